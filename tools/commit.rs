@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For build scripts of programs that say which commit they were built from; included by path, since no crate is for these programs alone.
+//! For build scripts of programs that say which commit they were built from; included by path,
+//! since no crate is for these programs alone.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -47,8 +48,10 @@ fn is_repository(root: &Path) -> bool {
         .is_some_and(|top| root.canonicalize().is_ok_and(|root| root == top))
 }
 
-/// The commit. `-dirty-` and eight digits, others for other changes: there are some beyond it in what programs are built from. `-debug`: that was not looked at, as each change would have programs compiled
-/// anew, and nobody measures those that are not optimised. `None`: this is no repository.
+/// The commit. `-dirty-` and eight digits, others for other changes: there are some beyond it in
+/// what programs are built from. `-debug`: that was not looked at, as each change would have
+/// programs compiled anew, and nobody measures those that are not optimised. `None`: this is no
+/// repository.
 pub(crate) fn of(root: &Path, optimised: bool) -> Option<String> {
     let commit =
         is_repository(root).then(|| git(root, &["describe", "--always", "--abbrev=10"]))??;
@@ -58,7 +61,8 @@ pub(crate) fn of(root: &Path, optimised: bool) -> Option<String> {
     Some(changes(root)?.map_or_else(|| commit.clone(), |digits| format!("{commit}-dirty-{digits}")))
 }
 
-/// Digits of what was changed beyond the commit, the same in all programs that are built from the same. `None` in it: nothing was.
+/// Digits of what was changed beyond the commit, the same in all programs that are built from the
+/// same. `None` in it: nothing was.
 fn changes(root: &Path) -> Option<Option<String>> {
     let of_sources = |args: &[&str]| git_bytes(root, &[args, &["--"], &SOURCES[..]].concat());
     let known =
@@ -83,7 +87,8 @@ fn changes(root: &Path) -> Option<Option<String>> {
     Some(Some(format!("{:08x}", hasher.finish() as u32)))
 }
 
-/// What makes it another one when it changes. All of it exists: a missing path would mean "at every build".
+/// What makes it another one when it changes. All of it exists: a missing path would mean "at every
+/// build".
 pub(crate) fn watched(root: &Path, optimised: bool) -> Vec<PathBuf> {
     let own = root.join("tools/commit.rs");
     let mut paths = vec![own];
@@ -93,7 +98,8 @@ pub(crate) fn watched(root: &Path, optimised: bool) -> Vec<PathBuf> {
                 .map(|path| root.join(path))
                 .filter(|path| path.is_file())
         };
-        // In a worktree of its own, too. Where no log is kept, a commit changes the index, which so does much else.
+        // In a worktree of its own, too. Where no log is kept, a commit changes the index, which so
+        // does much else.
         paths.extend(of_git("logs/HEAD").or_else(|| of_git("index")));
         if optimised {
             paths.extend(SOURCES.map(|source| root.join(source)));

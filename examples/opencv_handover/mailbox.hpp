@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How two threads of an OpenCV program often hand over pictures: the newest one, copied under a lock.
+/// How two threads of an OpenCV program often hand over pictures: the newest one, copied under a
+/// lock.
 #pragma once
 
 #include <chrono>

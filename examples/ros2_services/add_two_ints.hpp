@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// example_interfaces/srv/AddTwoInts as it passes: CDR, which is four bytes that say the byte order, and the fields. Types with texts and lists are for a
-// library of CDR, such as Fast-CDR.
+// SPDX-License-Identifier: Apache-2.0 example_interfaces/srv/AddTwoInts as it passes: CDR, which is
+// four bytes that say the byte order, and the fields. Types with texts and lists are for a library
+// of CDR, such as Fast-CDR.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 
 namespace add_two_ints {
 
-// Name and fields must be those of the definition, as docs/protocols/ros2-schema.md writes them: ends with others do not match.
+// Name and fields must be those of the definition, as docs/protocols/ros2-schema.md writes them:
+// ends with others do not match.
 inline const driveline::Bytes request{"cdr", "example_interfaces/srv/AddTwoInts_Request", "int64 a\nint64 b\n"};
 inline const driveline::Bytes response{"cdr", "example_interfaces/srv/AddTwoInts_Response", "int64 sum\n"};
 

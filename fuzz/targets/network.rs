@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What another host may send: attachments, acknowledgements, lists of publishers, times, keys, whom it hears, and what becomes of their times and numbers here.
+//! What another host may send: attachments, acknowledgements, lists of publishers, times, keys,
+//! whom it hears, and what becomes of their times and numbers here.
 #![no_main]
 
 use driveline_gateway_zenoh::arrival::{Arrivals, least_age_ns, localized};
@@ -45,7 +46,8 @@ fuzz_target!(|bytes: &[u8]| {
                 let usable =
                     list.publishers.iter().filter(|(_, offer)| offer.check().is_ok()).count();
                 assert!(usable <= MAX_LISTED);
-                // It may be too long then: what it said was shorter than the way in which this says it.
+                // It may be too long then: what it said was shorter than the way in which this says
+                // it.
                 if let Ok(encoded) = list.encode() {
                     assert!(List::decode(&encoded).is_ok_and(|again| again == list));
                 }
@@ -62,7 +64,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         _ => {
             if let Some(introduction) = Introduction::decode(bytes) {
-                // What finds no room then is left out: what it said was shorter than the way in which this says it.
+                // What finds no room then is left out: what it said was shorter than the way in
+                // which this says it.
                 let again = Introduction::decode(&introduction.encode());
                 assert!(again.is_some_and(|again| introduction.hears.starts_with(&again.hears)));
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes from a ROS 2 node are a sample that fits its slot, or an error with a name; what was read goes back to what reads the same.
-//! The first byte chooses the type, or what a participant says about itself.
+//! Any bytes from a ROS 2 node are a sample that fits its slot, or an error with a name; what was
+//! read goes back to what reads the same. The first byte chooses the type, or what a participant
+//! says about itself.
 #![no_main]
 
 use driveline_gateway::ros2::{Release, SourceTime};
@@ -20,7 +21,8 @@ const MAX: usize = 1 << 20;
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-/// What CycloneDDS's nodes say of services: the head of a request, whose an endpoint is, and the name of a topic.
+/// What CycloneDDS's nodes say of services: the head of a request, whose an endpoint is, and the
+/// name of a topic.
 fn service(bytes: &[u8]) {
     if let Ok((id, encapsulation, body)) = CallId::split(bytes) {
         let head = id.head(encapsulation).expect("the encapsulation that was read");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any text is a liveliness token of rmw_zenoh or none, and any bytes an attachment or none; what was read is written as what reads the same.
-//! The first byte chooses.
+//! Any text is a liveliness token of rmw_zenoh or none, and any bytes an attachment or none; what
+//! was read is written as what reads the same. The first byte chooses.
 #![no_main]
 
 use driveline_gateway_ros2::rmw_zenoh::{Attachment, Token, TokenQos};

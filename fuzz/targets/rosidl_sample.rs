@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes are a sample or an error; a sample can be shown, and written so that it reads the same. The first byte chooses the type.
+//! Any bytes are a sample or an error; a sample can be shown, and written so that it reads the
+//! same. The first byte chooses the type.
 #![no_main]
 
 use driveline_rosidl::cdr::{self, ByteOrder};

@@ -41,14 +41,16 @@ pub(crate) struct Accounts {
     pub(crate) services: BTreeMap<(String, String, CallEnd), CallSeries>,
     /// What components say a reader of the figures must know: by component and name, the text.
     pub(crate) facts: BTreeMap<(String, String), String>,
-    /// The first connections that were refused: component, port, and why. Of one whose both ends are in the run, one end.
+    /// The first connections that were refused: component, port, and why. Of one whose both ends
+    /// are in the run, one end.
     pub(crate) refused: Vec<(String, String, String)>,
     /// Deadlines that ports missed.
     pub(crate) deadlines: Deadlines,
     pub(crate) backpressure: Backpressure,
     /// Inputs whose component kept as many samples as it may hold, by component and input.
     pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
-    /// Calls that were reported as long, or that a process ended in, and of which no end is known: by component, where in it.
+    /// Calls that were reported as long, or that a process ended in, and of which no end is known:
+    /// by component, where in it.
     pub(crate) in_call: BTreeMap<String, String>,
     /// The first failures, told for people.
     pub(crate) failures: Vec<String>,
@@ -111,7 +113,8 @@ impl Accounts {
 }
 
 impl Collector {
-    /// Takes one record of a module's stream. Those that say nothing about times or losses are passed over.
+    /// Takes one record of a module's stream. Those that say nothing about times or losses are
+    /// passed over.
     pub fn take(&mut self, module: &str, record: &Record) {
         match record {
             Record::Callback(call) => {
@@ -213,7 +216,8 @@ impl Collector {
     }
 
     fn take_callback(&mut self, call: &CallbackAccount) {
-        // A module can say anything; what has not happened yet would make the run last for centuries.
+        // A module can say anything; what has not happened yet would make the run last for
+        // centuries.
         let now = MonotonicNs::now().0;
         if call.start_ns > now
             || call.end_ns > now
@@ -344,7 +348,8 @@ mod tests {
         run.take("perception", &Record::Ready);
 
         let s = run.summary();
-        // The one that came and the two that did not: what was published before is not known to concern this run.
+        // The one that came and the two that did not: what was published before is not known to
+        // concern this run.
         assert_eq!((s.frames_published, s.missed_by_triggers), (3, 2));
         assert_eq!(
             (s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed),

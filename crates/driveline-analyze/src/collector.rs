@@ -19,13 +19,15 @@ use driveline_types::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-/// Most stages, inputs of a stage and origins of a stage: far above any graph, far below what could exhaust memory.
+/// Most stages, inputs of a stage and origins of a stage: far above any graph, far below what could
+/// exhaust memory.
 const MAX_STAGES: usize = 2_000;
 const MAX_INPUTS: usize = 200;
 const MAX_TOPICS: usize = 4_000;
 const MAX_ORIGINS_OF_STAGE: usize = 32;
-/// Greatest age, and part of one, that is believed, either way: 73 years. Clocks that were never set begin in 1970, and recordings are old; what is beyond that
-/// is damaged, and three parts of it would leave the range of an `i64`.
+/// Greatest age, and part of one, that is believed, either way: 73 years. Clocks that were never
+/// set begin in 1970, and recordings are old; what is beyond that is damaged, and three parts of it
+/// would leave the range of an `i64`.
 const BELIEVED_NS: u64 = 1 << 61;
 
 /// What is known about a run besides its records.
@@ -64,7 +66,8 @@ pub struct RunFacts {
 }
 
 impl RunFacts {
-    /// Name and components of a graph, on this machine, starting now. What the graph cannot tell is for the caller to add.
+    /// Name and components of a graph, on this machine, starting now. What the graph cannot tell is
+    /// for the caller to add.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph) -> Self {
         let stage = |c: &ResolvedComponent| StageFacts {
@@ -126,7 +129,8 @@ pub struct InputFacts {
     pub name: String,
     /// Its topic.
     pub topic: TopicName,
-    /// Whether each of its samples calls for work. Otherwise only the newest counts, when something else triggers.
+    /// Whether each of its samples calls for work. Otherwise only the newest counts, when something
+    /// else triggers.
     pub triggers: bool,
 }
 
@@ -143,9 +147,11 @@ pub struct StageRecord<'a> {
     pub start: MonotonicNs,
     /// Its end.
     pub end: MonotonicNs,
-    /// Of the time in between, what went into conversions that belong to this component's transmission.
+    /// Of the time in between, what went into conversions that belong to this component's
+    /// transmission.
     pub conversion_ns: u64,
-    /// And what went into encoding what it published, which belongs to the transmission of the next.
+    /// And what went into encoding what it published, which belongs to the transmission of the
+    /// next.
     pub encoding_ns: u64,
     /// Whether it reported an error.
     pub failed: bool,
@@ -185,7 +191,8 @@ pub struct Collector {
     pub(crate) contradictions: u64,
     /// The greatest bound of how wrong times of data from other hosts may be.
     pub(crate) clock_error_ns: u64,
-    /// Stages whose process did not end by itself: what they did not read by then nobody has counted as missed.
+    /// Stages whose process did not end by itself: what they did not read by then nobody has
+    /// counted as missed.
     pub(crate) cut_off: BTreeSet<String>,
     /// Callbacks with ages, or parts of them, below zero, and the least of these.
     pub(crate) below_zero: (u64, i64),
@@ -200,7 +207,8 @@ pub struct Collector {
 pub(crate) struct StageSeries {
     pub(crate) runs: u64,
     pub(crate) failed: u64,
-    /// Publish to start of the callback, and its conversions; none of what nothing but time triggered.
+    /// Publish to start of the callback, and its conversions; none of what nothing but time
+    /// triggered.
     pub(crate) transmission: Series,
     pub(crate) processing: Series,
     pub(crate) inputs: BTreeMap<String, InputSeries>,
@@ -210,7 +218,8 @@ pub(crate) struct StageSeries {
     pub(crate) carriers: BTreeMap<(TopicId, String), Carrier>,
 }
 
-/// Age of the oldest contribution of one origin; its parts add up to it. All within [`BELIEVED_NS`], and negative where clocks are known no better.
+/// Age of the oldest contribution of one origin; its parts add up to it. All within
+/// [`BELIEVED_NS`], and negative where clocks are known no better.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AgeSample {
     pub(crate) end: MonotonicNs,
@@ -222,7 +231,8 @@ pub(crate) struct AgeSample {
 }
 
 impl AgeSample {
-    /// Age of an origin at `end`. None if its parts do not add up to it, or if anything of it cannot be believed.
+    /// Age of an origin at `end`. None if its parts do not add up to it, or if anything of it
+    /// cannot be believed.
     fn of(origin: &Origin, end: MonotonicNs) -> Option<Self> {
         let Origin { communication_ns, computation_ns, idle_ns, .. } = *origin;
         let (age_ns, newest_ns) = (origin.age_ns(end), end.signed_since(origin.source_newest));
@@ -255,7 +265,8 @@ pub(crate) struct InputSeries {
     pub(crate) topic: TopicId,
     pub(crate) received: u64,
     pub(crate) missed: u64,
-    /// The transport's own counters, where they were given: they also know of samples that no callback saw.
+    /// The transport's own counters, where they were given: they also know of samples that no
+    /// callback saw.
     pub(crate) counted: Option<InputCounters>,
     /// The same of earlier processes of a restarted module.
     before_restart: InputCounters,
@@ -277,7 +288,8 @@ pub(crate) struct TopicSeries {
     ended: u64,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// Whether samples that readers saw were their own origin, and whether some descended from others.
+    /// Whether samples that readers saw were their own origin, and whether some descended from
+    /// others.
     own_origin: bool,
     descends: bool,
 }
@@ -296,12 +308,14 @@ impl Collector {
         Self { facts, ..Self::default() }
     }
 
-    /// The facts, for what becomes known only while the run goes on (which detector it is, a remark).
+    /// The facts, for what becomes known only while the run goes on (which detector it is, a
+    /// remark).
     pub fn facts_mut(&mut self) -> &mut RunFacts {
         &mut self.facts
     }
 
-    /// Takes one record. Allocates, in constant memory however many come: see [`crate::EXACT_SAMPLES`].
+    /// Takes one record. Allocates, in constant memory however many come: see
+    /// [`crate::EXACT_SAMPLES`].
     pub fn add(&mut self, record: &StageRecord<'_>) {
         self.first = Some(self.first.map_or(record.start, |f| f.min(record.start)));
         self.last = self.last.max(record.end);
@@ -334,7 +348,8 @@ impl Collector {
         }
 
         if record.failed {
-            // It has no result that could be old, and how fast it failed says nothing about how fast it works.
+            // It has no result that could be old, and how fast it failed says nothing about how
+            // fast it works.
             return;
         }
         let trigger = record
@@ -375,8 +390,9 @@ impl Collector {
         }
     }
 
-    /// How many samples an output has published, from its own counter. A counter that goes down belongs to a restarted
-    /// component, and counts on top. Ignored for a stage or topic beyond the bounds.
+    /// How many samples an output has published, from its own counter. A counter that goes down
+    /// belongs to a restarted component, and counts on top. Ignored for a stage or topic beyond the
+    /// bounds.
     pub fn set_published(&mut self, stage: &str, output: &str, topic: TopicId, published: u64) {
         let bounded = self.topics.len() < MAX_TOPICS || self.topics.contains_key(&topic);
         let Some(series) = bounded.then(|| self.topics.entry(topic).or_default()) else { return };
@@ -394,7 +410,8 @@ impl Collector {
         }
     }
 
-    /// A stage's process was started again at `now`: what it publishes counts on top of what its predecessor did.
+    /// A stage's process was started again at `now`: what it publishes counts on top of what its
+    /// predecessor did.
     pub(crate) fn publishers_restart(&mut self, stage: &str, now: MonotonicNs) {
         let stages = &self.facts.stages;
         let publishes = |s: &StageFacts, id: TopicId| s.outputs.iter().any(|o| o.id() == id);
@@ -409,7 +426,8 @@ impl Collector {
             if !own && counted.peek().is_none() {
                 continue;
             }
-            // Its last counter is up to a second old, if it gave any; sequence numbers that were seen prove more.
+            // Its last counter is up to a second old, if it gave any; sequence numbers that were
+            // seen prove more.
             let since =
                 counted.fold(0u64, |sum, p| sum.saturating_add(std::mem::take(&mut p.since)));
             let single = stages.iter().filter(|s| publishes(s, *id)).count() <= 1
@@ -445,8 +463,8 @@ impl Collector {
         }
     }
 
-    /// The process of a stage was killed or ended out of turn: what was published for the stage and not read by then is told. Ignored for a stage that the graph
-    /// does not have.
+    /// The process of a stage was killed or ended out of turn: what was published for the stage and
+    /// not read by then is told. Ignored for a stage that the graph does not have.
     pub fn cut_off(&mut self, stage: &str) {
         let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else { return };
         let inputs: Vec<_> = facts.inputs.iter().map(|i| (i.name.clone(), i.topic.id())).collect();
@@ -460,16 +478,18 @@ impl Collector {
         self.cut_off.insert(stage.to_owned());
     }
 
-    /// What was published for an input, and of which its stage, whose process was cut off, told neither that it came nor that it was missed.
+    /// What was published for an input, and of which its stage, whose process was cut off, told
+    /// neither that it came nor that it was missed.
     pub(crate) fn unread(&self, stage: &str, input: &InputSeries) -> u64 {
         let published =
             self.topics.get(&input.topic).map_or(0, |topic| self.published(input.topic, topic));
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
-    /// What was published, at the end of a run, while an input was not connected: before its match, between two processes of its
-    /// module, and after its process had stopped, as readers stop before their publishers. Of an input whose process was cut off,
-    /// that is a part of [`Self::unread`].
+    /// What was published, at the end of a run, while an input was not connected: before its match,
+    /// between two processes of its module, and after its process had stopped, as readers stop
+    /// before their publishers. Of an input whose process was cut off, that is a part of
+    /// [`Self::unread`].
     pub(crate) fn not_connected(&self, stage: &str, input: &InputSeries) -> u64 {
         let counted = self.topics.get(&input.topic).filter(|topic| topic.is_counted());
         let known = self.facts.ended.is_some() && !self.cut_off.contains(stage);
@@ -496,8 +516,8 @@ impl Collector {
         ))
     }
 
-    /// Components that samples trigger and that were not called once, in the order of the graph, each with those of its topics that nothing came on; none, where something
-    /// came on each.
+    /// Components that samples trigger and that were not called once, in the order of the graph,
+    /// each with those of its topics that nothing came on; none, where something came on each.
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
@@ -522,8 +542,9 @@ impl Collector {
             .collect()
     }
 
-    /// Components whose first call was in progress at the end, in the order of the graph, each with where in it: `on_trigger on sample 1 of
-    /// 'camera/image'`. Only calls that took longer than a second, or that the process ended in, are known.
+    /// Components whose first call was in progress at the end, in the order of the graph, each with
+    /// where in it: `on_trigger on sample 1 of 'camera/image'`. Only calls that took longer than a
+    /// second, or that the process ended in, are known.
     #[must_use]
     pub fn never_returned(&self) -> Vec<(&str, &str)> {
         let returned = |s: &StageFacts| self.stages.get(&s.name).is_some_and(|x| x.runs > 0);
@@ -535,7 +556,8 @@ impl Collector {
             .collect()
     }
 
-    /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a frame.
+    /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a
+    /// frame.
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary::of(self)
@@ -564,11 +586,13 @@ impl Collector {
         known.chain(unknown).map(|(name, series)| (name.as_str(), series)).collect()
     }
 
-    /// How much was published on a topic: the publishers' word, which comes once a second, or what the sequence numbers prove, if that is more. For a topic that is
-    /// published from outside there is what its readers heard of, received or missed: what was published before this run heard of it is no part of it, and a
-    /// publisher that is started again begins with 1 again.
+    /// How much was published on a topic: the publishers' word, which comes once a second, or what
+    /// the sequence numbers prove, if that is more. For a topic that is published from outside
+    /// there is what its readers heard of, received or missed: what was published before this run
+    /// heard of it is no part of it, and a publisher that is started again begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
-        // Programs outside of the run may publish as well. An input that began anew may have got kept samples a second time.
+        // Programs outside of the run may publish as well. An input that began anew may have got
+        // kept samples a second time.
         let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
         if topic.is_counted() {
             let once = inputs.filter(|i| !i.began_anew()).map(InputSeries::heard_of).max();
@@ -577,7 +601,8 @@ impl Collector {
                 .values()
                 .fold(topic.ended, |sum, p| sum.saturating_add(p.before_restart));
             let since = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.since));
-            // Several publishers have sequences of their own, of which the newest number says little.
+            // Several publishers have sequences of their own, of which the newest number says
+            // little.
             let single = topic.publishers.len() <= 1;
             let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
             return before.saturating_add(since).max(proven).max(once.unwrap_or_default());
@@ -585,8 +610,8 @@ impl Collector {
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
     }
 
-    /// Whether a topic is a sensor's: a component without inputs publishes it, or else its samples are their own origin. A timer
-    /// that publishes before it has read anything is no sensor.
+    /// Whether a topic is a sensor's: a component without inputs publishes it, or else its samples
+    /// are their own origin. A timer that publishes before it has read anything is no sensor.
     pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
         let mut publishers =
             self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
@@ -594,7 +619,8 @@ impl Collector {
         publishers.any(|s| s.inputs.is_empty()) || topic.own_origin && !(inside && topic.descends)
     }
 
-    /// Whether what is missed on an input is work that was not done. Where the graph does not tell, it may be.
+    /// Whether what is missed on an input is work that was not done. Where the graph does not tell,
+    /// it may be.
     pub(crate) fn triggers(&self, stage: &str, input: &str) -> bool {
         let stage = self.facts.stages.iter().find(|s| s.name == stage);
         stage.and_then(|s| s.inputs.iter().find(|i| i.name == input)).is_none_or(|i| i.triggers)
@@ -620,7 +646,8 @@ impl Collector {
             .map(|s| s.name.as_str())
     }
 
-    /// Whether nothing in the graph reads what the stage publishes. Without a graph, every stage may be the last.
+    /// Whether nothing in the graph reads what the stage publishes. Without a graph, every stage
+    /// may be the last.
     pub(crate) fn is_sink(&self, stage: &str) -> bool {
         let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else {
             return self.facts.stages.is_empty();
@@ -645,14 +672,14 @@ impl InputSeries {
         self.banked != (0, 0) || self.before_restart != InputCounters::default()
     }
 
-    /// Number of samples of which it is known what became of them: as callbacks saw it, or as the transport counts, which begins
-    /// anew with the component, if that is more.
+    /// Number of samples of which it is known what became of them: as callbacks saw it, or as the
+    /// transport counts, which begins anew with the component, if that is more.
     pub(crate) fn heard_of(&self) -> u64 {
         self.counters().accounted().max(self.received.saturating_add(self.missed))
     }
 
-    /// The process that counted has ended: its successor begins anew. Its last counters are up to a second old, its callbacks
-    /// are not; what it had not read is found from what was published.
+    /// The process that counted has ended: its successor begins anew. Its last counters are up to a
+    /// second old, its callbacks are not; what it had not read is found from what was published.
     pub(crate) fn bank(&mut self) {
         self.before_restart =
             self.before_restart.and(InputCounters { not_read: 0, ..self.since_restart() });
@@ -701,7 +728,8 @@ impl InputSeries {
 }
 
 impl StageSeries {
-    /// Extends the ages that the inputs carry to the end of this callback. False if one of them cannot be; with it the least that is below zero.
+    /// Extends the ages that the inputs carry to the end of this callback. False if one of them
+    /// cannot be; with it the least that is below zero.
     fn add_ages(&mut self, record: &StageRecord<'_>) -> (bool, Option<i64>) {
         let mut lineage = Lineage::start(record.start);
         // Conversions count as communication in whichever order they came.
@@ -709,8 +737,8 @@ impl StageSeries {
             (record.conversion_ns.saturating_add(record.encoding_ns), record.start);
         for input in record.inputs {
             let published = input.header.publish_time;
-            // Of what was published while the callback ran, only conversions after that were on the way: at most as much as
-            // was left of the call.
+            // Of what was published while the callback ran, only conversions after that were on the
+            // way: at most as much as was left of the call.
             let before = MonotonicNs(record.start.0.saturating_add(
                 converted.saturating_sub(record.end.0.saturating_sub(published.0)),
             ));

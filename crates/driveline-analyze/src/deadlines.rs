@@ -85,8 +85,8 @@ pub(crate) fn summaries(run: &Collector) -> Vec<DeadlineSummary> {
 }
 
 impl Summary {
-    /// Returns `deadlines missed: 1208 by output fast.out (topic 'x/tick')`, with the few ports that missed most; `None` if none
-    /// did.
+    /// Returns `deadlines missed: 1208 by output fast.out (topic 'x/tick')`, with the few ports
+    /// that missed most; `None` if none did.
     #[must_use]
     pub fn missed_deadlines(&self) -> Option<String> {
         let port = |d: &DeadlineSummary| {

@@ -3,8 +3,9 @@
 
 use driveline_types::text::misleads;
 
-/// Text made safe for HTML and SVG, in elements and in quoted attributes. What no such document may contain, a control character
-/// other than line end and tab, becomes a space, and so does what turns the direction of writing or is not seen. Allocates.
+/// Text made safe for HTML and SVG, in elements and in quoted attributes. What no such document may
+/// contain, a control character other than line end and tab, becomes a space, and so does what
+/// turns the direction of writing or is not seen. Allocates.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -22,7 +23,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Sentences as HTML: what stands between backticks is what people type, and becomes code. Allocates.
+/// Sentences as HTML: what stands between backticks is what people type, and becomes code.
+/// Allocates.
 #[must_use]
 pub fn sentence(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();

@@ -26,10 +26,11 @@ pub enum OutputError {
     Json(#[from] serde_json::Error),
 }
 
-/// Writes `summary.json` and `report.html` into `directory`, which is created if need be. Returns the report's path.
+/// Writes `summary.json` and `report.html` into `directory`, which is created if need be. Returns
+/// the report's path.
 ///
-/// Each file is complete or absent, also for somebody who reads it at this moment: a half-written one never replaces an
-/// older one. Call it as often as you like while a run goes on.
+/// Each file is complete or absent, also for somebody who reads it at this moment: a half-written
+/// one never replaces an older one. Call it as often as you like while a run goes on.
 ///
 /// # Errors
 /// [`OutputError`] naming the file.

@@ -24,7 +24,8 @@ pub enum ProblemKind {
     ModuleStopped,
 }
 
-/// Work of the graph that was not done; a run with one ends with exit code 6. Displays as `what: why`.
+/// Work of the graph that was not done; a run with one ends with exit code 6. Displays as
+/// `what: why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Its kind.
@@ -94,7 +95,8 @@ impl Collector {
     }
 }
 
-/// A connection counts unless the topic is marked `external`, or nothing was published before the run was interrupted.
+/// A connection counts unless the topic is marked `external`, or nothing was published before the
+/// run was interrupted.
 fn counts(run: &Collector, edge: &Unconnected) -> bool {
     let external = run.facts.external.iter().any(|t| t.as_str() == edge.topic);
     let stage = run.facts.stages.iter().find(|s| s.name == edge.publisher);
@@ -143,7 +145,8 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
     }
 }
 
-/// Reliable inputs that missed samples, unless their component kept its samples, which is told already.
+/// Reliable inputs that missed samples, unless their component kept its samples, which is told
+/// already.
 fn reliable_losses(run: &Collector) -> Vec<Problem> {
     let inputs = run.stages_in_order().into_iter().flat_map(|(stage, series)| {
         series.inputs.iter().map(move |(input, series)| (stage, input, series))
@@ -221,8 +224,8 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     waits.filter(always).map(problem).collect()
 }
 
-/// Whether a component that was never called should have been: not if what it lacks comes from outside of the run, nor if the run was
-/// interrupted before a sample could arrive.
+/// Whether a component that was never called should have been: not if what it lacks comes from
+/// outside of the run, nor if the run was interrupted before a sample could arrive.
 fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
     let series = |i: &InputFacts| run.stages.get(&stage.name).and_then(|s| s.inputs.get(&i.name));
     let silent: Vec<&InputFacts> =

@@ -3,7 +3,8 @@
 
 use serde::Serialize;
 
-/// A percentile in hundredths of a percent, with the number of samples that it needs to mean anything.
+/// A percentile in hundredths of a percent, with the number of samples that it needs to mean
+/// anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
     /// 9990 is p99.9.
@@ -28,8 +29,9 @@ impl Rank {
     /// 9 999 of 10 000: likewise from 30 000 on.
     pub const P9999: Self = Self { per_myriad: 9999, needs: 30_000 };
 
-    /// Position of the percentile among `n` sorted samples, by the nearest-rank rule: the smallest value that at least
-    /// this share of the samples does not exceed. Always a sample that occurred; `None` without samples.
+    /// Position of the percentile among `n` sorted samples, by the nearest-rank rule: the smallest
+    /// value that at least this share of the samples does not exceed. Always a sample that
+    /// occurred; `None` without samples.
     #[must_use]
     pub fn index(self, n: u64) -> Option<u64> {
         let rank =
@@ -62,8 +64,8 @@ pub struct Quantiles {
     pub mean: f64,
     /// Whether `n` is below what [`Rank::P99`] needs, so that `p99` says little more than `max`.
     pub p99_n_too_small: bool,
-    /// Whether the percentiles are of a histogram, because there were too many samples to keep: at most
-    /// [`crate::HISTOGRAM_ERROR_PERCENT`] off. Otherwise they are exact.
+    /// Whether the percentiles are of a histogram, because there were too many samples to keep: at
+    /// most [`crate::HISTOGRAM_ERROR_PERCENT`] off. Otherwise they are exact.
     pub histogram: bool,
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The report of a run: one HTML file that holds its plots, needs no network and runs no script.
 //!
-//! Plots are SVG drawn here. A script library for them would make each report 5 MB and its page depend on a browser's
-//! script engine for what is a still picture of a finished run; pointing at a bar tells its numbers without one.
+//! Plots are SVG drawn here. A script library for them would make each report 5 MB and its page
+//! depend on a browser's script engine for what is a still picture of a finished run; pointing at a
+//! bar tells its numbers without one.
 
 mod chart;
 mod figures;

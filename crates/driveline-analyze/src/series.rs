@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of one quantity in constant memory: the first ones raw, so that their percentiles are exact, and from there on a
-//! histogram of all.
+//! Samples of one quantity in constant memory: the first ones raw, so that their percentiles are
+//! exact, and from there on a histogram of all.
 //!
-//! A bucket of the histogram is at most 1/1024 of its values wide and stands for the mean of the samples in it, so a percentile
-//! is at most [`HISTOGRAM_ERROR_PERCENT`] off. Number, least, greatest and mean stay exact.
+//! A bucket of the histogram is at most 1/1024 of its values wide and stands for the mean of the
+//! samples in it, so a percentile is at most [`HISTOGRAM_ERROR_PERCENT`] off. Number, least,
+//! greatest and mean stay exact.
 
 use crate::collector::AgeSample;
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use driveline_types::MonotonicNs;
 use std::collections::BTreeMap;
 
-/// Samples of one quantity that are kept raw: an hour at 30 Hz. With one more, a histogram takes the place of all.
+/// Samples of one quantity that are kept raw: an hour at 30 Hz. With one more, a histogram takes
+/// the place of all.
 pub const EXACT_SAMPLES: usize = 100_000;
 /// Greatest error of a percentile from a histogram, in per cent.
 pub const HISTOGRAM_ERROR_PERCENT: f64 = 0.1;

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 /// Version of the file's layout; it changes when a key changes its meaning or goes.
 const FORMAT: u32 = 1;
 
-/// Figures of one run. Times are in microseconds of `CLOCK_MONOTONIC`; percentiles are by the nearest
-/// rank, and exact unless [`Quantiles::histogram`] says otherwise.
+/// Figures of one run. Times are in microseconds of `CLOCK_MONOTONIC`; percentiles are by the
+/// nearest rank, and exact unless [`Quantiles::histogram`] says otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// Version of this layout.
@@ -45,7 +45,8 @@ pub struct Summary {
     pub problems: Vec<Problem>,
     /// When the run started, in RFC 3339, where known.
     pub started: Option<String>,
-    /// From the first callback's start to the last one's end, in seconds; where no callback was called, how long the modules ran.
+    /// From the first callback's start to the last one's end, in seconds; where no callback was
+    /// called, how long the modules ran.
     pub duration_s: f64,
     /// What it was measured on.
     pub machine: MachineFacts,
@@ -55,16 +56,19 @@ pub struct Summary {
     pub frames_published: u64,
     /// Samples published by topic.
     pub published: BTreeMap<String, u64>,
-    /// Samples that should have triggered a component and did not, because newer ones had taken their place: work that was
-    /// not done. Of all subscriptions together.
+    /// Samples that should have triggered a component and did not, because newer ones had taken
+    /// their place: work that was not done. Of all subscriptions together.
     pub missed_by_triggers: u64,
     /// Samples that should have triggered a component and did not reach this host.
     pub lost_by_triggers: u64,
-    /// Samples that were to trigger a component whose process was killed or ended out of turn, and that it had not told of by then: they are not among the missed.
+    /// Samples that were to trigger a component whose process was killed or ended out of turn, and
+    /// that it had not told of by then: they are not among the missed.
     pub unread_by_triggers: u64,
-    /// Samples that were to trigger a component and could still be read at the end; `unread_by_triggers` included.
+    /// Samples that were to trigger a component and could still be read at the end;
+    /// `unread_by_triggers` included.
     pub not_read_by_triggers: u64,
-    /// Samples whose place newer ones took before a component that was triggered by something else read the newest.
+    /// Samples whose place newer ones took before a component that was triggered by something else
+    /// read the newest.
     pub superseded: u64,
     /// Samples that passed components while these were inactive, of all inputs together.
     pub inactive: u64,
@@ -123,8 +127,8 @@ pub struct SubscriptionSummary {
     pub input: String,
     /// The topic.
     pub topic: String,
-    /// Whether its samples trigger the component. Then what it missed is work that was not done; otherwise, only the newest
-    /// was wanted, and what it missed was superseded.
+    /// Whether its samples trigger the component. Then what it missed is work that was not done;
+    /// otherwise, only the newest was wanted, and what it missed was superseded.
     pub triggers: bool,
     /// Samples that arrived.
     pub received: u64,
@@ -144,16 +148,19 @@ pub struct SubscriptionSummary {
     pub inactive: u64,
     /// Samples of publishers that stood by.
     pub standby: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came.
+    /// Publishers of other hosts of which it is not known how many samples they published after the
+    /// newest one that came.
     pub uncounted: u64,
     /// Why, of one of them.
     pub uncounted_reason: Option<Uncounted>,
-    /// Samples that were published and of which the component, whose process was killed or ended out of turn, told neither; 0 where the process ended by itself.
+    /// Samples that were published and of which the component, whose process was killed or ended
+    /// out of turn, told neither; 0 where the process ended by itself.
     pub unread: u64,
     /// Why it is not known how many more were not read; none where all are counted.
     pub unknown: Option<String>,
-    /// Samples that were published while the input was not connected: before its match, between two processes of its module, and
-    /// after its process had stopped. 0 where the process did not end by itself: then they are in `unread`.
+    /// Samples that were published while the input was not connected: before its match, between two
+    /// processes of its module, and after its process had stopped. 0 where the process did not end
+    /// by itself: then they are in `unread`.
     pub not_connected: u64,
 }
 
@@ -189,7 +196,8 @@ pub struct StageSummary {
     pub runs: u64,
     /// Those that reported an error, threw or panicked.
     pub failed: u64,
-    /// From the triggering sample's publish to the start of the callback. `n` is 0 for what only a timer triggers.
+    /// From the triggering sample's publish to the start of the callback. `n` is 0 for what only a
+    /// timer triggers.
     pub transmission_us: Quantiles,
     /// From the start of the callback to its end.
     pub processing_us: Quantiles,
@@ -229,8 +237,9 @@ pub struct EndToEnd {
     pub origin: String,
     /// From the source time of the oldest contribution to the end of the callback.
     pub age_us: Quantiles,
-    /// The same from the source time of the newest contribution. Where it is much lower, the component joined data of
-    /// different times: one of its inputs lay ready when another triggered it.
+    /// The same from the source time of the newest contribution. Where it is much lower, the
+    /// component joined data of different times: one of its inputs lay ready when another triggered
+    /// it.
     pub newest_age_us: Quantiles,
     /// Mean split; its parts add up to the mean age.
     pub mean: Split,
@@ -250,7 +259,8 @@ pub struct EndToEnd {
     pub longest_wait: Option<Wait>,
 }
 
-/// Where an age went, in microseconds; parts may be below zero where the clocks of hosts are known no better.
+/// Where an age went, in microseconds; parts may be below zero where the clocks of hosts are known
+/// no better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
     /// From publishes to the starts of the callbacks that they triggered.
@@ -353,7 +363,8 @@ impl Summary {
         }
     }
 
-    /// What explains the ages at the sinks where they are mostly waiting: a sentence for each of the three oldest.
+    /// What explains the ages at the sinks where they are mostly waiting: a sentence for each of
+    /// the three oldest.
     pub fn waits(&self) -> impl Iterator<Item = &str> {
         let mut ends: Vec<&EndToEnd> =
             self.end_to_end.iter().filter(|e| e.longest_wait.is_some()).collect();

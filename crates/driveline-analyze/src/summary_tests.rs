@@ -43,7 +43,8 @@ fn facts() -> RunFacts {
     }
 }
 
-/// What a publisher at `topic` writes when its callback, begun at `start` with `inputs`, publishes at `at`.
+/// What a publisher at `topic` writes when its callback, begun at `start` with `inputs`, publishes
+/// at `at`.
 fn published(
     name: &str,
     sequence: u64,
@@ -61,7 +62,8 @@ fn published(
     header
 }
 
-/// As a gateway publishes it at `now` on a host where it seems to have been on the way for `transit` nanoseconds.
+/// As a gateway publishes it at `now` on a host where it seems to have been on the way for
+/// `transit` nanoseconds.
 fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
     let back = MonotonicNs(now).signed_since(h.publish_time) - transit;
     for o in h.origins.as_mut_slice() {
@@ -82,7 +84,8 @@ fn input<'a>(
     StageInput { input: name, topic: topic(of).id(), arrival, header, missed, fresh: true }
 }
 
-/// One frame through the chain. Times in milliseconds after `t`: image published at 2, lane runs 3–8, fusion 10–11.
+/// One frame through the chain. Times in milliseconds after `t`: image published at 2, lane runs
+/// 3–8, fusion 10–11.
 fn frame(run: &mut Collector, t: u64, sequence: u64, missed: u64) {
     let at = |ms: u64| t + ms * MS;
     let add = |run: &mut Collector, stage, start, end, inputs: &[StageInput<'_>]| {
@@ -250,7 +253,8 @@ fn counters_of_the_transport_have_the_last_word() {
     assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (40, 10));
 }
 
-/// `lane` is called with an image that was published at `at` milliseconds, after so many that it missed.
+/// `lane` is called with an image that was published at `at` milliseconds, after so many that it
+/// missed.
 fn hears(run: &mut Collector, at: u64, sequence: u64, missed: u64) {
     let image = published("image", sequence, &[], at * MS, at * MS);
     let (start, end) = (MonotonicNs((at + 1) * MS), MonotonicNs((at + 2) * MS));
@@ -660,7 +664,8 @@ fn a_stage_that_publishes_what_nobody_reads_is_a_sink_and_a_lone_camera_is_none(
 }
 
 proptest! {
-    /// Over any chain and any waits, what the sink reports adds up, and equals the time from first source to last end.
+    /// Over any chain and any waits, what the sink reports adds up, and equals the time from first
+    /// source to last end.
     #[test]
     fn split_adds_up_to_age(
         hops in prop::collection::vec((0u64..50, 0u64..50, 0u64..50, 0u64..50, any::<bool>()), 1..6), late in 0u64..20,
@@ -691,7 +696,8 @@ proptest! {
         prop_assert_eq!(run.contradictions, 0);
     }
 
-    /// The same over hosts whose clocks are known badly, so that ways seem to take a negative time, and data older than a host's clock.
+    /// The same over hosts whose clocks are known badly, so that ways seem to take a negative time,
+    /// and data older than a host's clock.
     #[test]
     fn ages_below_zero_are_figures(
         hops in prop::collection::vec((-50_000i64..50_000, 0u64..50_000, 0u64..50_000, 0u64..50_000, any::<bool>()), 1..6), valid in -50_000i64..50_000,
@@ -747,8 +753,8 @@ proptest! {
     }
 }
 
-/// camera → detector (slow) → tracker, triggered by the camera → fusion: what waits is the detector's result, for the tracker's
-/// next image.
+/// camera → detector (slow) → tracker, triggered by the camera → fusion: what waits is the
+/// detector's result, for the tracker's next image.
 #[test]
 fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
     let read =
@@ -844,7 +850,8 @@ fn where_work_or_transport_dominates_no_wait_is_told() {
     assert!(run.summary().end_to_end.iter().all(|e| e.longest_wait.is_none()));
 }
 
-/// camera → lane. What the camera has published in the end, what lane told, and whether its process was cut off.
+/// camera → lane. What the camera has published in the end, what lane told, and whether its process
+/// was cut off.
 fn two_ends(published: u64, told: InputCounters, ended: bool) -> Collector {
     let topic: TopicName = "image".parse().unwrap();
     let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the oldest data lay ready, and what it waited for: why an age is far greater than its work and its transport.
+//! Where the oldest data lay ready, and what it waited for: why an age is far greater than its work
+//! and its transport.
 
 use crate::collector::{Collector, StageInput, StageRecord, StageSeries};
 use crate::quantiles::round_us;
@@ -31,7 +32,8 @@ pub struct Wait {
     pub stage: String,
     /// The input on which it lay.
     pub input: String,
-    /// How long, on average of those calls in which this input brought the oldest data: not of all, so it may be more than the mean age.
+    /// How long, on average of those calls in which this input brought the oldest data: not of all,
+    /// so it may be more than the mean age.
     pub mean_us: f64,
     /// How many calls of the component those are.
     pub calls: u64,
@@ -44,7 +46,8 @@ pub struct Wait {
 }
 
 impl StageSeries {
-    /// Notes, for each origin, which input brought the oldest data, by the rule of lineages: the first of the oldest.
+    /// Notes, for each origin, which input brought the oldest data, by the rule of lineages: the
+    /// first of the oldest.
     pub(crate) fn note_carriers(&mut self, record: &StageRecord<'_>) {
         let mut oldest: Vec<(TopicId, MonotonicNs, i64, &StageInput<'_>)> = Vec::with_capacity(4);
         for input in record.inputs {
@@ -125,7 +128,8 @@ pub(crate) fn longest(
 }
 
 impl Wait {
-    /// All figures of its sentence are means: in a median, an age of two modes, with a wait and without, has no share of it.
+    /// All figures of its sentence are means: in a median, an age of two modes, with a wait and
+    /// without, has no share of it.
     fn at(
         run: &Collector,
         stage: &str,

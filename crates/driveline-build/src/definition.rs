@@ -13,7 +13,8 @@ enum Named<'a> {
     Enum(&'a EnumDescriptorProto),
 }
 
-/// The canonical definition of the message with the full name `root`, and of everything that it refers to.
+/// The canonical definition of the message with the full name `root`, and of everything that it
+/// refers to.
 ///
 /// # Errors
 /// [`Error::Missing`] if `set` does not define all of it.

@@ -15,8 +15,9 @@
 //! }
 //! ```
 //!
-//! Every message implements `driveline::types::ProtobufMessage`. The crate needs no dependency besides `driveline`, and
-//! `prost-types` if messages use `google.protobuf` types such as `Timestamp`.
+//! Every message implements `driveline::types::ProtobufMessage`. The crate needs no dependency
+//! besides `driveline`, and `prost-types` if messages use `google.protobuf` types such as
+//! `Timestamp`.
 
 mod definition;
 
@@ -93,7 +94,8 @@ impl Protos {
         self
     }
 
-    /// Writes `PACKAGE.rs` for each package of `files`, and has Cargo run the build script again when they change.
+    /// Writes `PACKAGE.rs` for each package of `files`, and has Cargo run the build script again
+    /// when they change.
     ///
     /// # Errors
     /// [`enum@Error`] with file and line of a mistake in a `.proto` file.

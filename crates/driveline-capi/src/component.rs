@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Components behind C function pointers: what a component library exports, and what its components are given.
+//! Components behind C function pointers: what a component library exports, and what its components
+//! are given.
 
 use crate::context::dl_node;
 use crate::parameter::dl_parameter_value;
@@ -16,8 +17,9 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// A class of components. Static, and read once, when the library is loaded. The functions must not let exceptions out; those that return an
-/// `int` return 0, or anything else after giving the reason of the failure to `dl_set_last_error`.
+/// A class of components. Static, and read once, when the library is loaded. The functions must not
+/// let exceptions out; those that return an `int` return 0, or anything else after giving the
+/// reason of the failure to `dl_set_last_error`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dl_component_vtable {
@@ -27,7 +29,8 @@ pub struct dl_component_vtable {
     pub name: *const c_char,
     /// One line for people, or NULL.
     pub doc: *const c_char,
-    /// Makes a component; cheap and without effects on the outside, because it is also called to describe the class.
+    /// Makes a component; cheap and without effects on the outside, because it is also called to
+    /// describe the class.
     pub create: Option<unsafe extern "C" fn(component: *mut *mut c_void) -> c_int>,
     /// Declares ports and parameters. Always the same ones.
     pub describe: Option<
@@ -44,15 +47,17 @@ pub struct dl_component_vtable {
     pub shutdown: Option<unsafe extern "C" fn(component: *mut c_void)>,
     /// Destroys the component.
     pub destroy: Option<unsafe extern "C" fn(component: *mut c_void)>,
-    /// Something other than a sample happened to an input or output. As `on_trigger`, in the same group, on the same executor.
-    /// `event` is borrowed: valid during the call. NULL: no interest.
+    /// Something other than a sample happened to an input or output. As `on_trigger`, in the same
+    /// group, on the same executor. `event` is borrowed: valid during the call. NULL: no interest.
     pub on_event:
         Option<unsafe extern "C" fn(component: *mut c_void, event: *const dl_port_event) -> c_int>,
-    /// The component becomes active: its callback, timers and outputs work from here on. As `on_trigger`; of a component that no mode of
-    /// the graph names, once, after `init` of all components of the module, on that thread. After a failure it stays inactive. NULL:
-    /// nothing to do.
+    /// The component becomes active: its callback, timers and outputs work from here on. As
+    /// `on_trigger`; of a component that no mode of the graph names, once, after `init` of all
+    /// components of the module, on that thread. After a failure it stays inactive. NULL: nothing
+    /// to do.
     pub on_activate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
-    /// The component becomes inactive: its outputs refuse to publish once this has returned. As `on_trigger`. NULL: nothing to do.
+    /// The component becomes inactive: its outputs refuse to publish once this has returned. As
+    /// `on_trigger`. NULL: nothing to do.
     pub on_deactivate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
 }
 
@@ -60,7 +65,8 @@ pub struct dl_component_vtable {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_port_event {
-    /// `sizeof(dl_port_event)` of the library that made it; a later one may have more fields at its end.
+    /// `sizeof(dl_port_event)` of the library that made it; a later one may have more fields at its
+    /// end.
     pub size: usize,
     /// Name of the port; empty if events of several ports were lost.
     pub port: *const c_char,
@@ -76,7 +82,8 @@ pub struct dl_port_event {
     pub total: u64,
 }
 
-// SAFETY: a vtable is never written, what it names is static, and its functions may be called from any thread.
+// SAFETY: a vtable is never written, what it names is static, and its functions may be called from
+// any thread.
 unsafe impl Send for dl_component_vtable {}
 // SAFETY: as above.
 unsafe impl Sync for dl_component_vtable {}
@@ -110,7 +117,8 @@ pub struct dl_class_builder {
     pub(crate) class: ComponentClass,
 }
 
-/// Declares an input; the order is that of the indices in `dl_invocation_sample`. `schema` is copied. `doc` may be NULL.
+/// Declares an input; the order is that of the indices in `dl_invocation_sample`. `schema` is
+/// copied. `doc` may be NULL.
 ///
 /// # Safety
 /// Handles are NULL or live; strings are NULL or NUL-terminated.
@@ -130,7 +138,8 @@ pub unsafe extern "C" fn dl_class_add_input(
     })
 }
 
-/// Declares an output; the order is that of the indices in `dl_component_io_output`. As `dl_class_add_input`.
+/// Declares an output; the order is that of the indices in `dl_component_io_output`. As
+/// `dl_class_add_input`.
 ///
 /// # Safety
 /// Handles are NULL or live; strings are NULL or NUL-terminated.
@@ -153,7 +162,8 @@ pub unsafe extern "C" fn dl_class_add_output(
 /// Declares a parameter with its default, which fixes the type. `doc` may be NULL.
 ///
 /// # Safety
-/// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid value with its `size`.
+/// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid
+/// value with its `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_class_add_parameter(
     builder: *mut dl_class_builder,
@@ -259,7 +269,8 @@ pub unsafe extern "C" fn dl_component_io_output(
     unsafe { io.as_ref() }.and_then(|io| io.outputs.get(index)).map_or(std::ptr::null(), |p| p)
 }
 
-/// Says that the component's work is done, which ends the run once what is under way has been processed.
+/// Says that the component's work is done, which ends the run once what is under way has been
+/// processed.
 ///
 /// # Safety
 /// `io` is NULL or live.
@@ -269,8 +280,8 @@ pub unsafe extern "C" fn dl_component_io_finish(io: *const dl_component_io) -> d
     guard(|| unsafe { borrow("io", io) }.map(|io| io.stop.finish()))
 }
 
-/// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model was given": shown with
-/// the run and kept in its report. Not for every sample: it allocates.
+/// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model
+/// was given": shown with the run and kept in its report. Not for every sample: it allocates.
 ///
 /// # Safety
 /// `io` is NULL or live; strings are NULL or NUL-terminated.
@@ -289,8 +300,8 @@ pub unsafe extern "C" fn dl_component_io_tell_fact(
     })
 }
 
-/// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses. Does not block; allocates. The outcome
-/// is an event of the run.
+/// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses.
+/// Does not block; allocates. The outcome is an event of the run.
 ///
 /// # Safety
 /// `io` is NULL or live; `mode` is NULL or NUL-terminated.
@@ -306,7 +317,8 @@ pub unsafe extern "C" fn dl_component_io_request_mode(
     })
 }
 
-/// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic load.
+/// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic
+/// load.
 ///
 /// # Safety
 /// `io` is NULL or live.
@@ -320,8 +332,9 @@ pub unsafe extern "C" fn dl_component_io_is_stopping(io: *const dl_component_io)
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_timer_tick {
-    /// `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the library for a timer's
-    /// callback, which looks at it before it reads fields that are not of the first release.
+    /// `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the
+    /// library for a timer's callback, which looks at it before it reads fields that are not of the
+    /// first release.
     pub size: usize,
     /// When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
     pub scheduled_ns: u64,
@@ -353,16 +366,18 @@ impl Context {
     }
 }
 
-// SAFETY: the pointer is only handed back to the component, which accepts calls from the executor's threads.
+// SAFETY: the pointer is only handed back to the component, which accepts calls from the executor's
+// threads.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// Adds a timer of the component's own. Only during `init`. `context` is handed to every call; the component keeps it
-/// alive until `destroy`.
+/// Adds a timer of the component's own. Only during `init`. `context` is handed to every call; the
+/// component keeps it alive until `destroy`.
 ///
 /// # Safety
-/// `io` is NULL or live; `callback` is NULL or may be called with `context` until the component is destroyed.
+/// `io` is NULL or live; `callback` is NULL or may be called with `context` until the component is
+/// destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_component_io_add_timer(
     io: *const dl_component_io,
@@ -380,7 +395,8 @@ pub unsafe extern "C" fn dl_component_io_add_timer(
             // Holds the component for the duration of the call.
             let Some(owner) = owner.upgrade() else { return Ok(()) };
             let tick = dl_timer_tick::of(tick);
-            // SAFETY: the component is alive, so by contract the callback may be called with its context.
+            // SAFETY: the component is alive, so by contract the callback may be called with its
+            // context.
             owner.outcome(unsafe { callback(context.get(), &raw const tick) })
         });
         let handle = added.map_err(|e| Failure::new(DL_ERROR_COMPONENT, e))?;
@@ -390,8 +406,9 @@ pub unsafe extern "C" fn dl_component_io_add_timer(
     })
 }
 
-/// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of `CLOCK_MONOTONIC`, at once if that is
-/// past; the others follow on the grid of the period from there. Only within a call of the component.
+/// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of
+/// `CLOCK_MONOTONIC`, at once if that is past; the others follow on the grid of the period from
+/// there. Only within a call of the component.
 ///
 /// # Safety
 /// `io` is NULL or live.
@@ -447,8 +464,8 @@ pub unsafe extern "C" fn dl_invocation_start_ns(invocation: *const dl_invocation
 /// Writes the tick if a timer made the call. `*is_tick`: 1 if one did, else 0.
 ///
 /// # Safety
-/// `invocation` is NULL or live; `tick` is NULL or points to a `dl_timer_tick` whose `size` is set; `is_tick` is NULL or
-/// valid for writing.
+/// `invocation` is NULL or live; `tick` is NULL or points to a `dl_timer_tick` whose `size` is set;
+/// `is_tick` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_invocation_tick(
     invocation: *const dl_invocation,
@@ -473,7 +490,8 @@ pub unsafe extern "C" fn dl_invocation_tick(
     })
 }
 
-/// The sample that the trigger chose for an input. `*sample`: NULL if it chose none, else owned by the caller.
+/// The sample that the trigger chose for an input. `*sample`: NULL if it chose none, else owned by
+/// the caller.
 ///
 /// # Safety
 /// `invocation` is NULL or live; `sample` is NULL or valid for writing.
@@ -494,8 +512,8 @@ pub unsafe extern "C" fn dl_invocation_sample(
     })
 }
 
-/// The sample that the trigger chose, or else the newest of the input, read now; an earlier call may have seen it.
-/// `*sample`: NULL if there never was one, else owned by the caller.
+/// The sample that the trigger chose, or else the newest of the input, read now; an earlier call
+/// may have seen it. `*sample`: NULL if there never was one, else owned by the caller.
 ///
 /// # Safety
 /// `invocation` is NULL or live; `sample` is NULL or valid for writing.

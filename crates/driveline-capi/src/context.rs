@@ -15,15 +15,17 @@ pub struct dl_node {
     pub(crate) node: Node,
 }
 
-/// Joins a domain. Until an endpoint with host reach is created, all that is touched outside the process is the domain's
-/// directory, which is made if it is missing.
+/// Joins a domain. Until an endpoint with host reach is created, all that is touched outside the
+/// process is the domain's directory, which is made if it is missing.
 ///
-/// `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`, or else the user's
-/// default domain. `*context`: owned by the caller, to be given to `dl_context_drop`. Warnings and errors of the library
-/// go to stderr unless `DRIVELINE_LOG` says otherwise. Blocks only for file operations.
+/// `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`,
+/// or else the user's default domain. `*context`: owned by the caller, to be given to
+/// `dl_context_drop`. Warnings and errors of the library go to stderr unless `DRIVELINE_LOG` says
+/// otherwise. Blocks only for file operations.
 ///
-/// The first call in a process raises its soft limit on open descriptors to the hard limit (`ulimit -Hn`), since each match takes
-/// one. Programs started from the process inherit it; `select` cannot be used with descriptors from 1024 on.
+/// The first call in a process raises its soft limit on open descriptors to the hard limit
+/// (`ulimit -Hn`), since each match takes one. Programs started from the process inherit it;
+/// `select` cannot be used with descriptors from 1024 on.
 ///
 /// # Safety
 /// Strings are NULL or NUL-terminated; `context` is NULL or valid for writing.
@@ -47,7 +49,8 @@ pub unsafe extern "C" fn dl_context_new(
     })
 }
 
-/// Leaves the domain, once everything made from it is dropped too. `*context` (moved) becomes NULL; NULL is permitted.
+/// Leaves the domain, once everything made from it is dropped too. `*context` (moved) becomes NULL;
+/// NULL is permitted.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to an owned handle.
@@ -57,10 +60,12 @@ pub unsafe extern "C" fn dl_context_drop(context: *mut *mut dl_context) {
     unsafe { release(context) }
 }
 
-/// Creates a node. `*node`: owned by the caller, to be given to `dl_node_drop`; it may outlive the context's handle.
+/// Creates a node. `*node`: owned by the caller, to be given to `dl_node_drop`; it may outlive the
+/// context's handle.
 ///
 /// # Safety
-/// `context` is NULL or a live handle; `name` is NULL or NUL-terminated; `node` is NULL or valid for writing.
+/// `context` is NULL or a live handle; `name` is NULL or NUL-terminated; `node` is NULL or valid
+/// for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_node_new(
     context: *const dl_context,
@@ -77,7 +82,8 @@ pub unsafe extern "C" fn dl_node_new(
     })
 }
 
-/// Drops a node; its publishers and subscriptions live on. `*node` (moved) becomes NULL; NULL is permitted.
+/// Drops a node; its publishers and subscriptions live on. `*node` (moved) becomes NULL; NULL is
+/// permitted.
 ///
 /// # Safety
 /// `node` is NULL or points to NULL or to an owned handle.

@@ -5,15 +5,16 @@ use crate::status::guard_value;
 use driveline::conversion;
 use driveline_types::MonotonicNs;
 
-/// When a conversion between a message and its bytes begins, for `dl_conversion_end`; 0 where no callback runs on this
-/// thread. Any thread. One clock reading.
+/// When a conversion between a message and its bytes begins, for `dl_conversion_end`; 0 where no
+/// callback runs on this thread. Any thread. One clock reading.
 #[unsafe(no_mangle)]
 pub extern "C" fn dl_conversion_begin() -> u64 {
     guard_value(0, || conversion::begin().map_or(0, |t| t.0))
 }
 
-/// Counts the time since `began`, what `dl_conversion_begin` gave, as communication of the callback that runs on this
-/// thread, and not as its computation. Nothing counts twice, nothing from before the callback, and 0 does nothing.
+/// Counts the time since `began`, what `dl_conversion_begin` gave, as communication of the callback
+/// that runs on this thread, and not as its computation. Nothing counts twice, nothing from before
+/// the callback, and 0 does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn dl_conversion_end(began: u64) {
     guard_value((), || {

@@ -28,7 +28,8 @@ pub enum dl_event_kind {
     DL_EVENT_DOWNGRADED = 7,
     /// Events were lost because nobody asked for them in time; the text says how many.
     DL_EVENT_EVENTS_LOST = 8,
-    /// A publish has waited `max_blocking_ms` for a reliable subscription without success; the text names it and the remedy.
+    /// A publish has waited `max_blocking_ms` for a reliable subscription without success; the text
+    /// names it and the remedy.
     DL_EVENT_RELIABLE_TIMEOUT = 9,
 }
 
@@ -44,11 +45,13 @@ pub struct dl_event {
     pub reserved: u32,
     /// Memory of the caller, or NULL: gets a text for people, always NUL-terminated.
     pub text: *mut c_char,
-    /// Size of that memory, in bytes; set by the caller. 1024 is enough for nearly all texts; longer ones are cut.
+    /// Size of that memory, in bytes; set by the caller. 1024 is enough for nearly all texts;
+    /// longer ones are cut.
     pub text_capacity: usize,
     /// Length of the whole text without the NUL, in bytes, also if it was cut.
     pub text_len: usize,
-    /// Of a missed deadline: periods without a sample since the event before this one. Of a reliable time-out: such publishes since then. Else 0.
+    /// Of a missed deadline: periods without a sample since the event before this one. Of a
+    /// reliable time-out: such publishes since then. Else 0.
     pub missed: u64,
     /// The same in all. Else 0.
     pub total: u64,
@@ -83,10 +86,12 @@ pub(crate) fn kind_of(event: &EndpointEvent) -> dl_event_kind {
     }
 }
 
-/// Asks for an event and writes it into the caller's struct and text. Nothing is asked for if it could not be written.
+/// Asks for an event and writes it into the caller's struct and text. Nothing is asked for if it
+/// could not be written.
 ///
 /// # Safety
-/// `out` is NULL or points to `out->size` bytes that may be read and written, and its `text` to `text_capacity` bytes.
+/// `out` is NULL or points to `out->size` bytes that may be read and written, and its `text` to
+/// `text_capacity` bytes.
 pub(crate) unsafe fn poll(
     out: *mut dl_event,
     next: impl FnOnce() -> Option<EndpointEvent>,
@@ -108,7 +113,8 @@ pub(crate) unsafe fn poll(
             .find(|&i| text.is_char_boundary(i))
             .unwrap_or(0);
         let text = &text[..end];
-        // SAFETY: `text_capacity` bytes may be written by this function's contract, and one is left for the NUL.
+        // SAFETY: `text_capacity` bytes may be written by this function's contract, and one is left
+        // for the NUL.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), event.text.cast(), text.len());
             event.text.add(text.len()).write(0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A value that one thread uses at a time; a second one is turned away, never kept waiting. A panic ends the use, too.
+//! A value that one thread uses at a time; a second one is turned away, never kept waiting. A panic
+//! ends the use, too.
 
 use crate::turn::Turn;
 use std::cell::UnsafeCell;
@@ -12,8 +13,8 @@ pub(crate) struct Exclusive<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only through `Inside`, of which there is one at a time (`enter`); so threads have it in turns, which is what
-// `Send` permits.
+// SAFETY: the value is reached only through `Inside`, of which there is one at a time (`enter`); so
+// threads have it in turns, which is what `Send` permits.
 unsafe impl<T: Send> Sync for Exclusive<T> {}
 
 /// The use of the value. Ends when it is dropped.

@@ -9,8 +9,9 @@ use std::os::unix::ffi::OsStringExt;
 /// Exit status after a defect of Driveline itself.
 const INTERNAL: c_int = 70;
 
-/// Runs the host with the arguments of its `main` and returns its exit status. Blocks until the module has ended, and
-/// takes over SIGINT and SIGTERM. The executable that calls it must share this library with the components.
+/// Runs the host with the arguments of its `main` and returns its exit status. Blocks until the
+/// module has ended, and takes over SIGINT and SIGTERM. The executable that calls it must share
+/// this library with the components.
 ///
 /// # Safety
 /// `argv` is NULL or points to `argc` NUL-terminated strings.

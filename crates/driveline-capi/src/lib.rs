@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The C ABI of Driveline: `libdriveline.so` and `driveline.h`.
 //!
-//! Everything that C++ and other languages use goes through here; the header is generated from this source and compared
-//! with the committed one by a test. Rules of the whole ABI:
-//! - every function returns a [`dl_status`] or cannot fail; the detail of a failure is text in `dl_last_error()`;
+//! Everything that C++ and other languages use goes through here; the header is generated from this
+//! source and compared with the committed one by a test. Rules of the whole ABI:
+//! - every function returns a [`dl_status`] or cannot fail; the detail of a failure is text in
+//!   `dl_last_error()`;
 //! - no panic and no exception crosses the border, nothing ends the process;
-//! - handles are opaque. A function that consumes one takes `T **`, marked "moved", and leaves NULL behind, so that using
-//!   it twice is an error and not a crash. What is "borrowed" stays the callee's and is valid as long as is said;
+//! - handles are opaque. A function that consumes one takes `T **`, marked "moved", and leaves NULL
+//!   behind, so that using it twice is an error and not a crash. What is "borrowed" stays the
+//!   callee's and is valid as long as is said;
 //! - structs that may grow start with `size`, which their maker sets to `sizeof` (module `sized`).
 //!
 //! Not here: any behaviour of the middleware. This crate converts, checks and forwards.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A hostile publisher changes its payload while Rust looks at it: views stay inside it, text stays text, nothing panics.
+//! A hostile publisher changes its payload while Rust looks at it: views stay inside it, text stays
+//! text, nothing panics.
 //!
-//! Here because only this crate and the host transport can change what somebody else has a reference to.
+//! Here because only this crate and the host transport can change what somebody else has a
+//! reference to.
 
 use driveline_msgs::{
     CloudView, Encoding, Header, Image, ImageView, PointCloud, PointField, PointXyzi,
@@ -10,7 +12,8 @@ use driveline_types::{Plain, PlainRef};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use zerocopy::IntoBytes;
 
-/// Memory that is mapped twice, so to say: `bytes` is what a reader sees, `overwrite` is what the publisher does.
+/// Memory that is mapped twice, so to say: `bytes` is what a reader sees, `overwrite` is what the
+/// publisher does.
 struct Payload {
     memory: *mut u8,
     layout: std::alloc::Layout,
@@ -31,8 +34,9 @@ impl Payload {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: allocated with this length, and freed only in `drop`. That it changes while it is borrowed is what the
-        // tests are about: a mapping of another process's segment does the same.
+        // SAFETY: allocated with this length, and freed only in `drop`. That it changes while it is
+        // borrowed is what the tests are about: a mapping of another process's segment does the
+        // same.
         unsafe { std::slice::from_raw_parts(self.memory, self.layout.size()) }
     }
 

@@ -46,7 +46,8 @@ impl ComponentLoader for Loader {
     fn load(&self, path: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError> {
         let library = open(path)?;
         let found = entry(&library, path);
-        // Never unloaded: published values, vtables and threads of its may outlive everything that we know of.
+        // Never unloaded: published values, vtables and threads of its may outlive everything that
+        // we know of.
         std::mem::forget(library);
         loaded(path, found?)
     }
@@ -87,7 +88,8 @@ unsafe extern "C-unwind" {
     fn dlerror() -> *const c_char;
 }
 
-/// Ends the process when it is dropped by an exception: the dynamic linker has none of its locks back then, and what it has begun is half done.
+/// Ends the process when it is dropped by an exception: the dynamic linker has none of its locks
+/// back then, and what it has begun is half done.
 struct NoWayBack<'a>(&'a Path);
 
 impl Drop for NoWayBack<'_> {
@@ -101,8 +103,8 @@ fn open(path: &Path) -> Result<Library, LoadError> {
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| failed(path, "its path contains a zero byte"))?;
     let barrier = NoWayBack(path);
-    // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its code to run here. An exception of
-    // theirs unwinds into the barrier, which does not return.
+    // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its
+    // code to run here. An exception of theirs unwinds into the barrier, which does not return.
     let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW | RTLD_LOCAL) };
     std::mem::forget(barrier);
     if handle.is_null() {
@@ -157,7 +159,8 @@ unsafe fn classes_of(
     }
     // When the table grows, older libraries have shorter ones: then it is read as the classes are.
     const { assert!(size_of::<dl_component_library>() == FIRST_TABLE) };
-    // SAFETY: static, and as large as we know it at least, which the two lines above have made sure of.
+    // SAFETY: static, and as large as we know it at least, which the two lines above have made sure
+    // of.
     let table = unsafe { &*table };
     if table.class_count == 0 {
         return Err(failed(path, NO_COMPONENTS));
@@ -168,7 +171,8 @@ unsafe fn classes_of(
             format_args!("its table of {} classes is damaged", table.class_count),
         ));
     }
-    // SAFETY: the ABI version says that `classes` points to `class_count` pointers to static vtables.
+    // SAFETY: the ABI version says that `classes` points to `class_count` pointers to static
+    // vtables.
     let pointers = unsafe { std::slice::from_raw_parts(table.classes, table.class_count) };
     let checked = pointers.iter().map(|p| {
         // SAFETY: as above, and NULL is looked for.
@@ -254,8 +258,9 @@ pub(crate) struct Instance {
     io: OnceLock<Box<dl_component_io>>,
 }
 
-// SAFETY: the component ABI says that calls come from any thread of an executor, one at a time unless the graph puts the
-// component into a reentrant group, which is the component's consent to several.
+// SAFETY: the component ABI says that calls come from any thread of an executor, one at a time
+// unless the graph puts the component into a reentrant group, which is the component's consent to
+// several.
 unsafe impl Send for Instance {}
 // SAFETY: as above.
 unsafe impl Sync for Instance {}
@@ -295,7 +300,8 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(destroy) = self.vtable.destroy {
-            // SAFETY: made by this vtable and destroyed once. `io`, which it may use, is dropped after it.
+            // SAFETY: made by this vtable and destroyed once. `io`, which it may use, is dropped
+            // after it.
             unsafe { destroy(self.pointer) };
         }
     }

@@ -22,7 +22,8 @@ pub enum dl_log_level {
     DL_LOG_DEBUG = 4,
 }
 
-/// Sends log lines to stderr if the process has not decided otherwise. `DRIVELINE_LOG` holds the filter.
+/// Sends log lines to stderr if the process has not decided otherwise. `DRIVELINE_LOG` holds the
+/// filter.
 pub(crate) fn to_stderr_unless_set(default: &str) {
     if tracing::dispatcher::has_been_set() {
         return;
@@ -59,8 +60,9 @@ pub(crate) fn set_filter(filter: &str) -> Result<(), String> {
     change(parsed)
 }
 
-/// Writes a line into the log. `level`: a `dl_log_level`, anything else counts as `DL_LOG_INFO`. `who`: name of the
-/// component or node, may be NULL. Not for the data path: it allocates and writes.
+/// Writes a line into the log. `level`: a `dl_log_level`, anything else counts as `DL_LOG_INFO`.
+/// `who`: name of the component or node, may be NULL. Not for the data path: it allocates and
+/// writes.
 ///
 /// # Safety
 /// `who` and `text` are NULL or NUL-terminated.

@@ -9,27 +9,28 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// What can be done with a value of C or C++. Static: what it names lives as long as the process.
 ///
-/// Only these functions touch an object, whichever library it is in: what an object is made of is its maker's business. They
-/// are called on any thread and must not let exceptions out.
+/// Only these functions touch an object, whichever library it is in: what an object is made of is
+/// its maker's business. They are called on any thread and must not let exceptions out.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dl_object_vtable {
     /// `sizeof(dl_object_vtable)`.
     pub size: usize,
-    /// Identity of the value's type, everything included that code compiled elsewhere must agree on to read it: the pointer
-    /// passes only to readers that ask for the same. Never NULL.
+    /// Identity of the value's type, everything included that code compiled elsewhere must agree on
+    /// to read it: the pointer passes only to readers that ask for the same. Never NULL.
     pub type_id: *const c_char,
     /// The value in an object, valid as long as the object. NULL: the object is the value.
     pub value: Option<unsafe extern "C" fn(object: *const c_void) -> *const c_void>,
-    /// A second object with the same value, which needs no copy; it may outlive the first one. NULL is a failure whose text
-    /// was given to `dl_set_last_error`.
+    /// A second object with the same value, which needs no copy; it may outlive the first one. NULL
+    /// is a failure whose text was given to `dl_set_last_error`.
     pub clone: Option<unsafe extern "C" fn(object: *const c_void) -> *mut c_void>,
     /// Destroys an object: exactly once for each, after everything else.
     pub drop: Option<unsafe extern "C" fn(object: *mut c_void)>,
-    /// Length when serialised, in bytes; negative if it cannot be. NULL for objects that never leave the process.
+    /// Length when serialised, in bytes; negative if it cannot be. NULL for objects that never
+    /// leave the process.
     pub encoded_len: Option<unsafe extern "C" fn(object: *const c_void) -> i64>,
-    /// Serialises into exactly `len` bytes and returns 0; anything else is a failure whose text was given to
-    /// `dl_set_last_error`.
+    /// Serialises into exactly `len` bytes and returns 0; anything else is a failure whose text was
+    /// given to `dl_set_last_error`.
     pub encode:
         Option<unsafe extern "C" fn(object: *const c_void, into: *mut u8, len: usize) -> c_int>,
 }
@@ -69,8 +70,9 @@ pub(crate) struct CppObject {
     vtable: dl_object_vtable,
 }
 
-// SAFETY: whoever publishes a value gives up every way to change it (contract of `dl_publisher_publish_object`); from
-// then on it is only read through const pointers, which C++ types permit from several threads, and dropped once.
+// SAFETY: whoever publishes a value gives up every way to change it (contract of
+// `dl_publisher_publish_object`); from then on it is only read through const pointers, which C++
+// types permit from several threads, and dropped once.
 unsafe impl Send for CppObject {}
 // SAFETY: as above.
 unsafe impl Sync for CppObject {}
@@ -79,15 +81,16 @@ impl CppObject {
     /// Takes over an object.
     ///
     /// # Safety
-    /// `object` is one that `vtable` is for, owned by nobody else; the vtable has a type, `clone` and `drop`, and what it
-    /// names lives for ever.
+    /// `object` is one that `vtable` is for, owned by nobody else; the vtable has a type, `clone`
+    /// and `drop`, and what it names lives for ever.
     pub(crate) unsafe fn new(object: *mut c_void, vtable: dl_object_vtable) -> Self {
         Self { object, vtable }
     }
 
     /// Identity of the value's type.
     pub(crate) fn type_id(&self) -> &CStr {
-        // SAFETY: a valid vtable has a NUL-terminated static text there (checked for NULL by who accepts vtables).
+        // SAFETY: a valid vtable has a NUL-terminated static text there (checked for NULL by who
+        // accepts vtables).
         unsafe { CStr::from_ptr(self.vtable.type_id) }
     }
 
@@ -156,7 +159,8 @@ impl LocalObject for CppObject {
         let Some(encode) = self.vtable.encode else {
             return Err(EncodeError { reason: "values of this type cannot be serialised".into() });
         };
-        // SAFETY: the value is alive and of the vtable's type, and the buffer has the length that is given.
+        // SAFETY: the value is alive and of the vtable's type, and the buffer has the length that
+        // is given.
         match unsafe { encode(self.object, into.as_mut_ptr(), into.len()) } {
             0 => Ok(()),
             _ => Err(EncodeError {

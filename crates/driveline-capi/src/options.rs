@@ -57,7 +57,8 @@ pub enum dl_access {
     DL_ACCESS_USERS = 2,
 }
 
-/// Quality of service, with DDS's names and rules. All zero is the default: keep last 1, best effort, volatile.
+/// Quality of service, with DDS's names and rules. All zero is the default: keep last 1, best
+/// effort, volatile.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct dl_qos {
@@ -75,12 +76,14 @@ pub struct dl_qos {
     pub lifespan_ms: u32,
     /// A `dl_liveliness`.
     pub liveliness: u32,
-    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
+    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0:
+    /// none.
     pub lease_ms: u32,
     /// 1: a publisher puts an XXH3-64 of the payload into each header; a subscription matches only
     /// such publishers, and verifies it.
     pub checksum: u32,
-    /// Zero. Room for what later releases add: this struct is a part of others and cannot become longer.
+    /// Zero. Room for what later releases add: this struct is a part of others and cannot become
+    /// longer.
     pub reserved: [u32; 7],
 }
 
@@ -94,7 +97,8 @@ pub struct dl_publisher_options {
     pub reach: u32,
     /// How many loans may be out at once; 0 means 2.
     pub loans: u32,
-    /// Longest payload in bytes; 0 means 65536. This much is reserved for every slot when the publisher is created.
+    /// Longest payload in bytes; 0 means 65536. This much is reserved for every slot when the
+    /// publisher is created.
     pub max_payload: u64,
     /// How many samples all subscriptions together may hold at host reach; 0 means 8.
     pub pins: u32,
@@ -138,9 +142,10 @@ pub struct dl_client_options {
     pub size: usize,
     /// A `dl_reach`, as the server has it; not `DL_REACH_NETWORK`.
     pub reach: u32,
-    /// How many calls may be under way, and how many responses may be held; 0 means 1, at most 64. At host reach the server reserves
-    /// memory for `max(pending, 2) + 2 * pending + 4` responses of its `max_response`: eight for 1. If it grants access to
-    /// users, `3 * pending` instead of `2 * pending`; to anyone, `5 * pending`.
+    /// How many calls may be under way, and how many responses may be held; 0 means 1, at most 64.
+    /// At host reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses
+    /// of its `max_response`: eight for 1. If it grants access to users, `3 * pending` instead of
+    /// `2 * pending`; to anyone, `5 * pending`.
     pub pending: u32,
     /// Longest request in bytes; 0 means 4096.
     pub max_request: u64,
@@ -164,7 +169,8 @@ pub struct dl_service_options {
     pub reach: u32,
     /// How many clients are served at a time; 0 means 8, at most 256.
     pub max_clients: u32,
-    /// Longest response in bytes; 0 means 65536. Reserved several times when a client's first request is taken.
+    /// Longest response in bytes; 0 means 65536. Reserved several times when a client's first
+    /// request is taken.
     pub max_response: u64,
     /// How many calls of one client may be under way; 0 means 8, at most 64.
     pub max_pending: u32,
@@ -292,7 +298,8 @@ unsafe fn access(access: u32, users: *const u32, user_count: usize) -> Outcome<A
 }
 
 /// # Safety
-/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
+/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count`
+/// numbers.
 pub(crate) unsafe fn publisher_options(
     given: *const dl_publisher_options,
 ) -> Outcome<PublisherOptions> {
@@ -315,7 +322,8 @@ pub(crate) unsafe fn publisher_options(
 }
 
 /// # Safety
-/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
+/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count`
+/// numbers.
 pub(crate) unsafe fn subscription_options(
     given: *const dl_subscription_options,
 ) -> Outcome<SubscriptionOptions> {
@@ -336,7 +344,8 @@ pub(crate) unsafe fn subscription_options(
 }
 
 /// # Safety
-/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
+/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count`
+/// numbers.
 pub(crate) unsafe fn client_options(given: *const dl_client_options) -> Outcome<ClientOptions> {
     let default = ClientOptions::default();
     if given.is_null() {
@@ -355,7 +364,8 @@ pub(crate) unsafe fn client_options(given: *const dl_client_options) -> Outcome<
 }
 
 /// # Safety
-/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
+/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count`
+/// numbers.
 pub(crate) unsafe fn service_options(given: *const dl_service_options) -> Outcome<ServiceOptions> {
     let default = ServiceOptions::default();
     if given.is_null() {

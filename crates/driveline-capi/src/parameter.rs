@@ -18,9 +18,11 @@ pub enum dl_parameter_type {
     DL_PARAMETER_FLOAT = 2,
     /// `text`.
     DL_PARAMETER_TEXT = 3,
-    /// `text` is a JSON array; `integer` is the number of its items, in results. Items have the names `NAME/0`, `NAME/1`, …
+    /// `text` is a JSON array; `integer` is the number of its items, in results. Items have the
+    /// names `NAME/0`, `NAME/1`, …
     DL_PARAMETER_LIST = 4,
-    /// `text` is a JSON object; `integer` is the number of its entries, in results. Entries have names such as `NAME/KEY`.
+    /// `text` is a JSON object; `integer` is the number of its entries, in results. Entries have
+    /// names such as `NAME/KEY`.
     DL_PARAMETER_MAP = 5,
 }
 
@@ -38,7 +40,8 @@ pub struct dl_parameter_value {
     pub integer: i64,
     /// Real number.
     pub number: f64,
-    /// NUL-terminated text, or NULL. Borrowed in arguments; owned in results, to be given to `dl_string_drop`.
+    /// NUL-terminated text, or NULL. Borrowed in arguments; owned in results, to be given to
+    /// `dl_string_drop`.
     pub text: *mut c_char,
 }
 
@@ -61,7 +64,8 @@ impl dl_parameter_value {
     /// Reads an argument.
     ///
     /// # Safety
-    /// `given` is NULL or points to `given->size` readable bytes, and its `text` is NULL or NUL-terminated.
+    /// `given` is NULL or points to `given->size` readable bytes, and its `text` is NULL or
+    /// NUL-terminated.
     pub(crate) unsafe fn read(name: &str, given: *const Self) -> Outcome<ParameterValue> {
         // SAFETY: this function's contract.
         let value = unsafe { read_argument(name, given)? };
@@ -128,10 +132,12 @@ impl From<ParameterError> for Failure {
     }
 }
 
-/// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
+/// Declares a parameter with its default, which fixes the type. A second declaration of the same
+/// type changes nothing.
 ///
 /// # Safety
-/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid value with its `size`.
+/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid
+/// value with its `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_node_declare_parameter(
     node: *const dl_node,
@@ -166,11 +172,12 @@ pub unsafe extern "C" fn dl_node_set_parameter(
     })
 }
 
-/// Reads a parameter, or a part of a list or map by its path (`pid/gains/0`). `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
+/// Reads a parameter, or a part of a list or map by its path (`pid/gains/0`). `value->text`, if not
+/// NULL, is owned by the caller. Takes a short lock: read once per callback.
 ///
 /// # Safety
-/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to a `dl_parameter_value`
-/// whose `size` is set.
+/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to
+/// a `dl_parameter_value` whose `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_node_get_parameter(
     node: *const dl_node,
@@ -188,7 +195,8 @@ pub unsafe extern "C" fn dl_node_get_parameter(
     })
 }
 
-/// Frees a text that a function of this library handed over. `*text` (moved) becomes NULL; NULL is permitted.
+/// Frees a text that a function of this library handed over. `*text` (moved) becomes NULL; NULL is
+/// permitted.
 ///
 /// # Safety
 /// `text` is NULL or points to NULL or to such a text.
@@ -199,7 +207,8 @@ pub unsafe extern "C" fn dl_string_drop(text: *mut *mut c_char) {
         let Some(place) = (unsafe { text.as_mut() }) else { return };
         let owned = std::mem::replace(place, std::ptr::null_mut());
         if !owned.is_null() {
-            // SAFETY: made by `CString::into_raw` by contract, and the caller's variable gave it up.
+            // SAFETY: made by `CString::into_raw` by contract, and the caller's variable gave it
+            // up.
             drop(unsafe { CString::from_raw(owned) });
         }
     });

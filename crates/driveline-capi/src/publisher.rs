@@ -21,7 +21,8 @@ pub struct dl_publisher {
     raw: Mutex<RawPublisher>,
 }
 
-/// Memory for one payload that only the holder can see, until it is published. One thread at a time.
+/// Memory for one payload that only the holder can see, until it is published. One thread at a
+/// time.
 #[derive(Default)]
 pub struct dl_loan {
     value: Option<RawLoan>,
@@ -132,12 +133,13 @@ impl From<PublishError> for Failure {
     }
 }
 
-/// Creates a publisher and reserves all its memory. `options`: NULL takes the defaults. `*publisher`: owned by the
-/// caller, to be given to `dl_publisher_drop`; it may outlive node, context and schema.
+/// Creates a publisher and reserves all its memory. `options`: NULL takes the defaults.
+/// `*publisher`: owned by the caller, to be given to `dl_publisher_drop`; it may outlive node,
+/// context and schema.
 ///
 /// # Safety
-/// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
-/// `publisher` is NULL or valid for writing.
+/// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size`
+/// bytes are readable; `publisher` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_new(
     node: *const dl_node,
@@ -163,7 +165,8 @@ pub unsafe extern "C" fn dl_publisher_new(
     })
 }
 
-/// Drops a publisher and tells its subscriptions. `*publisher` (moved) becomes NULL; NULL is permitted.
+/// Drops a publisher and tells its subscriptions. `*publisher` (moved) becomes NULL; NULL is
+/// permitted.
 ///
 /// # Safety
 /// `publisher` is NULL or points to NULL or to an owned handle that no other thread uses.
@@ -173,8 +176,9 @@ pub unsafe extern "C" fn dl_publisher_drop(publisher: *mut *mut dl_publisher) {
     unsafe { release(publisher) }
 }
 
-/// Memory for a payload of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the caller, to be given to
-/// `dl_publisher_publish` or `dl_loan_drop`. Its content is an earlier sample's. Neither blocks nor allocates.
+/// Memory for a payload of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the
+/// caller, to be given to `dl_publisher_publish` or `dl_loan_drop`. Its content is an earlier
+/// sample's. Neither blocks nor allocates.
 ///
 /// # Safety
 /// `publisher` is NULL or a live handle; `loan` is NULL or valid for writing.
@@ -224,8 +228,8 @@ pub unsafe extern "C" fn dl_loan_shrink(loan: *mut dl_loan, len: usize) -> dl_st
     guard(|| unsafe { live(loan) }.map(|l| l.shrink(len)))
 }
 
-/// When the data was measured, in nanoseconds of `CLOCK_MONOTONIC`. Counts only at a source: what descends from other
-/// samples inherits their times.
+/// When the data was measured, in nanoseconds of `CLOCK_MONOTONIC`. Counts only at a source: what
+/// descends from other samples inherits their times.
 ///
 /// # Safety
 /// `loan` is NULL or a live handle.
@@ -262,13 +266,13 @@ pub unsafe extern "C" fn dl_loan_drop(loan: *mut *mut dl_loan) {
     });
 }
 
-/// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or where the sample's number
-/// goes. Blocks only if the topic is reliable, at most `max_blocking_ms`. In a component's callback the sample inherits
-/// the origins of what the callback consumed.
+/// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or where
+/// the sample's number goes. Blocks only if the topic is reliable, at most `max_blocking_ms`. In a
+/// component's callback the sample inherits the origins of what the callback consumed.
 ///
 /// # Safety
-/// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle; `sequence` is NULL or
-/// valid for writing.
+/// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
+/// `sequence` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_publish(
     publisher: *const dl_publisher,
@@ -284,16 +288,16 @@ pub unsafe extern "C" fn dl_publisher_publish(
     })
 }
 
-/// Publishes a value (protobuf and object). Readers inside the process get the pointer, those outside its bytes, which
-/// are serialised once and only if somebody listens there.
+/// Publishes a value (protobuf and object). Readers inside the process get the pointer, those
+/// outside its bytes, which are serialised once and only if somebody listens there.
 ///
-/// `object` is moved, whatever the result, unless `vtable` is not valid; from then on nobody may change it.
-/// `source_time_ns`: when the data was measured, 0 if it is not a source. `sequence`: NULL, or where the sample's number
-/// goes.
+/// `object` is moved, whatever the result, unless `vtable` is not valid; from then on nobody may
+/// change it. `source_time_ns`: when the data was measured, 0 if it is not a source. `sequence`:
+/// NULL, or where the sample's number goes.
 ///
 /// # Safety
-/// `publisher` is NULL or a live handle; `object` is a value that `vtable` is for; `vtable` is NULL or static;
-/// `sequence` is NULL or valid for writing.
+/// `publisher` is NULL or a live handle; `object` is a value that `vtable` is for; `vtable` is NULL
+/// or static; `sequence` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_publish_object(
     publisher: *const dl_publisher,
@@ -347,8 +351,8 @@ unsafe impl SizedStruct for dl_publisher_stats {
 /// Reads the counters.
 ///
 /// # Safety
-/// `publisher` is NULL or a live handle; `stats` is NULL or points to a `dl_publisher_stats` whose `size` is
-/// set.
+/// `publisher` is NULL or a live handle; `stats` is NULL or points to a `dl_publisher_stats` whose
+/// `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_get_stats(
     publisher: *const dl_publisher,
@@ -382,8 +386,8 @@ pub unsafe extern "C" fn dl_publisher_matched(publisher: *const dl_publisher) ->
 /// Takes the next event; its kind is `DL_EVENT_NONE` if there is none.
 ///
 /// # Safety
-/// `publisher` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`, `text` and
-/// `text_capacity` are set.
+/// `publisher` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`,
+/// `text` and `text_capacity` are set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_poll_event(
     publisher: *const dl_publisher,

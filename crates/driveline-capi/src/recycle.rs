@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Handles of loans and samples are used again, so that the data path does not allocate them.
 //!
-//! A thread keeps one empty handle of each kind for itself, which costs no atomic operation; whatever goes beyond it, or from
-//! one thread to another, passes through a queue.
+//! A thread keeps one empty handle of each kind for itself, which costs no atomic operation;
+//! whatever goes beyond it, or from one thread to another, passes through a queue.
 
 use crossbeam_queue::ArrayQueue;
 use std::cell::Cell;
@@ -77,8 +77,9 @@ impl<H: Handle> Recycler<H> {
     }
 }
 
-/// A handle that is empty already was given back before, against the contract: it is kept elsewhere, and two owners of one box would be
-/// two handles that are one. It is neither freed nor kept again.
+/// A handle that is empty already was given back before, against the contract: it is kept
+/// elsewhere, and two owners of one box would be two handles that are one. It is neither freed nor
+/// kept again.
 fn abandon<H>(handle: Box<H>) {
     std::mem::forget(handle);
 }
@@ -126,7 +127,8 @@ mod tests {
         let mut value = TWICE.fill(Arc::new(7));
         let again: *mut Test = &raw mut *value;
         TWICE.clear(value);
-        // SAFETY: against the contract of the C ABI, and what it must survive: the box is in the pool, and so is alive.
+        // SAFETY: against the contract of the C ABI, and what it must survive: the box is in the
+        // pool, and so is alive.
         #[allow(unsafe_code, reason = "the test does what the contract forbids")]
         let second = unsafe { Box::from_raw(again) };
         TWICE.clear(second);

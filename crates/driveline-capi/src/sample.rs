@@ -12,7 +12,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 use std::thread::LocalKey;
 
-/// One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps its memory.
+/// One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps
+/// its memory.
 #[derive(Default)]
 pub struct dl_sample {
     value: Option<Held>,
@@ -84,7 +85,8 @@ impl Held {
     }
 }
 
-/// What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
+/// What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's
+/// host, in nanoseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_sample_header {
@@ -114,9 +116,10 @@ pub struct dl_sample_header {
     pub missed: u64,
 }
 
-/// A source that a sample descends from, and where its age went:
-/// `publish_time_ns - source_oldest_ns = communication_ns + computation_ns + idle_ns`. Age and parts are signed: they are negative where data came from
-/// another host whose clock is known no better, or where a source time lies ahead.
+/// A source that a sample descends from, and where its age went: `publish_time_ns -
+/// source_oldest_ns = communication_ns + computation_ns + idle_ns`. Age and parts are signed: they
+/// are negative where data came from another host whose clock is known no better, or where a source
+/// time lies ahead.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_origin {
@@ -124,8 +127,8 @@ pub struct dl_origin {
     pub size: usize,
     /// Id of the source topic, see `dl_topic_id`.
     pub topic_id: u64,
-    /// Source time of the oldest data that contributed; wraps (as an `int64_t` it is negative) if it came from another host and was seen before
-    /// this host's clock began.
+    /// Source time of the oldest data that contributed; wraps (as an `int64_t` it is negative) if
+    /// it came from another host and was seen before this host's clock began.
     pub source_oldest_ns: u64,
     /// Source time of the newest data that contributed; may wrap as well.
     pub source_newest_ns: u64,
@@ -151,7 +154,8 @@ unsafe impl SizedStruct for dl_origin {
 /// Reads a sample's header.
 ///
 /// # Safety
-/// `sample` is NULL or a live handle; `header` is NULL or points to a `dl_sample_header` whose `size` is set.
+/// `sample` is NULL or a live handle; `header` is NULL or points to a `dl_sample_header` whose
+/// `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_sample_get_header(
     sample: *const dl_sample,
@@ -183,7 +187,8 @@ pub unsafe extern "C" fn dl_sample_get_header(
 /// Reads one of the sample's origins, `index` from 0 to `origin_count - 1`.
 ///
 /// # Safety
-/// `sample` is NULL or a live handle; `origin` is NULL or points to a `dl_origin` whose `size` is set.
+/// `sample` is NULL or a live handle; `origin` is NULL or points to a `dl_origin` whose `size` is
+/// set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_sample_get_origin(
     sample: *const dl_sample,
@@ -214,8 +219,8 @@ pub unsafe extern "C" fn dl_sample_get_origin(
     })
 }
 
-/// The payload's bytes, where they lie. Borrowed: valid until the handle is dropped. A value that came as a pointer is
-/// serialised into memory of this handle at the first call, which allocates.
+/// The payload's bytes, where they lie. Borrowed: valid until the handle is dropped. A value that
+/// came as a pointer is serialised into memory of this handle at the first call, which allocates.
 ///
 /// # Safety
 /// `sample` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
@@ -234,11 +239,13 @@ pub unsafe extern "C" fn dl_sample_payload(
     })
 }
 
-/// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL and the payload's bytes are
-/// what there is. Borrowed: valid until the handle is dropped; not to be changed.
+/// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL and the
+/// payload's bytes are what there is. Borrowed: valid until the handle is dropped; not to be
+/// changed.
 ///
 /// # Safety
-/// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid for writing.
+/// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid
+/// for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_sample_object(
     sample: *const dl_sample,
@@ -257,11 +264,12 @@ pub unsafe extern "C" fn dl_sample_object(
     })
 }
 
-/// As `dl_sample_object`, but the value may outlive the sample and then no longer counts as held. Allocates.
+/// As `dl_sample_object`, but the value may outlive the sample and then no longer counts as held.
+/// Allocates.
 ///
 /// # Safety
-/// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `shared` is NULL or points to a
-/// `dl_shared_object` whose `size` is set.
+/// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `shared` is NULL or
+/// points to a `dl_shared_object` whose `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_sample_share(
     sample: *const dl_sample,
@@ -286,8 +294,8 @@ pub unsafe extern "C" fn dl_sample_share(
     })
 }
 
-/// Type of the C++ value that the sample came with, as its publisher names it; empty if there is none. Borrowed from the
-/// sample.
+/// Type of the C++ value that the sample came with, as its publisher names it; empty if there is
+/// none. Borrowed from the sample.
 ///
 /// # Safety
 /// `sample` is NULL or a live handle.
@@ -306,7 +314,8 @@ unsafe fn type_name<'a>(type_id: *const c_char) -> Outcome<&'a CStr> {
     Ok(unsafe { CStr::from_ptr(type_id) })
 }
 
-/// A second handle to the same message; no payload is copied, and the reader is charged for it once. `*clone`: owned.
+/// A second handle to the same message; no payload is copied, and the reader is charged for it
+/// once. `*clone`: owned.
 ///
 /// # Safety
 /// `sample` is NULL or a live handle; `clone` is NULL or valid for writing.

@@ -42,11 +42,12 @@ impl dl_text {
 
 /// The schema of a payload type. `kind`: a `dl_payload_kind`.
 ///
-/// Plain: `definition` is the canonical layout text, which is checked; `name` must be the one in it, or NULL; `encoding`
-/// is NULL. Protobuf: `name` is the message's full name and `definition` its canonical definition; `encoding` is NULL.
-/// Object: `definition` identifies the type within the language (may be NULL); `encoding` names the language.
-/// Bytes: `encoding` names the format; `definition` describes it (may be NULL).
-/// `*schema`: owned by the caller, to be given to `dl_schema_drop`.
+/// Plain: `definition` is the canonical layout text, which is checked; `name` must be the one in
+/// it, or NULL; `encoding` is NULL. Protobuf: `name` is the message's full name and `definition`
+/// its canonical definition; `encoding` is NULL. Object: `definition` identifies the type within
+/// the language (may be NULL); `encoding` names the language. Bytes: `encoding` names the format;
+/// `definition` describes it (may be NULL). `*schema`: owned by the caller, to be given to
+/// `dl_schema_drop`.
 ///
 /// # Safety
 /// Strings are NULL or NUL-terminated; `schema` is NULL or valid for writing.
@@ -139,7 +140,8 @@ pub unsafe extern "C" fn dl_schema_drop(schema: *mut *mut dl_schema) {
     unsafe { release(schema) }
 }
 
-/// Writes the identity hash: SHA-256 over kind, name, encoding and definition. Equal hashes mean equal types.
+/// Writes the identity hash: SHA-256 over kind, name, encoding and definition. Equal hashes mean
+/// equal types.
 ///
 /// # Safety
 /// `schema` is NULL or a live handle; `hash` is NULL or valid for writing 32 bytes.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients and services: a request to the one server of a name, and one answer to the one who asked.
+//! Clients and services: a request to the one server of a name, and one answer to the one who
+//! asked.
 
 use crate::context::dl_node;
 use crate::exclusive::{Exclusive, Inside};
@@ -14,12 +15,14 @@ use driveline::{AnswerError, CallError, EndpointError, ServiceError, Severity};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
-/// Asks the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Responses outlive it.
+/// Asks the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`.
+/// Responses outlive it.
 pub struct dl_client {
     raw: Exclusive<RawClient>,
 }
 
-/// Offers a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Requests and responders outlive it.
+/// Offers a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Requests and
+/// responders outlive it.
 pub struct dl_service {
     raw: Exclusive<RawService>,
 }
@@ -85,12 +88,13 @@ impl From<ServiceError> for Failure {
     }
 }
 
-/// Creates a client and reserves the memory for its requests. `options`: NULL takes the defaults. `*client`: owned by the caller, to be
-/// given to `dl_client_drop`; it may outlive node, context and schemas.
+/// Creates a client and reserves the memory for its requests. `options`: NULL takes the defaults.
+/// `*client`: owned by the caller, to be given to `dl_client_drop`; it may outlive node, context
+/// and schemas.
 ///
 /// # Safety
-/// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
-/// `client` is NULL or valid for writing.
+/// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size`
+/// bytes are readable; `client` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_client_new(
     node: *const dl_node,
@@ -155,8 +159,8 @@ pub unsafe extern "C" fn dl_client_wait_for_server(
     })
 }
 
-/// Memory for a request of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the caller, to be given to
-/// `dl_client_call` or `dl_loan_drop`. Its content is an earlier request's.
+/// Memory for a request of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the
+/// caller, to be given to `dl_client_call` or `dl_loan_drop`. Its content is an earlier request's.
 ///
 /// # Safety
 /// `client` is NULL or a live handle; `loan` is NULL or valid for writing.
@@ -175,14 +179,16 @@ pub unsafe extern "C" fn dl_client_loan(
     })
 }
 
-/// Sends a request and waits for its response, at most `timeout_ns`. `*loan` (moved) becomes NULL, whatever the result.
-/// `*response`: NULL after an error, else owned by the caller, to be given to `dl_sample_drop`. `was_taken`: NULL, or where it is said
-/// after `DL_ERROR_TIMED_OUT` and `DL_ERROR_PEER_GONE` whether the server had taken the request (1: it may have been executed).
-/// In a component's callback the request inherits what the callback has consumed, and the response counts as read. Blocks.
+/// Sends a request and waits for its response, at most `timeout_ns`. `*loan` (moved) becomes NULL,
+/// whatever the result. `*response`: NULL after an error, else owned by the caller, to be given to
+/// `dl_sample_drop`. `was_taken`: NULL, or where it is said after `DL_ERROR_TIMED_OUT` and
+/// `DL_ERROR_PEER_GONE` whether the server had taken the request (1: it may have been executed). In
+/// a component's callback the request inherits what the callback has consumed, and the response
+/// counts as read. Blocks.
 ///
 /// # Safety
-/// `client` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle; `response` is NULL or valid for
-/// writing; `was_taken` is NULL or valid for writing.
+/// `client` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
+/// `response` is NULL or valid for writing; `was_taken` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_client_call(
     client: *const dl_client,
@@ -199,7 +205,8 @@ pub unsafe extern "C" fn dl_client_call(
     })
 }
 
-/// As `dl_client_call`, for a value (protobuf and object). `object` is moved, whatever the result, unless `vtable` is not valid.
+/// As `dl_client_call`, for a value (protobuf and object). `object` is moved, whatever the result,
+/// unless `vtable` is not valid.
 ///
 /// # Safety
 /// As `dl_client_call`; `object` is a value that `vtable` is for; `vtable` is NULL or static.
@@ -251,12 +258,12 @@ unsafe fn call(
     unsafe { put("response", response, dl_sample::into_handle(outcome?)) }
 }
 
-/// Offers a service. `options`: NULL takes the defaults. `*made`: owned by the caller, to be given to `dl_service_drop`; it may outlive
-/// node, context and schemas.
+/// Offers a service. `options`: NULL takes the defaults. `*made`: owned by the caller, to be given
+/// to `dl_service_drop`; it may outlive node, context and schemas.
 ///
 /// # Safety
-/// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
-/// `made` is NULL or valid for writing.
+/// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size`
+/// bytes are readable; `made` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_service_new(
     node: *const dl_node,
@@ -298,7 +305,8 @@ pub unsafe extern "C" fn dl_service_drop(service: *mut *mut dl_service) {
     unsafe { release(service) }
 }
 
-/// Logs which clients come, go, or do not match, and why. Those say so themselves in their processes, and here nobody else does.
+/// Logs which clients come, go, or do not match, and why. Those say so themselves in their
+/// processes, and here nobody else does.
 fn tell_events(service: &mut RawService) {
     while let Some(event) = service.poll_event() {
         let service = service.service().as_str();
@@ -310,8 +318,8 @@ fn tell_events(service: &mut RawService) {
     }
 }
 
-/// Waits until something comes that may be a request (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
-/// Blocks.
+/// Waits until something comes that may be a request (`*ready` = 1) or the time is over (0).
+/// `timeout_ns`: negative waits for ever. Blocks.
 ///
 /// # Safety
 /// `service` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -333,9 +341,10 @@ pub unsafe extern "C" fn dl_service_wait(
     })
 }
 
-/// The oldest request that nobody has taken. `*request` and `*responder`: NULL if there is none, else owned by the caller, to be given
-/// to `dl_sample_drop`, and to one of `dl_responder_send`, `…_send_object`, `…_refuse`, `…_drop`. Does not wait; the first request of a
-/// client has the memory for its responses reserved, which takes milliseconds for megabytes.
+/// The oldest request that nobody has taken. `*request` and `*responder`: NULL if there is none,
+/// else owned by the caller, to be given to `dl_sample_drop`, and to one of `dl_responder_send`,
+/// `…_send_object`, `…_refuse`, `…_drop`. Does not wait; the first request of a client has the
+/// memory for its responses reserved, which takes milliseconds for megabytes.
 ///
 /// # Safety
 /// `service` is NULL or a live handle; `request` and `responder` are NULL or valid for writing.
@@ -372,8 +381,9 @@ pub unsafe extern "C" fn dl_service_take(
     })
 }
 
-/// Memory for a response of `len` bytes (plain and bytes), aligned to 64, written where the client reads it. `*loan`: owned by the caller,
-/// to be given to `dl_responder_send` or `dl_loan_drop`. Its content is an earlier response's.
+/// Memory for a response of `len` bytes (plain and bytes), aligned to 64, written where the client
+/// reads it. `*loan`: owned by the caller, to be given to `dl_responder_send` or `dl_loan_drop`.
+/// Its content is an earlier response's.
 ///
 /// # Safety
 /// `responder` is NULL or a live handle; `loan` is NULL or valid for writing.
@@ -402,8 +412,9 @@ pub unsafe extern "C" fn dl_responder_client(responder: *const dl_responder) -> 
     dl_text::of(unsafe { responder.as_ref() }.map_or("", |r| r.raw.client()))
 }
 
-/// Answers with a loan of this responder's. `*responder` and `*loan` (moved) become NULL, whatever the result; after an error the client
-/// is told, unless it has gone (`DL_ERROR_PEER_GONE`). Waits for nobody.
+/// Answers with a loan of this responder's. `*responder` and `*loan` (moved) become NULL, whatever
+/// the result; after an error the client is told, unless it has gone (`DL_ERROR_PEER_GONE`). Waits
+/// for nobody.
 ///
 /// # Safety
 /// `responder` and `loan` are NULL or point to NULL or to owned handles.
@@ -419,12 +430,12 @@ pub unsafe extern "C" fn dl_responder_send(
     })
 }
 
-/// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, and `object` is moved, whatever the result, unless
-/// `vtable` is not valid.
+/// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, and `object` is
+/// moved, whatever the result, unless `vtable` is not valid.
 ///
 /// # Safety
-/// `responder` is NULL or points to NULL or to an owned handle; `object` is a value that `vtable` is for; `vtable` is NULL or
-/// static.
+/// `responder` is NULL or points to NULL or to an owned handle; `object` is a value that `vtable`
+/// is for; `vtable` is NULL or static.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_responder_send_object(
     responder: *mut *mut dl_responder,
@@ -455,7 +466,8 @@ pub unsafe extern "C" fn dl_responder_refuse(
     })
 }
 
-/// Lets a request go: the client is told that there is no answer. `*responder` (moved) becomes NULL; NULL is permitted.
+/// Lets a request go: the client is told that there is no answer. `*responder` (moved) becomes
+/// NULL; NULL is permitted.
 ///
 /// # Safety
 /// `responder` is NULL or points to NULL or to an owned handle.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Structs that grow from release to release (`docs/adr/0005-c-abi.md`).
 //!
-//! Such a struct begins with its size as its maker knows it. The fields of its first release are always there; later ones
-//! are only appended. Whoever reads takes the part that both know.
+//! Such a struct begins with its size as its maker knows it. The fields of its first release are
+//! always there; later ones are only appended. Whoever reads takes the part that both know.
 
 use crate::status::*;
 
@@ -38,8 +38,8 @@ unsafe fn size_of_given<T: SizedStruct>(name: &str, given: *const T) -> Outcome<
     )))
 }
 
-/// Reads the part of a struct that we know; the rest is zero. For tables of functions: what a newer maker offers besides is
-/// not called.
+/// Reads the part of a struct that we know; the rest is zero. For tables of functions: what a newer
+/// maker offers besides is not called.
 ///
 /// # Safety
 /// `given` is NULL or points to `given->size` readable bytes.
@@ -59,8 +59,8 @@ pub(crate) unsafe fn read_known<T: SizedStruct>(name: &str, given: *const T) -> 
     Ok(own)
 }
 
-/// Reads an argument: as [`read_known`], but what a newer caller asks for besides must be zero, because it would not be
-/// heeded.
+/// Reads an argument: as [`read_known`], but what a newer caller asks for besides must be zero,
+/// because it would not be heeded.
 ///
 /// # Safety
 /// As [`read_known`].
@@ -88,7 +88,8 @@ pub(crate) unsafe fn check_result<T: SizedStruct>(name: &str, out: *const T) -> 
     unsafe { size_of_given(name, out) }.map(drop)
 }
 
-/// Writes the part of `value` that the caller knows. Neither the size nor anything behind that part is touched.
+/// Writes the part of `value` that the caller knows. Neither the size nor anything behind that part
+/// is touched.
 ///
 /// # Safety
 /// `out` is NULL or points to `out->size` writable bytes, and nobody else uses it during the call.

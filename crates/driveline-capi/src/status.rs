@@ -6,13 +6,15 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What became of a call. For anything but `DL_OK`, `dl_last_error()` says what happened and what to do.
+/// What became of a call. For anything but `DL_OK`, `dl_last_error()` says what happened and what
+/// to do.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum dl_status {
     /// Done.
     DL_OK = 0,
-    /// An argument is NULL where it must not be, not UTF-8, or out of range; or a handle was used after it was moved.
+    /// An argument is NULL where it must not be, not UTF-8, or out of range; or a handle was used
+    /// after it was moved.
     DL_ERROR_ARGUMENT = 1,
     /// The domain could not be joined.
     DL_ERROR_OPEN = 2,
@@ -50,11 +52,13 @@ pub enum dl_status {
     DL_ERROR_INTERNAL = 18,
     /// No server offers the service, none that matches, or more than one.
     DL_ERROR_NO_SERVER = 19,
-    /// The client has as many calls under way as it may, or the server's queue is full. Nothing was sent.
+    /// The client has as many calls under way as it may, or the server's queue is full. Nothing was
+    /// sent.
     DL_ERROR_SERVER_BUSY = 20,
     /// No response within the time-out.
     DL_ERROR_TIMED_OUT = 21,
-    /// The other end of a service went away: the server without a response, or the client that would have had the answer.
+    /// The other end of a service went away: the server without a response, or the client that
+    /// would have had the answer.
     DL_ERROR_PEER_GONE = 22,
     /// The server refused, let the request go, or has no room; the text is its own.
     DL_ERROR_REFUSED = 23,
@@ -147,7 +151,8 @@ pub extern "C" fn dl_last_error() -> *const c_char {
     })
 }
 
-/// Sets the text that `dl_last_error()` gives on this thread. For callbacks that report failure, such as a component's.
+/// Sets the text that `dl_last_error()` gives on this thread. For callbacks that report failure,
+/// such as a component's.
 ///
 /// # Safety
 /// `text` is NULL or a NUL-terminated string.
@@ -206,7 +211,8 @@ pub(crate) unsafe fn put<T>(name: &str, pointer: *mut T, value: T) -> Outcome {
     if pointer.is_null() {
         return Err(null(name));
     }
-    // SAFETY: not NULL and by contract valid for writing. What was there is not dropped: C has no destructors.
+    // SAFETY: not NULL and by contract valid for writing. What was there is not dropped: C has no
+    // destructors.
     unsafe { pointer.write(value) };
     Ok(())
 }
@@ -219,7 +225,8 @@ pub(crate) fn place<T>(name: &str, pointer: *mut T) -> Outcome {
 /// Takes a handle out of the caller's variable and leaves NULL there.
 ///
 /// # Safety
-/// `pointer` is NULL or points to a variable that is NULL or holds a handle made by `Box::into_raw` and not freed.
+/// `pointer` is NULL or points to a variable that is NULL or holds a handle made by `Box::into_raw`
+/// and not freed.
 pub(crate) unsafe fn take<T>(pointer: *mut *mut T) -> Option<Box<T>> {
     if pointer.is_null() {
         return None;
@@ -229,7 +236,8 @@ pub(crate) unsafe fn take<T>(pointer: *mut *mut T) -> Option<Box<T>> {
     if handle.is_null() {
         return None;
     }
-    // SAFETY: by contract made by `Box::into_raw`; the variable gave it up, so it cannot be freed again through it.
+    // SAFETY: by contract made by `Box::into_raw`; the variable gave it up, so it cannot be freed
+    // again through it.
     Some(unsafe { Box::from_raw(handle) })
 }
 

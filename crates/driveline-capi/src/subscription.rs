@@ -15,7 +15,8 @@ use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples outlive it.
+/// The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples
+/// outlive it.
 pub struct dl_subscription {
     raw: Exclusive<RawSubscription>,
 }
@@ -44,12 +45,12 @@ pub enum dl_wait_mode {
     DL_WAIT_SPIN_THEN_BLOCK = 2,
 }
 
-/// Creates a subscription. `options`: NULL takes the defaults. `*subscription`: owned by the caller, to be given to
-/// `dl_subscription_drop`; it may outlive node, context and schema.
+/// Creates a subscription. `options`: NULL takes the defaults. `*subscription`: owned by the
+/// caller, to be given to `dl_subscription_drop`; it may outlive node, context and schema.
 ///
 /// # Safety
-/// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
-/// `subscription` is NULL or valid for writing.
+/// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size`
+/// bytes are readable; `subscription` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_subscription_new(
     node: *const dl_node,
@@ -99,8 +100,8 @@ impl From<TakeError> for Failure {
     }
 }
 
-/// The newest unread sample; older unread ones count as missed. `*sample`: NULL if there is none, else owned by the
-/// caller, to be given to `dl_sample_drop`. Does not block.
+/// The newest unread sample; older unread ones count as missed. `*sample`: NULL if there is none,
+/// else owned by the caller, to be given to `dl_sample_drop`. Does not block.
 ///
 /// # Safety
 /// `subscription` is NULL or a live handle; `sample` is NULL or valid for writing.
@@ -113,8 +114,8 @@ pub unsafe extern "C" fn dl_subscription_latest(
     unsafe { read(subscription, sample, |raw| Ok(raw.latest()?)) }
 }
 
-/// The oldest unread sample. `*sample`: NULL if there is none, else owned by the caller, to be given to
-/// `dl_sample_drop`. Does not block.
+/// The oldest unread sample. `*sample`: NULL if there is none, else owned by the caller, to be
+/// given to `dl_sample_drop`. Does not block.
 ///
 /// # Safety
 /// As `dl_subscription_latest`.
@@ -148,8 +149,9 @@ unsafe fn read(
     })
 }
 
-/// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once the time is over. A sample that has
-/// expired does not end the wait. `timeout_ns`, `mode` and `spin_ns` as for `dl_subscription_wait`. Blocks.
+/// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once
+/// the time is over. A sample that has expired does not end the wait. `timeout_ns`, `mode` and
+/// `spin_ns` as for `dl_subscription_wait`. Blocks.
 ///
 /// # Safety
 /// As `dl_subscription_latest`.
@@ -189,9 +191,10 @@ fn wait_arguments(
     Ok((u64::try_from(timeout_ns).ok().map(Duration::from_nanos), mode))
 }
 
-/// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
-/// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample that has expired ends the wait as well, and the next
-/// read returns none: `dl_subscription_receive` waits on. Blocks.
+/// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative
+/// waits for ever. `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample
+/// that has expired ends the wait as well, and the next read returns none:
+/// `dl_subscription_receive` waits on. Blocks.
 ///
 /// # Safety
 /// `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -214,8 +217,9 @@ pub unsafe extern "C" fn dl_subscription_wait(
     })
 }
 
-/// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read samples until there is
-/// none, and do not read from it. Borrowed: closed with the subscription. Costs one thread, which sleeps.
+/// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read
+/// samples until there is none, and do not read from it. Borrowed: closed with the subscription.
+/// Costs one thread, which sleeps.
 ///
 /// # Safety
 /// `subscription` is NULL or a live handle; `fd` is NULL or valid for writing.
@@ -251,8 +255,8 @@ pub unsafe extern "C" fn dl_subscription_matched(
     })
 }
 
-/// Counters of a subscription since its creation. Published after the match = received + missed + superseded + expired +
-/// corrupt + refused + lost_on_the_way + not_read + inactive + standby.
+/// Counters of a subscription since its creation. Published after the match = received + missed +
+/// superseded + expired + corrupt + refused + lost_on_the_way + not_read + inactive + standby.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_subscription_stats {
@@ -264,26 +268,31 @@ pub struct dl_subscription_stats {
     pub missed: u64,
     /// Samples older than the lifespan when a read came to them.
     pub expired: u64,
-    /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
+    /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by
+    /// a read of the newest.
     pub overwritten: u64,
-    /// As `missed`, on an input of a component that does not trigger, of which only the newest sample is wanted.
+    /// As `missed`, on an input of a component that does not trigger, of which only the newest
+    /// sample is wanted.
     pub superseded: u64,
     /// Samples whose header, checksum or index made no sense.
     pub corrupt: u64,
-    /// Samples that broke what their publisher had promised at the match: without its checksum, or longer than its `max_payload`.
+    /// Samples that broke what their publisher had promised at the match: without its checksum, or
+    /// longer than its `max_payload`.
     pub refused: u64,
     /// Samples of other hosts that did not reach this one.
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came: the sum
-    /// is that of what is known.
+    /// Publishers of other hosts of which it is not known how many samples they published after the
+    /// newest one that came: the sum is that of what is known.
     pub uncounted: u64,
-    /// Why, of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come back, or came back without it; 3 it
-    /// ended, and its last number was not announced; 4 the gateway here gave its place to another publisher; 5 the gateway here has
-    /// ended; others: a reason of a later release.
+    /// Why, of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
+    /// back, or came back without it; 3 it ended, and its last number was not announced; 4 the
+    /// gateway here gave its place to another publisher; 5 the gateway here has ended; others: a
+    /// reason of a later release.
     pub uncounted_reason: u64,
-    /// Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
+    /// Periods of the requested deadline that ended without a sample, from the first one on. In no
+    /// sum of samples.
     pub deadlines_missed: u64,
     /// Samples that came while the component was inactive.
     pub inactive: u64,
@@ -300,8 +309,8 @@ unsafe impl SizedStruct for dl_subscription_stats {
 /// Reads the counters.
 ///
 /// # Safety
-/// `subscription` is NULL or a live handle; `stats` is NULL or points to a `dl_subscription_stats` whose
-/// `size` is set.
+/// `subscription` is NULL or a live handle; `stats` is NULL or points to a `dl_subscription_stats`
+/// whose `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_subscription_get_stats(
     subscription: *const dl_subscription,

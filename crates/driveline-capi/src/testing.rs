@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unit tests of components without processes: what the C++ header `driveline/testing.hpp` is made of.
+//! Unit tests of components without processes: what the C++ header `driveline/testing.hpp` is made
+//! of.
 
 use crate::component::dl_component_library;
 use crate::exclusive::{Exclusive, Inside};
@@ -57,21 +58,23 @@ thread_local! {
     static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The present, in nanoseconds: that of the test whose component calls or that the thread has entered, else of `CLOCK_MONOTONIC`.
-/// Does not block or allocate; any thread.
+/// The present, in nanoseconds: that of the test whose component calls or that the thread has
+/// entered, else of `CLOCK_MONOTONIC`. Does not block or allocate; any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn dl_now_ns() -> u64 {
     MonotonicNs::now().0
 }
 
-/// Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the classes of this program, as
-/// `driveline_component_entry` returns them; or NULL, and `path` is that of a component library. `class_name`: NULL if there is one
-/// class only. `settings`: what a graph would say about the component, in YAML, such as
-/// `{parameters: {low: 40}, trigger: {kind: timer, period_ms: 100}, inputs: {image: {qos: {depth: 4}}}, max_payload: 8 MiB}`; NULL for
+/// Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the
+/// classes of this program, as `driveline_component_entry` returns them; or NULL, and `path` is
+/// that of a component library. `class_name`: NULL if there is one class only. `settings`: what a
+/// graph would say about the component, in YAML, such as `{parameters: {low: 40}, trigger: {kind:
+/// timer, period_ms: 100}, inputs: {image: {qos: {depth: 4}}}, max_payload: 8 MiB}`; NULL for
 /// nothing. `*test`: owned by the caller, to be given to `dl_test_drop`.
 ///
 /// # Safety
-/// `library` is NULL or static and valid; strings are NULL or NUL-terminated; `test` is NULL or valid for writing.
+/// `library` is NULL or static and valid; strings are NULL or NUL-terminated; `test` is NULL or
+/// valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_test_new(
     library: *const dl_component_library,
@@ -122,8 +125,8 @@ fn only_class(library: &dyn ComponentLibrary) -> Outcome<String> {
     }
 }
 
-/// Ends a test: the component is shut down and destroyed. Samples that were taken stay; publishers of its inputs end.
-/// `*test` (moved) becomes NULL; NULL is permitted.
+/// Ends a test: the component is shut down and destroyed. Samples that were taken stay; publishers
+/// of its inputs end. `*test` (moved) becomes NULL; NULL is permitted.
 ///
 /// # Safety
 /// `test` is NULL or points to NULL or to an owned handle that no other thread uses.
@@ -143,7 +146,8 @@ pub unsafe extern "C" fn dl_test_now_ns(test: *const dl_test) -> u64 {
     guard_value(0, || unsafe { test.as_ref() }.map_or(0, |t| t.clock.now().0))
 }
 
-/// Makes the test's clock that of the calling thread, for publishing to inputs, until `dl_test_leave`. Calls nest.
+/// Makes the test's clock that of the calling thread, for publishing to inputs, until
+/// `dl_test_leave`. Calls nest.
 ///
 /// # Safety
 /// `test` is NULL or a live handle.
@@ -163,10 +167,12 @@ pub extern "C" fn dl_test_leave() {
     guard_value((), || drop(ENTERED.with_borrow_mut(Vec::pop)));
 }
 
-/// A publisher to an input of the component, for values of the type `schema`. `*publisher`: borrowed, valid until `dl_test_drop`.
+/// A publisher to an input of the component, for values of the type `schema`. `*publisher`:
+/// borrowed, valid until `dl_test_drop`.
 ///
 /// # Safety
-/// Handles are NULL or live; `port` is NULL or NUL-terminated; `publisher` is NULL or valid for writing.
+/// Handles are NULL or live; `port` is NULL or NUL-terminated; `publisher` is NULL or valid for
+/// writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_test_input(
     test: *const dl_test,
@@ -194,8 +200,9 @@ pub unsafe extern "C" fn dl_test_input(
     })
 }
 
-/// Moves the time forward by `by_ns`, and makes each call of the component when it falls due. `*calls`: calls of the callback and of
-/// timers; may be NULL. `DL_ERROR_COMPONENT` if calls failed: each is a line of the text. Does not wait for anything but the component.
+/// Moves the time forward by `by_ns`, and makes each call of the component when it falls due.
+/// `*calls`: calls of the callback and of timers; may be NULL. `DL_ERROR_COMPONENT` if calls
+/// failed: each is a line of the text. Does not wait for anything but the component.
 ///
 /// # Safety
 /// `test` is NULL or a live handle; `calls` is NULL or valid for writing.
@@ -214,11 +221,13 @@ pub unsafe extern "C" fn dl_test_advance(
     })
 }
 
-/// The oldest sample of an output, of values of the type `schema`, that was not taken yet. `*sample`: NULL if there is none, else owned
-/// by the caller, to be given to `dl_sample_drop`; a copy, which may outlive the test.
+/// The oldest sample of an output, of values of the type `schema`, that was not taken yet.
+/// `*sample`: NULL if there is none, else owned by the caller, to be given to `dl_sample_drop`; a
+/// copy, which may outlive the test.
 ///
 /// # Safety
-/// Handles are NULL or live; `port` is NULL or NUL-terminated; `sample` is NULL or valid for writing.
+/// Handles are NULL or live; `port` is NULL or NUL-terminated; `sample` is NULL or valid for
+/// writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_test_take(
     test: *const dl_test,
@@ -246,7 +255,8 @@ pub unsafe extern "C" fn dl_test_take(
 /// Samples of an input that newer ones replaced before the component read them.
 ///
 /// # Safety
-/// `test` is NULL or a live handle; `port` is NULL or NUL-terminated; `missed` is NULL or valid for writing.
+/// `test` is NULL or a live handle; `port` is NULL or NUL-terminated; `missed` is NULL or valid for
+/// writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_test_missed(
     test: *const dl_test,

@@ -9,7 +9,8 @@ const VERSION: &CStr =
         Err(_) => c"",
     };
 
-/// Version of the ABI between component libraries and their host. A library built for another one is refused by name.
+/// Version of the ABI between component libraries and their host. A library built for another one
+/// is refused by name.
 pub const DL_COMPONENT_ABI: u32 = 1;
 
 /// Version of the library, such as "0.1.0". Static.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A turn under every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p driveline-capi --release --test loom_turn`.
-//! The file under test is the shipped one.
+//! A turn under every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p driveline-capi --release
+//! --test loom_turn`. The file under test is the shipped one.
 #![cfg(loom)]
 #![expect(unsafe_code, reason = "the model needs a cell as the one that the turn guards")]
 
@@ -12,7 +12,8 @@ use loom::sync::Arc;
 use loom::thread;
 use turn::Turn;
 
-/// What one thread uses at a time; loom ends the model where two are inside, or where one does not see what the last one did.
+/// What one thread uses at a time; loom ends the model where two are inside, or where one does not
+/// see what the last one did.
 struct Guarded {
     turn: Turn,
     uses: UnsafeCell<usize>,

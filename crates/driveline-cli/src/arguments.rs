@@ -519,7 +519,8 @@ pub(crate) enum Node {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Gateway {
-    /// Gateways of this host, what they are connected to, and topics with rates over one second, totals and drops
+    /// Gateways of this host, what they are connected to, and topics with rates over one second,
+    /// totals and drops
     List {
         /// Only this topic
         topic: Option<String>,
@@ -650,7 +651,8 @@ pub(crate) fn parse() -> Arguments {
     Arguments::try_parse_from(&words).unwrap_or_else(|e| with_subcommands(e, &words).exit())
 }
 
-/// An error about a subcommand that does not exist, with those that do, or about an option of one that was left out, with that one.
+/// An error about a subcommand that does not exist, with those that do, or about an option of one
+/// that was left out, with that one.
 fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
     if !matches!(e.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
         return e;
@@ -716,7 +718,8 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// What is laid out by hand would be broken in the middle by a terminal of 80 columns; only sentences are broken for it.
+    /// What is laid out by hand would be broken in the middle by a terminal of 80 columns; only
+    /// sentences are broken for it.
     #[test]
     fn what_is_laid_out_in_helps_fits_a_terminal() {
         fn look(command: &clap::Command, wide: &mut Vec<String>) {

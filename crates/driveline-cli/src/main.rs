@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command `driveline`.
 //!
-//! Not here: anything that another program could want to do; that is in `driveline-runtime`, `driveline-shm` and
-//! `driveline-analyze`. This is arguments, tables and exit codes.
+//! Not here: anything that another program could want to do; that is in `driveline-runtime`,
+//! `driveline-shm` and `driveline-analyze`. This is arguments, tables and exit codes.
 
 mod arguments;
 mod cloud;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel says about a process, for people. Numbers come again, so nothing is done because of it.
+//! What the kernel says about a process, for people. Numbers come again, so nothing is done because
+//! of it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -62,7 +63,8 @@ impl CpuUse {
         self.processes.insert(module.to_owned(), (pid, None));
     }
 
-    /// `CPU: perception 180 %, sensing 12 %`, the greatest first, in per cent of one processor; `None` at the first look.
+    /// `CPU: perception 180 %, sensing 12 %`, the greatest first, in per cent of one processor;
+    /// `None` at the first look.
     pub(crate) fn line(&mut self) -> Option<String> {
         let now = Instant::now();
         let seconds = self.looked.replace(now).map(|then| (now - then).as_secs_f64());

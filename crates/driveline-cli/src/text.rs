@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counts, and text of others, as tables and lines have them. Figures with their units are in `driveline_terminal::figures`.
+//! Counts, and text of others, as tables and lines have them. Figures with their units are in
+//! `driveline_terminal::figures`.
 
 use driveline_types::text::misleads;
 

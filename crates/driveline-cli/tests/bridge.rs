@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A graph of rules alone, and what the command says of its gateway. What stands for the gateway is a script.
+//! A graph of rules alone, and what the command says of its gateway. What stands for the gateway is
+//! a script.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,7 +37,8 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
 fn it_is_valid_runs_until_it_is_interrupted_and_needs_no_host() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("g.yaml"), BRIDGE).unwrap();
-    // Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
+    // Written by another process: a program that this one holds open cannot be started by a process
+    // forked meanwhile.
     let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
     let mut write = Command::new("sh")
         .args(write)

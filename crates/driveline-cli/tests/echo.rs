@@ -572,7 +572,8 @@ fn without_a_reader_it_ends_also_if_nothing_comes() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// A pipe that nobody empties: it is no reason not to heed Ctrl-C, and it holds no memory of the publisher.
+/// A pipe that nobody empties: it is no reason not to heed Ctrl-C, and it holds no memory of the
+/// publisher.
 #[test]
 fn a_reader_that_stands_still_keeps_nobody() {
     let domain = Domain::new();

@@ -46,8 +46,9 @@ pub struct Container {
     pub keep_user: bool,
 }
 
-/// Arguments that start a container in the background, with as few rights as it can have: no root user, no capability, a
-/// read-only root, no network, and namespaces of its own. The engine removes it at its end and never restarts it.
+/// Arguments that start a container in the background, with as few rights as it can have: no root
+/// user, no capability, a read-only root, no network, and namespaces of its own. The engine removes
+/// it at its end and never restarts it.
 #[must_use]
 pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
     let c = container;

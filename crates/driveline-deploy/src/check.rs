@@ -13,7 +13,8 @@ use std::path::Path;
 /// Memory of a module besides its outputs: program, libraries, stacks.
 const BESIDES: u64 = 8 << 20;
 
-/// Checks a graph against this machine and its engine. Asks the engine for images, and `ldd` for libraries; blocks.
+/// Checks a graph against this machine and its engine. Asks the engine for images, and `ldd` for
+/// libraries; blocks.
 #[must_use]
 pub fn check(graph: &ResolvedGraph, plan: &Plan, engine: &Engine) -> Vec<Diagnostic> {
     let mut found = Vec::new();

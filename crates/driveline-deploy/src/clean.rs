@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Removes what launchers have left that are dead: containers with this product's labels, and directories of runs.
+//! Removes what launchers have left that are dead: containers with this product's labels, and
+//! directories of runs.
 
 use crate::engine::{Engine, EngineError};
 use crate::label;
@@ -17,7 +18,8 @@ pub struct Cleaned {
     pub living: Vec<PathBuf>,
 }
 
-/// Removes the containers of dead launchers, where there is an engine, and then their directories. Blocks.
+/// Removes the containers of dead launchers, where there is an engine, and then their directories.
+/// Blocks.
 ///
 /// # Errors
 /// [`EngineError`] if the engine refuses something.
@@ -57,7 +59,8 @@ pub fn clean(engine: Option<&Engine>) -> Result<Cleaned, EngineError> {
     Ok(cleaned)
 }
 
-/// Names of listed containers (`name<tab>directory` on each line) whose directory is that of a run without a launcher.
+/// Names of listed containers (`name<tab>directory` on each line) whose directory is that of a run
+/// without a launcher.
 fn orphans(listed: &str, has_launcher: impl Fn(&Path) -> bool) -> Vec<String> {
     let orphan = |line: &str| {
         let (name, directory) = line.trim_end().split_once('\t')?;

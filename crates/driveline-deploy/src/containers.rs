@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Starts containers for the launcher. The engine's commands run on threads of their own: the launcher never waits for one.
+//! Starts containers for the launcher. The engine's commands run on threads of their own: the
+//! launcher never waits for one.
 
 use crate::arguments::run_arguments;
 use crate::engine::{Engine, EngineError};
@@ -17,7 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Time between two questions to the engine whether a container that has not connected still exists.
+/// Time between two questions to the engine whether a container that has not connected still
+/// exists.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// What became of a module's deployment, for the report.
@@ -188,7 +190,8 @@ impl Started for StartedContainer {
     fn kill(&mut self) {
         self.state.unwanted.store(true, Ordering::Release);
         if self.run.plan.mode == Mode::One {
-            // Others run in the same container: the word to the module's own first process kills it.
+            // Others run in the same container: the word to the module's own first process kills
+            // it.
             return;
         }
         let names = self.run.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,7 +269,8 @@ impl Run {
         !matches!(self.engine.ask(&state), Err(EngineError::Refused { .. }))
     }
 
-    /// Why a container has ended before it has connected: its output is gone with it, so that the program is started once more.
+    /// Why a container has ended before it has connected: its output is gone with it, so that the
+    /// program is started once more.
     fn diagnosis(&self, image: &str) -> String {
         let begin = "its container ended before its module had connected";
         let entry = format!("--entrypoint={HOST_IN_IMAGE}");

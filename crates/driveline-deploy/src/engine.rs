@@ -120,7 +120,8 @@ struct InspectedConfig {
 }
 
 impl Engine {
-    /// The engine of this name, or the first one that works: Podman, then Docker. Starts it once; blocks until it has answered.
+    /// The engine of this name, or the first one that works: Podman, then Docker. Starts it once;
+    /// blocks until it has answered.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -153,8 +154,8 @@ impl Engine {
         Self { kind, program, directory: "/".into() }
     }
 
-    /// With a directory in which its commands run. Podman's monitor of a container writes a file `oom` into it when the container
-    /// reaches its memory limit.
+    /// With a directory in which its commands run. Podman's monitor of a container writes a file
+    /// `oom` into it when the container reaches its memory limit.
     #[must_use]
     pub fn in_directory(self, directory: &Path) -> Self {
         Self { directory: directory.to_owned(), ..self }

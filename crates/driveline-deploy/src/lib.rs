@@ -2,14 +2,17 @@
 //! The modules of a graph in containers: the same graph, table, report and exit codes as bare.
 //!
 //! - [`Engine`]: Podman or Docker, by its command line; nothing of Driveline has to run first;
-//! - [`Plan`]: from a resolved graph to what each container gets, and to the arguments of the engine;
+//! - [`Plan`]: from a resolved graph to what each container gets, and to the arguments of the
+//!   engine;
 //! - [`image`]: images from a module's libraries, without a registry and without building anything;
-//! - [`Containers`]: starts them for the launcher; [`RunDirectory`]: what they share, removed after the run;
+//! - [`Containers`]: starts them for the launcher; [`RunDirectory`]: what they share, removed after
+//!   the run;
 //! - [`check`]: what keeps a graph from being deployed here, with place and remedy;
 //! - [`seccomp`]: the engine's profile with the one system call that it lacks;
 //! - [`clean`]: removes what launchers have left that are dead.
 //!
-//! Which process says what to which: `docs/protocols/deployment.md`. Not here: the launcher (`driveline-runtime`).
+//! Which process says what to which: `docs/protocols/deployment.md`. Not here: the launcher
+//! (`driveline-runtime`).
 
 mod arguments;
 pub mod check;

@@ -286,7 +286,8 @@ fn planned(module: &ResolvedModule, files: &[PathBuf], default_user: u32) -> Pla
     }
 }
 
-/// The file or directory that a parameter names, if it is an absolute path of one that exists, not of the system itself.
+/// The file or directory that a parameter names, if it is an absolute path of one that exists, not
+/// of the system itself.
 fn named_file(value: &driveline::ParameterValue) -> Option<PathBuf> {
     let driveline::ParameterValue::Text(text) = value else { return None };
     let path = Path::new(text);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the containers of a run share with each other and with the launcher (`docs/protocols/deployment.md`).
+//! What the containers of a run share with each other and with the launcher
+//! (`docs/protocols/deployment.md`).
 
 use driveline_types::EndpointId;
 use rustix::fs::{FlockOperation, flock};
@@ -16,7 +17,8 @@ pub(crate) const PREFIX: &str = "driveline-run-";
 /// The file that a living launcher holds locked.
 const LOCK: &str = "launcher";
 
-/// The directory of a run. Removed when it is dropped; what a killed launcher leaves, `driveline deploy clean` removes.
+/// The directory of a run. Removed when it is dropped; what a killed launcher leaves,
+/// `driveline deploy clean` removes.
 #[derive(Debug)]
 pub struct RunDirectory {
     id: String,
@@ -27,7 +29,8 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Makes it below `/dev/shm`, with a directory for the account of each module. `users`: the user of each module. Makes files.
+    /// Makes it below `/dev/shm`, with a directory for the account of each module. `users`: the
+    /// user of each module. Makes files.
     ///
     /// # Errors
     /// If something cannot be made, or given to its user.
@@ -37,8 +40,8 @@ impl RunDirectory {
         Self::make(id, path, users)
     }
 
-    /// The directory in which modules that others start find their launcher: what is missing of it is made, and it stays after the
-    /// run. Makes files.
+    /// The directory in which modules that others start find their launcher: what is missing of it
+    /// is made, and it stays after the run. Makes files.
     ///
     /// # Errors
     /// If something cannot be made, or another launcher uses it.

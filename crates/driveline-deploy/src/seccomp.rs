@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The engine's seccomp profile with `futex_waitv`, which profiles of 2022 lack: without it, a thread that waits for several
-//! publishers needs a helper thread for each, and two wake-ups instead of one.
+//! The engine's seccomp profile with `futex_waitv`, which profiles of 2022 lack: without it, a
+//! thread that waits for several publishers needs a helper thread for each, and two wake-ups
+//! instead of one.
 
 use crate::engine::EngineKind;
 use serde_json::{Value, json};
@@ -32,7 +33,8 @@ pub enum SeccompError {
     Shape(PathBuf),
 }
 
-/// The engine's default profile plus `futex_waitv`, as JSON. Docker allows the call by itself since release 20.10.10.
+/// The engine's default profile plus `futex_waitv`, as JSON. Docker allows the call by itself since
+/// release 20.10.10.
 ///
 /// # Errors
 /// [`SeccompError`]; then containers run with the engine's own profile, and the report says how their threads wait.
@@ -51,7 +53,8 @@ pub fn profile(kind: EngineKind) -> Result<String, SeccompError> {
 fn with_call(text: &str) -> Option<String> {
     let mut profile: Value = serde_json::from_str(text).ok()?;
     let rules = profile.get_mut("syscalls")?.as_array_mut()?;
-    // A rule of this shape, without conditions, is first: where another one names the call, the first match counts.
+    // A rule of this shape, without conditions, is first: where another one names the call, the
+    // first match counts.
     let rule = json!({ "names": [CALL], "action": "SCMP_ACT_ALLOW" });
     let allows = rules.iter().any(|r| {
         let names = r.get("names").and_then(Value::as_array);

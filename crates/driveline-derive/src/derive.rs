@@ -15,7 +15,8 @@ use syn::{
 pub(crate) fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
     match expand(options, item.clone()) {
         Ok(tokens) => tokens,
-        // With the bare struct, and without derives that would complain about the same mistake in their own words.
+        // With the bare struct, and without derives that would complain about the same mistake in
+        // their own words.
         Err(e) => {
             let error = e.into_compile_error();
             quote!(#item #error)
@@ -147,7 +148,8 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
     })
 }
 
-/// Checks that point at the field at fault, where zerocopy's own message can only give a number of bytes.
+/// Checks that point at the field at fault, where zerocopy's own message can only give a number of
+/// bytes.
 fn layout_checks(
     ident: &Ident,
     fields: &[NamedField],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Declares plain types: C-layout structs that Driveline carries between processes without copying or encoding.
+//! Declares plain types: C-layout structs that Driveline carries between processes without copying
+//! or encoding.
 //!
 //! ```
 //! use driveline_derive::plain_type;
@@ -67,7 +68,8 @@
 //! #[driveline_derive::plain_type(name = "demo/T")] struct T { id: u32, values: [f32; 0] }
 //! ```
 //!
-//! Users reach both macros through the `driveline` crate; it (or `driveline-types`) is all they depend on.
+//! Users reach both macros through the `driveline` crate; it (or `driveline-types`) is all they
+//! depend on.
 
 mod derive;
 mod options;
@@ -76,11 +78,11 @@ use proc_macro::TokenStream;
 
 /// Makes a struct a plain type.
 ///
-/// It adds `#[repr(C)]` and derives `Clone`, `Copy`, `Plain` and what that rests on (zerocopy's `FromBytes`,
-/// `IntoBytes`, `Immutable`, `KnownLayout`).
+/// It adds `#[repr(C)]` and derives `Clone`, `Copy`, `Plain` and what that rests on (zerocopy's
+/// `FromBytes`, `IntoBytes`, `Immutable`, `KnownLayout`).
 ///
-/// Options, as for [`macro@Plain`]: `name = "package/Type"` (required), `tail(NAME: TYPE)` for a trailing array,
-/// `crate = PATH` where Driveline is reachable under another name.
+/// Options, as for [`macro@Plain`]: `name = "package/Type"` (required), `tail(NAME: TYPE)` for a
+/// trailing array, `crate = PATH` where Driveline is reachable under another name.
 ///
 /// Put it above other attributes such as `#[derive(Debug)]`.
 #[proc_macro_attribute]
@@ -88,12 +90,14 @@ pub fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
     derive::plain_type(options.into(), item.into()).into()
 }
 
-/// Implements `driveline::Plain` for a `#[repr(C)]` struct that also derives `Clone`, `Copy`, `FromBytes`, `IntoBytes`,
-/// `Immutable` and `KnownLayout`. [`macro@plain_type`] writes all of that in one line.
+/// Implements `driveline::Plain` for a `#[repr(C)]` struct that also derives `Clone`, `Copy`,
+/// `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout`. [`macro@plain_type`] writes all of that
+/// in one line.
 ///
-/// `#[plain(name = "package/Type")]` names the type; with `tail(NAME: TYPE)` an array of `TYPE` (a primitive or a plain
-/// struct) follows the struct in each payload. Fields are `u8` to `u64`, `i8` to `i64`, `f32`, `f64`, fixed arrays of
-/// these, and plain structs without a trailing array. Padding is refused: add explicit fields instead.
+/// `#[plain(name = "package/Type")]` names the type; with `tail(NAME: TYPE)` an array of `TYPE` (a
+/// primitive or a plain struct) follows the struct in each payload. Fields are `u8` to `u64`, `i8`
+/// to `i64`, `f32`, `f64`, fixed arrays of these, and plain structs without a trailing array.
+/// Padding is refused: add explicit fields instead.
 #[proc_macro_derive(Plain, attributes(plain))]
 pub fn derive_plain(item: TokenStream) -> TokenStream {
     derive::derive_plain(item.into()).unwrap_or_else(|e| e.into_compile_error()).into()

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the way through the gateway costs: images between a node of ROS 2 (CycloneDDS, in C) and Driveline, in either direction, beside two
-//! such nodes that talk directly. All over the loopback device, reliable, in one run and interleaved. For a quiet machine:
-//! `cargo bench -p driveline-gateway-ros2 --features engine --bench added_latency`; ROUNDS= and SECONDS= (of each run) change 5 and 6, LOAD= takes those alone
-//! whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60` is the camera sustained, a minute in each direction.
-//! Beside what did not arrive stands what the gateway has counted of that, by reason. Exit status 1: something was lost; a line with UNCOUNTED: and nobody told.
+//! What the way through the gateway costs: images between a node of ROS 2 (CycloneDDS, in C) and
+//! Driveline, in either direction, beside two such nodes that talk directly. All over the loopback
+//! device, reliable, in one run and interleaved. For a quiet machine: `cargo bench -p
+//! driveline-gateway-ros2 --features engine --bench added_latency`; ROUNDS= and SECONDS= (of each
+//! run) change 5 and 6, LOAD= takes those alone whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60`
+//! is the camera sustained, a minute in each direction. Beside what did not arrive stands what the
+//! gateway has counted of that, by reason. Exit status 1: something was lost; a line with
+//! UNCOUNTED: and nobody told.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -361,7 +364,8 @@ fn main() -> ExitCode {
             // Another order in each round.
             for n in 0..WAYS.len() {
                 let which = (n + round) % WAYS.len();
-                // Each run has a DDS domain of its own, so that nobody of the run before is still there.
+                // Each run has a DDS domain of its own, so that nobody of the run before is still
+                // there.
                 domain_id = 100 + (domain_id - 99) % 100;
                 all[which].push(rig.measure(WAYS[which].0, load, seconds, domain_id));
             }

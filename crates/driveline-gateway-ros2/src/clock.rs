@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The clock that stamps are of: the wall clock, or that of a simulation (`use_sim_time`), which tells the time on the topic `/clock`.
+//! The clock that stamps are of: the wall clock, or that of a simulation (`use_sim_time`), which
+//! tells the time on the topic `/clock`.
 //!
-//! Driveline's times are on `CLOCK_MONOTONIC`. How far a simulation's clock is ahead of it follows from the last time that it told; between
-//! two of them it is taken to run as fast as this host's. So an age is that of the simulation, whatever its pace, at the moment when a sample crosses.
+//! Driveline's times are on `CLOCK_MONOTONIC`. How far a simulation's clock is ahead of it follows
+//! from the last time that it told; between two of them it is taken to run as fast as this host's.
+//! So an age is that of the simulation, whatever its pace, at the moment when a sample crosses.
 
 use driveline_rosidl::cdr::{CdrError, Decoder};
 use driveline_types::MonotonicNs;
@@ -32,8 +34,8 @@ impl StampClock {
         if use_sim_time { Self::Simulation(AtomicI64::new(NEVER)) } else { Self::Wall }
     }
 
-    /// How far it is ahead of `CLOCK_MONOTONIC`, in nanoseconds, where the wall clock is ahead by `wall_offset_ns`; `None`: a simulation that has not
-    /// told the time yet.
+    /// How far it is ahead of `CLOCK_MONOTONIC`, in nanoseconds, where the wall clock is ahead by
+    /// `wall_offset_ns`; `None`: a simulation that has not told the time yet.
     #[must_use]
     pub fn ahead_ns(&self, wall_offset_ns: i64) -> Option<i64> {
         match self {
@@ -43,7 +45,8 @@ impl StampClock {
         }
     }
 
-    /// Takes a sample of `/clock`, which came at `arrived`; encapsulation included. On the wall clock it means nothing.
+    /// Takes a sample of `/clock`, which came at `arrived`; encapsulation included. On the wall
+    /// clock it means nothing.
     ///
     /// # Errors
     /// [`CdrError`]: it is no `rosgraph_msgs/msg/Clock`; the time stays as it was.

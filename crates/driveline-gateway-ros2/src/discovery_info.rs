@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What participants say about themselves beside their data: USER_DATA, and `ros_discovery_info`. `docs/protocols/ros2-dds.md`, sections 5 and 6.
+//! What participants say about themselves beside their data: USER_DATA, and `ros_discovery_info`.
+//! `docs/protocols/ros2-dds.md`, sections 5 and 6.
 
 use driveline_gateway::ros2::Release;
 use driveline_rosidl::TypeHash;
@@ -33,7 +34,8 @@ pub fn endpoint_user_data(hash: Option<TypeHash>, release: Release) -> String {
     }
 }
 
-/// USER_DATA of what a gateway says on [`GRAPH_TOPIC`]: once for each participant. `session`: its id in Zenoh, in hexadecimal, if it takes part there as well.
+/// USER_DATA of what a gateway says on [`GRAPH_TOPIC`]: once for each participant. `session`: its
+/// id in Zenoh, in hexadecimal, if it takes part there as well.
 #[must_use]
 pub fn graph_user_data(session: Option<&str>) -> String {
     session.map_or_else(|| format!("{MARK}=1;"), |id| format!("{MARK}=1;{SESSION}={id};"))
@@ -120,7 +122,8 @@ impl ParticipantInfo {
         Ok(to.finish())
     }
 
-    /// From a sample of [`GRAPH_TYPE`] of either release: whichever fits its length. `None`: neither does, or it is beyond the bounds.
+    /// From a sample of [`GRAPH_TYPE`] of either release: whichever fits its length. `None`:
+    /// neither does, or it is beyond the bounds.
     #[must_use]
     pub fn decode(sample: &[u8]) -> Option<Self> {
         [Release::Jazzy, Release::Humble]
@@ -296,7 +299,8 @@ mod tests {
             for release in [Release::Jazzy, Release::Humble] {
                 let mut bytes = info.encode(release).unwrap();
                 let read = ParticipantInfo::decode(&bytes);
-                // A sample of Humble without nodes can read as one of Jazzy with strange ones, but not the other way round.
+                // A sample of Humble without nodes can read as one of Jazzy with strange ones, but
+                // not the other way round.
                 if release == Release::Jazzy || !info.nodes.is_empty() { prop_assert_eq!(read.as_ref(), Some(&info)); }
                 let at = at.index(bytes.len());
                 bytes[at] = byte;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Exchanges topics of a Driveline domain with ROS 2 nodes, over DDS and by rmw_zenoh, as far as rules say so: `docs/protocols/ros2-dds.md` and
-//! `docs/protocols/ros2-zenoh.md`; and has services of one side called from the other: `docs/protocols/ros2-services.md`.
+//! Exchanges topics of a Driveline domain with ROS 2 nodes, over DDS and by rmw_zenoh, as far as
+//! rules say so: `docs/protocols/ros2-dds.md` and `docs/protocols/ros2-zenoh.md`; and has services
+//! of one side called from the other: `docs/protocols/ros2-services.md`.
 //!
-//! Without the feature `engine` this crate has the parts that need neither DDS nor Zenoh: names, QoS and why two ends do not match, what gateways and nodes say about themselves, and the
+//! Without the feature `engine` this crate has the parts that need neither DDS nor Zenoh: names,
+//! QoS and why two ends do not match, what gateways and nodes say about themselves, and the
 //! conversion of samples.
 //!
-//! Not here: definitions of ROS 2 types and CDR (`driveline-rosidl`), graph files and rules (`driveline-runtime`), actions.
+//! Not here: definitions of ROS 2 types and CDR (`driveline-rosidl`), graph files and rules
+//! (`driveline-runtime`), actions.
 //!
-//! Both ends of a service of ROS 2 in Driveline. With `{service: /math/add, type: demo_srvs/srv/Add, server: driveline}` under `ros2: services:`, nodes call the
-//! server; with `server: ros` a node is the server, and the client stays as it is:
+//! Both ends of a service of ROS 2 in Driveline. With
+//! `{service: /math/add, type: demo_srvs/srv/Add, server: driveline}` under `ros2: services:`,
+//! nodes call the server; with `server: ros` a node is the server, and the client stays as it is:
 //!
 //! ```
 //! use driveline::{ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Reach, ServiceCallback, ServiceOptions};

@@ -46,7 +46,8 @@ pub fn dds_topic(topic: &TopicName) -> Option<String> {
     topic.as_str().split('/').all(is_token).then(|| format!("{TOPIC_PREFIX}{topic}"))
 }
 
-/// The topic of a DDS topic; `None` if that is none of ROS 2's topics, but a service or somebody else's.
+/// The topic of a DDS topic; `None` if that is none of ROS 2's topics, but a service or somebody
+/// else's.
 #[must_use]
 pub fn topic_of_dds(name: &str) -> Option<TopicName> {
     topic_of_ros(name.strip_prefix(TOPIC_PREFIX)?)
@@ -58,7 +59,8 @@ pub fn topic_of_ros(name: &str) -> Option<TopicName> {
     name.split('/').all(is_token).then(|| name.parse().ok()).flatten()
 }
 
-/// Why a topic of ROS 2, without its leading `/`, has no name here, and what to do; `None`: it has one.
+/// Why a topic of ROS 2, without its leading `/`, has no name here, and what to do; `None`: it has
+/// one.
 #[must_use]
 pub fn misnamed(topic: &str) -> Option<String> {
     if !topic.split('/').all(is_token) {
@@ -96,7 +98,8 @@ fn token(text: &str) -> String {
     out
 }
 
-/// A node of ROS 2 as it is called where the other profile's nodes see it. What is not known, or not permitted, becomes a name after the writer's id.
+/// A node of ROS 2 as it is called where the other profile's nodes see it. What is not known, or
+/// not permitted, becomes a name after the writer's id.
 #[must_use]
 pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
     let permitted = |namespace: &str| {
@@ -113,8 +116,8 @@ pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
         .unwrap_or_else(of_gid)
 }
 
-/// What an inlet is called here: after the node that has the writer, or, where that is not known, after the writer's id. `nobody` is for
-/// names that are longer than permitted.
+/// What an inlet is called here: after the node that has the writer, or, where that is not known,
+/// after the writer's id. `nobody` is for names that are longer than permitted.
 #[must_use]
 pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], nobody: &NodeName) -> NodeName {
     let named = node.and_then(|RosNode { namespace, name }| {

@@ -92,7 +92,8 @@ fn reliability(r: Reliability) -> String {
     if r == Reliability::Reliable { "reliable".into() } else { "best_effort".into() }
 }
 
-/// All policies by which a writer that offers this does not match a reader that requests that; empty if they match.
+/// All policies by which a writer that offers this does not match a reader that requests that;
+/// empty if they match.
 #[must_use]
 pub fn mismatches(offered: &EndpointQos, requested: &EndpointQos) -> Vec<Mismatch> {
     // `None` is longer than everything.
@@ -181,8 +182,9 @@ fn durability(of: driveline_types::Durability) -> DurabilityKind {
     }
 }
 
-/// What an inlet offers for a writer that offers `offered` and is read by `class`. A deadline is passed on: the inlet's next sample comes when the
-/// writer's does. A lease is not: whether the writer is alive is known here when DDS or Zenoh tells it, and no sooner.
+/// What an inlet offers for a writer that offers `offered` and is read by `class`. A deadline is
+/// passed on: the inlet's next sample comes when the writer's does. A lease is not: whether the
+/// writer is alive is known here when DDS or Zenoh tells it, and no sooner.
 #[must_use]
 pub fn of_writer(offered: &EndpointQos, class: ReaderClass, depth: u32) -> Qos {
     // Whole milliseconds, rounded up: no more is offered than the writer does.
@@ -226,7 +228,8 @@ impl ReaderClass {
         }
     }
 
-    /// With which reader a writer is read, if it offers enough for that: see [`lacks`](Self::lacks).
+    /// With which reader a writer is read, if it offers enough for that: see
+    /// [`lacks`](Self::lacks).
     #[must_use]
     pub fn of_writer(offered: &EndpointQos, rule: &RuleQos) -> Self {
         use driveline_types::Durability::{TransientLocal, Volatile};
@@ -241,7 +244,8 @@ impl ReaderClass {
         }
     }
 
-    /// The policies by which a writer offers less than this reader requests; empty: it is read. If not, a rule's `qos` asks for it.
+    /// The policies by which a writer offers less than this reader requests; empty: it is read. If
+    /// not, a rule's `qos` asks for it.
     #[must_use]
     pub fn lacks(self, offered: &EndpointQos) -> Vec<Mismatch> {
         let of_rule = |m: Mismatch| {

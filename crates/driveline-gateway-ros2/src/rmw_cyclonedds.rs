@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services as rmw_cyclonedds has them over DDS: names of topics, the head of requests and replies, ids of clients and servers in USER_DATA, and by whose
-//! DDS an endpoint was made. `docs/protocols/ros2-services.md`, section "Over DDS".
+//! Services as rmw_cyclonedds has them over DDS: names of topics, the head of requests and replies,
+//! ids of clients and servers in USER_DATA, and by whose DDS an endpoint was made.
+//! `docs/protocols/ros2-services.md`, section "Over DDS".
 
 use crate::discovery_info::{Gid, endpoint_user_data, value};
 use driveline_gateway::ros2::{Release, is_token};
@@ -12,7 +13,8 @@ use thiserror::Error;
 
 const REQUEST: (&str, &str) = ("rq/", "Request");
 const REPLY: (&str, &str) = ("rr/", "Reply");
-/// Bytes between the encapsulation and the request or the response. They are a multiple of 8, so whatever follows is aligned as it is without them.
+/// Bytes between the encapsulation and the request or the response. They are a multiple of 8, so
+/// whatever follows is aligned as it is without them.
 const HEAD_LEN: usize = 16;
 
 /// Which of a service's two topics.
@@ -141,7 +143,8 @@ impl Role {
         }
     }
 
-    /// USER_DATA of both endpoints of an end of this gateway. `id`: of this end alone; it is how others see that the two belong together.
+    /// USER_DATA of both endpoints of an end of this gateway. `id`: of this end alone; it is how
+    /// others see that the two belong together.
     #[must_use]
     pub fn user_data(self, id: &Gid, hash: Option<TypeHash>, release: Release) -> String {
         let mut text = format!("{}=", self.key());

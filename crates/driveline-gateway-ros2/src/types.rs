@@ -128,7 +128,8 @@ pub struct Crossing {
     pub schema: Schema,
     /// How it is converted; `None`: not at all.
     pub kind: Option<Kind>,
-    /// What samples must be in ROS 2; `None`: unknown, or of a type whose samples ROS 2's implementations do not send alike (`wchar`).
+    /// What samples must be in ROS 2; `None`: unknown, or of a type whose samples ROS 2's
+    /// implementations do not send alike (`wchar`).
     pub layout: Option<Layout>,
 }
 
@@ -209,7 +210,8 @@ pub struct Types {
 }
 
 impl Types {
-    /// With the definitions of packages, by their directories. A definition with a mistake is left out. Blocks on files.
+    /// With the definitions of packages, by their directories. A definition with a mistake is left
+    /// out. Blocks on files.
     ///
     /// # Errors
     /// The first directory without definitions, or with one that another package has differently.
@@ -313,7 +315,8 @@ mod tests {
         );
     }
 
-    /// Test `rosbags` of driveline-rosidl finds the same ones in the definitions of Humble and of Jazzy.
+    /// Test `rosbags` of driveline-rosidl finds the same ones in the definitions of Humble and of
+    /// Jazzy.
     #[test]
     fn definitions_that_are_built_in_are_those_of_humble_and_jazzy() {
         let known = include_str!("../../driveline-rosidl/tests/upstream_hashes.txt")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node on DDS and a node on rmw_zenoh talk through one gateway; nothing comes back, and no other gateway joins in.
+//! A node on DDS and a node on rmw_zenoh talk through one gateway; nothing comes back, and no other
+//! gateway joins in.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -111,7 +112,8 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     eventually("behind any echo", || {
         of_fence(&mut dds_asked) && answered.strings().iter().any(|text| text.len() == FENCE.len())
     });
-    // Who is kept is there however late anybody came, and whoever came in time has more; each once and in order.
+    // Who is kept is there however late anybody came, and whoever came in time has more; each once
+    // and in order.
     let questions: Vec<_> = asked.strings().into_iter().filter(|text| text != FENCE).collect();
     assert!(
         questions.len() >= KEPT,
@@ -131,7 +133,8 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     assert!(heard.len() >= KEPT, "{} answers, {KEPT} of which were kept: {heard:?}", heard.len());
     let said: Vec<_> = questions.iter().map(|q| (20, sum(answer(q).as_bytes()))).collect();
     assert_eq!(heard, said[said.len() - heard.len()..], "each once, in order");
-    // Those who have it from its publisher have it once; no other way says when that one is through.
+    // Those who have it from its publisher have it once; no other way says when that one is
+    // through.
     eventually("all questions heard on DDS", || dds_asked.samples().len() > COUNT);
     assert_eq!(
         (dds_asked.samples().len(), answered.heard().len()),
@@ -167,7 +170,8 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     let _dds_node = rig.peer("pub rt/loop string 7 1 0 rt1");
     let mut zenoh_node = node.publisher("/loop", STRING, "rt1");
     zenoh_node.publish(&rig::rmw::string("zenohnode"));
-    // Lengths: 3 from here, 5 from the other domain, 7 from the node on DDS, 9 from the node on rmw_zenoh.
+    // Lengths: 3 from here, 5 from the other domain, 7 from the node on DDS, 9 from the node on
+    // rmw_zenoh.
     let zenoh_lengths = || {
         let mut lengths: Vec<_> = zenoh_heard.strings().iter().map(String::len).collect();
         lengths.sort_unstable();
@@ -367,7 +371,8 @@ fn a_publisher_that_goes_is_gone_on_the_other_side_too() {
     eventually("ends", || rig.report().from_ros[0].publishers.is_empty());
 }
 
-/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS domain once.
+/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS
+/// domain once.
 struct Other {
     child: Child,
     participant: driveline_shm::Participant,

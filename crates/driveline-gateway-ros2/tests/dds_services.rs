@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services between Driveline and nodes on CycloneDDS 0.10 which have services as rmw_cyclonedds has them, over the loopback device; each test in a DDS
-//! domain of its own.
+//! Services between Driveline and nodes on CycloneDDS 0.10 which have services as rmw_cyclonedds
+//! has them, over the loopback device; each test in a DDS domain of its own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -462,7 +462,8 @@ fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on()
     let _held = requests.recv_timeout(PATIENCE).unwrap();
     let outcome = asked(client(&domain(&rig), "there", ADD), two(1, 2));
     eventually("both are under way", || serving.has_printed("asked 1: 1 2"));
-    // A process takes part in a DDS domain once: if anything was left of it, the next one could not start.
+    // A process takes part in a DDS domain once: if anything was left of it, the next one could not
+    // start.
     rig.start();
     assert!(outcome.recv_timeout(PATIENCE).unwrap().is_err(), "nobody is there who could answer");
     eventually("both go on", || rig.report().services.iter().all(|s| s.callable));

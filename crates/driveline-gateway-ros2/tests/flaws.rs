@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples that are none, as a hostile or broken node puts them on rmw_zenoh's keys, and as a component here publishes them: each is counted under its reason.
+//! Samples that are none, as a hostile or broken node puts them on rmw_zenoh's keys, and as a
+//! component here publishes them: each is counted under its reason.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +23,8 @@ fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
     Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), topics)
 }
 
-/// Images that are none, whether they are converted or pass as they are, and images that Driveline's own cannot be.
+/// Images that are none, whether they are converted or pass as they are, and images that
+/// Driveline's own cannot be.
 #[test]
 fn each_flaw_of_an_image_is_counted_under_its_name() {
     let router = Router::new();
@@ -40,7 +42,8 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
         flawed[at..at + bytes.len()].copy_from_slice(bytes);
         flawed
     };
-    // Behind the encapsulation: the stamp at 0, the frame's name at 8, height and width at 16, encoding at 24, step at 36, length of the data at 40.
+    // Behind the encapsulation: the stamp at 0, the frame's name at 8, height and width at 16,
+    // encoding at 24, step at 36, length of the data at 40.
     let broken = [
         ("no_header", good[..3].to_vec()),
         ("encapsulation", with(1, &[7])),

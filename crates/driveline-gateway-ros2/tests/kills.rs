@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deaths: the gateway as a process that is killed in the middle of 4 MiB images, in both directions, and nodes of ROS 2 that are.
+//! Deaths: the gateway as a process that is killed in the middle of 4 MiB images, in both
+//! directions, and nodes of ROS 2 that are.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics between Driveline and nodes on CycloneDDS 0.10, over the loopback device; each test in a DDS domain of its own.
+//! Topics between Driveline and nodes on CycloneDDS 0.10, over the loopback device; each test in a
+//! DDS domain of its own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -149,7 +150,8 @@ fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
     const COUNT: usize = 150;
     let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 32 } }]);
     let rig = Rig::new(29, rules, &[]);
-    // What is not taken in time is overwritten after 0.1 s, so there is room for what comes in more than half a second.
+    // What is not taken in time is overwritten after 0.1 s, so there is room for what comes in more
+    // than half a second.
     let mut subscription = rig.subscription(CAMERA, &reliable(32));
     // Each is kept until it is acknowledged.
     let _peer =
@@ -398,7 +400,8 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
         { "topic": "/small", "direction": "from_ros", "max_payload": 64 }
     ]);
     let rig = Rig::new(15, rules, &[]);
-    // Topic, what is written there, of which length, how often, and the reason under which each of these is counted.
+    // Topic, what is written there, of which length, how often, and the reason under which each of
+    // these is counted.
     let flawed = [
         // A text of 9 letters: seconds, nanoseconds, and a length that consists of letters.
         ("bad/image", "bad", 9, 3, "length"),
@@ -557,7 +560,8 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
     });
 }
 
-/// Both directions, with the names of nodes on both sides, and what endpoints say about themselves. `domain_id`: of this test alone.
+/// Both directions, with the names of nodes on both sides, and what endpoints say about themselves.
+/// `domain_id`: of this test alone.
 fn nodes_know_each_other(
     domain_id: u32,
     release: &str,
@@ -584,7 +588,8 @@ fn nodes_know_each_other(
     let mut subscription = rig.subscription("in", &lasting(4));
     let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/rear/talker");
     let mut talkers = Vec::new();
-    // Where it takes longer than the gateway waits until somebody says whose a writer is, another one gets its name.
+    // Where it takes longer than the gateway waits until somebody says whose a writer is, another
+    // one gets its name.
     while talkers.len() < 5 && !named() {
         talkers.push(rig.named(vendor, "/rear talker", "pub rt/in string 3 4 10000 rt4"));
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
@@ -617,7 +622,8 @@ fn nodes_of_jazzy_and_a_gateway_for_jazzy_know_each_other() {
     nodes_know_each_other(21, "jazzy", Vendor::Cyclone, Vendor::Humble, user_data);
 }
 
-/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS domain once.
+/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS
+/// domain once.
 struct Other(std::process::Child);
 
 impl Drop for Other {
@@ -649,7 +655,8 @@ fn two_gateways_and_a_node_make_no_loop() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"));
     command.arg(&config).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let _other = Other(command.spawn().unwrap());
-    // One sample each, of lengths 3, 5 and 7: both domains and a node of ROS 2 publish the same topic.
+    // One sample each, of lengths 3, 5 and 7: both domains and a node of ROS 2 publish the same
+    // topic.
     let there = ParticipantConfig { domain_dir: Some(other), name: "there".into() };
     let mut config = PublisherConfig::new(
         "loop".parse().unwrap(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links to nodes on rmw_zenoh that fall silent while many topics have samples for them. Nothing else here may use Zenoh: its threads are of a process, and on
-//! the host of whoever was the first.
+//! Links to nodes on rmw_zenoh that fall silent while many topics have samples for them. Nothing
+//! else here may use Zenoh: its threads are of a process, and on the host of whoever was the first.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,7 +30,8 @@ const LEN: usize = 4096;
 const LONGEST: usize = LEN + 64;
 /// For how long the link is silent; what has no room waits for 2 s.
 const SILENT_MS: [u64; 4] = [2_200, 3_000, 2_100, 6_000];
-/// The same where the gateway knows of its node by a router; in the last one it loses the router as well, after a lease of 10 s.
+/// The same where the gateway knows of its node by a router; in the last one it loses the router as
+/// well, after a lease of 10 s.
 const SILENT_TO_FOUND_MS: [u64; 4] = [2_200, 3_000, 6_000, 12_000];
 /// Until all is as before.
 const BETWEEN: Duration = Duration::from_millis(1_500);
@@ -66,7 +67,8 @@ impl Hosts {
         Some(Self([here, there]))
     }
 
-    /// Has every packet go to a card that is not there, in both directions, or to the right one again. Nobody is told.
+    /// Has every packet go to a card that is not there, in both directions, or to the right one
+    /// again. Nobody is told.
     fn drop_silently(&self, dropping: bool) {
         let Self([here, there]) = self;
         for (from, to, address) in [(here, there, THERE), (there, here, HERE)] {
@@ -127,7 +129,8 @@ fn hears_again(hosts: &Hosts, by: By, silent_ms: &[u64]) {
             std::thread::sleep(PACE);
         }
     };
-    // Waits until each topic is heard of that was not heard of before: a link that nobody makes anew stays silent for good.
+    // Waits until each topic is heard of that was not heard of before: a link that nobody makes
+    // anew stays silent for good.
     let all_heard = || {
         subscriptions.iter().for_each(Subscription::forget);
         let start = Instant::now();

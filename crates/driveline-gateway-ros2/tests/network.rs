@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the network does to a gateway: interfaces that change, and packets that are nothing. Each host is a network namespace of its own.
+//! What the network does to a gateway: interfaces that change, and packets that are nothing. Each
+//! host is a network namespace of its own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -126,7 +127,8 @@ fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
     });
 }
 
-/// Nothing else here may use Zenoh: its threads are of a process, and on the host of whoever was the first.
+/// Nothing else here may use Zenoh: its threads are of a process, and on the host of whoever was
+/// the first.
 #[test]
 fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interface_that_is_another_one_ends()
  {
@@ -184,7 +186,8 @@ fn packets_that_are_nothing_fill_nobodys_disk() {
         let nothing =
             b"RTPS\x02\x01\x01\x10abcdefghijkl\x15\x05\x08\x00\x00\x00\x10\x00\x00\x00\x00\x00";
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // It has the first of these ports unless a program that another test has just started holds for a moment what this process had open.
+        // It has the first of these ports unless a program that another test has just started holds
+        // for a moment what this process had open.
         let send = || {
             for port in
                 [10, 12, 14, 16].map(|of_participant| 7400 + 250 * DOMAIN as u16 + of_participant)

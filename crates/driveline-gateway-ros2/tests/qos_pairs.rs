@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every pair of offered and requested QoS in the table of `docs/protocols/ros2-dds.md`, section 4, in both directions, with Debian's CycloneDDS: whether samples
-//! pass, what the gateway tells, and what DDS tells the node. Outcomes are spelled out here: nothing is asked of the gateway's own comparison.
+//! Every pair of offered and requested QoS in the table of `docs/protocols/ros2-dds.md`, section 4,
+//! in both directions, with Debian's CycloneDDS: whether samples pass, what the gateway tells, and
+//! what DDS tells the node. Outcomes are spelled out here: nothing is asked of the gateway's own
+//! comparison.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +17,8 @@ use rig::samples::{publish, string, string_schema};
 use rig::{Peer, Rig, eventually};
 use serde_json::{Value, json};
 
-/// What an end offers or requests: as the node in C is told (`peer.c`), and in Driveline's words, if it has that.
+/// What an end offers or requests: as the node in C is told (`peer.c`), and in Driveline's words,
+/// if it has that.
 type Level = (&'static str, Option<Qos>);
 
 fn qos(reliability: Reliability, durability: Durability) -> Qos {
@@ -71,7 +74,8 @@ fn livelinesses() -> Vec<Level> {
     ]
 }
 
-/// A policy: how the gateway and how DDS call it, and its values from least to most. A pair matches if what is offered is no less than what is requested.
+/// A policy: how the gateway and how DDS call it, and its values from least to most. A pair matches
+/// if what is offered is no less than what is requested.
 fn table() -> [(&'static str, &'static str, Vec<Level>); 5] {
     [
         ("RELIABILITY: ", "RELIABILITY", reliabilities()),
@@ -121,7 +125,8 @@ fn to_ros() -> Vec<Pair> {
     pairs
 }
 
-/// Publishers there, and rules here that ask for each value, or for nothing: then whatever is offered is enough. An infinite time is none to ask for.
+/// Publishers there, and rules here that ask for each value, or for nothing: then whatever is
+/// offered is enough. An infinite time is none to ask for.
 fn from_ros() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (reason, policy, values) in table() {
@@ -162,7 +167,8 @@ fn from_ros() -> Vec<Pair> {
     pairs
 }
 
-/// Whether the node said what it should of each end, and nothing else: of those that match, that they do.
+/// Whether the node said what it should of each end, and nothing else: of those that match, that
+/// they do.
 #[track_caller]
 fn check(peer: &mut Peer, pairs: &[Pair], heard: bool) {
     let printed = peer.read();

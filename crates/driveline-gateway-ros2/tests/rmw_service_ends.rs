@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes wrong in calls between Driveline and nodes on rmw_zenoh: deaths, time, and what cannot be read. `docs/protocols/ros2-services.md`, sections 7 and 9.
+//! What goes wrong in calls between Driveline and nodes on rmw_zenoh: deaths, time, and what cannot
+//! be read. `docs/protocols/ros2-services.md`, sections 7 and 9.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -34,7 +35,8 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
     offered(&rig);
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let (mut held, mut late) = (None, 0);
-    // The time is short: it can be over before the request is taken, and in calls that are answered.
+    // The time is short: it can be over before the request is taken, and in calls that are
+    // answered.
     eventually("taken in time", || {
         let call = client.call(&ints(&[1, 2]));
         held = Some(take(&mut server));
@@ -132,7 +134,8 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
             told.contains("went away without a response") && told.contains("may have executed"),
             "{dies}: {told}"
         );
-        // The gateway knows it first: a client that has not heard of it would ask what was offered here for the last one.
+        // The gateway knows it first: a client that has not heard of it would ask what was offered
+        // here for the last one.
         eventually("nobody serves", || {
             rig.service("there").servers.is_empty() && !client.wait_for_server(Duration::ZERO)
         });
@@ -345,7 +348,8 @@ fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_se
     assert_eq!(call.outcome(), Ok(ints(&[3])));
 }
 
-/// Its session goes with it: otherwise others would believe it there for as long as its process lives.
+/// Its session goes with it: otherwise others would believe it there for as long as its process
+/// lives.
 #[test]
 fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
     let router = Router::new();

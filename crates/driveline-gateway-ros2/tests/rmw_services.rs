@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services between Driveline and nodes on rmw_zenoh: `docs/protocols/ros2-services.md`. What goes wrong in a call: `rmw_service_ends.rs`.
+//! Services between Driveline and nodes on rmw_zenoh: `docs/protocols/ros2-services.md`. What goes
+//! wrong in a call: `rmw_service_ends.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -366,7 +367,8 @@ fn nodes_of_humble_have_no_hashes() {
     });
 }
 
-/// What one domain of Driveline offers to ROS 2 is not called from another one, and nothing goes in circles.
+/// What one domain of Driveline offers to ROS 2 is not called from another one, and nothing goes in
+/// circles.
 #[test]
 fn a_second_gateway_does_not_call_what_the_first_one_offers() {
     let router = Router::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics between Driveline and nodes as rmw_zenoh has them on the wire, through a router of the test's own; and between such nodes and nodes on DDS.
+//! Topics between Driveline and nodes as rmw_zenoh has them on the wire, through a router of the
+//! test's own; and between such nodes and nodes on DDS.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -183,7 +184,8 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
         !remote.is_empty()
     });
     assert_eq!(remote, [b"end"]);
-    // The node hears itself once, as it would without the gateway. Of the publishers here something may still come after the node's own.
+    // The node hears itself once, as it would without the gateway. Of the publishers here something
+    // may still come after the node's own.
     let of_node: Vec<_> = heard
         .strings()
         .into_iter()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nodes on the crate ros2-client: over Zenoh, where it has written rmw_zenoh anew, and of Humble over DDS. What it does over DDS beside the others is in
-//! `vendors.rs`; its services, over both: `ros2_client_services.rs`.
+//! Nodes on the crate ros2-client: over Zenoh, where it has written rmw_zenoh anew, and of Humble
+//! over DDS. What it does over DDS beside the others is in `vendors.rs`; its services, over both:
+//! `ros2_client_services.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,8 +28,8 @@ fn zenoh(router: &Router, domain_id: u32, rules: Value, topics: &[(&str, u64, Qo
     )
 }
 
-/// Text of this length both ways, and the nodes of both sides known. Nothing of ours is lost; what the node drops of its own by itself is counted, to
-/// the sample, and all the rest is there.
+/// Text of this length both ways, and the nodes of both sides known. Nothing of ours is lost; what
+/// the node drops of its own by itself is counted, to the sample, and all the rest is there.
 fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     const COUNT: usize = 8;
     let router = Router::new();
@@ -51,15 +52,17 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     );
 
     let mut subscription = rig.subscription("back", &Qos { depth: COUNT as u32, ..Qos::default() });
-    // It publishes once it has seen the gateway's token, which may be before Zenoh has the way: the first ones may be for nobody.
+    // It publishes once it has seen the gateway's token, which may be before Zenoh has the way: the
+    // first ones may be for nobody.
     let _talker = rig.over_zenoh(
         &router,
         "talker",
         &format!("pub /back string {size} {} 30000 {qos}", 3 * COUNT),
     );
     let mut next = None;
-    // And what does not find room within 50 ms it drops, reliable or not: how much is the machine's. It shows in the numbers, and no more than two of three
-    // may go, or there are too few.
+    // And what does not find room within 50 ms it drops, reliable or not: how much is the
+    // machine's. It shows in the numbers, and no more than two of three may go, or there are too
+    // few.
     let missed = take(&mut subscription, COUNT, |payload, header| {
         let text = &payload[8..8 + size];
         let lost = header.remote.unwrap().lost as u8;
@@ -149,7 +152,8 @@ fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
     );
 }
 
-/// Humble as somebody else has understood it: `nodes_of_humble_…` in `live.rs` is our own reading of the definitions.
+/// Humble as somebody else has understood it: `nodes_of_humble_…` in `live.rs` is our own reading
+/// of the definitions.
 fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
     let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
     let rig = Rig::with(
@@ -167,7 +171,8 @@ fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
     let mut subscription = rig.subscription("in", &lasting(4));
     let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/talker");
     let mut talkers = Vec::new();
-    // Where RustDDS takes longer than the gateway waits to say whose a writer is, another one gets its name.
+    // Where RustDDS takes longer than the gateway waits to say whose a writer is, another one gets
+    // its name.
     while talkers.len() < 5 && !named() {
         talkers.push(rig.named(vendor, "talker", "pub rt/in string 3 4 10000 rt4"));
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);

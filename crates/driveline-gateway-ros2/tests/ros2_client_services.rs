@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services of nodes on the crate ros2-client: by rmw_zenoh as somebody else has understood it, and over DDS, where the gateway has to keep away from them.
+//! Services of nodes on the crate ros2-client: by rmw_zenoh as somebody else has understood it, and
+//! over DDS, where the gateway has to keep away from them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,7 +34,8 @@ fn zenoh(router: &Router, services: Value) -> Rig {
     )
 }
 
-/// Waits until servers are known: then calls get there, as samples do where [`Rig::is_read_by`] has waited.
+/// Waits until servers are known: then calls get there, as samples do where [`Rig::is_read_by`] has
+/// waited.
 fn callable(rig: &Rig) {
     eventually("callable", || rig.report().services.iter().all(|service| service.callable));
 }
@@ -185,7 +187,8 @@ fn a_server_there_that_stands_still_ends_calls_by_their_time_out() {
     eventually("counted", || ended(&rig, "timed_out") == before + 1);
 }
 
-/// Asks until all are answered. What answers before the reader of the answer is matched answers nobody, in DDS; then another client asks.
+/// Asks until all are answered. What answers before the reader of the answer is matched answers
+/// nobody, in DDS; then another client asks.
 fn answered(ask: impl Fn() -> Peer, last: &str) {
     let (mut asking, mut began) = (ask(), Instant::now());
     eventually("answered", || {
@@ -196,14 +199,16 @@ fn answered(ask: impl Fn() -> Peer, last: &str) {
     });
 }
 
-/// One end of ros2-client, and one written from the sources of rmw_cyclonedds, which the gateway's tests have on the other side.
+/// One end of ros2-client, and one written from the sources of rmw_cyclonedds, which the gateway's
+/// tests have on the other side.
 fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
     let rig = rig_of(domain_id, json!([]));
     let mut serving = rig.peer("serve math/one add 0");
     answered(|| rig.node(vendor, "call /math/one add 20 3 20 cyclone"), "answer 20: 42");
     let mut theirs = rig.node(vendor, "serve /math/two add 0 cyclone");
     answered(|| rig.peer("call math/two add 20 3"), "answer 20: 42");
-    // It writes the upper half of the number first, which matters to nobody: docs/protocols/ros2-services.md, section 13.
+    // It writes the upper half of the number first, which matters to nobody:
+    // docs/protocols/ros2-services.md, section 13.
     eventually("asked", || theirs.has_printed(&format!("asked {}: 20 22", 20_u64 << 32)));
     let mut last = None;
     eventually("asked by theirs", || {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nodes on other middleware than the gateway's and on other versions of it: the same must hold for all.
+//! Nodes on other middleware than the gateway's and on other versions of it: the same must hold for
+//! all.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -107,7 +108,8 @@ fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
     assert_eq!(missed, 0);
 }
 
-/// Best effort: what comes is whole, each once and in order, however much does not; and of what is sent here, the gateway knows what became of each.
+/// Best effort: what comes is whole, each once and in order, however much does not; and of what is
+/// sent here, the gateway knows what became of each.
 fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: usize) {
     const ENOUGH: usize = 8;
     let letter = |n: usize| b'a' + (n % 26) as u8;
@@ -280,7 +282,8 @@ where
     bytes[..len].to_vec()
 }
 
-/// Goes to ROS 2, is decoded there by definitions that somebody else wrote, encoded again, and comes back as it went.
+/// Goes to ROS 2, is decoded there by definitions that somebody else wrote, encoded again, and
+/// comes back as it went.
 fn comes_back(
     domain_id: u32,
     kind: &str,
@@ -310,7 +313,8 @@ fn equal(sent: &[u8], back: &[u8]) {
     const TIME: usize = std::mem::offset_of!(Header, source_time_ns);
     const FRAME: usize = std::mem::offset_of!(Header, frame_id);
     let time = |bytes: &[u8]| u64::from_ne_bytes(bytes[TIME..TIME + 8].try_into().unwrap());
-    // ROS 2 has wall time, and the wall is looked at once for each way; the frame's number it has not.
+    // ROS 2 has wall time, and the wall is looked at once for each way; the frame's number it has
+    // not.
     assert!(time(sent).abs_diff(time(back)) < 1_000_000_000, "{} {}", time(sent), time(back));
     assert_eq!(sent[FRAME..], back[FRAME..]);
 }
@@ -401,7 +405,8 @@ fn detections_come_back_from_ros_2() {
     comes_back(85, "detections", Kind::Detections2D.schema(), &message.encode_to_vec(), same);
 }
 
-/// DDS sends a request to whoever is matched: a server on Fast DDS would take what stands before it for lengths.
+/// DDS sends a request to whoever is matched: a server on Fast DDS would take what stands before it
+/// for lengths.
 #[test]
 fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
     let rig = rig_of(86, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
@@ -410,7 +415,8 @@ fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
     assert_eq!(sum_of(&call(&mut asking, &two(1, 2)).unwrap()), 3);
     let mut other = rig.node(Vendor::FastDds, "serve add");
     eventually("both are seen", || report(&rig).servers.len() == 2);
-    // The end that asks the good one: from here on it is the gateway that holds requests back, and not DDS.
+    // The end that asks the good one: from here on it is the gateway that holds requests back, and
+    // not DDS.
     eventually("matched", || other.has_printed("matched"));
     for n in 0..5 {
         let refused = call(&mut asking, &two(n, 2)).unwrap_err().to_string();

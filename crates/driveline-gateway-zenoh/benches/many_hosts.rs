@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many hosts and many topics: how long until all have found each other, what gateways need at rest and at work, how late samples are,
-//! and how long a gateway is missed that was killed. For a quiet machine, as root:
-//! `cargo bench -p driveline-gateway-zenoh --features engine --bench many_hosts`; HOSTS= and TOPICS= change how many (8 and 1000).
-//! docs/scaling.md says what came out.
+//! Many hosts and many topics: how long until all have found each other, what gateways need at rest
+//! and at work, how late samples are, and how long a gateway is missed that was killed. For a quiet
+//! machine, as root: `cargo bench -p driveline-gateway-zenoh --features engine --bench many_hosts`;
+//! HOSTS= and TOPICS= change how many (8 and 1000). docs/scaling.md says what came out.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -42,7 +42,8 @@ fn cpu_of(hosts: &[Host]) -> f64 {
     hosts.iter().map(|h| used(h.pid()).0).sum()
 }
 
-/// Publishes on every topic once a period, evenly, and reads what comes; transit times in nanoseconds, and how many were sent.
+/// Publishes on every topic once a period, evenly, and reads what comes; transit times in
+/// nanoseconds, and how many were sent.
 fn work(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription]) -> (Vec<i64>, u64) {
     let mut transits = Vec::new();
     let mut sent = 0;
@@ -133,7 +134,8 @@ fn main() -> ExitCode {
         signed_ms(transits.max),
     );
 
-    // The first host's is killed and started again: its topics are back when something arrives on each.
+    // The first host's is killed and started again: its topics are back when something arrives on
+    // each.
     all[0].kill_gateway();
     let killed = Instant::now();
     all[0].start();

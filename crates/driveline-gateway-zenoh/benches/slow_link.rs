@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A camera over a link that is too slow for it: how old are the frames that arrive, how much of the link is used, and how long does a
-//! command take meanwhile. For a quiet machine, as root: `cargo bench -p driveline-gateway-zenoh --features engine --bench slow_link`.
-//! SECONDS= changes 20, in which some 55 frames arrive: below 300 the greatest age is judged instead of the 99th percentile.
-//! Exit status 1: a limit was missed.
+//! A camera over a link that is too slow for it: how old are the frames that arrive, how much of
+//! the link is used, and how long does a command take meanwhile. For a quiet machine, as root:
+//! `cargo bench -p driveline-gateway-zenoh --features engine --bench slow_link`. SECONDS= changes
+//! 20, in which some 55 frames arrive: below 300 the greatest age is judged instead of the 99th
+//! percentile. Exit status 1: a limit was missed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A host that stands still must not cost the others their time: one host sends images and small samples to two others, of which one is
-//! stopped (SIGSTOP of its gateway) in every other phase, before anybody can know it and after it was given up. For a quiet machine, as root:
-//! `cargo bench -p driveline-gateway-zenoh --features engine --bench stalled_host`; ROUNDS= changes 8.
-//! Exit status 1: the 99th percentile of the host that runs grew by more than a tenth.
+//! A host that stands still must not cost the others their time: one host sends images and small
+//! samples to two others, of which one is stopped (SIGSTOP of its gateway) in every other phase,
+//! before anybody can know it and after it was given up. For a quiet machine, as root: `cargo bench
+//! -p driveline-gateway-zenoh --features engine --bench stalled_host`; ROUNDS= changes 8. Exit
+//! status 1: the 99th percentile of the host that runs grew by more than a tenth.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What becomes of a sample's header on the host that it comes to, and what did not come: `docs/protocols/network.md`, section 4.
+//! What becomes of a sample's header on the host that it comes to, and what did not come:
+//! `docs/protocols/network.md`, section 4.
 
 use crate::clock::Offset;
 use crate::directory::Fate;
@@ -20,7 +21,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Counts a sample, before which so many of its publisher were to come here. `false`: it, or a newer one, was there before.
+    /// Counts a sample, before which so many of its publisher were to come here. `false`: it, or a
+    /// newer one, was there before.
     pub fn is_new(&mut self, written: u64, owed: u32) -> bool {
         if written <= self.newest {
             self.duplicates += 1;
@@ -36,14 +38,15 @@ impl Arrivals {
         true
     }
 
-    /// Of all that its publisher has written up to the newest, what is not here: readers that had samples of it from a gateway before this one know what they
-    /// have missed since.
+    /// Of all that its publisher has written up to the newest, what is not here: readers that had
+    /// samples of it from a gateway before this one know what they have missed since.
     #[must_use]
     pub fn not_here(&self) -> u64 {
         self.before.saturating_add(self.lost)
     }
 
-    /// What is said to readers here of a publisher and of what is not here of it. Before a sample is published that has come.
+    /// What is said to readers here of a publisher and of what is not here of it. Before a sample
+    /// is published that has come.
     #[must_use]
     pub fn count(&self, publisher: EndpointId, fate: Fate) -> AfarCount {
         // As in the header of each sample.
@@ -86,14 +89,16 @@ impl Arrivals {
     }
 }
 
-/// How old a sample is at least, in nanoseconds, with the clocks' error granted; 0 if it may be from the future.
+/// How old a sample is at least, in nanoseconds, with the clocks' error granted; 0 if it may be
+/// from the future.
 #[must_use]
 pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 {
     let age = now.signed_since(offset.to_local(head.header.publish_time));
     u64::try_from(age).unwrap_or(0).saturating_sub(offset.error_ns)
 }
 
-/// The header under which a sample is published on this host at `now`. The sums of its origins' ages stay exact.
+/// The header under which a sample is published on this host at `now`. The sums of its origins'
+/// ages stay exact.
 #[must_use]
 pub fn localized(
     head: &SampleHead,

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! By how much the clock of another host differs from this one's, and how wrong that may be.
 //!
-//! Reasons and rules: `docs/protocols/network.md`, section 6. No guess about delays goes in, only that they are not negative.
+//! Reasons and rules: `docs/protocols/network.md`, section 6. No guess about delays goes in, only
+//! that they are not negative.
 
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// How often another host is asked for the time. When a clock steps, the figures are wrong until the next answer: that is less than a thousandth of
-/// ten minutes.
+/// How often another host is asked for the time. When a clock steps, the figures are wrong until
+/// the next answer: that is less than a thousandth of ten minutes.
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
-/// Greatest drift of two clocks that is believed: 100 ns each millisecond. Crystals stay below 50 ppm each.
+/// Greatest drift of two clocks that is believed: 100 ns each millisecond. Crystals stay below 50
+/// ppm each.
 const DRIFT_PER_MILLION: i128 = 100;
 
 /// One exchange with another host.
@@ -59,7 +61,8 @@ impl Interval {
     }
 }
 
-/// The estimate of one other host's clock, from any number of exchanges in any order. Constant memory.
+/// The estimate of one other host's clock, from any number of exchanges in any order. Constant
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub struct ClockEstimate {
     interval: Option<Interval>,
@@ -69,7 +72,8 @@ pub struct ClockEstimate {
 }
 
 impl ClockEstimate {
-    /// Takes in an exchange. `false`: it makes no sense (an answer before its question) and was only counted.
+    /// Takes in an exchange. `false`: it makes no sense (an answer before its question) and was
+    /// only counted.
     pub fn exchange(&mut self, e: &Exchange) -> bool {
         if e.returned < e.sent || e.answered < e.received {
             self.nonsense += 1;

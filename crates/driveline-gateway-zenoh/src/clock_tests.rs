@@ -43,8 +43,9 @@ impl Draw {
     }
 }
 
-/// Ten minutes with an exchange as often as a host is asked, looked at each 50 ms. Gives the share of looks at which the truth lay in the bound, in
-/// tenths of a per cent, the greatest bound from the tenth second on, and the estimate.
+/// Ten minutes with an exchange as often as a host is asked, looked at each 50 ms. Gives the share
+/// of looks at which the truth lay in the bound, in tenths of a per cent, the greatest bound from
+/// the tenth second on, and the estimate.
 fn simulate(
     other: Other,
     mut delays: impl FnMut(&mut Draw) -> (i64, i64),
@@ -168,7 +169,8 @@ fn nothing_is_known_before_the_first_exchange_and_impossible_ones_change_nothing
 }
 
 proptest! {
-    /// Honest clocks are never found wrong, whatever the delays and the order in which exchanges come to be known.
+    /// Honest clocks are never found wrong, whatever the delays and the order in which exchanges
+    /// come to be known.
     #[test]
     fn the_truth_is_never_excluded(offset in -5 * S..5 * S, drift_ppm in -100i64..=100,
                                    delays in proptest::collection::vec((0..2 * S, 0..2 * S, 0..S), 1..40)) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which publishers other hosts have, and which of them have an inlet here: `docs/protocols/network.md`, section 3. No thread, no
-//! network, no clock: what was heard and the time are given, and what to ask is said.
+//! Which publishers other hosts have, and which of them have an inlet here:
+//! `docs/protocols/network.md`, section 3. No thread, no network, no clock: what was heard and the
+//! time are given, and what to ask is said.
 //!
-//! Announcements and answers may come late, twice, in any order, or not at all. In the end exactly the living publishers have inlets.
+//! Announcements and answers may come late, twice, in any order, or not at all. In the end exactly
+//! the living publishers have inlets.
 
 mod places;
 
@@ -84,13 +86,15 @@ pub struct Host {
     pub outages: u64,
     /// … and how long it was gone until then.
     pub outage: Duration,
-    /// When the newest question for the time was asked that it has answered since it came: it was there then.
+    /// When the newest question for the time was asked that it has answered since it came: it was
+    /// there then.
     answered: Option<MonotonicNs>,
     /// It was there at some time.
     met: bool,
     /// Its clock.
     pub clock: Arc<Mutex<ClockEstimate>>,
-    /// How many changes of its lists there were, as far as all were heard. `None`: it was not asked yet.
+    /// How many changes of its lists there were, as far as all were heard. `None`: it was not asked
+    /// yet.
     change: Option<u64>,
     listings: BTreeMap<TopicName, Listing>,
     /// Topics that it says it sends, and that are not received here.
@@ -127,8 +131,9 @@ struct Listing {
 }
 
 impl Host {
-    /// Since when it is there, or gone. Zenoh tells of a host that fell silent no sooner than the lease is over, and of what went and came while this
-    /// process stood still both at once: it is gone since it last answered. One that never answered is gone since that was told.
+    /// Since when it is there, or gone. Zenoh tells of a host that fell silent no sooner than the
+    /// lease is over, and of what went and came while this process stood still both at once: it is
+    /// gone since it last answered. One that never answered is gone since that was told.
     pub fn since(&self) -> MonotonicNs {
         if self.alive { self.changed } else { self.answered.unwrap_or(self.changed) }
     }
@@ -320,8 +325,9 @@ impl<I> Directory<I> {
         self.hosts.values().any(|h| h.alive && h.others.contains(topic))
     }
 
-    /// Topics of these that no host sends, each with one that a host sends, that is not among `carried`, and whose name is much the same: perhaps one of
-    /// the two is misspelt. Takes time that grows with the product of both, and is bounded.
+    /// Topics of these that no host sends, each with one that a host sends, that is not among
+    /// `carried`, and whose name is much the same: perhaps one of the two is misspelt. Takes time
+    /// that grows with the product of both, and is bounded.
     pub fn similar(&self, carried: &BTreeSet<TopicName>) -> BTreeMap<TopicName, TopicName> {
         let short = |t: &&TopicName| t.as_str().len() <= LONGEST_COMPARED;
         let others = self
@@ -357,7 +363,8 @@ impl<I> Directory<I> {
         }
     }
 
-    /// A host was asked for the time at `asked`, and has answered that its lists had so many changes.
+    /// A host was asked for the time at `asked`, and has answered that its lists had so many
+    /// changes.
     pub fn counted(&mut self, id: &HostId, changes: u64, asked: MonotonicNs, now: MonotonicNs) {
         let Some(host) = self.hosts.get_mut(id).filter(|h| h.alive) else { return };
         // An answer that comes after it has come back may be to a question from before it went.
@@ -365,7 +372,8 @@ impl<I> Directory<I> {
             host.answered = host.answered.max(Some(asked));
         }
         match host.change {
-            // What changes after this answer is told with the next numbers, so lists that are asked for from now on miss nothing.
+            // What changes after this answer is told with the next numbers, so lists that are asked
+            // for from now on miss nothing.
             None => host.change = Some(changes),
             Some(known) if changes > known => {
                 host.change = Some(changes);
@@ -571,8 +579,8 @@ fn pause(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1 << times.min(12)).min(LONGEST)
 }
 
-/// Whether one may be a misspelling of the other: capitals, or one place with at most two letters more, less or other. Not numbers, in which those of several
-/// sensors differ.
+/// Whether one may be a misspelling of the other: capitals, or one place with at most two letters
+/// more, less or other. Not numbers, in which those of several sensors differ.
 fn much_the_same(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;

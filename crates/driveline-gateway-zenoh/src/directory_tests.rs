@@ -204,7 +204,8 @@ fn a_host_is_gone_since_it_last_answered() {
     assert_eq!(gone(&side), (at(1_500), 0));
     side.directory.host_is(&a, true, at(7_500)).unwrap();
     assert_eq!(gone(&side), (at(7_500), 6_000));
-    // Gone again before it was asked: what it answered before the outage was before it came back, even if that comes only now.
+    // Gone again before it was asked: what it answered before the outage was before it came back,
+    // even if that comes only now.
     side.directory.counted(&a, 0, at(3_500), at(7_501));
     side.goes(&a, at(7_600));
     side.directory.host_is(&a, true, at(7_700)).unwrap();
@@ -388,7 +389,8 @@ fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
             .into();
         directory.similar(&carried).into_iter().map(|(a, b)| format!("{a} {b}")).collect::<Vec<_>>()
     };
-    // What it sends may be heard of before the host itself. The rest is another sensor, carried here, too different, or too short for that.
+    // What it sends may be heard of before the host itself. The rest is another sensor, carried
+    // here, too different, or too short for that.
     for name in ["camera/image", "camera/imae", "lidar_2/points", "mapping", "u", "Scan/all"] {
         directory.topic_is(&a, &topic(name), true, now).unwrap();
     }
@@ -469,7 +471,8 @@ fn a_restarted_gateway_goes_on_with_what_is_the_same_and_with_nothing_else() {
     let (a, next, other) = (host("a", 1), host("a", 2), host("b", 1));
     let mut side = Side::with(&[&a]);
     side.lists(&a, &list("t", 1, &[7, 8]), at(0));
-    // Another host says that they are its own; and the next gateway comes before the first is known to be gone.
+    // Another host says that they are its own; and the next gateway comes before the first is known
+    // to be gone.
     side.comes(&other, at(100));
     side.comes(&next, at(100));
     side.lists(&other, &list("t", 1, &[7]), at(100));
@@ -531,7 +534,8 @@ fn places_are_counted_once_and_what_is_gone_gives_way_first_what_promises_least(
     side.comes(&a, at(1_100));
     side.lists(&a, &full, at(1_200));
     assert_eq!((side.there().len(), side.open.inlets.len()), (64, 64));
-    // It is gone again, and stays away for now: whoever is there takes its places, but for as many as are needed.
+    // It is gone again, and stays away for now: whoever is there takes its places, but for as many
+    // as are needed.
     side.goes(&a, at(2_000));
     side.lists(&b, &list("t", 2, &(100..162).collect::<Vec<_>>()), at(2_100));
     assert_eq!((side.there().len(), side.open.inlets.len()), (62, 64));

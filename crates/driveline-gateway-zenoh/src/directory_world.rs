@@ -2,7 +2,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The other computers: gateways that start and stop, publishers that come and go, a network that loses and reorders.
+/// The other computers: gateways that start and stop, publishers that come and go, a network that
+/// loses and reorders.
 struct World {
     side: Side,
     now: MonotonicNs,
@@ -91,7 +92,8 @@ impl World {
         }
     }
 
-    /// What Zenoh tells of gateways in the end; what was in between it may keep to itself, and what it has told it does not repeat.
+    /// What Zenoh tells of gateways in the end; what was in between it may keep to itself, and what
+    /// it has told it does not repeat.
     fn tokens(&mut self, n: usize, topics_first: bool) {
         let gateway = &self.gateways[n];
         let (id, there) = (gateway.id.clone(), gateway.connected);
@@ -210,7 +212,8 @@ impl World {
         }
     }
 
-    /// The network is whole, and nothing changes any more: what is on its way arrives, in this order, and then what is asked for.
+    /// The network is whole, and nothing changes any more: what is on its way arrives, in this
+    /// order, and then what is asked for.
     fn settle(&mut self, order: &[usize]) {
         self.side.open.full = false;
         for n in 0..NAMES.len() {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which samples of one edge are taken, and in which order they are published: the receiving end of `window`. `docs/protocols/network.md`, section 5. No
-//! thread, no clock.
+//! Which samples of one edge are taken, and in which order they are published: the receiving end of
+//! `window`. `docs/protocols/network.md`, section 5. No thread, no clock.
 
 use crate::window::{MAX_IN_FLIGHT, MAX_WINDOW_BYTES};
 use crate::wire::Outcome;
 use std::collections::VecDeque;
 
-/// Samples that wait to be published: an honest edge has half as many in flight, and its successor as many.
+/// Samples that wait to be published: an honest edge has half as many in flight, and its successor
+/// as many.
 const MAX_QUEUED: usize = 2 * MAX_IN_FLIGHT;
 
 /// A sample that waits for its turn.
@@ -59,7 +60,8 @@ impl<T> Default for Intake<T> {
 }
 
 impl<T> Intake<T> {
-    /// A sample has come. Place 1 is the oldest that is in flight: all before that have ended, as its sender knows.
+    /// A sample has come. Place 1 is the oldest that is in flight: all before that have ended, as
+    /// its sender knows.
     pub fn enter(
         &mut self,
         number: u64,
@@ -86,7 +88,8 @@ impl<T> Intake<T> {
         if let Some(outcome) = fate.filter(|outcome| place == 0 || *outcome == Outcome::NotYet) {
             return Entry::Reply { what, outcome, number };
         }
-        // A sample of any length has room where something has: more in flight no edge has, and its own time-out brings the rest again.
+        // A sample of any length has room where something has: more in flight no edge has, and its
+        // own time-out brings the rest again.
         if self.queue.len() >= MAX_QUEUED || self.bytes >= MAX_WINDOW_BYTES {
             return Entry::Silent;
         }
@@ -98,7 +101,8 @@ impl<T> Intake<T> {
         Entry::Queued
     }
 
-    /// The one whose turn it is. [`Self::finished`] is to be said of it before the next one is asked for.
+    /// The one whose turn it is. [`Self::finished`] is to be said of it before the next one is
+    /// asked for.
     pub fn next_in_turn(&mut self) -> Option<Queued<T>> {
         let next = self.queue.pop_front()?;
         self.bytes -= next.len;

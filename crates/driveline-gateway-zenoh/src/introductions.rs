@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that this one does not hear of and others do: `docs/protocols/network-faults.md`, "Hosts that others know". No thread, no network, no clock.
+//! Hosts that this one does not hear of and others do: `docs/protocols/network-faults.md`, "Hosts
+//! that others know". No thread, no network, no clock.
 //!
-//! Zenoh tells two hosts of each other once, when one of them comes to a third, and tries once. So each gateway asks the hosts that it hears whom they hear and where those listen, and
-//! tries each place once for each answer: one after the other, and those who tell in turn, so that one who tells of many that are none leaves the others theirs.
+//! Zenoh tells two hosts of each other once, when one of them comes to a third, and tries once. So
+//! each gateway asks the hosts that it hears whom they hear and where those listen, and tries each
+//! place once for each answer: one after the other, and those who tell in turn, so that one who
+//! tells of many that are none leaves the others theirs.
 
 use crate::wire::{HostId, Introduction, place};
 use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// How often each host is asked, at least. Up to a fifth more, which is of each gateway: two that ask at the same moments would connect to each other at the same moments.
+/// How often each host is asked, at least. Up to a fifth more, which is of each gateway: two that
+/// ask at the same moments would connect to each other at the same moments.
 pub const ASK_EVERY: Duration = Duration::from_secs(5);
-/// The pause between two attempts: whoever has others connect to a third one can have them do so as often.
+/// The pause between two attempts: whoever has others connect to a third one can have them do so as
+/// often.
 pub const ATTEMPT_EVERY: Duration = Duration::from_millis(125);
-/// Of two that are told of each other the one with the lower number tries, and the other one as seldom as this, in case only it can: of two attempts at the same moment Zenoh keeps both
+/// Of two that are told of each other the one with the lower number tries, and the other one as
+/// seldom as this, in case only it can: of two attempts at the same moment Zenoh keeps both
 /// connections.
 const YIELDS_FOR: Duration = Duration::from_secs(20);
 /// So long somebody was told of, and a place tried in vain, before people are told.
@@ -33,7 +39,8 @@ pub struct Attempt {
     pub host: HostId,
     /// Where it listens, as somebody says.
     pub at: String,
-    /// It was tried in vain, and people are to know of that now: who tells of it, and the places that were tried.
+    /// It was tried in vain, and people are to know of that now: who tells of it, and the places
+    /// that were tried.
     pub news: Option<(HostId, Vec<String>)>,
 }
 
@@ -61,7 +68,8 @@ struct Unreached {
 pub struct Introductions {
     me: HostId,
     listens: Vec<String>,
-    /// Of the endpoints that this host has, those before the slash: nobody is to have it connect in another way, over TCP where it is TLS, for example.
+    /// Of the endpoints that this host has, those before the slash: nobody is to have it connect in
+    /// another way, over TCP where it is TLS, for example.
     protocols: BTreeSet<String>,
     /// Of each host that is here.
     known: BTreeMap<HostId, Known>,
@@ -76,7 +84,8 @@ pub struct Introductions {
 }
 
 impl Introductions {
-    /// `listens`: the addresses where this host listens. `connects`: the endpoints that it is told to connect to.
+    /// `listens`: the addresses where this host listens. `connects`: the endpoints that it is told
+    /// to connect to.
     #[must_use]
     pub fn new(me: HostId, listens: &[String], connects: &[String]) -> Self {
         let protocols = listens
@@ -137,7 +146,8 @@ impl Introductions {
         }
     }
 
-    /// A host has answered: those whom it hears and this host does not are to be tried, in place of those of its answer before.
+    /// A host has answered: those whom it hears and this host does not are to be tried, in place of
+    /// those of its answer before.
     pub fn answered(&mut self, by: &HostId, answer: Introduction, now: MonotonicNs) {
         let mut told = VecDeque::new();
         for (host, listens) in answer.hears {
@@ -178,7 +188,8 @@ impl Introductions {
         known.untried = told;
     }
 
-    /// What to try now, of those whom `is_free` permits, and when to look again: nothing is left to be tried where that is `None`.
+    /// What to try now, of those whom `is_free` permits, and when to look again: nothing is left to
+    /// be tried where that is `None`.
     pub fn attempt(
         &mut self,
         now: MonotonicNs,

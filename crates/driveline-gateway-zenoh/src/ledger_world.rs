@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loss is never silent, over a modelled network: what was published after the match = received + missed + superseded + expired + corrupt + refused
-//! + lost on the way + not read, or the count says that it is unknown. Whatever the network, publishers and gateways do.
+//! Loss is never silent, over a modelled network: what was published after the match = received +
+//! missed + superseded + expired + corrupt + refused
+//! + lost on the way + not read, or the count says that it is unknown. Whatever the network,
+//!   publishers and gateways do.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -94,7 +96,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Source {
     written: u64,
     alive: bool,
-    /// Number before the first sample that was to come, once anything of that is known at the receiving host.
+    /// Number before the first sample that was to come, once anything of that is known at the
+    /// receiving host.
     base: Option<u64>,
 }
 
@@ -314,7 +317,8 @@ impl World {
         self.note_what_is_known();
     }
 
-    /// After each change, so that one that goes and another that comes are not mistaken for each other.
+    /// After each change, so that one that goes and another that comes are not mistaken for each
+    /// other.
     fn all_matched(&self) {
         let inlets = self.receiver.here.inlets.len();
         until("all matched, and no others", || self.subscription.matched() == inlets);
@@ -535,7 +539,8 @@ impl World {
         }
     }
 
-    /// The network is whole, and all arrives. Then those that live publish one more, which is lost, and end.
+    /// The network is whole, and all arrives. Then those that live publish one more, which is lost,
+    /// and end.
     fn settle(&mut self) {
         const A_WHILE: (usize, Duration) = (160, Duration::from_millis(500));
         self.link(true);
@@ -596,7 +601,8 @@ fn without_a_death_of_a_gateway_or_of_the_link_every_count_is_known() {
     [Start, Start].iter().for_each(|step| w.step(step));
     let shortly = Duration::from_millis(20);
     w.arrive(20, shortly);
-    // One that is lost, two of which one is replaced before it is sent, and one that nothing of the other follows.
+    // One that is lost, two of which one is replaced before it is sent, and one that nothing of the
+    // other follows.
     for step in [Publish(0), Send(0, false)] {
         w.step(&step);
     }

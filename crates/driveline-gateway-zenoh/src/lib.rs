@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Network reach: carries topics between the domains of two hosts, over Zenoh.
 //!
-//! One gateway for each host and domain takes part in the host transport as any process does. What two gateways agree on:
-//! `docs/protocols/network.md`. Without the feature `engine` this crate has the parts that need no Zenoh.
+//! One gateway for each host and domain takes part in the host transport as any process does. What
+//! two gateways agree on: `docs/protocols/network.md`. Without the feature `engine` this crate has
+//! the parts that need no Zenoh.
 //!
 //! Not here: graph files (`driveline-runtime`), ROS 2.
 

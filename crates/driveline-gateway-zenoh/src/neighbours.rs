@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which hosts this one is connected to, and whom it connects to again: `docs/protocols/network-faults.md`. No thread, no network, no clock.
+//! Which hosts this one is connected to, and whom it connects to again:
+//! `docs/protocols/network-faults.md`. No thread, no network, no clock.
 //!
-//! Zenoh connects again to what stands under `connect`, and to whoever it is told of: by multicast, or by a third host, which tells when one comes there. When the connection between two
-//! ends that have met so and neither leaves the third one, nobody tells them again. So the end that had connected connects again, to where it had: that place is known to be right. Where
-//! both had, as each was told of the other at once, one of them does: of two connections that are made at once Zenoh keeps both.
+//! Zenoh connects again to what stands under `connect`, and to whoever it is told of: by multicast,
+//! or by a third host, which tells when one comes there. When the connection between two ends that
+//! have met so and neither leaves the third one, nobody tells them again. So the end that had
+//! connected connects again, to where it had: that place is known to be right. Where both had, as
+//! each was told of the other at once, one of them does: of two connections that are made at once
+//! Zenoh keeps both.
 
 use driveline_types::MonotonicNs;
 use std::collections::BTreeMap;
@@ -13,13 +17,16 @@ use std::time::Duration;
 pub const MAX_LOST: usize = 64;
 /// The pause between two attempts, as for what stands under `connect`. An attempt ends by itself.
 pub const AGAIN_EVERY: Duration = Duration::from_millis(200);
-/// For how long that is tried of one that never said that it is a host of this domain: it may be of another, and nobody here learns that it was started again.
+/// For how long that is tried of one that never said that it is a host of this domain: it may be of
+/// another, and nobody here learns that it was started again.
 pub const STRANGER_FOR: Duration = Duration::from_secs(60);
 
-/// For how long one that was lost is looked for only where it was, and by the end that had connected: an attempt at another place, which others tell of, keeps that one waiting, and of two
+/// For how long one that was lost is looked for only where it was, and by the end that had
+/// connected: an attempt at another place, which others tell of, keeps that one waiting, and of two
 /// attempts at the same moment both make a connection.
 const SOUGHT_FOR: Duration = Duration::from_secs(30);
-/// One that ends so soon was refused by whoever had made it, because there was another at that moment: it does not know where this host is.
+/// One that ends so soon was refused by whoever had made it, because there was another at that
+/// moment: it does not know where this host is.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What is known of a gateway that a connection has ended to.
@@ -79,7 +86,8 @@ impl Neighbours {
         (neighbour.lost, neighbour.awaited) = (None, None);
     }
 
-    /// Whether it was lost so recently that one of the two is to find the other where that was, rather than where others say.
+    /// Whether it was lost so recently that one of the two is to find the other where that was,
+    /// rather than where others say.
     pub fn is_sought(&self, start: u64, now: MonotonicNs) -> bool {
         self.all
             .get(&start)

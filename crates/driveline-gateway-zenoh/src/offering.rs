@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishers of one topic that a host offers to others, and the last numbers of those that have ended: `docs/protocols/network.md`, sections 3 and 8. No
-//! thread, no network, no clock: events and the time are given.
+//! Publishers of one topic that a host offers to others, and the last numbers of those that have
+//! ended: `docs/protocols/network.md`, sections 3 and 8. No thread, no network, no clock: events
+//! and the time are given.
 
 use crate::wire::{
     Ended, HostId, List, ListError, MAX_ENDED_LISTED, MAX_LIST_LEN, MAX_LISTED, Offer,
@@ -9,10 +10,12 @@ use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How long a publisher that is gone stays on offer, so that its last samples can be taken, and then as long as some are on their way.
+/// How long a publisher that is gone stays on offer, so that its last samples can be taken, and
+/// then as long as some are on their way.
 const LINGERS: Duration = Duration::from_millis(300);
 const LINGERS_LONGEST: Duration = Duration::from_secs(10);
-/// How long the last number of a publisher is announced. Other hosts keep its place for a minute when they do not reach this one.
+/// How long the last number of a publisher is announced. Other hosts keep its place for a minute
+/// when they do not reach this one.
 const ANNOUNCED: Duration = Duration::from_secs(120);
 
 /// See the module.
@@ -29,7 +32,8 @@ pub struct Offering {
 struct Offered {
     offer: Offer,
     gone_since: Option<MonotonicNs>,
-    /// Number of the last sample that it has written, once it is gone. `None` then: the news of its end was lost.
+    /// Number of the last sample that it has written, once it is gone. `None` then: the news of its
+    /// end was lost.
     last: Option<u64>,
 }
 
@@ -84,7 +88,8 @@ impl Offering {
         self.publishers.contains_key(&id) || self.ended.iter().any(|(_, ended, _)| *ended == id)
     }
 
-    /// Compares the list with the publishers that are there now, and those that are gone while edges owe their last samples.
+    /// Compares the list with the publishers that are there now, and those that are gone while
+    /// edges owe their last samples.
     pub fn compare(
         &mut self,
         there: Vec<(EndpointId, Offer)>,
@@ -153,8 +158,8 @@ impl Offering {
         List { topic: self.topic.clone(), change, publishers, ended: Vec::new() }
     }
 
-    /// The list, as others get it. `first`: the first sample of a publisher that was to go to each host. Last numbers that find no room are left out, the
-    /// oldest first.
+    /// The list, as others get it. `first`: the first sample of a publisher that was to go to each
+    /// host. Last numbers that find no room are left out, the oldest first.
     ///
     /// # Errors
     /// [`ListError`] if it is too long.

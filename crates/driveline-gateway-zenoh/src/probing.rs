@@ -14,7 +14,8 @@ const QUICK: u32 = 5;
 const QUICK_EVERY: Duration = Duration::from_millis(50);
 /// How often a host is asked that sends nothing.
 pub const ASK_OTHERS_EVERY: Duration = Duration::from_secs(2);
-/// Without an answer for so long, a host is not just slow: who dies or stands still is gone after a lease, 2 s or, behind routers with Zenoh's own settings, 10 s.
+/// Without an answer for so long, a host is not just slow: who dies or stands still is gone after a
+/// lease, 2 s or, behind routers with Zenoh's own settings, 10 s.
 pub const SILENT_AFTER: Duration = Duration::from_secs(20);
 /// And not to so many questions: this gateway may have stood still itself.
 const SILENT_TO: u32 = 10;
@@ -42,8 +43,9 @@ impl Host {
 #[derive(Debug, Default)]
 pub struct Probing {
     hosts: BTreeMap<HostId, Host>,
-    /// Names of hosts for which the gateway has been started anew, and that have answered nothing since: that did not help. Names, because whoever gets no answer
-    /// from this one starts anew as well, and is another host then: two that cannot ask each other would go on so for ever.
+    /// Names of hosts for which the gateway has been started anew, and that have answered nothing
+    /// since: that did not help. Names, because whoever gets no answer from this one starts anew as
+    /// well, and is another host then: two that cannot ask each other would go on so for ever.
     tried: BTreeSet<String>,
 }
 
@@ -54,7 +56,8 @@ impl Probing {
         Self { hosts: BTreeMap::new(), tried }
     }
 
-    /// The hosts that are to be asked now, of those that are there, since when and how often, and when to look again. Who is not there is forgotten.
+    /// The hosts that are to be asked now, of those that are there, since when and how often, and
+    /// when to look again. Who is not there is forgotten.
     pub fn due<'a>(
         &mut self,
         there: impl Iterator<Item = (&'a HostId, MonotonicNs, Duration)>,
@@ -100,8 +103,9 @@ impl Probing {
         self.tried.remove(id.name());
     }
 
-    /// A host that is there and answers nothing, and for which the gateway was not started anew in vain. None if another start of the same host may answer: then
-    /// somebody goes on telling of one that has gone.
+    /// A host that is there and answers nothing, and for which the gateway was not started anew in
+    /// vain. None if another start of the same host may answer: then somebody goes on telling of
+    /// one that has gone.
     #[must_use]
     pub fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
         // Whoever makes up names has the gateway start anew so often, and no more.
@@ -120,7 +124,8 @@ impl Probing {
             .map(|(id, _)| id)
     }
 
-    /// What the next [`Probing`] begins with, when the gateway is started anew now: that is for all who are silent, and not once more for each of them.
+    /// What the next [`Probing`] begins with, when the gateway is started anew now: that is for all
+    /// who are silent, and not once more for each of them.
     #[must_use]
     pub fn tried(mut self, now: MonotonicNs) -> BTreeSet<String> {
         let silent: Vec<String> = self.all_silent(now).map(|id| id.name().to_owned()).collect();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When an edge may hand Zenoh another sample: `docs/protocols/network.md`, section 5. No thread, no clock: times are given.
+//! When an edge may hand Zenoh another sample: `docs/protocols/network.md`, section 5. No thread,
+//! no clock: times are given.
 
 use crate::wire::{Ack, Outcome};
 use driveline_types::MonotonicNs;
@@ -8,14 +9,16 @@ use std::time::Duration;
 
 /// Most samples in flight.
 pub const MAX_IN_FLIGHT: usize = 32;
-/// While so many bytes are in flight, no further sample is sent: one that is longer is alone, or the last. So much is what the link carries in 5 ms, which
-/// is what the kernel takes of it, too: more would only wait in Zenoh.
+/// While so many bytes are in flight, no further sample is sent: one that is longer is alone, or
+/// the last. So much is what the link carries in 5 ms, which is what the kernel takes of it, too:
+/// more would only wait in Zenoh.
 const WINDOW_US: u64 = 5_000;
 /// On slow links what one batch and the kernel hold anyway, and never so much that it is memory.
 const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
 /// The most that any sender has in flight before its last sample.
 pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
-/// How long an acknowledgement may take once a sample was handed over, which takes as long as the link does where that is slow …
+/// How long an acknowledgement may take once a sample was handed over, which takes as long as the
+/// link does where that is slow …
 const ACK_WITHIN: Duration = Duration::from_secs(2);
 /// … and for each byte in flight.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
@@ -25,10 +28,12 @@ const NOT_YET_FIRST: Duration = Duration::from_millis(10);
 /// … but no less often than that.
 const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
 
-/// So long after the last sample was handed over or the last acknowledgement came, and never before one can have come, a nudge follows what is in flight; another
-/// follows that after twice as long, and so on …
+/// So long after the last sample was handed over or the last acknowledgement came, and never before
+/// one can have come, a nudge follows what is in flight; another follows that after twice as long,
+/// and so on …
 const NUDGE_FIRST: Duration = Duration::from_millis(4);
-/// … until there were so many: a quarter of a second at least, in which TCP has found out by itself.
+/// … until there were so many: a quarter of a second at least, in which TCP has found out by
+/// itself.
 const MAX_NUDGES: u32 = 6;
 
 /// A sample that was handed to Zenoh and not acknowledged.
@@ -69,7 +74,8 @@ pub fn bytes_in_flight(mbit: u32) -> usize {
     usize::try_from(u64::from(mbit) * WINDOW_US / 8).unwrap_or(most).clamp(least, most)
 }
 
-/// The samples of one edge that are in flight. Reliable ones are contiguous, each until it is acknowledged or refused.
+/// The samples of one edge that are in flight. Reliable ones are contiguous, each until it is
+/// acknowledged or refused.
 #[derive(Debug)]
 pub struct Window {
     /// Each is sent until it has arrived, and none after it is taken there before it.
@@ -81,7 +87,8 @@ pub struct Window {
     flying: VecDeque<Flying>,
     bytes: usize,
     last: u64,
-    /// Nothing follows the last one before it is acknowledged: its publisher may have no inlet there yet.
+    /// Nothing follows the last one before it is acknowledged: its publisher may have no inlet
+    /// there yet.
     alone: bool,
     again: Option<Again>,
     /// When it last went back: answers to what was sent before that mean nothing new.
@@ -132,13 +139,15 @@ pub enum Overdue {
 pub struct Place {
     /// Of the sample on this edge.
     pub number: u64,
-    /// Reliable: 1 for the oldest in flight, 2 for the one after it, and so on. 0: order does not matter.
+    /// Reliable: 1 for the oldest in flight, 2 for the one after it, and so on. 0: order does not
+    /// matter.
     pub place: u16,
 }
 
 impl Window {
-    /// Nothing in flight. Samples are numbered from behind `before`. Who had this edge's key before it must not have come as far: acknowledgements do not say
-    /// which of them they are for. `full_at`: see [`bytes_in_flight`].
+    /// Nothing in flight. Samples are numbered from behind `before`. Who had this edge's key before
+    /// it must not have come as far: acknowledgements do not say which of them they are for.
+    /// `full_at`: see [`bytes_in_flight`].
     #[must_use]
     pub fn new(reliable: bool, full_at: usize, before: u64) -> Self {
         Self {
@@ -178,7 +187,8 @@ impl Window {
         self.flying.is_empty() || open && self.flying.len() < self.most && self.bytes < self.full_at
     }
 
-    /// A sample is about to be sent. `alone`: nothing follows it before it is acknowledged, so that it can be sent again.
+    /// A sample is about to be sent. `alone`: nothing follows it before it is acknowledged, so that
+    /// it can be sent again.
     pub fn send(&mut self, len: usize, alone: bool, now: MonotonicNs) -> Place {
         self.last += 1;
         self.bytes += len;
@@ -228,8 +238,9 @@ impl Window {
             + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
     }
 
-    /// A sample in flight is about to be handed over: whether it goes with those that are longer than that. It does if it is, or if one before it went so and
-    /// is in flight: what overtook that would be taken for its successor. The long one itself may have arrived since.
+    /// A sample in flight is about to be handed over: whether it goes with those that are longer
+    /// than that. It does if it is, or if one before it went so and is in flight: what overtook
+    /// that would be taken for its successor. The long one itself may have arrived since.
     pub fn goes_with_long(&mut self, number: u64, than: usize) -> bool {
         let mut with_long = false;
         if let Some(at) = self.flying.iter().position(|f| f.number == number) {
@@ -239,8 +250,9 @@ impl Window {
         with_long
     }
 
-    /// The receiver has no inlet for this sample yet, so it stays in flight, and with all that follow it is due again after a pause. `false`: it is not in
-    /// flight, or it cannot be sent again.
+    /// The receiver has no inlet for this sample yet, so it stays in flight, and with all that
+    /// follow it is due again after a pause. `false`: it is not in flight, or it cannot be sent
+    /// again.
     pub fn not_yet(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let in_flight = self.flying.iter().any(|f| f.number == ack.number);
         let kept = self.reliable || self.alone && ack.number == self.last;
@@ -261,7 +273,8 @@ impl Window {
         true
     }
 
-    /// The receiver has no inlet for this sample, and that is not waited for any longer. `true`: something is in flight no longer.
+    /// The receiver has no inlet for this sample, and that is not waited for any longer. `true`:
+    /// something is in flight no longer.
     pub fn refused(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         if !self.reliable {
             return self.acknowledged(ack, now);
@@ -284,8 +297,9 @@ impl Window {
         true
     }
 
-    /// The receiver has got a sample before one that precedes it: all since the last that has arrived are due again. At once; if that does not help, after a
-    /// pause. `true`: something is in flight no longer.
+    /// The receiver has got a sample before one that precedes it: all since the last that has
+    /// arrived are due again. At once; if that does not help, after a pause. `true`: something is
+    /// in flight no longer.
     pub fn gap(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let advanced = self.acknowledged(ack, now);
         if self.reliable
@@ -331,7 +345,8 @@ impl Window {
         while let Some(first) = self.flying.front().filter(|f| f.number <= number).copied() {
             self.flying.pop_front();
             self.bytes -= first.len;
-            // What its own acknowledgement would have said is not known of those that were skipped: they have arrived.
+            // What its own acknowledgement would have said is not known of those that were skipped:
+            // they have arrived.
             if first.number == number && !matches!(outcome, Outcome::Published | Outcome::Gap) {
                 self.counters.refused += 1;
             } else {
@@ -368,8 +383,8 @@ impl Window {
         }
     }
 
-    /// When something small is to follow what is in flight, by which TCP sees whether the end of it is lost. `None`: nothing is in flight, or it has had that
-    /// often enough.
+    /// When something small is to follow what is in flight, by which TCP sees whether the end of it
+    /// is lost. `None`: nothing is in flight, or it has had that often enough.
     #[must_use]
     pub fn nudge_at(&self) -> Option<MonotonicNs> {
         (!self.flying.is_empty() && self.nudge.sent < MAX_NUDGES).then_some(self.nudge.at)
@@ -407,7 +422,8 @@ impl Window {
         Overdue::GivenUp
     }
 
-    /// The other host is gone: nothing that is in flight will be acknowledged. Reliable samples wait for its return.
+    /// The other host is gone: nothing that is in flight will be acknowledged. Reliable samples
+    /// wait for its return.
     pub fn parted(&mut self, now: MonotonicNs) {
         if self.reliable {
             self.go_back(now);

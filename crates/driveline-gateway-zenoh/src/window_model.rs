@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Both ends of an edge, and all that can go wrong between them: a window, what is on its way, an intake, and inlets that come and go.
+//! Both ends of an edge, and all that can go wrong between them: a window, what is on its way, an
+//! intake, and inlets that come and go.
 
 use super::*;
 use crate::arrival::Arrivals;
@@ -33,7 +34,8 @@ enum Step {
     Deliver,
     /// The first acknowledgement does.
     Acknowledge,
-    /// The connection breaks: of what is on its way so many arrive, the others never. Acknowledgements likewise.
+    /// The connection breaks: of what is on its way so many arrive, the others never.
+    /// Acknowledgements likewise.
     Break(usize, usize),
     /// Comes twice, or late, over another way.
     Again(usize),
@@ -56,7 +58,8 @@ enum Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Receiver {
     Ours,
-    /// Of a release before places: it takes whatever comes, and what came before it counts as arrived.
+    /// Of a release before places: it takes whatever comes, and what came before it counts as
+    /// arrived.
     Old,
 }
 

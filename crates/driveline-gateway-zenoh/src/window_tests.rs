@@ -319,7 +319,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: the bounds hold, every sample ends in one way, and an edge never stops for good.
+    /// Whatever comes in whatever order: the bounds hold, every sample ends in one way, and an edge
+    /// never stops for good.
     #[test]
     fn the_window_keeps_its_promises(reliable: bool, steps in steps()) {
         let mut w = Window::new(reliable, FULL, 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What other hosts notice of one that stands still, or whose link falls silent: nothing. Each test measures, so they run one after the other.
+//! What other hosts notice of one that stands still, or whose link falls silent: nothing. Each test
+//! measures, so they run one after the other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +23,8 @@ use std::time::Duration;
 #[test]
 fn a_host_that_stands_still_delays_no_other() {
     const LEN: usize = 256 << 10;
-    /// Long enough for a sample to arrive at both before the next one, so that it is not the machine that leaves any out.
+    /// Long enough for a sample to arrive at both before the next one, so that it is not the
+    /// machine that leaves any out.
     const PACE: Duration = Duration::from_millis(20);
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
@@ -112,15 +114,16 @@ fn until_gone(on: &Host, name: &str) {
     eventually("known to be gone", is_gone);
 }
 
-/// Zenoh ends a connection only when nobody waits for room in it any more, which takes as long as a large sample may. One of its threads stands there meanwhile.
+/// Zenoh ends a connection only when nobody waits for room in it any more, which takes as long as a
+/// large sample may. One of its threads stands there meanwhile.
 #[test]
 fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
     // A sample comes each 10 ms; this is far less than the large one has.
     beside_one_that_ends(Ends::FallsSilent, 20, false, Duration::from_millis(500));
 }
 
-/// There one thread receives and sends all. Faster, so that the large sample waits for room no longer than until the connection ends; nobody is to wait for what is left in the
-/// socket then.
+/// There one thread receives and sends all. Faster, so that the large sample waits for room no
+/// longer than until the connection ends; nobody is to wait for what is left in the socket then.
 #[test]
 fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_no_other() {
     for how in [Ends::FallsSilent, Ends::StandsStill] {
@@ -128,7 +131,8 @@ fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_
     }
 }
 
-/// There Zenoh is told at once, and would wait for room in that connection with the only thread that it has.
+/// There Zenoh is told at once, and would wait for room in that connection with the only thread
+/// that it has.
 #[test]
 fn over_tls_a_gateway_that_is_stopped_in_a_large_sample_delays_no_other() {
     beside_one_that_ends(Ends::IsStopped, 20, true, Duration::from_millis(500));
@@ -142,14 +146,16 @@ enum Ends {
     IsStopped,
 }
 
-/// The longest time for which nothing was heard on a connection beside one over which large samples go, with so much bandwidth, and that ends, is at most `gap`; and that one of
-/// them is gone is known after the lease, and before a gateway that gets no answers would start anew.
+/// The longest time for which nothing was heard on a connection beside one over which large samples
+/// go, with so much bandwidth, and that ends, is at most `gap`; and that one of them is gone is
+/// known after the lease, and before a gateway that gets no answers would start anew.
 fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
     /// The lease, and what there is left to write.
     const KNOWN_WITHIN: Duration = Duration::from_secs(6);
     const LARGE: usize = 4 << 20;
     const SMALL: usize = 64;
-    // Longer than Zenoh would wait for a socket to be empty, which nobody is asked for whose other end has closed it.
+    // Longer than Zenoh would wait for a socket to be empty, which nobody is asked for whose other
+    // end has closed it.
     let afterwards = Duration::from_secs(if matches!(how, Ends::IsStopped) { 3 } else { 11 });
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
@@ -241,7 +247,8 @@ fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
     const LARGE: usize = 4 << 20;
     const SMALL: usize = 64;
     const SOON: Duration = Duration::from_millis(700);
-    /// No more is put down to the machine: together that is less than the 1.5 s for which a thread waits that finds no room.
+    /// No more is put down to the machine: together that is less than the 1.5 s for which a thread
+    /// waits that finds no room.
     const MACHINE: Duration = Duration::from_millis(500);
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
@@ -310,6 +317,7 @@ fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
         );
         all.iter().all(|took| took.is_within_but_for(SOON, MACHINE))
     };
-    // A thread that waits for room does so each time; that the machine stood still for once says nothing.
+    // A thread that waits for room does so each time; that the machine stood still for once says
+    // nothing.
     assert!((0..3).any(|_| cut()), "in none of three cuts was every new publisher heard in time");
 }

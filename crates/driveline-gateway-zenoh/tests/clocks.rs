@@ -18,7 +18,8 @@ use rig::{Host, Rig, carried, eventually};
 use serde_json::json;
 use std::time::Duration;
 
-/// The other host's clock less its own, and the bound, as soon as it says something: a slow exchange bounds little.
+/// The other host's clock less its own, and the bound, as soon as it says something: a slow
+/// exchange bounds little.
 fn known(host: &Host) -> Option<(i64, u64)> {
     let report = host.report()?;
     let other = report.hosts.first()?;
@@ -256,8 +257,9 @@ fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_
     }
 }
 
-/// The clock was measured over a way that took long in this direction alone, so half of that is what the estimate is wrong by. When the way
-/// becomes short, samples seem to have arrived before they were sent, until it is measured again.
+/// The clock was measured over a way that took long in this direction alone, so half of that is
+/// what the estimate is wrong by. When the way becomes short, samples seem to have arrived before
+/// they were sent, until it is measured again.
 #[test]
 fn a_way_that_becomes_short_is_told_as_negative_and_not_made_to_fit() {
     let long = Duration::from_millis(40);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Endpoints that come and go, and gateways that do, leave nothing behind; connections that break leave a reliable stream complete. What links that are
-//! cut and hosts that die cost, and for how long: `outages.rs`.
+//! Endpoints that come and go, and gateways that do, leave nothing behind; connections that break
+//! leave a reliable stream complete. What links that are cut and hosts that die cost, and for how
+//! long: `outages.rs`.
 //!
 //! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
 #![allow(
@@ -18,9 +19,10 @@ use rig::talk::{Speech, Talk};
 use rig::{Rig, eventually, publisher_options, subscription_options};
 use std::time::Duration;
 
-/// Publishers come, say something that is heard on the other host, and go. What stays in the gateways does not grow with them: memory is looked at
-/// again and again, once queues, tables and the allocator have their size. What is kept of each publisher shows in every part; the allocator's
-/// lumps, not in all.
+/// Publishers come, say something that is heard on the other host, and go. What stays in the
+/// gateways does not grow with them: memory is looked at again and again, once queues, tables and
+/// the allocator have their size. What is kept of each publisher shows in every part; the
+/// allocator's lumps, not in all.
 fn churn(publishers: u64, most_bytes_each: u64) {
     const PARTS: u64 = 9;
     // As many are there at a time.
@@ -86,7 +88,8 @@ fn churn(publishers: u64, most_bytes_each: u64) {
 
 #[test]
 fn ten_thousand_publishers_that_come_and_go_leave_nothing_behind() {
-    // Nothing that is kept of it: its id alone has 16 bytes. The first version of the protocol, which had a token for each, left 800 and more.
+    // Nothing that is kept of it: its id alone has 16 bytes. The first version of the protocol,
+    // which had a token for each, left 800 and more.
     churn(10_000, 50);
 }
 
@@ -136,7 +139,8 @@ fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
     );
 }
 
-/// Each start of a gateway makes new keys, of which the other one keeps something (docs/protocols/network-faults.md).
+/// Each start of a gateway makes new keys, of which the other one keeps something
+/// (docs/protocols/network-faults.md).
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
 fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {
@@ -160,6 +164,7 @@ fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {
         "every 20 starts of the other gateway: {memory:?} bytes; the last 60 took {} each",
         grown / 60
     );
-    // Up to 68 kB each were seen, in lumps: the allocator's, of which there are fewer the longer it goes on.
+    // Up to 68 kB each were seen, in lumps: the allocator's, of which there are fewer the longer it
+    // goes on.
     assert!(grown < 60 * 100_000, "{grown} bytes");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that nobody has named to each other: they learn of each other through a third one, or by multicast on an interface. What holds of connections to hosts under `connect`
-//! holds of theirs as well.
+//! Hosts that nobody has named to each other: they learn of each other through a third one, or by
+//! multicast on an interface. What holds of connections to hosts under `connect` holds of theirs as
+//! well.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,10 +22,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// What the kernel is told to keep of a connection at the default of 100 Mbit/s, sent and received, in bytes. It doubles that.
+/// What the kernel is told to keep of a connection at the default of 100 Mbit/s, sent and received,
+/// in bytes. It doubles that.
 const BUFFERS: [u32; 2] = [32 * 1024, 208 * 1024];
 
-/// Of each connection between gateways that a host has, what the kernel keeps at most, sent and received.
+/// Of each connection between gateways that a host has, what the kernel keeps at most, sent and
+/// received.
 fn buffers(net: &Net, host: usize) -> Vec<[u32; 2]> {
     let mut words = net.on(host);
     words.extend(
@@ -40,13 +43,15 @@ fn buffers(net: &Net, host: usize) -> Vec<[u32; 2]> {
     text.lines().map(|line| ["tb", "rb"].map(|key| figure(line, key))).collect()
 }
 
-/// That three hosts have one connection for each two of them. A second one may be open until it is refused; one that stays is a mistake.
+/// That three hosts have one connection for each two of them. A second one may be open until it is
+/// refused; one that stays is a mistake.
 #[track_caller]
 fn one_for_each_pair(net: &Net) {
     eventually("one connection for each pair", || (0..3).all(|host| buffers(net, host).len() == 2));
 }
 
-/// Hosts that a switch connects, which are to take part in the network as `network` says, given the address of each. None is started.
+/// Hosts that a switch connects, which are to take part in the network as `network` says, given the
+/// address of each. None is started.
 fn at_switch(
     names: &[&str],
     directory: &Path,
@@ -61,7 +66,8 @@ fn at_switch(
     Some((names.iter().enumerate().map(host).collect(), net))
 }
 
-/// Hosts that a switch connects, which take part in the network as `network` says, given the address of each; each has met all others.
+/// Hosts that a switch connects, which take part in the network as `network` says, given the
+/// address of each; each has met all others.
 fn met(
     names: &[&str],
     directory: &Path,
@@ -92,7 +98,8 @@ fn all_bounded(net: &Net, hosts: usize) {
     }
 }
 
-/// Three hosts, of which two connect to the first one and know nothing else of each other; each has met all others.
+/// Three hosts, of which two connect to the first one and know nothing else of each other; each has
+/// met all others.
 fn through_a(directory: &Path, over_tls: bool) -> Option<(Vec<Host>, Net)> {
     met(&["a", "b", "c"], directory, &knows_a(Fleet::new(directory, over_tls)))
 }
@@ -157,7 +164,8 @@ fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_o
     }
 }
 
-/// One of them listens on networks that the others are not in, too. The third one tells of those, and an attempt at each takes 2 s.
+/// One of them listens on networks that the others are not in, too. The third one tells of those,
+/// and an attempt at each takes 2 s.
 #[test]
 fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
     const NOWHERE: [&str; 3] = ["10.97.0.200", "10.97.0.201", "10.97.0.202"];
@@ -203,7 +211,8 @@ fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
     talk.all_accounted_for();
 }
 
-/// Starts three hosts, of which two do not reach each other for so long. Gives what is said between these from then on, and since when they may.
+/// Starts three hosts, of which two do not reach each other for so long. Gives what is said between
+/// these from then on, and since when they may.
 fn start_parted(hosts: &mut [Host], net: &Net, away: Duration, speech: &Speech) -> (Talk, Since) {
     net.part(1, 2, true);
     hosts.iter_mut().for_each(Host::start);
@@ -220,7 +229,8 @@ fn start_parted(hosts: &mut [Host], net: &Net, away: Duration, speech: &Speech) 
     (talk, since)
 }
 
-/// Zenoh tries once when the third one tells of them. The gateways ask it every 5 to 6 s whom it hears, and an attempt has 2 s.
+/// Zenoh tries once when the third one tells of them. The gateways ask it every 5 to 6 s whom it
+/// hears, and an attempt has 2 s.
 #[test]
 fn hosts_that_a_third_told_of_each_other_while_they_were_parted_meet_when_they_are_not() {
     const AWAY: Duration = Duration::from_secs(4);

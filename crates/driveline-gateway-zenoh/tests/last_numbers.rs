@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Between two hosts each sample that was published after the match is accounted for, also what was lost after the last one that came.
+//! Between two hosts each sample that was published after the match is accounted for, also what was
+//! lost after the last one that came.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +15,8 @@ use driveline::{RawSubscription, SubscriptionStats};
 use rig::{Carried, Rig, eventually, publisher_options, subscription_options};
 
 const TOPIC: &str = "wheel";
-/// Only each third sample is sent, so the others are lost: before, between and after those that come.
+/// Only each third sample is sent, so the others are lost: before, between and after those that
+/// come.
 const EVERY: u32 = 3;
 const PUBLISHED: u64 = 20;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reliable samples over a way that takes long, on which several are in flight at a time; and acknowledgements over one that is full.
+//! Reliable samples over a way that takes long, on which several are in flight at a time; and
+//! acknowledgements over one that is full.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,8 +23,9 @@ use std::time::Duration;
 const WAY: Duration = Duration::from_millis(10);
 const TOPIC: &str = "lidar/objects";
 
-/// A stream of so many samples of that length is complete and in order, and sent on before each one is acknowledged. How long it takes is not for a test: a packet
-/// that is lost may keep TCP for a second.
+/// A stream of so many samples of that length is complete and in order, and sent on before each one
+/// is acknowledged. How long it takes is not for a test: a packet that is lost may keep TCP for a
+/// second.
 fn stream(len: usize, last: u64, loss_percent: u32) {
     // The publisher waits as long as a test may take.
     let qos = Qos {
@@ -93,7 +95,8 @@ fn reliable_samples_share_a_window_over_a_long_way_that_loses_packets() {
     stream(16 << 10, 200, 2);
 }
 
-/// Each of these is alone in flight, and its acknowledgement shares the priority of what fills the way back. One that was lost would cost seconds.
+/// Each of these is alone in flight, and its acknowledgement shares the priority of what fills the
+/// way back. One that was lost would cost seconds.
 #[test]
 fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     const LARGE: usize = 64 << 10;
@@ -152,7 +155,8 @@ fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     assert!(figures.iter().map(|f| f.unacknowledged).sum::<u64>() <= 1, "{figures:?}");
 }
 
-/// The other host is alive all the while: what it says is not held up by what it is sent, and what it is sent is acknowledged bit by bit.
+/// The other host is alive all the while: what it says is not held up by what it is sent, and what
+/// it is sent is acknowledged bit by bit.
 #[test]
 fn a_sample_that_is_on_its_way_for_longer_than_a_lease_ends_no_connection() {
     ends_no_connection(&|_, endpoint| {

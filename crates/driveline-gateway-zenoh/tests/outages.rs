@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links that are cut or fall silent, gateways and whole hosts that die: nobody local waits for it, what is lost is counted,
-//! nothing comes twice, and all is as before in time. What other hosts notice of it: `bystanders.rs`. Each test measures, so they run one after the other.
+//! Links that are cut or fall silent, gateways and whole hosts that die: nobody local waits for it,
+//! what is lost is counted, nothing comes twice, and all is as before in time. What other hosts
+//! notice of it: `bystanders.rs`. Each test measures, so they run one after the other.
 //!
 //! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
 #![allow(
@@ -75,7 +76,8 @@ fn large(reliability: Reliability) -> Speech {
     Speech { qos, len: 256 << 10, pause: Duration::from_millis(80) }
 }
 
-/// Cuts the link in some way, once for each of these times, and sees what is lost, what comes back and when, and that nobody waits for it.
+/// Cuts the link in some way, once for each of these times, and sees what is lost, what comes back
+/// and when, and that nobody waits for it.
 fn outages(speech: &Speech, cut: (&str, Cut), lengths_ms: &[u64]) {
     outages_on(&Rig::new(&speech.topics(), &speech.qos), speech, cut, lengths_ms);
 }
@@ -156,7 +158,8 @@ fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
     }
 }
 
-/// There the kernel breaks a connection whose packets are not acknowledged for a lease, whatever Zenoh is doing.
+/// There the kernel breaks a connection whose packets are not acknowledged for a lease, whatever
+/// Zenoh is doing.
 #[test]
 fn over_tls_a_link_that_was_away_carries_samples_again_in_time() {
     let _alone = alone();
@@ -295,7 +298,8 @@ fn many_topics_are_heard_again_as_soon_as_one() {
 /// What goes from the first host, and what goes to it.
 const TOPICS: [&str; 2] = ["from/a", "from/b"];
 
-/// What is heard of processes that come one after the other: each sample once, in order, and what is missing between two of one process is counted.
+/// What is heard of processes that come one after the other: each sample once, in order, and what
+/// is missing between two of one process is counted.
 fn in_order_and_counted(heard: &[Word]) {
     for pair in heard.windows(2) {
         let [before, word] = pair else { unreachable!("windows of two") };
@@ -311,7 +315,8 @@ fn in_order_and_counted(heard: &[Word]) {
     }
 }
 
-/// All processes of one host are gone at once, without a farewell, and so is what its kernel knew; after some time it starts anew.
+/// All processes of one host are gone at once, without a farewell, and so is what its kernel knew;
+/// after some time it starts anew.
 fn switched_off_and_on(side: usize) {
     let topics = [
         Carried::from_a(TOPICS[0], LEN as u64),

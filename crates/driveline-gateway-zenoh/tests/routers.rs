@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts in networks of their own, joined by routers: gateways whose Zenoh configuration says `mode: "router"`, and that carry no topics.
-//! Each test measures, so they run one after the other.
+//! Hosts in networks of their own, joined by routers: gateways whose Zenoh configuration says
+//! `mode: "router"`, and that carry no topics. Each test measures, so they run one after the other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 /// Longest sample, in bytes.
 const LEN: u64 = 64;
 
-/// A gateway that is a router as the example is, with one network at the first of these cables and one at all the others, and other routers at those; to some of
-/// them it connects.
+/// A gateway that is a router as the example is, with one network at the first of these cables and
+/// one at all the others, and other routers at those; to some of them it connects.
 fn router(
     directory: &Path,
     name: &str,
@@ -75,11 +75,13 @@ fn host(directory: &Path, name: &str, words: Vec<String>, connect: String, topic
     host
 }
 
-/// After so long without a packet a connection is known to be gone: the lease, and half a second for what is still to be written.
+/// After so long without a packet a connection is known to be gone: the lease, and half a second
+/// for what is still to be written.
 const KNOWN_TO_BE_GONE: Duration = Duration::from_millis(2_500);
 
-/// Goes on for a while, and until all that was sent has arrived or is counted, and none was heard twice. What comes after a later one, as where routes change, has been
-/// counted as lost by then; what comes twice has not.
+/// Goes on for a while, and until all that was sent has arrived or is counted, and none was heard
+/// twice. What comes after a later one, as where routes change, has been counted as lost by then;
+/// what comes twice has not.
 fn nothing_lost_and_nothing_twice(talk: &mut Talk, b: &Host) {
     talk.until_heard(50);
     talk.all_accounted_for();
@@ -158,7 +160,8 @@ fn three_routers_in_a_ring_carry_samples_by_the_way_that_is_left() {
     nothing_lost_and_nothing_twice(&mut talk, &b);
 }
 
-/// Which of two ways of the same length is used nobody says, so that one of the deaths is of a router that carries.
+/// Which of two ways of the same length is used nobody says, so that one of the deaths is of a
+/// router that carries.
 #[test]
 fn when_a_router_in_a_ring_dies_samples_go_the_other_way_round() {
     let _alone = alone();
@@ -262,7 +265,8 @@ fn routers_that_are_started_again_and_a_partition_that_heals_carry_samples_in_ti
     nothing_lost_and_nothing_twice(&mut talk, &b);
 }
 
-/// What the router has no room for at once waits there: samples would be lost that are longer than what the link carries in a few milliseconds.
+/// What the router has no room for at once waits there: samples would be lost that are longer than
+/// what the link carries in a few milliseconds.
 #[test]
 fn samples_of_any_length_get_through_a_router_whose_outgoing_link_is_slow() {
     const LENGTHS: [usize; 3] = [64, 64 << 10, 1 << 20];
@@ -316,14 +320,16 @@ fn samples_of_any_length_get_through_a_router_whose_outgoing_link_is_slow() {
     assert!(report.edges.iter().map(|e| e.figures.unacknowledged).sum::<u64>() <= 1, "{report:?}");
 }
 
-/// The router waits for room on the way to the silent host, and reads nothing meanwhile of whoever sends there.
+/// The router waits for room on the way to the silent host, and reads nothing meanwhile of whoever
+/// sends there.
 #[test]
 fn behind_a_router_a_host_that_falls_silent_delays_the_others_for_less_than_a_lease() {
     const LARGE: usize = 4 << 20;
     const SMALL: usize = 64;
     const CAMERAS: [&str; 3] = ["camera/front", "camera/left", "camera/right"];
     const GAP: Duration = Duration::from_millis(1_600);
-    /// No more is put down to the machine: together that is less than what it was when the router waited as long as gateways do, 3.6 s.
+    /// No more is put down to the machine: together that is less than what it was when the router
+    /// waited as long as gateways do, 3.6 s.
     const MACHINE: Duration = Duration::from_millis(800);
     let _alone = alone();
     // Hosts 0 to 2 at the router 3.

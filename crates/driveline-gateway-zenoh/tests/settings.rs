@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a topic's settings and a host's do between two hosts: lifespan, deadline, rate, several readers, what came from elsewhere, finding each
-//! other, and a gateway inside another process.
+//! What a topic's settings and a host's do between two hosts: lifespan, deadline, rate, several
+//! readers, what came from elsewhere, finding each other, and a gateway inside another process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -72,7 +72,8 @@ fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
         rig.b.stand_still(false);
         until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
         there = rig.b.report().and_then(|r| Some(r.inlets.first()?.figures));
-        // If this took longer than an acknowledgement may, the sender has given it up, and was not told.
+        // If this took longer than an acknowledgement may, the sender has given it up, and was not
+        // told.
         let told = rig.a.report().and_then(|r| Some(r.edges.first()?.figures.refused));
         there.is_some_and(|f| f.expired > 0 && told >= Some(f.expired))
     });
@@ -130,7 +131,8 @@ fn no_more_samples_go_than_the_rate_permits_and_they_are_the_newest() {
     (1..=60).for_each(|number| say(&mut publisher, number));
     let published = began.elapsed();
     heard.until(&mut subscription, 60);
-    // What comes before the burst is over, the first one, and its end; one by one they would be sixty.
+    // What comes before the burst is over, the first one, and its end; one by one they would be
+    // sixty.
     let permitted = published.as_secs_f64() * HZ + 3.0;
     assert!(
         (heard.numbers.len() as f64) < permitted,

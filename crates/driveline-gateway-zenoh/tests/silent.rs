@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a gateway does when a connection is broken that Zenoh takes for whole, and when somebody reads nothing.
+//! What a gateway does when a connection is broken that Zenoh takes for whole, and when somebody
+//! reads nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -162,7 +163,8 @@ fn threads(pid: u32, name: &str) -> usize {
         .count()
 }
 
-/// A thread that hands a sample to somebody who reads nothing stays in that for a while, with a pin of the publisher: to ask for something else is no way to more of them.
+/// A thread that hands a sample to somebody who reads nothing stays in that for a while, with a pin
+/// of the publisher: to ask for something else is no way to more of them.
 #[test]
 fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_asks_for_another_qos()
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links on which one large sample takes longer than a lease, and that are away for about as long. Each test measures, so they run one after the other.
+//! Links on which one large sample takes longer than a lease, and that are away for about as long.
+//! Each test measures, so they run one after the other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,7 +25,8 @@ const SMALL: usize = 64;
 const MBIT: u32 = 10;
 /// A large sample alone on the link: 3.4 s, and what is added to it on its way.
 const TRANSMISSION: Duration = Duration::from_millis(3_600);
-/// Less than a lease and more: one end of a connection may have ended it when the other hears again.
+/// Less than a lease and more: one end of a connection may have ended it when the other hears
+/// again.
 const AWAY_MS: [u64; 2] = [1_600, 2_200];
 /// For so long at most nothing is heard on a connection beside it.
 const GAP: Duration = Duration::from_millis(500);
@@ -63,7 +65,8 @@ enum Away {
     Silent,
     /// Whoever receives stands still.
     StandsStill,
-    /// And its kernel takes all that comes meanwhile, so that it is not the sender's kernel who finds that it is gone: it is Zenoh, after a lease.
+    /// And its kernel takes all that comes meanwhile, so that it is not the sender's kernel who
+    /// finds that it is gone: it is Zenoh, after a lease.
     StandsStillAndTakesAll,
 }
 
@@ -144,7 +147,9 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
         ] {
             let what = format!("{how:?} for {ms} ms: {what}");
             tell(&what, took, within);
-            // When Zenoh ended these connections and nobody shut their sockets first, large ones were heard after 10 to 19 s, small ones after 6 s, and nothing beside it for 6 to 15 s over TLS.
+            // When Zenoh ended these connections and nobody shut their sockets first, large ones
+            // were heard after 10 to 19 s, small ones after 6 s, and nothing beside it for 6 to 15
+            // s over TLS.
             assert!(took.is_within(within), "{what} after {took:?}, and {within:?} are promised");
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway and somebody who speaks its protocol by hand, step by step: what comes in an order that two gateways rarely have.
+//! A gateway and somebody who speaks its protocol by hand, step by step: what comes in an order
+//! that two gateways rarely have.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -125,7 +126,8 @@ fn nobody_is_waited_for_longer_than_some_seconds() {
     assert!((8..30).contains(&heads.len()), "sent {} times", heads.len());
 }
 
-/// What a gateway sends to a receiver that says how many it takes in order, and acknowledges only when as many are there.
+/// What a gateway sends to a receiver that says how many it takes in order, and acknowledges only
+/// when as many are there.
 #[test]
 fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
     let offered = mark(Reliability::Reliable, Durability::Volatile);
@@ -479,7 +481,8 @@ fn a_sample_that_is_longer_than_was_offered_is_refused_and_counted_and_the_next_
     }
 }
 
-/// The gateway's own publisher would compute a checksum for what it was given, so it must not be given anything unverified.
+/// The gateway's own publisher would compute a checksum for what it was given, so it must not be
+/// given anything unverified.
 #[test]
 fn a_sample_without_the_checksum_that_was_offered_is_refused_and_counted() {
     let qos = Qos { depth: 16, checksum: true, ..Qos::default() };

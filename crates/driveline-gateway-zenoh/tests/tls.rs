@@ -25,7 +25,8 @@ const LONG: Duration = Duration::from_secs(4);
 enum Shows {
     /// A certificate that this authority has signed.
     Signed(&'static str),
-    /// The fleet's, or none, though it speaks TLS and knows the authority: by Zenoh's own configuration, as ours always has one.
+    /// The fleet's, or none, though it speaks TLS and knows the authority: by Zenoh's own
+    /// configuration, as ours always has one.
     Own { certificate: bool },
     /// It does not even speak TLS.
     Plain,
@@ -118,7 +119,8 @@ fn a_stranger_and_one_without_a_certificate_are_not() {
     }
 }
 
-/// The example's configuration on the first host, with this test's addresses and files, and a second host of this name with that one's certificate.
+/// The example's configuration on the first host, with this test's addresses and files, and a
+/// second host of this name with that one's certificate.
 fn example(name: &str, certified: &str) -> Rig {
     let topics = ["vehicle/command", "wheel"]
         .map(|topic| Carried { from_b: true, ..Carried::from_a(topic, 64) });
@@ -145,15 +147,18 @@ fn example(name: &str, certified: &str) -> Rig {
     })
 }
 
-/// Zenoh does not flush what TLS keeps back when the kernel has no room: the end of a sample would stay until something else is written.
+/// Zenoh does not flush what TLS keeps back when the kernel has no room: the end of a sample would
+/// stay until something else is written.
 #[test]
 fn a_large_sample_arrives_at_once() {
     const LEN: usize = 256 << 10;
     const SAMPLES: usize = 200;
-    /// For each: 11 ms are usual, and up to a quarter of a second, or as long as keep-alives are apart, where the end stays …
+    /// For each: 11 ms are usual, and up to a quarter of a second, or as long as keep-alives are
+    /// apart, where the end stays …
     // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_millis(150);
-    /// … which it does in 9 to 20 of them where neither keep-alives nor nudges follow soon. By chance, all over TLS stands still in one of a hundred runs.
+    /// … which it does in 9 to 20 of them where neither keep-alives nor nudges follow soon. By
+    /// chance, all over TLS stands still in one of a hundred runs.
     const LATE: usize = 2;
     let qos = Qos::default();
     let rig = Rig::with(&[Carried::from_a("camera", LEN as u64)], &qos, 0, &calls_over_tls);
@@ -186,14 +191,16 @@ fn a_large_sample_arrives_at_once() {
     assert_eq!(outages, [0, 0]);
 }
 
-/// What others are told of a topic may be longer than all that Zenoh keeps of a priority, and one thread receives and sends.
+/// What others are told of a topic may be longer than all that Zenoh keeps of a priority, and one
+/// thread receives and sends.
 #[test]
 fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
     const PUBLISHERS: usize = 7;
     /// As long as a type's definition may be, nearly: 210 kB in all.
     const DEFINITION: usize = 30_000;
-    /// What is usual is 0.05 s. In one of a hundred runs, beside others, all that goes over TLS stands still for the 1.5 s for which Zenoh waits for room: the
-    /// protocol, section 5. Then a question may have to be asked again.
+    /// What is usual is 0.05 s. In one of a hundred runs, beside others, all that goes over TLS
+    /// stands still for the 1.5 s for which Zenoh waits for room: the protocol, section 5. Then a
+    /// question may have to be asked again.
     // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_secs(4);
     /// The lease: whoever is silent for longer is gone.
@@ -338,7 +345,8 @@ fn commands_pass(from: &Host, to: &Host, they_do: bool, name: &str) {
         std::thread::sleep(Duration::from_millis(5));
         received
     };
-    // The topic that it has the right to says when the other one would be there, too: its publisher came first.
+    // The topic that it has the right to says when the other one would be there, too: its publisher
+    // came first.
     eventually("received", || turn()[1] >= 100);
     if they_do {
         eventually("commanded", || turn()[0] >= 10);

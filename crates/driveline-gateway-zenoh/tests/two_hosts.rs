@@ -149,7 +149,8 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         }
         (received, missed, first, last, Duration::from_nanos(oldest_ns.max(0).cast_unsigned()))
     };
-    // A third of a second for each: forty of them would take 13 s, and the last one in a queue would be as old. Over a long way no more than a window is carried in each round trip.
+    // A third of a second for each: forty of them would take 13 s, and the last one in a queue
+    // would be as old. Over a long way no more than a window is carried in each round trip.
     let by_link = LEN as f64 * 8.0 / (f64::from(MBIT) * 1e6);
     let by_window = LEN as f64 / WINDOW * 2.0 * way.as_secs_f64();
     let one = Duration::from_secs_f64(by_link.max(by_window));
@@ -159,7 +160,8 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         let (mut oldest, mut arrived, mut samples) =
             (Took { time: Duration::ZERO, waited: Duration::ZERO }, 0, 0);
         let mut since_the_one_before = Stopwatch::start();
-        // Ages count as long as it goes on: of one that has ended the last sample waits for the one on its way, and nothing newer takes its turn.
+        // Ages count as long as it goes on: of one that has ended the last sample waits for the one
+        // on its way, and nothing newer takes its turn.
         eventually("received while it goes on", || {
             (all, samples) = (all + 1, samples + 1);
             let mut loan = publisher.loan(LEN - all as usize).unwrap();
@@ -185,7 +187,8 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         eventually("received the newest", || read().3 == all);
         let (received, missed, first, ..) = read();
         assert_eq!(received + missed + first - 1, all, "each was received or counted");
-        // What fits into that time, and then what is on its way and the newest: none has waited in a queue meanwhile.
+        // What fits into that time, and then what is on its way and the newest: none has waited in
+        // a queue meanwhile.
         let (received, most) = (received - before, (published.as_secs_f64() / by_link) as u64 + 3);
         assert!(
             !(limited && measures()) || received <= most,
@@ -355,7 +358,8 @@ fn the_only_sample_of_each_further_publisher_of_a_latched_topic_arrives() {
         let mut publishers = Vec::new();
         let mut heard = Vec::new();
         for number in 1..=20 {
-            // From the second one on the edge is there and takes the sample at once, before the other host can know of its publisher.
+            // From the second one on the edge is there and takes the sample at once, before the
+            // other host can know of its publisher.
             let mut publisher =
                 rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
             say(&mut publisher, number);
@@ -476,7 +480,8 @@ fn publishers_of_one_topic_with_different_qos_are_each_carried_as_they_are() {
     };
     let each_as_it_is =
         (["bv", "rv"].map(|mark| (mark.to_owned(), mark.to_owned())).to_vec(), Vec::new(), true);
-    // Where the one that takes whatever there is was heard of first, another edge follows when the other is.
+    // Where the one that takes whatever there is was heard of first, another edge follows when the
+    // other is.
     eventually("wanted", || {
         say(&mut sure, 0);
         say(&mut quick, 0);
@@ -545,7 +550,8 @@ fn another_type_on_the_other_host_is_refused_with_the_difference() {
     assert!(text.contains("value"), "{text}");
 }
 
-/// The mode of a socket that a gateway has in a directory of this mode and group, and whether another user's gateway, who is of that group, gets in.
+/// The mode of a socket that a gateway has in a directory of this mode and group, and whether
+/// another user's gateway, who is of that group, gets in.
 fn lets_in(mode: u32, group: u32, expected: bool) -> (u32, bool) {
     let dir = tempfile::tempdir().unwrap();
     let set_mode = |path: &Path, mode: u32| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What passes between a gateway's threads and those who ask it: lines for people, and reports on request.
+//! What passes between a gateway's threads and those who ask it: lines for people, and reports on
+//! request.
 
 use super::report::Report;
 use std::collections::VecDeque;
@@ -55,11 +56,13 @@ impl ReportDesk {
         Self { asked: AtomicBool::new(false), report: Mutex::new(first), answered: Condvar::new() }
     }
 
-    /// What can be said where nobody is there who could look: an answer as well to whoever has asked.
+    /// What can be said where nobody is there who could look: an answer as well to whoever has
+    /// asked.
     pub fn put(&self, said: Report) {
         let mut report = lock(&self.report);
         *report = said;
-        // Under the lock: whoever asks looks at it there before he sleeps, and would sleep through it.
+        // Under the lock: whoever asks looks at it there before he sleeps, and would sleep through
+        // it.
         self.asked.store(false, Ordering::Release);
         drop(report);
         self.answered.notify_all();
@@ -71,8 +74,8 @@ impl ReportDesk {
         lock(&self.report).clone()
     }
 
-    /// Asks; `wake` has the thread that answers look. Blocks until it has, at most 2 s: then what it said last is given, as
-    /// [`stale`](Report::stale).
+    /// Asks; `wake` has the thread that answers look. Blocks until it has, at most 2 s: then what
+    /// it said last is given, as [`stale`](Report::stale).
     pub fn ask(&self, wake: impl FnOnce()) -> Report {
         self.ask_within(REPORT_WITHIN, wake)
     }

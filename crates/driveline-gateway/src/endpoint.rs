@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Addresses that a gateway listens on or connects to, as Zenoh writes them: `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should
-//! listen on without saying so, in the same words for every gateway.
+//! Addresses that a gateway listens on or connects to, as Zenoh writes them:
+//! `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should listen on without saying so,
+//! in the same words for every gateway.
 
 use driveline_graph::suggest;
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,10 +20,12 @@ const MAX_LEN: usize = 256;
 /// Longest path of a Unix socket, its end included.
 const SOCKET_PATH_LEN: usize = 108;
 
-/// Settings of an endpoint that are numbers of bytes. Of what connects, Zenoh would not tell that they are not.
+/// Settings of an endpoint that are numbers of bytes. Of what connects, Zenoh would not tell that
+/// they are not.
 const BYTES: [&str; 2] = ["so_sndbuf", "so_rcvbuf"];
 
-/// Settings of when an endpoint is tried again, which the gateway has its own of. With these it would not start before somebody is there, or try without a pause.
+/// Settings of when an endpoint is tried again, which the gateway has its own of. With these it
+/// would not start before somebody is there, or try without a pause.
 const AGAIN: [&str; 4] = [
     "exit_on_failure",
     "retry_period_init_ms",
@@ -30,7 +33,8 @@ const AGAIN: [&str; 4] = [
     "retry_period_increase_factor",
 ];
 
-/// All settings of an endpoint. Zenoh passes over what it does not know, and takes more of TLS, by which one endpoint could do without the other end's certificate.
+/// All settings of an endpoint. Zenoh passes over what it does not know, and takes more of TLS, by
+/// which one endpoint could do without the other end's certificate.
 const SETTINGS: [&str; 5] = ["iface", "bind", BYTES[0], BYTES[1], "dscp"];
 
 /// What kinds of endpoints a gateway takes.
@@ -77,7 +81,8 @@ fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|setting| setting.split_once('=').unwrap_or((setting, "")))
 }
 
-/// Whether a host is all addresses of this one, however that is written: the system takes `0`, `00.0` and `0x0` for `0.0.0.0`.
+/// Whether a host is all addresses of this one, however that is written: the system takes `0`,
+/// `00.0` and `0x0` for `0.0.0.0`.
 fn is_everywhere(host: &str) -> bool {
     let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     let address = inside.split('%').next().unwrap_or(inside);
@@ -117,8 +122,9 @@ pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
     inside.parse().ok().filter(|_| !is_everywhere(host))
 }
 
-/// Whether to listen there lets in whoever reaches this host on any network: on all addresses of all interfaces, and nobody has to show a certificate. Of any protocol of Zenoh's.
-/// `mtls`: they have to where TLS is spoken and the endpoint does not say otherwise.
+/// Whether to listen there lets in whoever reaches this host on any network: on all addresses of
+/// all interfaces, and nobody has to show a certificate. Of any protocol of Zenoh's. `mtls`: they
+/// have to where TLS is spoken and the endpoint does not say otherwise.
 pub(crate) fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     let Some((protocol, address)) =
         parts(endpoint).filter(|(protocol, _)| !LOCAL.contains(protocol))
@@ -153,7 +159,8 @@ fn host_and_port(address: &str) -> Result<(&str, &str), &'static str> {
     }
 }
 
-/// What is the matter with the value of a setting, and what to do about it. Of what connects, Zenoh would tell nobody, and try for ever.
+/// What is the matter with the value of a setting, and what to do about it. Of what connects, Zenoh
+/// would tell nobody, and try for ever.
 fn wrong_value(key: &str, value: &str) -> Option<(String, String)> {
     let number = |n: &str| {
         n.strip_prefix("0x")
@@ -299,7 +306,8 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
             format!("name the interface: `{endpoint}#iface=eth0`"),
         ));
     }
-    // Else it would be taken for a name, and asked for for ever. With fewer numbers the system knows what is meant.
+    // Else it would be taken for a name, and asked for for ever. With fewer numbers the system
+    // knows what is meant.
     let like_an_address = host.split('.').count() == 4
         && host.split('.').all(|part| part.bytes().all(|b| b.is_ascii_digit()));
     if like_an_address && host.parse::<IpAddr>().is_err() {

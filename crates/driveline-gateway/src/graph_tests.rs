@@ -56,7 +56,8 @@ fn a_mistake_hides_none_of_what_stands_beside_it() {
             (32, "has no component class `Lan`", "did you mean `Lane`?"),
         ],
     );
-    // Of what may stand where nothing could be read, nothing is said: `camera/image` would leave its process without an entry.
+    // Of what may stand where nothing could be read, nothing is said: `camera/image` would leave
+    // its process without an entry.
     finds(
         &replaced(&[("driveline: 1\n", ""), ("topics:", "topcs:")]),
         &[(1, "the key `driveline` is missing", ""), (3, "`topcs`", "topics")],

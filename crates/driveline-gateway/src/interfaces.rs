@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network interfaces of this computer: one way to look at them, for whatever checks a configuration that names some, and for the
-//! gateways that are bound to them.
+//! The network interfaces of this computer: one way to look at them, for whatever checks a
+//! configuration that names some, and for the gateways that are bound to them.
 
 use pnet_datalink::NetworkInterface;
 use std::net::{IpAddr, Ipv4Addr};

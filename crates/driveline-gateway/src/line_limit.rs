@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! No more lines for people than somebody can read: what others on the network do is told of, and they do it as often as they like.
+//! No more lines for people than somebody can read: what others on the network do is told of, and
+//! they do it as often as they like.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,8 @@ impl LineLimit {
         LineVerdict::Withheld
     }
 
-    /// Lines that were not shown, each counted in one answer; `None`: none, or more may follow at once.
+    /// Lines that were not shown, each counted in one answer; `None`: none, or more may follow at
+    /// once.
     pub fn withheld(&mut self, now: Instant) -> Option<u64> {
         self.tell_at.take_if(|at| now >= *at).map(|_| std::mem::take(&mut self.withheld))
     }

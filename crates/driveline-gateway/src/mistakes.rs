@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What in a gateway's configuration cannot be: all of it, and before anything is opened. Within the bounds that graph files have.
+//! What in a gateway's configuration cannot be: all of it, and before anything is opened. Within
+//! the bounds that graph files have.
 
 use driveline_graph::clean;
 use driveline_types::limits::{MAX_PAYLOAD, MAX_PINS};
@@ -10,8 +11,9 @@ use std::fmt;
 /// Most mistakes that are kept; a configuration with more is broken as a whole.
 const MOST: usize = 50;
 
-/// Everything in a gateway's configuration that cannot be. As text each mistake is a line: its place, such as `topics[3].pins`, what is the matter, and what to
-/// do about it, without control characters.
+/// Everything in a gateway's configuration that cannot be. As text each mistake is a line: its
+/// place, such as `topics[3].pins`, what is the matter, and what to do about it, without control
+/// characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigMistakes {
     lines: Vec<String>,
@@ -52,7 +54,8 @@ impl ConfigMistakes {
         }
     }
 
-    /// What is wrong with topics: one that is there twice, numbers, and what else `look` finds of each, which is given its number.
+    /// What is wrong with topics: one that is there twice, numbers, and what else `look` finds of
+    /// each, which is given its number.
     pub(crate) fn topics<'a>(
         &mut self,
         topics: impl Iterator<Item = TopicNumbers<'a>>,

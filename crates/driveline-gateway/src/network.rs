@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a host takes part in the network: what stands under `network:` in a graph file, and what a gateway is started with.
+//! How a host takes part in the network: what stands under `network:` in a graph file, and what a
+//! gateway is started with.
 //!
 //! Not here: the gateway (crate `driveline-gateway-zenoh`).
 
@@ -23,14 +24,18 @@ use driveline_graph::model::{Access, EVERY, RATE_HZ, written_qos};
 pub const PORT: u16 = 7450;
 /// What a run calls the gateway's process; no module has this name.
 pub const PROCESS: &str = driveline_runtime::launch::GATEWAY_PROCESS;
-/// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
-/// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
-/// ends: meanwhile nothing was sent to anybody (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
+/// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s
+/// for what a host that is gone has not acknowledged, on one that receives, and has two: with two
+/// connections gone, nothing was heard from anybody. And the only one that sends waits for whoever
+/// waits for room in a connection that ends: meanwhile nothing was sent to anybody
+/// (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
 pub const ZENOH_THREADS: (&str, &str) =
     ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 
-/// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS connection at the same time, which the library for TLS does not
-/// allow (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and memory may be damaged.
+/// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS
+/// connection at the same time, which the library for TLS does not allow
+/// (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and
+/// memory may be damaged.
 pub const ZENOH_THREADS_FOR_TLS: (&str, &str) =
     ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
 
@@ -41,28 +46,35 @@ const MAX_ENDPOINTS: usize = 64;
 /// Of a file of Zenoh's, where it is looked whether it names TLS.
 const MAX_ZENOH_FILE_LEN: u64 = 1 << 20;
 
-/// How this host takes part in the network. Without endpoints and interface the gateway listens on the loopback device only.
+/// How this host takes part in the network. Without endpoints and interface the gateway listens on
+/// the loopback device only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
-    /// Name of this host, which the others see: letters, digits, `_` and `-`. Default: the machine's name.
+    /// Name of this host, which the others see: letters, digits, `_` and `-`. Default: the
+    /// machine's name.
     pub host: Option<String>,
-    /// Network interface, such as `eth0`: the gateway listens there on port 7450, with TLS if there are certificates, and finds others there by
-    /// multicast.
+    /// Network interface, such as `eth0`: the gateway listens there on port 7450, with TLS if there
+    /// are certificates, and finds others there by multicast.
     pub interface: Option<String>,
-    /// Endpoints to listen on, such as `tcp/192.168.1.10:7450`, `tls/192.168.1.10:7450`, `unixsock-stream//run/car/gateway`.
+    /// Endpoints to listen on, such as `tcp/192.168.1.10:7450`, `tls/192.168.1.10:7450`,
+    /// `unixsock-stream//run/car/gateway`.
     pub listen: Vec<String>,
     /// Endpoints of other gateways or routers to connect to; tried until they are there.
     pub connect: Vec<String>,
-    /// What the slowest link to another host carries, in Mbit/s. The kernel and Zenoh hold back about 5 ms of it (64 KiB at least), which a small
-    /// sample waits for behind a large one; less than the link carries makes large samples slow where packets are lost or ways are long. Default: 100.
+    /// What the slowest link to another host carries, in Mbit/s. The kernel and Zenoh hold back
+    /// about 5 ms of it (64 KiB at least), which a small sample waits for behind a large one; less
+    /// than the link carries makes large samples slow where packets are lost or ways are long.
+    /// Default: 100.
     #[schemars(range(min = 1, max = 400_000))]
     pub bandwidth_mbit: Option<u32>,
-    /// Permits a listener on all addresses without TLS: whoever reaches this host can then publish. Also where `zenoh` has one.
+    /// Permits a listener on all addresses without TLS: whoever reaches this host can then publish.
+    /// Also where `zenoh` has one.
     pub insecure: bool,
     /// Certificates of `tls/` endpoints. Both ends show theirs.
     pub tls: Option<TlsSpec>,
-    /// Zenoh's own configuration file, taken as it is, instead of all the above but `host` and `insecure`. Relative to this file.
+    /// Zenoh's own configuration file, taken as it is, instead of all the above but `host` and
+    /// `insecure`. Relative to this file.
     pub zenoh: Option<PathBuf>,
 }
 
@@ -106,8 +118,10 @@ pub fn is_domain_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(permitted)
 }
 
-/// Whether to listen at this endpoint of Zenoh's lets in whoever reaches this host on any network: on all addresses of all interfaces, and nobody has to show a
-/// certificate. `mtls`: Zenoh is told that they have to where TLS is spoken (`transport/link/tls/enable_mtls`), unless the endpoint says otherwise.
+/// Whether to listen at this endpoint of Zenoh's lets in whoever reaches this host on any network:
+/// on all addresses of all interfaces, and nobody has to show a certificate. `mtls`: Zenoh is told
+/// that they have to where TLS is spoken (`transport/link/tls/enable_mtls`), unless the endpoint
+/// says otherwise.
 #[must_use]
 pub fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     endpoint::is_open_to_all(endpoint, mtls)
@@ -235,19 +249,22 @@ impl NetworkSpec {
             || self.zenoh.as_ref().is_some_and(|path| unreadable(path).is_none() && names_it(path))
     }
 
-    /// Whether it may be there for others' topics alone: Zenoh's own configuration says whether it is a router.
+    /// Whether it may be there for others' topics alone: Zenoh's own configuration says whether it
+    /// is a router.
     #[must_use]
     pub fn may_be_router(&self) -> bool {
         self.zenoh.is_some()
     }
 
-    /// The network interface that is named, if it can be one and this computer has none of that name now.
+    /// The network interface that is named, if it can be one and this computer has none of that
+    /// name now.
     #[must_use]
     pub fn missing_interface(&self) -> Option<&str> {
         self.interface.as_deref().filter(|name| endpoint::is_interface(name) && is_missing(name))
     }
 
-    /// Interfaces that endpoints to listen on are bound to and that this computer does not have now, by their place in `listen`.
+    /// Interfaces that endpoints to listen on are bound to and that this computer does not have
+    /// now, by their place in `listen`.
     #[must_use]
     pub fn missing_listen_interfaces(&self) -> Vec<(usize, &str)> {
         let bound = self
@@ -259,7 +276,8 @@ impl NetworkSpec {
         bound.filter(|(_, name)| endpoint::is_interface(name) && is_missing(name)).collect()
     }
 
-    /// Interfaces that endpoints to listen on are bound to, each with whether that is on all its addresses.
+    /// Interfaces that endpoints to listen on are bound to, each with whether that is on all its
+    /// addresses.
     pub fn listen_interfaces(&self) -> impl Iterator<Item = (&str, bool)> {
         let of = |endpoint| {
             Some((endpoint::interface(endpoint)?, endpoint::address(endpoint).is_none()))
@@ -267,7 +285,8 @@ impl NetworkSpec {
         self.listen.iter().take(MAX_ENDPOINTS).filter_map(move |endpoint| of(endpoint))
     }
 
-    /// Addresses that are to be listened on and that this computer does not have now, by their place in `listen`.
+    /// Addresses that are to be listened on and that this computer does not have now, by their
+    /// place in `listen`.
     #[must_use]
     pub fn missing_addresses(&self) -> Vec<(usize, IpAddr)> {
         let missing = |(i, endpoint): (usize, &String)| {
@@ -281,8 +300,9 @@ impl NetworkSpec {
         self.listen.iter().take(MAX_ENDPOINTS).enumerate().filter_map(missing).collect()
     }
 
-    /// Files that are named and cannot be read, are not what they should be, or are where a socket is to be: the keys that lead to them, why, and what to do
-    /// unless it is the path that is wrong.
+    /// Files that are named and cannot be read, are not what they should be, or are where a socket
+    /// is to be: the keys that lead to them, why, and what to do unless it is the path that is
+    /// wrong.
     #[must_use]
     pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String, Option<&'static str>)> {
         let tls = self.tls.iter().flat_map(|t| {
@@ -355,10 +375,12 @@ pub struct CarriedTopic {
     pub max_payload: u64,
     /// Samples of one publisher of another host that local subscriptions may hold together.
     pub pins: u32,
-    /// Most hosts that it goes to at once: each holds a pin of each publisher here, whoever says that it is there. `None`: as many as the gateway has edges for.
+    /// Most hosts that it goes to at once: each holds a pin of each publisher here, whoever says
+    /// that it is there. `None`: as many as the gateway has edges for.
     #[serde(default)]
     pub hosts: Option<u32>,
-    /// QoS with which local publishers are read: what local publishers offer less of is carried with less.
+    /// QoS with which local publishers are read: what local publishers offer less of is carried
+    /// with less.
     #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
     /// Most samples each second that are sent to a host; the newest ones. `None`: no limit.
@@ -423,14 +445,15 @@ impl GatewayConfig {
         })
     }
 
-    /// What Zenoh reads from the environment and nowhere else: how many threads it has. Reads the `zenoh:` file, if there is one.
+    /// What Zenoh reads from the environment and nowhere else: how many threads it has. Reads the
+    /// `zenoh:` file, if there is one.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
         vec![if self.network.speaks_tls() { ZENOH_THREADS_FOR_TLS } else { ZENOH_THREADS }]
     }
 
-    /// What the gateway of a graph carries, if anything: of each topic with network reach the directions in which this graph
-    /// has ends, and both if somebody outside takes part.
+    /// What the gateway of a graph carries, if anything: of each topic with network reach the
+    /// directions in which this graph has ends, and both if somebody outside takes part.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
         let ends = |topic: &TopicName| {
@@ -471,7 +494,8 @@ impl GatewayConfig {
         })
     }
 
-    /// Looks whether a gateway can be started with it. Opens the files that it names, and nothing else.
+    /// Looks whether a gateway can be started with it. Opens the files that it names, and nothing
+    /// else.
     ///
     /// # Errors
     /// Everything that cannot be.

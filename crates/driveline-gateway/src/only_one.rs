@@ -46,8 +46,9 @@ const TRIES: u32 = 100;
 /// Most open files of a process that are looked at.
 const MOST_FILES: usize = 1 << 16;
 
-/// As long as this exists, no other gateway of the kind serves the domain on this host. The kernel lets go of it when the process dies; the
-/// file goes when this is dropped, and stays for the next one if the process is killed.
+/// As long as this exists, no other gateway of the kind serves the domain on this host. The kernel
+/// lets go of it when the process dies; the file goes when this is dropped, and stays for the next
+/// one if the process is killed.
 #[derive(Debug)]
 pub struct OnlyOne {
     file: File,
@@ -84,7 +85,8 @@ impl OnlyOne {
                 }
                 Err(e) => return Err(failed(e.into())),
             }
-            // Between opening and locking, whoever had it may have removed the file: the lock of one without a name keeps nobody out.
+            // Between opening and locking, whoever had it may have removed the file: the lock of
+            // one without a name keeps nobody out.
             if !is_at(&file, &path) {
                 continue;
             }
@@ -107,7 +109,8 @@ impl Drop for OnlyOne {
     }
 }
 
-/// Opens or makes the file. A link that a stranger has put into a shared directory is not followed: what it leads to is not to be written.
+/// Opens or makes the file. A link that a stranger has put into a shared directory is not followed:
+/// what it leads to is not to be written.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     OpenOptions::new()
@@ -119,8 +122,9 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The process that serves a domain, by its number here. What the lock says is its number where it runs, which may be a container: it counts
-/// only if the process of that number has the lock's file open.
+/// The process that serves a domain, by its number here. What the lock says is its number where it
+/// runs, which may be a container: it counts only if the process of that number has the lock's file
+/// open.
 pub(super) fn holder(domain_dir: &Path, kind: &str) -> Option<u32> {
     let path = domain_dir.join(format!("gateway-{kind}.lock"));
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -140,7 +144,8 @@ fn run_of(pid: u32) -> Option<u32> {
     arguments.split(|b| *b == 0).find(|a| *a == FROM_RUN.as_bytes())?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
-    // Whose parent is gone belongs to process 1, which is no run; nor is 0, somebody outside of this container.
+    // Whose parent is gone belongs to process 1, which is no run; nor is 0, somebody outside of
+    // this container.
     (parent > 1).then_some(parent)
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway as a program of its own: where its configuration comes from, whom it tells that it is there, and what ends it.
+//! A gateway as a program of its own: where its configuration comes from, whom it tells that it is
+//! there, and what ends it.
 //!
-//! `driveline run` starts it with `--account-stdin`: the configuration is then the first line on standard input, a socket whose end is
-//! the end of the gateway. By hand the configuration is a file, and a signal ends it.
+//! `driveline run` starts it with `--account-stdin`: the configuration is then the first line on
+//! standard input, a socket whose end is the end of the gateway. By hand the configuration is a
+//! file, and a signal ends it.
 
 use super::line_limit::{LineLimit, LineVerdict};
 use driveline_graph::{clean, closest};
@@ -45,7 +47,8 @@ pub trait Gateway: Sized {
     const COMMIT: &'static str;
     /// What it is for, and which keys the configuration has.
     const ABOUT: &'static str;
-    /// What libraries in it read from the environment and nowhere else: names and values. What a person has set stays as it is. A launcher has set it already.
+    /// What libraries in it read from the environment and nowhere else: names and values. What a
+    /// person has set stays as it is. A launcher has set it already.
     #[must_use]
     fn environment(_config: &Self::Config) -> Vec<(&'static str, &'static str)> {
         Vec::new()
@@ -63,7 +66,8 @@ pub trait Gateway: Sized {
     /// What it has to tell to people, since it was asked last.
     fn take_notices(&self) -> Vec<String>;
 
-    /// Why it cannot go on, if it cannot: the program then ends with this error, and whoever has started it can start it again.
+    /// Why it cannot go on, if it cannot: the program then ends with this error, and whoever has
+    /// started it can start it again.
     fn failure(&self) -> Option<String> {
         None
     }
@@ -128,8 +132,9 @@ impl From<String> for Failure {
     }
 }
 
-/// Returns when all of these are in the environment: a process cannot change its own without danger, so where one is missing, it starts this program anew in
-/// its place, with its process id and all it has open.
+/// Returns when all of these are in the environment: a process cannot change its own without
+/// danger, so where one is missing, it starts this program anew in its place, with its process id
+/// and all it has open.
 fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
     let missing = variables.iter().filter(|(name, _)| std::env::var_os(name).is_none());
     let mut missing = missing.peekable();
@@ -215,7 +220,8 @@ fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     ran
 }
 
-/// What goes to a terminal: without control characters of what somebody has written, but for the ends of lines.
+/// What goes to a terminal: without control characters of what somebody has written, but for the
+/// ends of lines.
 fn for_people(text: impl Display) -> String {
     text.to_string().lines().map(clean).collect::<Vec<_>>().join("\n")
 }
@@ -300,7 +306,8 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
     shown
 }
 
-/// Whoever read standard output may be gone; what is carried does not end with it. What others on the network call things stands in it.
+/// Whoever read standard output may be gone; what is carried does not end with it. What others on
+/// the network call things stands in it.
 fn tell(line: &str) {
     let _ = tell_to(&mut io::stdout(), line);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a gateway says about itself, to tools. Keys that one side does not know are ignored, and missing ones are empty.
+//! What a gateway says about itself, to tools. Keys that one side does not know are ignored, and
+//! missing ones are empty.
 
 use driveline_types::Qos;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,8 @@ pub struct Report {
     pub gateway: String,
     /// Version of Driveline that it is of …
     pub version: String,
-    /// … and the commit that it was built from. Both are empty in reports of gateways that did not say it yet.
+    /// … and the commit that it was built from. Both are empty in reports of gateways that did not
+    /// say it yet.
     pub commit: String,
     /// Its process, in its own namespace.
     pub pid: u32,
@@ -23,7 +25,8 @@ pub struct Report {
     pub host: String,
     /// `CLOCK_MONOTONIC` of its host at the time of this report, in nanoseconds.
     pub at_ns: u64,
-    /// The gateway did not answer in time: this is what it said at `at_ns`, when it was asked before.
+    /// The gateway did not answer in time: this is what it said at `at_ns`, when it was asked
+    /// before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
     /// How long it has run, in milliseconds.
@@ -40,7 +43,8 @@ pub struct Report {
     pub inlets: Vec<InletReport>,
     /// What is not carried although somebody offers or wants it.
     pub refused: Vec<Refusal>,
-    /// Samples that came for nobody: on their way when somebody left, or sent by somebody who should not.
+    /// Samples that came for nobody: on their way when somebody left, or sent by somebody who
+    /// should not.
     pub unknown: u64,
     /// Samples that could not be understood.
     pub damaged: u64,
@@ -65,10 +69,11 @@ pub struct Ros2Report {
     pub nodes: usize,
     /// Announcements by rmw_zenoh that could not be read, so that whatever they are of is not seen.
     pub malformed_tokens: u64,
-    /// Types of messages that the packages under `types` have and that cannot come from ROS 2, each with why and what to do.
+    /// Types of messages that the packages under `types` have and that cannot come from ROS 2, each
+    /// with why and what to do.
     pub left_out: Vec<String>,
-    /// Other gateways that take part in the same DDS domain and in the same Zenoh network, by their sessions there: what several carry from one to the
-    /// other comes several times.
+    /// Other gateways that take part in the same DDS domain and in the same Zenoh network, by their
+    /// sessions there: what several carry from one to the other comes several times.
     pub beside: Vec<String>,
     /// Towards ROS 2.
     pub to_ros: Vec<Ros2TopicReport>,
@@ -95,7 +100,8 @@ pub struct Ros2ServiceReport {
     pub left_out: bool,
     /// Why not, or what else is to be known of it, each with what to do.
     pub problems: Vec<String>,
-    /// Servers. Of one in Driveline, its node once for each profile that offers it; of those in ROS 2, all that have the name.
+    /// Servers. Of one in Driveline, its node once for each profile that offers it; of those in ROS
+    /// 2, all that have the name.
     pub servers: Vec<Ros2Server>,
     /// Nodes of ROS 2 that have a client; one whose node nobody has named is `?`.
     pub clients: Vec<String>,
@@ -108,7 +114,8 @@ pub struct Ros2ServiceReport {
     pub under_way: usize,
     /// Responses that were handed over.
     pub answered: u64,
-    /// Calls that ended in another way, by reason. With those that were answered and those under way they are all calls, as soon as nothing moves.
+    /// Calls that ended in another way, by reason. With those that were answered and those under
+    /// way they are all calls, as soon as nothing moves.
     pub ended: BTreeMap<String, u64>,
     /// What came and is no call's end, such as a response that came too late, by reason.
     pub strays: BTreeMap<String, u64>,
@@ -135,17 +142,20 @@ pub struct Ros2TopicReport {
     pub topic: String,
     /// Publishers that are carried at present.
     pub publishers: Vec<Ros2Publisher>,
-    /// Nodes of ROS 2 whose subscriptions match, each subscription by itself; one whose node nobody has named is `?`.
+    /// Nodes of ROS 2 whose subscriptions match, each subscription by itself; one whose node nobody
+    /// has named is `?`.
     pub readers: Vec<String>,
     /// What is to be known of ends in ROS 2 whose samples pass, but perhaps not as they expect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Samples that were written in ROS 2, whether or not anybody takes them there; from ROS 2, that arrived here.
+    /// Samples that were written in ROS 2, whether or not anybody takes them there; from ROS 2,
+    /// that arrived here.
     pub carried: u64,
     /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
     pub across: u64,
-    /// Samples among these that a writer towards ROS 2 replaced, as its depth says, while a reliable subscription on DDS had not acknowledged them in time, or
-    /// before a link had room for them. A subscription that had not received such a sample does not get it.
+    /// Samples among these that a writer towards ROS 2 replaced, as its depth says, while a
+    /// reliable subscription on DDS had not acknowledged them in time, or before a link had room
+    /// for them. A subscription that had not received such a sample does not get it.
     pub replaced: u64,
     /// Samples that did not, by reason.
     pub dropped: BTreeMap<String, u64>,
@@ -246,7 +256,8 @@ pub struct TopicReport {
     /// Publishers on this host that others are told of.
     #[serde(default)]
     pub publishers: Vec<PublisherReport>,
-    /// Where no other host sends it: one that another host sends, is not received here, and has a name much like this one's.
+    /// Where no other host sends it: one that another host sends, is not received here, and has a
+    /// name much like this one's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similar: Option<String>,
 }
@@ -273,7 +284,8 @@ pub struct EdgeReport {
     pub topic: String,
     /// To which host.
     pub to: String,
-    /// Of publishers that offer this: `b` or `r` for best effort or reliable, `v` or `t` for volatile or transient local …
+    /// Of publishers that offer this: `b` or `r` for best effort or reliable, `v` or `t` for
+    /// volatile or transient local …
     #[serde(default)]
     pub offered: String,
     /// … and what is asked of them.
@@ -320,7 +332,8 @@ pub enum InletState {
     NobodySubscribes,
     /// Not yet: the other host's clock was not measured.
     ClockUnknown,
-    /// No: its host, or the way to it, is gone; what it had published can still be read for some time.
+    /// No: its host, or the way to it, is gone; what it had published can still be read for some
+    /// time.
     HostGone,
     /// No: the publisher is gone.
     PublisherGone,
@@ -335,12 +348,14 @@ pub struct Refusal {
     pub host: String,
     /// `true`: it would go there; `false`: it would come from there.
     pub outgoing: bool,
-    /// `true`: it is a subscription that gets nothing; `false`: a publisher that is not carried, or a host that gets nothing.
+    /// `true`: it is a subscription that gets nothing; `false`: a publisher that is not carried, or
+    /// a host that gets nothing.
     #[serde(default)]
     pub subscription: bool,
     /// Why.
     pub reason: String,
-    /// When it is tried again, in milliseconds from the time of the report. `None`: when something changes.
+    /// When it is tried again, in milliseconds from the time of the report. `None`: when something
+    /// changes.
     pub again_ms: Option<u64>,
 }
 
@@ -411,7 +426,8 @@ pub struct InletFigures {
     pub damaged: u64,
     /// Dropped: local subscriptions hold all slots.
     pub no_room: u64,
-    /// Transit time of the newest, in nanoseconds: negative if the clocks are estimated wrong by more.
+    /// Transit time of the newest, in nanoseconds: negative if the clocks are estimated wrong by
+    /// more.
     pub transit_ns: i64,
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of ROS 2 is carried: what stands under `ros2:` in a graph file, its rules, and what a gateway is started with.
+//! What of ROS 2 is carried: what stands under `ros2:` in a graph file, its rules, and what a
+//! gateway is started with.
 //!
-//! Not here: the gateway (crate `driveline-gateway-ros2`). What rules mean: `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common: `docs/protocols/ros2-zenoh.md`, section 6.
+//! Not here: the gateway (crate `driveline-gateway-ros2`). What rules mean:
+//! `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common:
+//! `docs/protocols/ros2-zenoh.md`, section 6.
 
 mod definitions;
 mod services;
@@ -39,23 +42,27 @@ const LONGEST_PAYLOAD: u64 = 1 << 30;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ros2Spec {
-    /// `ROS_DOMAIN_ID` of the ROS 2 nodes: number of the DDS domain, and beginning of the keys in Zenoh.
+    /// `ROS_DOMAIN_ID` of the ROS 2 nodes: number of the DDS domain, and beginning of the keys in
+    /// Zenoh.
     #[schemars(range(max = MAX_DOMAIN_ID))]
     pub domain_id: u32,
     /// Whether nodes on DDS take part. Default: yes.
     pub dds: bool,
-    /// Network interface, such as `eth0`, on which ROS 2 nodes on DDS are. Default: the loopback device, so nodes of this host.
+    /// Network interface, such as `eth0`, on which ROS 2 nodes on DDS are. Default: the loopback
+    /// device, so nodes of this host.
     pub interface: Option<String>,
-    /// Nodes on rmw_zenoh take part if this is there; `zenoh: {}` if everything is where rmw_zenoh has it. What rules carry in both directions passes
-    /// between them and nodes on DDS, too.
+    /// Nodes on rmw_zenoh take part if this is there; `zenoh: {}` if everything is where rmw_zenoh
+    /// has it. What rules carry in both directions passes between them and nodes on DDS, too.
     pub zenoh: Option<Ros2ZenohSpec>,
     /// Release of the ROS 2 nodes.
     pub release: Release,
     /// Stamps are of a simulation's clock, which tells the time on `/clock`, not of the wall clock.
     pub use_sim_time: bool,
-    /// Where definitions (`msg/*.msg`, `*.idl`) of types are that come from ROS 2 as they are: directories of packages, such as
-    /// `/opt/ros/jazzy/share/tf2_msgs`, of many packages (`/opt/ros/jazzy/share`), or where ROS 2 is installed (`/opt/ros/jazzy`). An entry can be several
-    /// of them with `:` between them, and `$AMENT_PREFIX_PATH` is that variable. Relative to the graph file.
+    /// Where definitions (`msg/*.msg`, `*.idl`) of types are that come from ROS 2 as they are:
+    /// directories of packages, such as `/opt/ros/jazzy/share/tf2_msgs`, of many packages
+    /// (`/opt/ros/jazzy/share`), or where ROS 2 is installed (`/opt/ros/jazzy`). An entry can be
+    /// several of them with `:` between them, and `$AMENT_PREFIX_PATH` is that variable. Relative
+    /// to the graph file.
     pub types: Vec<PathBuf>,
     /// What is carried. The first rule that fits a topic counts.
     pub topics: Vec<Rule>,
@@ -83,11 +90,14 @@ impl Default for Ros2Spec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ros2ZenohSpec {
-    /// Routers or nodes to connect to, such as `tcp/192.168.1.10:7447`. Default: the router that rmw_zenoh expects on this host, `tcp/localhost:7447`.
+    /// Routers or nodes to connect to, such as `tcp/192.168.1.10:7447`. Default: the router that
+    /// rmw_zenoh expects on this host, `tcp/localhost:7447`.
     pub connect: Vec<String>,
-    /// Where nodes can connect to the gateway. Default: a free port of the loopback device, `tcp/localhost:0`, as nodes of rmw_zenoh have it.
+    /// Where nodes can connect to the gateway. Default: a free port of the loopback device,
+    /// `tcp/localhost:0`, as nodes of rmw_zenoh have it.
     pub listen: Vec<String>,
-    /// Permits a listener on all addresses: whoever reaches this host on any network can then publish, and there is no TLS here.
+    /// Permits a listener on all addresses: whoever reaches this host on any network can then
+    /// publish, and there is no TLS here.
     pub insecure: bool,
 }
 
@@ -123,14 +133,16 @@ pub enum Release {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Name of the topic in ROS 2, such as `/camera/image`; `*` stands for one part of a name, `**` at the end for all that follow.
+    /// Name of the topic in ROS 2, such as `/camera/image`; `*` stands for one part of a name, `**`
+    /// at the end for all that follow.
     pub topic: String,
     /// Who publishes.
     pub direction: Direction,
     /// How samples are stored in Driveline.
     #[serde(default, rename = "as")]
     pub form: Form,
-    /// Largest payload: bytes, or text such as `8 MiB`. Default 256 KiB; towards ROS 2, the topic's own.
+    /// Largest payload: bytes, or text such as `8 MiB`. Default 256 KiB; towards ROS 2, the topic's
+    /// own.
     #[serde(default)]
     pub max_payload: Option<ByteSize>,
     /// QoS towards ROS 2 where it shall differ from what the other end offers.
@@ -213,7 +225,8 @@ pub struct Mistake {
     pub help: String,
 }
 
-/// Whether this can be a part of a name in ROS 2 between two `/`. ROS 2's design reserves `__`, but rcl and rmw accept it.
+/// Whether this can be a part of a name in ROS 2 between two `/`. ROS 2's design reserves `__`, but
+/// rcl and rmw accept it.
 #[must_use]
 pub fn is_token(token: &str) -> bool {
     let starts = token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -272,7 +285,8 @@ impl Rule {
         }
     }
 
-    /// Whether the pattern fits the topic, and the direction is included. `from_ros`: the direction asked about.
+    /// Whether the pattern fits the topic, and the direction is included. `from_ros`: the direction
+    /// asked about.
     #[must_use]
     pub fn covers(&self, topic: &TopicName, from_ros: bool) -> bool {
         self.covers_name(topic.as_str(), from_ros)
@@ -447,8 +461,8 @@ impl Ros2Spec {
         found
     }
 
-    /// The same with paths that are relative to `directory` made relative to the working directory, and with the value of `AMENT_PREFIX_PATH` where that stands
-    /// under `types`.
+    /// The same with paths that are relative to `directory` made relative to the working directory,
+    /// and with the value of `AMENT_PREFIX_PATH` where that stands under `types`.
     #[must_use]
     pub fn relative_to(self, directory: &Path) -> Self {
         self.resolved(directory, std::env::var_os(AMENT_PREFIX_PATH).as_deref())
@@ -558,7 +572,8 @@ impl Ros2GatewayConfig {
         Some(Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), ros2, topics })
     }
 
-    /// Looks whether a gateway can be started with it. Touches no file: what is wrong with definitions is told when they are read.
+    /// Looks whether a gateway can be started with it. Touches no file: what is wrong with
+    /// definitions is told when they are read.
     ///
     /// # Errors
     /// Everything that cannot be.

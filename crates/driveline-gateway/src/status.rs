@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The socket in a domain's directory on which a gateway says what it does. Whoever connects gets one report and the end.
+//! The socket in a domain's directory on which a gateway says what it does. Whoever connects gets
+//! one report and the end.
 
 use super::only_one::holder;
 use super::report::Report;
@@ -24,7 +25,8 @@ const SUFFIX: &str = ".status";
 /// Most gateways that are asked.
 const MAX_GATEWAYS: usize = 16;
 
-/// Answers everybody of this process's own user who asks, on a thread of its own, until it is dropped.
+/// Answers everybody of this process's own user who asks, on a thread of its own, until it is
+/// dropped.
 #[derive(Debug)]
 pub struct StatusSocket {
     directory: OwnedFd,
@@ -34,8 +36,9 @@ pub struct StatusSocket {
 }
 
 impl StatusSocket {
-    /// Listens as `gateway-<kind>.status` in the domain's directory. What a dead gateway of this kind has left there gives way, so
-    /// the caller must be the only living one. `report` is called for each question, on the socket's thread.
+    /// Listens as `gateway-<kind>.status` in the domain's directory. What a dead gateway of this
+    /// kind has left there gives way, so the caller must be the only living one. `report` is called
+    /// for each question, on the socket's thread.
     ///
     /// # Errors
     /// If the directory does not let it.
@@ -97,7 +100,8 @@ impl Drop for StatusSocket {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         let path = address(&self.directory, &self.name);
-        // Wakes the thread; if that is not possible, the thread stays in accept until the process ends.
+        // Wakes the thread; if that is not possible, the thread stays in accept until the process
+        // ends.
         let woken = UnixStream::connect(&path).is_ok();
         let _ = std::fs::remove_file(&path);
         if let Some(thread) = self.thread.take().filter(|_| woken) {

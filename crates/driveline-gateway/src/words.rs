@@ -10,7 +10,8 @@ const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `cert
 address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";
 
-/// Hosts that have gone within so long of each other were ended together. Of one that sends nothing here it is known to within 2 s.
+/// Hosts that have gone within so long of each other were ended together. Of one that sends nothing
+/// here it is known to within 2 s.
 const TOGETHER_MS: u64 = 5_000;
 
 /// Lines that tell of losses; where there are more, how many.
@@ -62,8 +63,9 @@ impl Report {
         }
     }
 
-    /// Outages of the network, hosts that are gone, and what was lost between hosts since this gateway was started, a line for each host and topic, for whoever
-    /// sums up a run. What was told not to be sent is no loss. Starts of another host's gateway are one host here.
+    /// Outages of the network, hosts that are gone, and what was lost between hosts since this
+    /// gateway was started, a line for each host and topic, for whoever sums up a run. What was
+    /// told not to be sent is no loss. Starts of another host's gateway are one host here.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
         if let Some(why) = &self.network.kept_out {

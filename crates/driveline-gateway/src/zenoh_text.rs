@@ -56,7 +56,8 @@ fn in_words(text: &str) -> String {
     words
 }
 
-/// What the error says that stands here, and what follows it: of the system, of JSON, and one of any kind.
+/// What the error says that stands here, and what follows it: of the system, of JSON, and one of
+/// any kind.
 fn error(text: &str) -> Option<(String, &str)> {
     if let Some(text) = text.strip_prefix("Os { code: ") {
         let (code, text) = text.split_once(", kind: ")?;

@@ -16,7 +16,8 @@ const MOST_CPUS: u32 = 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Cpus {
-    /// CPU time each second, in CPUs, such as `1.5`: beyond it, threads wait for the next period (100 ms).
+    /// CPU time each second, in CPUs, such as `1.5`: beyond it, threads wait for the next period
+    /// (100 ms).
     Quota(f64),
     /// Numbers of the CPUs on which it runs, such as `[2, 3]`.
     Set(Vec<u32>),
@@ -33,7 +34,8 @@ pub struct ResolvedDeployment {
     pub cpus: Option<Cpus>,
     /// Memory limit in bytes.
     pub memory: Option<u64>,
-    /// Devices: `/dev/video0`, or names of the Container Device Interface such as `nvidia.com/gpu=all`.
+    /// Devices: `/dev/video0`, or names of the Container Device Interface such as
+    /// `nvidia.com/gpu=all`.
     pub devices: Vec<String>,
     /// Files and directories of the host.
     pub mounts: Vec<Mount>,
@@ -62,7 +64,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Reads `SOURCE[:TARGET][:rw]`. A relative source is below `directory`; without a target it is where it is on the host.
+    /// Reads `SOURCE[:TARGET][:rw]`. A relative source is below `directory`; without a target it is
+    /// where it is on the host.
     fn parse(text: &str, directory: &Path) -> Result<Self, &'static str> {
         let (text, writable) = match (text.strip_suffix(":rw"), text.strip_suffix(":ro")) {
             (Some(rest), _) => (rest, true),
@@ -89,8 +92,8 @@ impl Mount {
     }
 }
 
-/// Checks the keys of a module and resolves them. Whether images, devices and mounted files exist is checked where the
-/// containers are made, which may be another machine.
+/// Checks the keys of a module and resolves them. Whether images, devices and mounted files exist
+/// is checked where the containers are made, which may be another machine.
 pub(super) fn deployment(
     files: &mut Files,
     document: usize,

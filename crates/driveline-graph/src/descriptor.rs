@@ -51,8 +51,8 @@ pub struct ParameterDecl {
     pub live: Option<LiveRange>,
 }
 
-/// Range of a parameter that can be changed while its component runs. Of a list, it holds for each item; it means nothing for
-/// text, booleans and maps.
+/// Range of a parameter that can be changed while its component runs. Of a list, it holds for each
+/// item; it means nothing for text, booleans and maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveRange {
     /// Least value.

@@ -5,7 +5,8 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// A stretch of one line. Lines and columns count from 1, columns in characters; line 0 means the file as a whole.
+/// A stretch of one line. Lines and columns count from 1, columns in characters; line 0 means the
+/// file as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Span {
     /// Line.
@@ -201,7 +202,8 @@ impl Diagnostics {
         self.list.len() - self.errors()
     }
 
-    /// The findings with their source lines, as shown on a terminal. Ends with a newline unless there are none.
+    /// The findings with their source lines, as shown on a terminal. Ends with a newline unless
+    /// there are none.
     #[must_use]
     pub fn render(&self, colour: Colour) -> String {
         let mut out = String::new();
@@ -322,7 +324,8 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if driveline_types::text::misleads(c) { ' ' } else { c }).collect()
 }
 
-/// The part of a line around a column that fits on a terminal: text, columns before the mark, length of the mark.
+/// The part of a line around a column that fits on a terminal: text, columns before the mark,
+/// length of the mark.
 fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
     const WIDTH: usize = 120;
     let clean: Vec<char> = clean(line).chars().collect();
@@ -336,14 +339,16 @@ fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
 /// The candidate that somebody who wrote `given` probably meant.
 #[must_use]
 pub fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The distance takes memory for the product of both lengths; no name or path is as long as that.
+    // The distance takes memory for the product of both lengths; no name or path is as long as
+    // that.
     const LONGEST: usize = 300;
     if given.len() > LONGEST {
         return None;
     }
     let lower = given.to_lowercase();
     let most = (given.chars().count() / 2).clamp(1, 3);
-    // Whoever left the end off meant that name, not another one of few letters: `rate` is `rate_hz`, not `take`.
+    // Whoever left the end off meant that name, not another one of few letters: `rate` is
+    // `rate_hz`, not `take`.
     let goes_on = |c: &str| lower.len() >= 3 && c.to_lowercase().starts_with(&lower);
     candidates
         .into_iter()

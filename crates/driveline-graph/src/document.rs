@@ -19,7 +19,8 @@ pub struct Document<T> {
     root: Node,
 }
 
-/// Reads a file into `T`, checked against its schema first. Blocks for reading a file of at most 4 MiB.
+/// Reads a file into `T`, checked against its schema first. Blocks for reading a file of at most 4
+/// MiB.
 ///
 /// # Errors
 /// All mistakes that were found, each with its line.
@@ -85,8 +86,9 @@ pub fn parse_document<T: DeserializeOwned + JsonSchema>(
 }
 
 impl<T> Document<T> {
-    /// A mistake at `path`, or at as much of the path as there is: keys of mappings and numbers of items in lists, in turn. Marks the
-    /// last key: it is that which should not be there, or what is below it as a whole.
+    /// A mistake at `path`, or at as much of the path as there is: keys of mappings and numbers of
+    /// items in lists, in turn. Marks the last key: it is that which should not be there, or what
+    /// is below it as a whole.
     #[must_use]
     pub fn mistake(&self, path: &[&str], message: String, help: Option<String>) -> Diagnostics {
         self.found(self.at(path).0, message, help)

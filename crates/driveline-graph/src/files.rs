@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a path to one graph: the file, what it includes, its parameter files, each value with its place.
+//! From a path to one graph: the file, what it includes, its parameter files, each value with its
+//! place.
 
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
@@ -22,8 +23,8 @@ use std::path::{Path, PathBuf};
 const MAX_FILES: usize = 64;
 /// Most bytes that they have together.
 pub const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
-/// Most components of a graph, ports that they connect, and topics with an entry of their own: far above any vehicle, and
-/// few enough to compare each with each.
+/// Most components of a graph, ports that they connect, and topics with an entry of their own: far
+/// above any vehicle, and few enough to compare each with each.
 const MAX_COMPONENTS: usize = 1000;
 const MAX_PORTS: usize = 10_000;
 const MAX_TOPICS: usize = 4000;
@@ -84,7 +85,8 @@ pub(super) struct Files {
     pub(super) found: Diagnostics,
     pub(super) sources: Sources,
     documents: Vec<Document>,
-    /// Canonical paths of all graph files read so far, and of those that are being read, with the place of their include.
+    /// Canonical paths of all graph files read so far, and of those that are being read, with the
+    /// place of their include.
     read: Vec<PathBuf>,
     /// Files that were read or could not be.
     tried: usize,
@@ -134,7 +136,8 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
             Ok(())
         }
     };
-    // Once before the file is opened, which alone can do something with a device, and once for what was opened.
+    // Once before the file is opened, which alone can do something with a device, and once for what
+    // was opened.
     std::fs::metadata(path).map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
     let file = OpenOptions::new()
         .read(true)
@@ -213,7 +216,8 @@ impl Files {
         self.found.push(d);
     }
 
-    /// Where the entry at `path` in a document stands, or as much of the path as there is. Of a list, the number of an item, from 0.
+    /// Where the entry at `path` in a document stands, or as much of the path as there is. Of a
+    /// list, the number of an item, from 0.
     pub(super) fn site(&self, document: usize, path: &[&str], part: Part) -> Site {
         let Some(doc) = self.documents.get(document) else {
             return Site { file: usize::MAX, span: Span::default() };
@@ -345,8 +349,8 @@ impl Files {
         }
     }
 
-    /// A file without what has mistakes, which are told, those of `mistakes` already. `None`: nothing is left that could be
-    /// looked at by itself.
+    /// A file without what has mistakes, which are told, those of `mistakes` already. `None`:
+    /// nothing is left that could be looked at by itself.
     fn sound(
         &mut self,
         file: usize,
@@ -373,13 +377,15 @@ impl Files {
             return None;
         }
         let by_schema = mistakes.len() > told;
-        // What the schema does not know is refused one after the other: each time, what was is taken out.
+        // What the schema does not know is refused one after the other: each time, what was is
+        // taken out.
         for _ in 0..MOST_REFUSED {
             let part =
                 if mistakes.is_empty() { root.clone() } else { sound::part(root, &mistakes)? };
             let e = match self.typed(document, &part) {
                 Ok(spec) => return Some(spec),
-                // What the check against the schema has said already, which an alias repeats elsewhere, is not said again in serde's words.
+                // What the check against the schema has said already, which an alias repeats
+                // elsewhere, is not said again in serde's words.
                 Err(_) if by_schema => return None,
                 Err(e) => e,
             };
@@ -538,8 +544,9 @@ impl Files {
                 .help("write `--set component.parameter=value`");
             return self.error(d);
         };
-        // Read as a value in a file would be, so that `--set` and files mean the same by `50`, `true` and
-        // `[1, 2]`. What cannot be read is text, and so is all that a parameter of type text gets.
+        // Read as a value in a file would be, so that `--set` and files mean the same by `50`,
+        // `true` and `[1, 2]`. What cannot be read is text, and so is all that a parameter of type
+        // text gets.
         let value = match yaml::parse(&format!("- {text}")) {
             (Some(Node { value: Value::List(mut items), .. }), faults)
                 if faults.is_empty() && items.len() == 1 =>

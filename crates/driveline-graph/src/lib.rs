@@ -2,9 +2,10 @@
 //! Graph files: which components run in which process, and which topics are between them.
 //!
 //! [`load`] reads a file with all that it includes, checks it against the types in [`model`], asks the component libraries
-//! for their classes and resolves everything into a [`ResolvedGraph`]. It collects every mistake that it can find, each with
-//! file, line and a suggestion, instead of stopping at the first: where something cannot be read, what stands beside it is still
-//! checked, each thing by itself. Any bytes in the files give findings or a graph.
+//! for their classes and resolves everything into a [`ResolvedGraph`]. It collects every mistake
+//! that it can find, each with file, line and a suggestion, instead of stopping at the first: where
+//! something cannot be read, what stands beside it is still checked, each thing by itself. Any
+//! bytes in the files give findings or a graph.
 //!
 //! Not here: starting anything.
 //!

@@ -11,11 +11,11 @@ pub type Environment = BTreeMap<String, String>;
 
 /// Says what classes a library holds.
 ///
-/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` is one, for which the environment does not matter:
-/// within the module's own process it is in force.
+/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` is one, for which the
+/// environment does not matter: within the module's own process it is in force.
 pub trait Describe {
-    /// The classes of the library at `path`, as a module with this environment would find them. May load it, or start a
-    /// process that does; blocks until then.
+    /// The classes of the library at `path`, as a module with this environment would find them. May
+    /// load it, or start a process that does; blocks until then.
     ///
     /// # Errors
     /// [`DescribeError`] if the library cannot be loaded or is not a component library.
@@ -25,8 +25,8 @@ pub trait Describe {
         environment: &Environment,
     ) -> Result<Vec<ComponentClass>, DescribeError>;
 
-    /// Whether these libraries can be loaded into one process, in this order. Unless implemented, nothing is tried: what loads
-    /// them into its own process learns it there.
+    /// Whether these libraries can be loaded into one process, in this order. Unless implemented,
+    /// nothing is tried: what loads them into its own process learns it there.
     ///
     /// # Errors
     /// The number of the library that could not be loaded after those before it, from 0, and why.
@@ -59,8 +59,8 @@ pub struct DescribeError {
 /// Environment variable with further directories for component libraries, separated by colons.
 pub const COMPONENT_PATH: &str = "DRIVELINE_COMPONENT_PATH";
 
-/// Directories in which libraries are searched after that of the graph file: those of [`COMPONENT_PATH`], then those
-/// beside the running executable.
+/// Directories in which libraries are searched after that of the graph file: those of
+/// [`COMPONENT_PATH`], then those beside the running executable.
 #[must_use]
 pub fn default_library_dirs() -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = Vec::new();

@@ -19,7 +19,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
 
-/// Samples each second to which a topic can be bounded towards other hosts, the fewest and the most.
+/// Samples each second to which a topic can be bounded towards other hosts, the fewest and the
+/// most.
 pub const RATE_HZ: [f64; 2] = [0.001, 1_000_000.0];
 /// One of how many samples can be sent to other hosts, at least and at most.
 pub const EVERY: [u32; 2] = [1, 1_000_000];
@@ -143,18 +144,22 @@ pub struct ModuleSpec {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts this one as well.
     pub restart_with: Vec<String>,
-    /// Image of the module's container. Default: one that is made from its libraries. This key and those below are for runs in containers.
+    /// Image of the module's container. Default: one that is made from its libraries. This key and
+    /// those below are for runs in containers.
     pub image: Option<String>,
-    /// User id of the module in its container. Default: that of the launcher, or 65532 if that is root.
+    /// User id of the module in its container. Default: that of the launcher, or 65532 if that is
+    /// root.
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub user: Option<u32>,
     /// CPUs of the container: a number is a share of CPU time, a list a set of CPUs. Default: all.
     pub cpus: Option<Cpus>,
-    /// Memory limit of the container, such as `512 MiB`; shared memory of the module's outputs counts. Default: none.
+    /// Memory limit of the container, such as `512 MiB`; shared memory of the module's outputs
+    /// counts. Default: none.
     pub memory: Option<ByteSize>,
     /// Devices in the container: `/dev/video0`, or a CDI name such as `nvidia.com/gpu=all`.
     pub devices: Vec<String>,
-    /// Files and directories of the host in the container, read-only: `source`, `source:target`, or either with `:rw`. Relative sources are beside this file.
+    /// Files and directories of the host in the container, read-only: `source`, `source:target`, or
+    /// either with `:rw`. Relative sources are beside this file.
     pub mounts: Vec<String>,
     /// Time from which on a call that has not ended hangs, in milliseconds. Default: 3000.
     pub hang_ms: Option<Milliseconds>,
@@ -292,8 +297,9 @@ pub struct OutputDetail {
     /// Where this publisher's QoS differs from the topic's.
     #[serde(default)]
     pub qos: QosChange,
-    /// Strength of this publisher among those of the topic. Subscriptions of a topic with strengths deliver the strongest publisher's
-    /// samples, and those of the next one when it is silent for `deadline_ms`. Default: 0; without any, all are delivered.
+    /// Strength of this publisher among those of the topic. Subscriptions of a topic with strengths
+    /// deliver the strongest publisher's samples, and those of the next one when it is silent for
+    /// `deadline_ms`. Default: 0; without any, all are delivered.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub strength: Option<u32>,
@@ -435,8 +441,8 @@ impl QosChange {
     }
 }
 
-/// Reads QoS as people write it: [`Qos`] itself, which is read from peers, too, would accept unknown
-/// keys.
+/// Reads QoS as people write it: [`Qos`] itself, which is read from peers, too, would accept
+/// unknown keys.
 ///
 /// # Errors
 /// Those of the deserializer, also for unknown keys.

@@ -30,17 +30,22 @@ pub struct ModeSpec {
     pub active: Vec<String>,
     /// Parameters that are set when the mode is entered: `component: {parameter: value}`.
     pub parameters: IndexMap<String, IndexMap<String, ParameterValue>>,
-    /// Condition that must hold before the mode is entered, besides that the modules of its components are ready.
+    /// Condition that must hold before the mode is entered, besides that the modules of its
+    /// components are ready.
     pub entry: EntrySpec,
-    /// Time to enter the mode, from the request until its components are active, in milliseconds. Default: 1000.
+    /// Time to enter the mode, from the request until its components are active, in milliseconds.
+    /// Default: 1000.
     pub enter_within_ms: Option<Milliseconds>,
-    /// Modes to try, in this order, if this one cannot be entered. After the last one the run goes back to the mode before.
+    /// Modes to try, in this order, if this one cannot be entered. After the last one the run goes
+    /// back to the mode before.
     pub fallback: Vec<String>,
     /// The mode is left only by a command, or by a reaction that leads to a mode in `fallback`.
     pub latch: bool,
-    /// Time that the mode lasts at least, in milliseconds; reactions do not wait for it. Default: 0.
+    /// Time that the mode lasts at least, in milliseconds; reactions do not wait for it.
+    /// Default: 0.
     pub min_dwell_ms: Option<Milliseconds>,
-    /// Sources that may request this mode: `command`, `reaction` and names of components. Default: all.
+    /// Sources that may request this mode: `command`, `reaction` and names of components. Default:
+    /// all.
     pub switched_by: Option<Vec<String>>,
     /// Which components change first.
     pub order: ModeOrder,
@@ -141,8 +146,8 @@ impl ResolvedModes {
     }
 }
 
-/// Checks and resolves the modes. `components` has the names of all, also of modules that were not looked at; `whole`: all modules
-/// were looked at, so that all topics are known.
+/// Checks and resolves the modes. `components` has the names of all, also of modules that were not
+/// looked at; `whole`: all modules were looked at, so that all topics are known.
 pub(super) fn check(
     files: &mut Files,
     components: &[String],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values of parameters: the class's defaults, the graph, parameter files and the command line, in that order.
+//! Values of parameters: the class's defaults, the graph, parameter files and the command line, in
+//! that order.
 
 use super::diagnostic::{Diagnostic, Place, suggest};
 use super::files::Part;
@@ -16,7 +17,8 @@ pub(super) fn live(class: &ComponentClass) -> BTreeMap<String, LiveRange> {
     class.parameters.iter().filter_map(|p| Some((p.name.clone(), p.live?))).collect()
 }
 
-/// A value as `--set` takes it, for a parameter that is declared as `declared`; nothing if it is of another type.
+/// A value as `--set` takes it, for a parameter that is declared as `declared`; nothing if it is of
+/// another type.
 #[must_use]
 pub fn parameter_from_text(text: &str, declared: &ParameterValue) -> Option<ParameterValue> {
     if let ParameterValue::Text(_) = declared {
@@ -178,7 +180,8 @@ impl Resolver<'_> {
             .help(help);
             return self.files.error(report(d, key));
         };
-        // On the command line, text that looks like a number or a list is text where text is declared.
+        // On the command line, text that looks like a number or a list is text where text is
+        // declared.
         let raw = argument.as_deref().and_then(|a| a.split_once('=')).map(|(_, text)| text.trim());
         let value = match (&value, &declared.default, raw) {
             (ParameterValue::Text(_), ..) => value,

@@ -3,7 +3,8 @@
 
 use super::*;
 
-/// A class with an output of an image, with a head of 80 bytes, and one of a fixed size of 24 bytes.
+/// A class with an output of an image, with a head of 80 bytes, and one of a fixed size of 24
+/// bytes.
 fn describe_plain(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
     let image = "driveline plain 1\ntype demo/Image size 80 align 8\nfield time_ns u64[10] offset 0\ntail data u8\n";
     let speeds =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the files of a graph to a [`ResolvedGraph`]: modules, components, ports, parameters, triggers.
+//! From the files of a graph to a [`ResolvedGraph`]: modules, components, ports, parameters,
+//! triggers.
 //!
 //! What concerns the ends of a topic together is in `topology`.
 
@@ -67,7 +68,8 @@ pub struct LoadOptions<'a> {
     pub describe: &'a dyn Describe,
     /// Assignments `component.parameter=value` that win over all files.
     pub set: Vec<String>,
-    /// Look only into the libraries that these modules need; the others may be missing on this machine. Default: all.
+    /// Look only into the libraries that these modules need; the others may be missing on this
+    /// machine. Default: all.
     pub modules: Option<Vec<String>>,
     /// Where libraries are searched after the directory of the file that names them.
     pub library_dirs: Vec<PathBuf>,
@@ -125,8 +127,8 @@ pub(super) struct Resolver<'a> {
     pub(super) files: &'a mut Files,
     pub(super) options: &'a LoadOptions<'a>,
     pub(super) assignments: Vec<Assignment>,
-    /// What is known of each library, by the path found and the environment, in which it may load or not. `None`: reported
-    /// already.
+    /// What is known of each library, by the path found and the environment, in which it may load
+    /// or not. `None`: reported already.
     libraries: HashMap<(PathBuf, Environment), Option<Vec<ComponentClass>>>,
     /// Libraries that are nowhere, so that each is reported once.
     missing: Vec<PathBuf>,
@@ -194,7 +196,8 @@ impl<'a> Resolver<'a> {
             .collect()
     }
 
-    /// Checks modules, network and rules of a graph of which not all is known, without what they need of each other.
+    /// Checks modules, network and rules of a graph of which not all is known, without what they
+    /// need of each other.
     fn each_by_itself(mut self) {
         let specs = self.specs();
         self.component_names(&specs);
@@ -702,7 +705,8 @@ impl<'a> Resolver<'a> {
                         Some(self.place(at, &path, Part::Value)),
                     )
                 }
-                // A component must have all its outputs; one that the graph does not name goes nowhere.
+                // A component must have all its outputs; one that the graph does not name goes
+                // nowhere.
                 None => (format!("{}/{port}", at.component), QosChange::default(), None),
             };
             let Ok(topic) = name.parse::<TopicName>() else { continue };
@@ -726,7 +730,8 @@ impl<'a> Resolver<'a> {
         outputs
     }
 
-    /// Index of an input that a trigger names. Without any inputs, that is what is reported instead.
+    /// Index of an input that a trigger names. Without any inputs, that is what is reported
+    /// instead.
     fn trigger_input(&mut self, at: &At<'_>, name: &str, ports: &[&str]) -> Option<usize> {
         let found = ports.iter().position(|p| *p == name);
         if found.is_none() && !ports.is_empty() {
@@ -808,7 +813,8 @@ fn alone(sections: &[&dyn Section]) -> String {
     format!("; gateways alone run {}", each.join(", "))
 }
 
-/// Samples that a subscription must be able to hold for its trigger, besides those in running callbacks.
+/// Samples that a subscription must be able to hold for its trigger, besides those in running
+/// callbacks.
 fn holds(trigger: Option<&TriggerSpec>) -> u32 {
     match trigger {
         None | Some(TriggerSpec::Any { .. } | TriggerSpec::Timer { .. }) => Trigger::any().holds(),

@@ -249,9 +249,10 @@ impl ResolvedGraph {
         self.modules.iter().find(|m| m.name.as_str() == name)
     }
 
-    /// Lets modules of several users meet, as `user:` gives them to containers: each topic of one user's processes admits the users
-    /// of all modules at its ends in place of one, with pins enough for those who are not the publisher's own. `default` is the user of
-    /// modules without the key. Topics that state their `access` keep it.
+    /// Lets modules of several users meet, as `user:` gives them to containers: each topic of one
+    /// user's processes admits the users of all modules at its ends in place of one, with pins
+    /// enough for those who are not the publisher's own. `default` is the user of modules without
+    /// the key. Topics that state their `access` keep it.
     pub fn admit_users(&mut self, default: u32) {
         let user = |m: &ResolvedModule| m.deployment.user.unwrap_or(default);
         for (name, topic) in &mut self.topics {

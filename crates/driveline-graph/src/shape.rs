@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Structural check of a file against the JSON Schema that its types generate.
 //!
-//! serde stops at the first thing that it dislikes; this finds all of them, each with its place. It knows the subset of
-//! JSON Schema that schemars generates for the graph types; whatever else there were would still be caught by serde.
+//! serde stops at the first thing that it dislikes; this finds all of them, each with its place. It
+//! knows the subset of JSON Schema that schemars generates for the graph types; whatever else there
+//! were would still be caught by serde.
 
 use super::diagnostic::{Diagnostics, Span, closest, suggest};
 use super::units::{self, ByteSize};
@@ -19,13 +20,15 @@ pub(super) struct Finding {
     pub(super) help: Option<String>,
 }
 
-/// Files that are easily taken for each other: the key that each has at its top, what it is, and what checks it.
+/// Files that are easily taken for each other: the key that each has at its top, what it is, and
+/// what checks it.
 const KINDS: [(&str, &str, [&str; 2]); 2] = [
     ("driveline", "graph", ["driveline validate ", ""]),
     ("scenario", "scenario", ["driveline bench run ", " --dry-run"]),
 ];
 
-/// That the file is of another kind than `schema`'s, which is said instead of what is unknown in it.
+/// That the file is of another kind than `schema`'s, which is said instead of what is unknown in
+/// it.
 pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Finding> {
     let expected = KINDS.iter().find(|(key, ..)| !schema["properties"][key].is_null())?;
     let (is, found) = KINDS.iter().find_map(|kind| Some((kind, root.entry(kind.0)?)))?;
@@ -72,7 +75,8 @@ struct Checker<'a> {
 /// What looks at an object of the schema, given the keys that lead to it.
 type Look<'l, 'a> = dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>) + 'l;
 
-/// Names that DDS and ROS 2 have for keys that are called otherwise here, where that key is known, and what to write.
+/// Names that DDS and ROS 2 have for keys that are called otherwise here, where that key is known,
+/// and what to write.
 const NAMES_OF_OTHERS: [(&str, &str, &str); 5] = [
     (
         "history",
@@ -309,9 +313,11 @@ impl<'a> Checker<'a> {
         schema["minimum"].as_u64().filter(|only| schema["maximum"].as_u64() == Some(*only))
     }
 
-    /// Where else in the file a key that is unknown here goes, nearest to the top; nothing if it is known nowhere, or here in another form.
+    /// Where else in the file a key that is unknown here goes, nearest to the top; nothing if it is
+    /// known nowhere, or here in another form.
     fn elsewhere(&self, key: &str) -> String {
-        // Deeper ones are those of lists and mappings in each other, which nobody means who is at the wrong place.
+        // Deeper ones are those of lists and mappings in each other, which nobody means who is at
+        // the wrong place.
         const DEEPEST: usize = 3;
         let mut level: Vec<(Vec<&'a str>, &'a Json)> = vec![(Vec::new(), self.schema)];
         for _ in 0..=DEEPEST {
@@ -352,7 +358,8 @@ impl<'a> Checker<'a> {
         String::new()
     }
 
-    /// The keys that a schema lists, and those of the mappings with any names and of the lists in it.
+    /// The keys that a schema lists, and those of the mappings with any names and of the lists in
+    /// it.
     fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut Look<'_, 'a>) {
         // Values that hold values of their own kind, as those of parameters, name no keys.
         let unnamed = path.iter().rev().take_while(|p| ["NAME", "[]"].contains(p)).count();

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is left of a file when all that has mistakes is taken out of it: the rest can still be looked at, so that one mistake does not
-//! hide the others.
+//! What is left of a file when all that has mistakes is taken out of it: the rest can still be
+//! looked at, so that one mistake does not hide the others.
 
 use super::diagnostic::Span;
 use super::yaml::{Entries, Entry, Node, Value};
 
 /// Keys whose entries stand each for itself. Of the other keys, the whole value is taken out.
 const LISTS: [&str; 2] = ["topics", "modules"];
-/// The format of the file. Where it is missing, that is told, and the rest is taken to be of the only one.
+/// The format of the file. Where it is missing, that is told, and the rest is taken to be of the
+/// only one.
 const FORMAT: (&str, i64) = ("driveline", 1);
 
-/// The file without the modules, topics and keys at its top in which mistakes are. `None`: a mistake is in none of them, or the file has
-/// another format, and nothing in it is known to mean the same.
+/// The file without the modules, topics and keys at its top in which mistakes are. `None`: a
+/// mistake is in none of them, or the file has another format, and nothing in it is known to mean
+/// the same.
 pub(super) fn part(root: &Node, mistakes: &[Span]) -> Option<Node> {
     let Value::Map(entries) = &root.value else { return None };
     let mut left = entries.clone();
@@ -36,7 +38,8 @@ pub(super) fn part(root: &Node, mistakes: &[Span]) -> Option<Node> {
     Some(Node { span: root.span, value: Value::Map(left) })
 }
 
-/// The key of the entry in which a place is. Entries are in the order of the file, and each goes on until the next one.
+/// The key of the entry in which a place is. Entries are in the order of the file, and each goes on
+/// until the next one.
 fn holder(entries: &Entries, place: Span) -> Option<&String> {
     let at = |span: Span| (span.line, span.column);
     entries.iter().take_while(|(_, e)| at(e.key_span) <= at(place)).last().map(|(key, _)| key)

@@ -15,10 +15,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RestartSpec {
-    /// When it is started again. Default: `on_failure` if `backoff_ms`, `max` or `window_s` is given, else `never`.
+    /// When it is started again. Default: `on_failure` if `backoff_ms`, `max` or `window_s` is
+    /// given, else `never`.
     pub policy: Option<RestartPolicy>,
-    /// Pause before the first restart, in milliseconds. It doubles with each failure in a row, up to 30 s, and is the first again after the module
-    /// was ready for 1 s. Default: 100.
+    /// Pause before the first restart, in milliseconds. It doubles with each failure in a row, up
+    /// to 30 s, and is the first again after the module was ready for 1 s. Default: 100.
     #[schemars(range(max = 30_000))]
     pub backoff_ms: Option<u32>,
     /// Number of restarts within `window_s`; a module that fails once more stays down. Default: 5.
@@ -27,7 +28,8 @@ pub struct RestartSpec {
     /// Seconds in which `max` restarts are counted. Default: 60.
     #[schemars(range(min = 1, max = 86_400))]
     pub window_s: Option<u32>,
-    /// What happens when the module stays down. Default: the other modules go on, but a start that fails ends the run.
+    /// What happens when the module stays down. Default: the other modules go on, but a start that
+    /// fails ends the run.
     pub on_exhausted: Option<OnExhausted>,
 }
 

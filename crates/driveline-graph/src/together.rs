@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the libraries of a module can be loaded into one process: each alone may, and one next to another not.
+//! Whether the libraries of a module can be loaded into one process: each alone may, and one next
+//! to another not.
 
 use super::diagnostic::Diagnostic;
 use super::files::Part;
@@ -24,7 +25,8 @@ impl Named<'_> {
 }
 
 impl Resolver<'_> {
-    /// Loads the libraries of a module together, in a process of their own, and reports the two that cannot be.
+    /// Loads the libraries of a module together, in a process of their own, and reports the two
+    /// that cannot be.
     pub(super) fn together(&mut self, document: usize, module: &ResolvedModule) {
         let mut named: Vec<Named<'_>> = Vec::new();
         for c in &module.components {

@@ -13,14 +13,16 @@ use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Payload limit of protobuf topics that do not say otherwise: far more than any list of detections.
+/// Payload limit of protobuf topics that do not say otherwise: far more than any list of
+/// detections.
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
 /// Payload limit of outputs that lead nowhere; never touched unless the component fills them.
 const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
 /// Most circles that are told of.
 const MAX_CIRCLES: usize = 10;
-/// Pins for the gateway to other hosts: one to watch a topic's publishers, and at least so many others, one for each host. Tools take none of these: each
-/// publisher has pins for them beside (`OBSERVER_PINS` of the host transport).
+/// Pins for the gateway to other hosts: one to watch a topic's publishers, and at least so many
+/// others, one for each host. Tools take none of these: each publisher has pins for them beside
+/// (`OBSERVER_PINS` of the host transport).
 const WATCH_PINS: u32 = 1;
 const LEAST_HOSTS: u32 = 3;
 /// Pins for a gateway that exchanges topics by rules, which reads a topic once for all nodes.
@@ -63,7 +65,8 @@ impl End {
     }
 }
 
-/// A topic under `topics:` that no component uses, and whose name is nearly that of one that is used and has no entry: one of the two is misspelt.
+/// A topic under `topics:` that no component uses, and whose name is nearly that of one that is
+/// used and has no entry: one of the two is misspelt.
 #[derive(Clone)]
 struct Idle {
     name: String,
@@ -72,7 +75,8 @@ struct Idle {
     wrong: Option<&'static str>,
 }
 
-/// Checks every topic and resolves it. Also those that are told to be misspelt, one way or the other.
+/// Checks every topic and resolves it. Also those that are told to be misspelt, one way or the
+/// other.
 pub(super) fn check(
     files: &mut Files,
     ends: &[End],
@@ -231,7 +235,8 @@ fn declaration(
     }
 }
 
-/// Topics that components use and that have no entry. One with an entry of its own is what it is called.
+/// Topics that components use and that have no entry. One with an entry of its own is what it is
+/// called.
 fn undeclared<'a>(files: &Files, used: &BTreeMap<&'a TopicName, Vec<&End>>) -> Vec<&'a str> {
     used.keys().map(|k| k.as_str()).filter(|n| !files.topics.contains_key(*n)).collect()
 }
@@ -248,7 +253,8 @@ struct Topic<'a> {
 }
 
 impl<'a> Topic<'a> {
-    /// Adds to a finding about a topic without an entry which entry is probably meant, or else another help.
+    /// Adds to a finding about a topic without an entry which entry is probably meant, or else
+    /// another help.
     fn meant(&mut self, d: Diagnostic, otherwise: Option<String>) -> Diagnostic {
         let (name, Some(idle)) = (self.name, self.idle.clone()) else {
             return d.maybe_help(otherwise);
@@ -301,7 +307,8 @@ impl<'a> Topic<'a> {
         });
     }
 
-    /// A finding that an entry under `topics:` would mend. If one with nearly this name is there, the first says so, and no other is needed.
+    /// A finding that an entry under `topics:` would mend. If one with nearly this name is there,
+    /// the first says so, and no other is needed.
     fn lacks_entry(&mut self, d: Diagnostic, help: String, place: Option<Place>) {
         if !self.told {
             let d = self.meant(d, Some(help));
@@ -381,7 +388,8 @@ impl<'a> Topic<'a> {
         self.report(d, place);
     }
 
-    /// Keys of a topic that programs outside of this graph take part in: what stays in its process is beyond them.
+    /// Keys of a topic that programs outside of this graph take part in: what stays in its process
+    /// is beyond them.
     fn external(&self) -> &'static str {
         if self.spec.reach == Reach::Process {
             "{reach: host, external: true}"
@@ -390,7 +398,8 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Two topics with one side each are one topic with two spellings; that under `topics:` is the right one.
+    /// Two topics with one side each are one topic with two spellings; that under `topics:` is the
+    /// right one.
     fn misspelt(&self, near: &str, what: &str) -> String {
         match (self.document.is_some(), self.files.topics.contains_key(near)) {
             (true, false) => format!("`{near}` {what}: did you mean `{}` there?", self.name),
@@ -543,7 +552,8 @@ impl<'a> Topic<'a> {
         self.checksums_by_rules();
     }
 
-    /// At host reach a publisher's memory holds its own depth; inside a process each subscription has a queue of its depth.
+    /// At host reach a publisher's memory holds its own depth; inside a process each subscription
+    /// has a queue of its depth.
     fn depths(&mut self) {
         if self.spec.reach == Reach::Process {
             return;
@@ -717,7 +727,8 @@ impl<'a> Topic<'a> {
         by_sections || self.files.is_carried_elsewhere(self.name, self.spec.reach)
     }
 
-    /// Pins, and how many hosts they are for: what is left when the graph's subscriptions and the gateways have theirs.
+    /// Pins, and how many hosts they are for: what is left when the graph's subscriptions and the
+    /// gateways have theirs.
     fn pins(&mut self) -> (u32, u32) {
         let held = self.subscriptions().fold(0u32, |sum, e| match e.kind {
             EndKind::Subscription { max_held } => sum.saturating_add(max_held),
@@ -770,7 +781,8 @@ impl<'a> Topic<'a> {
     }
 }
 
-/// Reports components that trigger each other in a circle: once started, nothing paces them, and nothing starts them.
+/// Reports components that trigger each other in a circle: once started, nothing paces them, and
+/// nothing starts them.
 pub(super) fn cycles(
     files: &mut Files,
     graph: &ResolvedGraph,
@@ -810,7 +822,8 @@ pub(super) fn cycles(
             }
         }
         let Some(start) = edges.iter().position(|e| !e.is_empty()) else { return };
-        // Every component left is started by one that is left, so walking against the arrows ends in a circle.
+        // Every component left is started by one that is left, so walking against the arrows ends
+        // in a circle.
         let mut walk = vec![start];
         let circle = loop {
             let Some((&from, _)) = walk.last().and_then(|at| edges[*at].first_key_value()) else {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Environment variables in paths and in `environment:` of modules: `${NAME}` and `${NAME:-default}`.
+//! Environment variables in paths and in `environment:` of modules: `${NAME}` and
+//! `${NAME:-default}`.
 
 use super::yaml::{Fault, Node, Value};
 
 /// Value of a variable in the environment of the command.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Replaces variables where a graph file has paths or an environment. Returns what cannot be replaced; such text stays.
+/// Replaces variables where a graph file has paths or an environment. Returns what cannot be
+/// replaced; such text stays.
 pub(super) fn expand(root: &mut Node, lookup: Lookup<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for key in ["include", "params_files"] {
@@ -99,7 +101,8 @@ fn expanded(text: &str, is_path: bool, lookup: Lookup<'_>) -> Result<String, (St
     Ok(whole)
 }
 
-/// Value of `NAME` or `NAME:-default`. As in a shell, the default also stands for an empty variable.
+/// Value of `NAME` or `NAME:-default`. As in a shell, the default also stands for an empty
+/// variable.
 fn value(inside: &str, lookup: Lookup<'_>) -> Result<String, (String, String)> {
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! YAML text as a tree in which every key and value knows its place.
 //!
-//! The parser yields events; the tree is built here without recursion and within fixed bounds, so that no text can
-//! exhaust the stack or the memory. Anchors and aliases work; merge keys, tags and several documents do not.
+//! The parser yields events; the tree is built here without recursion and within fixed bounds, so
+//! that no text can exhaust the stack or the memory. Anchors and aliases work; merge keys, tags and
+//! several documents do not.
 
 use super::diagnostic::Span;
 use indexmap::IndexMap;
@@ -161,7 +162,8 @@ struct Builder {
 
 /// Reads one document. Empty text gives an empty mapping.
 ///
-/// Faults that leave a usable tree (duplicate keys) come with it; the tree then holds the first of the two.
+/// Faults that leave a usable tree (duplicate keys) come with it; the tree then holds the first of
+/// the two.
 pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
     let nothing = Span::default();
     if text.len() > MAX_FILE_BYTES {
@@ -214,7 +216,8 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
 }
 
 impl Builder {
-    /// Where text stops to make sense within brackets of an earlier line: that one of them may not have been closed there.
+    /// Where text stops to make sense within brackets of an earlier line: that one of them may not
+    /// have been closed there.
     fn unclosed(&self, text: &str, at: Span) -> Option<String> {
         let bracket = |span: Span| {
             text.lines()
@@ -376,7 +379,8 @@ impl Builder {
     }
 }
 
-/// What the parser says, and what it does not: tabs are the most frequent slip of all, and may be noticed a line off.
+/// What the parser says, and what it does not: tabs are the most frequent slip of all, and may be
+/// noticed a line off.
 fn broken(text: &str, span: Span, info: &str) -> Fault {
     let at = span.line as usize;
     for (number, line) in text.lines().enumerate().skip(at.saturating_sub(2)).take(3) {

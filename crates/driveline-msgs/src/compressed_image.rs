@@ -4,13 +4,15 @@
 use crate::header::{Header, TextError, fixed_text, to_fixed_text};
 use driveline_types::plain_type;
 
-/// Head of an image in a compressed format; the file's bytes follow as `data`. As ROS's `sensor_msgs/CompressedImage`.
+/// Head of an image in a compressed format; the file's bytes follow as `data`. As ROS's
+/// `sensor_msgs/CompressedImage`.
 #[plain_type(name = "driveline/CompressedImage", tail(data: u8))]
 #[derive(Debug, PartialEq, Eq)]
 pub struct CompressedImage {
     /// Source time, frame number and camera frame.
     pub header: Header,
-    /// Format as in ROS, such as `jpeg` or `bgr8; jpeg compressed bgr8`: at most 63 bytes of UTF-8, then zeros.
+    /// Format as in ROS, such as `jpeg` or `bgr8; jpeg compressed bgr8`: at most 63 bytes of UTF-8,
+    /// then zeros.
     pub format: [u8; 64],
 }
 

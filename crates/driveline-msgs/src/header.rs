@@ -13,7 +13,8 @@ pub struct Header {
     pub source_time_ns: u64,
     /// Number of the source frame, from 0; the same in everything that is derived from it.
     pub frame_index: u64,
-    /// Coordinate frame that the data refers to: at most 47 bytes of UTF-8, then zeros. See [`frame_id`](Self::frame_id).
+    /// Coordinate frame that the data refers to: at most 47 bytes of UTF-8, then zeros. See
+    /// [`frame_id`](Self::frame_id).
     pub frame_id: [u8; 48],
 }
 
@@ -38,7 +39,8 @@ impl Header {
         MonotonicNs(self.source_time_ns)
     }
 
-    /// The coordinate frame, copied: another process could change the text in the payload after it was checked.
+    /// The coordinate frame, copied: another process could change the text in the payload after it
+    /// was checked.
     ///
     /// # Errors
     /// [`TextError`] if the publisher did not write text.

@@ -9,7 +9,8 @@ use thiserror::Error;
 
 /// Head of an image; the rows follow as `data`.
 ///
-/// Read it through [`ImageView`], write it through [`ImageMut`]: they check that the numbers fit the data.
+/// Read it through [`ImageView`], write it through [`ImageMut`]: they check that the numbers fit
+/// the data.
 #[plain_type(name = "driveline/Image", tail(data: u8))]
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Image {
@@ -28,7 +29,8 @@ pub struct Image {
 /// Most columns and most rows of an image: what fits the `int` of image libraries.
 pub const MAX_IMAGE_SIDE: u32 = 0x7fff_ffff;
 
-/// How pixels are stored, with names and numbers of bits as in ROS. Numbers of more than one byte are little endian.
+/// How pixels are stored, with names and numbers of bits as in ROS. Numbers of more than one byte
+/// are little endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Encoding {
@@ -189,7 +191,8 @@ impl Encoding {
         }
     }
 
-    /// Rows of data that an image of `height` pixels has: one and a half times as many for `nv12` and `nv21`.
+    /// Rows of data that an image of `height` pixels has: one and a half times as many for `nv12`
+    /// and `nv21`.
     #[must_use]
     pub fn rows(self, height: u32) -> u64 {
         let height = u64::from(height);
@@ -399,8 +402,8 @@ impl Image {
 
 /// An image whose numbers fit its data. Copies no pixels, allocates nothing.
 ///
-/// The head is copied before it is checked: whatever another process writes into the payload afterwards, rows and pixels stay
-/// inside it. Only their values can change.
+/// The head is copied before it is checked: whatever another process writes into the payload
+/// afterwards, rows and pixels stay inside it. Only their values can change.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageView<'a> {
     head: Image,

@@ -4,10 +4,11 @@
 use crate::header::Header;
 use driveline_types::plain_type;
 
-/// One measurement of an inertial measurement unit, in its own frame. Fields and rules as in ROS's `sensor_msgs/Imu`.
+/// One measurement of an inertial measurement unit, in its own frame. Fields and rules as in ROS's
+/// `sensor_msgs/Imu`.
 ///
-/// Covariances are row-major; all zeros stand for "not known", and -1 in the first element for "the quantity itself is
-/// not measured".
+/// Covariances are row-major; all zeros stand for "not known", and -1 in the first element for "the
+/// quantity itself is not measured".
 #[plain_type(name = "driveline/Imu")]
 #[derive(Debug, Default, PartialEq)]
 pub struct Imu {

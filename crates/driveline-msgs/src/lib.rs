@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages that come with Driveline.
 //!
-//! Plain types, read where they lie: [`Image`], [`CompressedImage`], [`PointCloud`], [`Imu`], [`RadarScan`], each with a [`Header`].
-//! Protobuf messages: [`proto`]. Both have C++ twins (`sdk/cpp/include/driveline`) with the same schema hash.
+//! Plain types, read where they lie: [`Image`], [`CompressedImage`], [`PointCloud`], [`Imu`],
+//! [`RadarScan`], each with a [`Header`]. Protobuf messages: [`proto`]. Both have C++ twins
+//! (`sdk/cpp/include/driveline`) with the same schema hash.
 //!
-//! Enumerations in plain types are stored as integers, because a peer can send any bit pattern; reading them is checked.
+//! Enumerations in plain types are stored as integers, because a peer can send any bit pattern;
+//! reading them is checked.
 //!
 //! ```
 //! use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
@@ -30,7 +32,8 @@ pub mod point_cloud;
 pub mod points;
 pub mod radar;
 
-/// The shipped protobuf messages, package `driveline.msgs`. Comments are those of the `.proto` files.
+/// The shipped protobuf messages, package `driveline.msgs`. Comments are those of the `.proto`
+/// files.
 #[expect(missing_docs, reason = "generated; what the .proto files explain is explained here")]
 pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/driveline.msgs.rs"));

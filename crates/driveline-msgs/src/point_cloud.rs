@@ -12,7 +12,8 @@ pub const MAX_POINT_FIELDS: usize = 16;
 
 /// Head of a point cloud; the points follow as `data`. Values are little endian.
 ///
-/// Read it through [`CloudView`], write it through [`CloudMut`]: they check that the numbers fit the data.
+/// Read it through [`CloudView`], write it through [`CloudMut`]: they check that the numbers fit
+/// the data.
 #[plain_type(name = "driveline/PointCloud", tail(data: u8))]
 #[derive(Debug, PartialEq, Eq)]
 pub struct PointCloud {
@@ -252,7 +253,8 @@ impl PointCloud {
         check(self, data_len)
     }
 
-    /// A head for `height` rows of `width` points of type `P` without gaps between them; `is_dense` is 0.
+    /// A head for `height` rows of `width` points of type `P` without gaps between them; `is_dense`
+    /// is 0.
     ///
     /// # Errors
     /// [`CloudError`] if a row is longer than 4 GiB, or `P` has too many fields or too long names.
@@ -299,8 +301,8 @@ impl PointCloud {
 
 /// A point cloud whose numbers fit its data. Copies no points; allocates only in errors.
 ///
-/// The head is copied before it is checked: whatever another process writes into the payload afterwards, points and fields
-/// stay inside it. Only the points' values can change.
+/// The head is copied before it is checked: whatever another process writes into the payload
+/// afterwards, points and fields stay inside it. Only the points' values can change.
 #[derive(Clone, Copy, Debug)]
 pub struct CloudView<'a> {
     head: PointCloud,
@@ -367,7 +369,8 @@ impl<'a> CloudView<'a> {
         used(&self.head).iter().enumerate().filter_map(|(i, f)| spec(i, f).ok())
     }
 
-    /// The points, in place. The cloud may have more fields than `P`, as long as its points are as large.
+    /// The points, in place. The cloud may have more fields than `P`, as long as its points are as
+    /// large.
     ///
     /// # Errors
     /// [`CloudError`] naming what differs from `P`, or if there are gaps between rows.

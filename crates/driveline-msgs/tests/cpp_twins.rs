@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! C++ and Rust define every type with the same text: otherwise two ends in two languages would refuse each other.
+//! C++ and Rust define every type with the same text: otherwise two ends in two languages would
+//! refuse each other.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test")]
 
@@ -146,7 +147,8 @@ fn definitions_are_the_same_in_cpp_byte_for_byte() {
 
 #[test]
 fn a_changed_shipped_plain_type_is_noticed() {
-    // Recordings and other releases depend on these; a change needs a new type name, or a line in the change log.
+    // Recordings and other releases depend on these; a change needs a new type name, or a line in
+    // the change log.
     let hash = |name: &str, hash: String| (name.to_owned(), hash);
     let now = [
         hash(Image::NAME, Image::schema().hash().to_string()),

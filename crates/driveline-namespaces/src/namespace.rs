@@ -23,10 +23,11 @@ const KILLED: Option<i32> = Some(137);
 /// What an ordinary switch keeps, by the time in which it is carried.
 pub const SWITCH: Duration = Duration::from_millis(20);
 
-/// A network namespace, held by a process in it that ends when this does, or when the process that made it dies. Nothing of it is left behind.
+/// A network namespace, held by a process in it that ends when this does, or when the process that
+/// made it dies. Nothing of it is left behind.
 ///
-/// All that is done here blocks, for some milliseconds; an error says which command was refused, and why. What is needed: root, and the packages iproute2,
-/// nftables and ethtool.
+/// All that is done here blocks, for some milliseconds; an error says which command was refused,
+/// and why. What is needed: root, and the packages iproute2, nftables and ethtool.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
@@ -70,7 +71,8 @@ impl Namespace {
         format!("/proc/{}/ns/net", self.holder.id()).into()
     }
 
-    /// What stands before a program that is to run in it. It is the very process that was started that becomes the program.
+    /// What stands before a program that is to run in it. It is the very process that was started
+    /// that becomes the program.
     #[must_use]
     pub fn command_prefix(&self) -> [String; 3] {
         ["nsenter".into(), format!("--net={}", self.path().display()), "--".into()]
@@ -138,7 +140,8 @@ impl Namespace {
             .with_context(|| format!("`ip` does not tell what {device} has lost"))
     }
 
-    /// Makes a pair of devices, one here and one there, that pass on without delay what either sends. Both are without address and off.
+    /// Makes a pair of devices, one here and one there, that pass on without delay what either
+    /// sends. Both are without address and off.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -160,8 +163,8 @@ impl Namespace {
         self.run(&format!("ip link set {device} up")).map(drop)
     }
 
-    /// Lets so many megabits out of a device each second: as much as passes in 2 ms at once, and a queue that is an ordinary switch's. A second limit of a
-    /// device is refused.
+    /// Lets so many megabits out of a device each second: as much as passes in 2 ms at once, and a
+    /// queue that is an ordinary switch's. A second limit of a device is refused.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -173,7 +176,8 @@ impl Namespace {
         .map(drop)
     }
 
-    /// Disables segmentation and receive offloads of a device: its packets are as on a wire, not what the kernel has joined to spare itself work.
+    /// Disables segmentation and receive offloads of a device: its packets are as on a wire, not
+    /// what the kernel has joined to spare itself work.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -181,8 +185,9 @@ impl Namespace {
         self.run(&format!("ethtool -K {device} tso off gso off gro off")).map(drop)
     }
 
-    /// Drops so many of a hundred packets that come in by a device; for them to be packets of the wire, both ends must have their
-    /// [offloads disabled](Self::disable_offloads). A second call drops as many again of what the first one has left.
+    /// Drops so many of a hundred packets that come in by a device; for them to be packets of the
+    /// wire, both ends must have their [offloads disabled](Self::disable_offloads). A second call
+    /// drops as many again of what the first one has left.
     ///
     /// # Errors
     /// As [`run`](Self::run).

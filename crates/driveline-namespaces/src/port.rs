@@ -5,11 +5,13 @@ use std::os::fd::OwnedFd;
 use anyhow::Context;
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 
-/// A TCP port of 127.0.0.1 that nobody else is given until this is dropped, also while nobody listens there. A port that is only found free may be
-/// another program's by the time somebody listens.
+/// A TCP port of 127.0.0.1 that nobody else is given until this is dropped, also while nobody
+/// listens there. A port that is only found free may be another program's by the time somebody
+/// listens.
 ///
-/// A socket is bound to it and does not listen, so that connections are refused. Whoever sets `SO_REUSEADDR` can listen there meanwhile, any number
-/// of times one after the other: the standard library's listeners and Zenoh's do.
+/// A socket is bound to it and does not listen, so that connections are refused. Whoever sets
+/// `SO_REUSEADDR` can listen there meanwhile, any number of times one after the other: the standard
+/// library's listeners and Zenoh's do.
 #[derive(Debug)]
 pub struct Port {
     _kept: OwnedFd,

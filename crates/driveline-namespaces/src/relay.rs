@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A delayed link: a TAP device at each end, and threads of this process that pass each frame on when it is due. For kernels without `netem`.
+//! A delayed link: a TAP device at each end, and threads of this process that pass each frame on
+//! when it is due. For kernels without `netem`.
 
 use super::namespace::Namespace;
 use anyhow::{Context, Result, bail};
@@ -13,12 +14,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-/// The longest frame that a TAP device gives: what it is told to carry and an Ethernet header are shorter.
+/// The longest frame that a TAP device gives: what it is told to carry and an Ethernet header are
+/// shorter.
 const LONGEST_FRAME: usize = 64 << 10;
-/// What a frame in the queue takes beside its bytes, at most: so many short ones stay within the bound, too.
+/// What a frame in the queue takes beside its bytes, at most: so many short ones stay within the
+/// bound, too.
 const FRAME_COST: usize = 64;
-/// Frames that the kernel keeps for a relay that waits for a processor: a tenth of a second of 1 Gbit/s. More are lost, and counted by
-/// the device ([`Namespace::dropped_at`]).
+/// Frames that the kernel keeps for a relay that waits for a processor: a tenth of a second of 1
+/// Gbit/s. More are lost, and counted by the device ([`Namespace::dropped_at`]).
 const DEVICE_QUEUE: u32 = 10_000;
 /// Frames that are taken in before those that are due go out.
 const AT_ONCE: usize = 64;
@@ -26,10 +29,12 @@ const AT_ONCE: usize = 64;
 /// One direction of a [`TapRelay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// From the moment at which a frame is read from one device to that at which it is written to the other: never less. It is more by
-    /// what the kernel's timers are late (50 µs), and by what this process waits for a processor.
+    /// From the moment at which a frame is read from one device to that at which it is written to
+    /// the other: never less. It is more by what the kernel's timers are late (50 µs), and by what
+    /// this process waits for a processor.
     pub delay: Duration,
-    /// Memory for frames on their way; what comes when they fill it is dropped, and counted. A rate r needs r × `delay` at least.
+    /// Memory for frames on their way; what comes when they fill it is dropped, and counted. A rate
+    /// r needs r × `delay` at least.
     pub queue_bytes: usize,
 }
 
@@ -42,17 +47,21 @@ pub struct DirectionFigures {
     pub dropped: u64,
     /// Frames that the device at the other end refused, because its host has switched it off.
     pub refused: u64,
-    /// Why nothing is passed on any more, although the relay is there: the device at this end has been removed.
+    /// Why nothing is passed on any more, although the relay is there: the device at this end has
+    /// been removed.
     pub ended: Option<String>,
 }
 
-/// Two TAP devices in two network namespaces, and what is between them: each direction has its delay, and frames come out in the order in which they went in.
+/// Two TAP devices in two network namespaces, and what is between them: each direction has its
+/// delay, and frames come out in the order in which they went in.
 ///
-/// The devices are there as long as this is, and go with its process however that ends. As long as they are there, so are their namespaces. Those who
-/// have a namespace give its device an address and switch it on. When one end is switched off, the other one is not told, as by a switch.
+/// The devices are there as long as this is, and go with its process however that ends. As long as
+/// they are there, so are their namespaces. Those who have a namespace give its device an address
+/// and switch it on. When one end is switched off, the other one is not told, as by a switch.
 ///
-/// Each direction has a thread, which sleeps until something comes or is due. On two CPUs of an AMD EPYC, which the ends of the connection share, a relay of 5 ms
-/// carries 2.0 Gbit/s of TCP with packets of 1500 bytes, one of 1 ms 2.9 Gbit/s.
+/// Each direction has a thread, which sleeps until something comes or is due. On two CPUs of an AMD
+/// EPYC, which the ends of the connection share, a relay of 5 ms carries 2.0 Gbit/s of TCP with
+/// packets of 1500 bytes, one of 1 ms 2.9 Gbit/s.
 #[derive(Debug)]
 pub struct TapRelay {
     shared: [Arc<Shared>; 2],
@@ -61,7 +70,8 @@ pub struct TapRelay {
     lives: Option<PipeWriter>,
 }
 
-/// What the thread of a direction and its owner share. Relaxed: counters, and a delay that holds from some frame on; nothing else rests on them.
+/// What the thread of a direction and its owner share. Relaxed: counters, and a delay that holds
+/// from some frame on; nothing else rests on them.
 #[derive(Debug, Default)]
 struct Shared {
     delay_ns: AtomicU64,
@@ -73,10 +83,12 @@ struct Shared {
 }
 
 impl TapRelay {
-    /// Makes a device of that name in each namespace, and passes on what is sent: by `directions[0]` from the first to the second, by `directions[1]` back.
+    /// Makes a device of that name in each namespace, and passes on what is sent: by
+    /// `directions[0]` from the first to the second, by `directions[1]` back.
     ///
     /// # Errors
-    /// If there are no TAP devices here (`/dev/net/tun`), or this process may make none: it needs to be root.
+    /// If there are no TAP devices here (`/dev/net/tun`), or this process may make none: it needs
+    /// to be root.
     pub fn new(ends: [(&Namespace, &str); 2], directions: [Direction; 2]) -> Result<Self> {
         let [a, b] = ends.map(|(namespace, name)| {
             let made = thread::scope(|scope| scope.spawn(|| device(namespace, name)).join());
@@ -111,7 +123,8 @@ impl TapRelay {
         Ok(relay)
     }
 
-    /// Has what comes from now on take so long, in the order of `directions`; frames still come out in the order in which they went in.
+    /// Has what comes from now on take so long, in the order of `directions`; frames still come out
+    /// in the order in which they went in.
     pub fn set_delays(&self, delays: [Duration; 2]) {
         for (shared, delay) in self.shared.iter().zip(delays) {
             shared.delay_ns.store(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX), Relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A definition and all that it refers to in one text, as MCAP and Foxglove carry it (`ros2msg`, `ros2idl`). What a topic's schema says is
-//! described in `docs/protocols/ros2-schema.md`.
+//! A definition and all that it refers to in one text, as MCAP and Foxglove carry it (`ros2msg`,
+//! `ros2idl`). What a topic's schema says is described in `docs/protocols/ros2-schema.md`.
 
 use crate::MAX_TEXT_LEN;
 use crate::catalog::{Catalog, MAX_REFERENCES};
@@ -29,8 +29,9 @@ const SEPARATOR: &str =
     "================================================================================";
 
 impl Catalog {
-    /// The message and all that it refers to, as `.msg` texts with separators. None if one of them cannot be written as a `.msg`:
-    /// it has a `char` or `wchar` of IDL, a field with a name that only IDL allows, or refers to something that is no message.
+    /// The message and all that it refers to, as `.msg` texts with separators. None if one of them
+    /// cannot be written as a `.msg`: it has a `char` or `wchar` of IDL, a field with a name that
+    /// only IDL allows, or refers to something that is no message.
     ///
     /// # Errors
     /// If the definition of something in it is missing.
@@ -79,9 +80,9 @@ impl Catalog {
         Ok(all)
     }
 
-    /// The schema of a topic that carries the message in CDR. Its definition is `ros2msg` where that can express it and `ros2idl`
-    /// otherwise ([`Catalog::from_schema`] reads both), without constants and defaults: these differ between releases of ROS 2
-    /// whose bytes are the same.
+    /// The schema of a topic that carries the message in CDR. Its definition is `ros2msg` where
+    /// that can express it and `ros2idl` otherwise ([`Catalog::from_schema`] reads both), without
+    /// constants and defaults: these differ between releases of ROS 2 whose bytes are the same.
     ///
     /// # Errors
     /// If the definition of something in it is missing, or if it is too long for a schema.
@@ -108,7 +109,8 @@ impl Catalog {
     /// The definitions that a schema carries, and the name of its type.
     ///
     /// # Errors
-    /// If it is no schema of CDR, or if its definition has a mistake; the place is a line of the definition.
+    /// If it is no schema of CDR, or if its definition has a mistake; the place is a line of the
+    /// definition.
     pub fn from_schema(schema: &Schema) -> Result<(TypeName, Self), DefinitionError> {
         let error = |problem: String, remedy| {
             DefinitionError::new(
@@ -131,7 +133,8 @@ impl Catalog {
         Ok((name, catalog))
     }
 
-    /// The definitions in a text of type `ros2msg` or `ros2idl`; `name` is that of the first in `ros2msg`.
+    /// The definitions in a text of type `ros2msg` or `ros2idl`; `name` is that of the first in
+    /// `ros2msg`.
     ///
     /// # Errors
     /// The first mistake; the place is a line of the text.

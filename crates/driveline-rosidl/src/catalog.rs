@@ -18,7 +18,8 @@ pub const MAX_NESTING: usize = 32;
 /// A message may refer to so many others, directly or not.
 pub const MAX_REFERENCES: usize = 1024;
 
-/// Definitions, found by name. They may come in any order: what one refers to is looked up when it is used.
+/// Definitions, found by name. They may come in any order: what one refers to is looked up when it
+/// is used.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     messages: BTreeMap<TypeName, Message>,
@@ -79,8 +80,9 @@ impl Catalog {
         }
     }
 
-    /// Takes the definition in a file. Package and name of `.msg` and `.srv` come from the path, which ends in
-    /// `package/msg/Name.msg` or `package/srv/Name.srv`; an `.idl` names itself. Blocks on the file.
+    /// Takes the definition in a file. Package and name of `.msg` and `.srv` come from the path,
+    /// which ends in `package/msg/Name.msg` or `package/srv/Name.srv`; an `.idl` names itself.
+    /// Blocks on the file.
     ///
     /// # Errors
     /// If it cannot be read, is none of the three, or has a mistake.
@@ -130,8 +132,9 @@ impl Catalog {
         Ok(name)
     }
 
-    /// The files that define a package: those in `msg/` and `srv/` of its directory, as it is installed under `share/` or lies in a
-    /// source tree. An `.idl` is one where there is no `.msg` or `.srv` of its name. Blocks on the directories.
+    /// The files that define a package: those in `msg/` and `srv/` of its directory, as it is
+    /// installed under `share/` or lies in a source tree. An `.idl` is one where there is no `.msg`
+    /// or `.srv` of its name. Blocks on the directories.
     ///
     /// # Errors
     /// If a directory is there and cannot be listed.
@@ -163,7 +166,8 @@ impl Catalog {
         Ok(files)
     }
 
-    /// Takes all definitions of a package, from [`Catalog::files_of`] its directory. Blocks on files. Returns how many.
+    /// Takes all definitions of a package, from [`Catalog::files_of`] its directory. Blocks on
+    /// files. Returns how many.
     ///
     /// # Errors
     /// As [`Catalog::add_file`] and [`Catalog::files_of`].
@@ -197,7 +201,8 @@ impl Catalog {
         self.services.values()
     }
 
-    /// The message and what it refers to, each before what refers to it, so that the message itself is last.
+    /// The message and what it refers to, each before what refers to it, so that the message itself
+    /// is last.
     pub(crate) fn closure(&self, name: &TypeName) -> Result<Vec<&Message>, DefinitionError> {
         let Some(root) = self.messages.get(name) else {
             let place = Place { file: name.to_string().into(), line: 0 };
@@ -258,8 +263,8 @@ impl Catalog {
     }
 }
 
-/// The text of a file, or what is wrong and what to do. A pipe, which could keep everybody waiting, or a device, which has no end, is
-/// not read.
+/// The text of a file, or what is wrong and what to do. A pipe, which could keep everybody waiting,
+/// or a device, which has no end, is not read.
 fn read(path: &Path) -> Result<String, (String, &'static str)> {
     const CHECK: &str = "check the path and its permissions";
     let failed = |e: std::io::Error| (format!("cannot be read: {e}"), CHECK);
@@ -273,7 +278,8 @@ fn read(path: &Path) -> Result<String, (String, &'static str)> {
             "put a file with the definition there, or remove it",
         ))
     };
-    // Once before the file is opened, which alone can do something with a device, and once for what was opened.
+    // Once before the file is opened, which alone can do something with a device, and once for what
+    // was opened.
     std::fs::metadata(path).map_err(failed).and_then(regular)?;
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file =

@@ -20,7 +20,8 @@ pub enum Primitive {
     Byte,
     /// `char` of an `.idl`. That of a `.msg` is [`Primitive::U8`], as in ROS 2.
     Char,
-    /// `wchar` of an `.idl`. It can be described and hashed but not read or written: implementations disagree about its size.
+    /// `wchar` of an `.idl`. It can be described and hashed but not read or written:
+    /// implementations disagree about its size.
     WChar,
     /// `int8`
     I8,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Type descriptions and type hashes, as REP 2011 and `rosidl_generator_type_description` define them.
+//! Type descriptions and type hashes, as REP 2011 and `rosidl_generator_type_description` define
+//! them.
 //!
-//! The hash is the SHA-256 of the type description as JSON: of the type itself, then of all that it refers to by name, without
-//! default values, with the separators `", "` and `": "`. Constants and comments are no part of it.
+//! The hash is the SHA-256 of the type description as JSON: of the type itself, then of all that it
+//! refers to by name, without default values, with the separators `", "` and `": "`. Constants and
+//! comments are no part of it.
 
 use crate::catalog::Catalog;
 use crate::definition::{Element, Field, FieldType, Message, Primitive, Shape};

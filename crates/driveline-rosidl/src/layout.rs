@@ -28,16 +28,19 @@ pub struct StructLayout {
     pub(crate) span: Option<Span>,
 }
 
-/// Bytes that a message takes, gaps included, by where it begins: for each remainder of its offset by 8, the greatest alignment there is.
+/// Bytes that a message takes, gaps included, by where it begins: for each remainder of its offset
+/// by 8, the greatest alignment there is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span([u64; 8]);
 
 impl Span {
-    /// Of so many, one behind the other, from this offset on; more than any sample has if that is more than 64 bits hold.
+    /// Of so many, one behind the other, from this offset on; more than any sample has if that is
+    /// more than 64 bits hold.
     pub(crate) fn of(&self, offset: usize, count: u32) -> u64 {
         let Some(others) = count.checked_sub(1) else { return 0 };
         let first = self.one(offset as u64);
-        // Whatever the first one began with: it ends at the same distance from its member of the greatest alignment, and so does each behind it.
+        // Whatever the first one began with: it ends at the same distance from its member of the
+        // greatest alignment, and so does each behind it.
         let other = self.one((offset as u64).saturating_add(first));
         first.saturating_add(other.saturating_mul(others.into()))
     }
@@ -156,8 +159,8 @@ impl Catalog {
     /// The layout of a message. Allocates; meant to be made once for each topic.
     ///
     /// # Errors
-    /// If the definition of something in it is missing, if it contains itself or is nested too deeply, or if it has a `wchar`, which
-    /// ROS 2's implementations send in different sizes.
+    /// If the definition of something in it is missing, if it contains itself or is nested too
+    /// deeply, or if it has a `wchar`, which ROS 2's implementations send in different sizes.
     pub fn layout(&self, name: &TypeName) -> Result<Layout, DefinitionError> {
         let closure = self.closure(name)?;
         let index: BTreeMap<&TypeName, usize> =

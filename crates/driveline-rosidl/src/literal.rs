@@ -4,7 +4,8 @@
 use crate::definition::{Element, FieldType, Literal, Primitive, Shape};
 use crate::error::shown;
 
-/// Reads the value of a constant or the default of a field. An error is what is wrong, for a sentence that goes on "the value …".
+/// Reads the value of a constant or the default of a field. An error is what is wrong, for a
+/// sentence that goes on "the value …".
 pub(crate) fn parse(ty: &FieldType, text: &str) -> Result<Literal, String> {
     match ty.shape {
         Shape::Single => single(&ty.element, text),

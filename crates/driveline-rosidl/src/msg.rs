@@ -18,8 +18,9 @@ pub fn parse_msg(name: &TypeName, file: &str, text: &str) -> Result<Message, Def
     parse_lines(name, &Arc::from(file), lines_of(text), 1)
 }
 
-/// Lines as Python's `splitlines` makes them, which ROS 2 reads with: they also end with a carriage return alone, and with the ends
-/// of lines, paragraphs and files of Unicode and old printers. A comment ends there.
+/// Lines as Python's `splitlines` makes them, which ROS 2 reads with: they also end with a carriage
+/// return alone, and with the ends of lines, paragraphs and files of Unicode and old printers. A
+/// comment ends there.
 pub(crate) fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     const ENDS: [char; 10] = [
         '\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}',
@@ -345,7 +346,8 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
     })
 }
 
-/// The primitive type that somebody probably meant: other languages' names, and letters in another order.
+/// The primitive type that somebody probably meant: other languages' names, and letters in another
+/// order.
 fn meant(text: &str) -> Option<String> {
     const ALL: [&str; 12] = [
         "bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",

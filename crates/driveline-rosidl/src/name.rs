@@ -120,7 +120,8 @@ impl TypeName {
         Self::new(package, namespace, name)
     }
 
-    /// Beside it in its package, for the parts that ROS 2 derives from a service: `_Request`, `_Response`, `_Event`.
+    /// Beside it in its package, for the parts that ROS 2 derives from a service: `_Request`,
+    /// `_Response`, `_Event`.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         Self { name: format!("{}{suffix}", self.name), ..self.clone() }
     }

@@ -7,10 +7,12 @@ use crate::value::Value;
 use driveline_types::print::{Limits, Printer, Style};
 use std::fmt;
 
-/// Shows a value: each member in a line, what is in it indented. Names are those of the layout with which the value was read.
+/// Shows a value: each member in a line, what is in it indented. Names are those of the layout with
+/// which the value was read.
 ///
-/// Long lists and strings end in `…` and how many there are. Control characters of strings are escaped, so that a stranger's sample cannot
-/// steer a terminal. [`Text::print`] does the same in other styles and with other limits.
+/// Long lists and strings end in `…` and how many there are. Control characters of strings are
+/// escaped, so that a stranger's sample cannot steer a terminal. [`Text::print`] does the same in
+/// other styles and with other limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
     layout: &'a Layout,

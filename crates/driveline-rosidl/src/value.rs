@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Samples as values.
 
-/// A sample, or a part of one. Which variants and how many elements follows from the [`Layout`](crate::Layout) that it was read with.
+/// A sample, or a part of one. Which variants and how many elements follows from the
+/// [`Layout`](crate::Layout) that it was read with.
 ///
-/// Arrays and sequences of primitives have a variant of their own each, so that an image is bytes and not a tree.
+/// Arrays and sequences of primitives have a variant of their own each, so that an image is bytes
+/// and not a tree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `bool`
@@ -28,7 +30,8 @@ pub enum Value {
     F32(f32),
     /// `float64`
     F64(f64),
-    /// `string`: bytes, which are UTF-8 if the sender keeps to the rules; without the NUL at the end.
+    /// `string`: bytes, which are UTF-8 if the sender keeps to the rules; without the NUL at the
+    /// end.
     String(Vec<u8>),
     /// `wstring`: UTF-16, if the sender keeps to the rules.
     WString(Vec<u16>),

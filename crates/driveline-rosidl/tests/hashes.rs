@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Type hashes that ROS 2 itself computed, as others wrote them down. Definitions are those of ROS 2 Jazzy, without comments.
+//! Type hashes that ROS 2 itself computed, as others wrote them down. Definitions are those of ROS
+//! 2 Jazzy, without comments.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,7 +46,8 @@ fn hashes_are_those_of_ros_2() {
             "example_interfaces/srv/AddTwoInts",
             "e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a",
         ),
-        // Programs without ROS 2 that talk to it. That of Char shows that a char of .msg is an uint8.
+        // Programs without ROS 2 that talk to it. That of Char shows that a char of .msg is an
+        // uint8.
         ("std_msgs/msg/Char", "3ad2d04dd29ba19d04b16659afa3ccaedd691914b02a64e82e252f2fa6a586a9"),
         (
             "geometry_msgs/msg/Twist",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every message of ROS 2 Humble and Jazzy that the Python package rosbags knows, and some that nobody ever saw: hashes, definitions
-//! and samples both ways. Needs DRIVELINE_ROSBAGS_PYTHON, a Python with that package; `make test-gateways` provides it.
+//! Every message of ROS 2 Humble and Jazzy that the Python package rosbags knows, and some that
+//! nobody ever saw: hashes, definitions and samples both ways. Needs DRIVELINE_ROSBAGS_PYTHON, a
+//! Python with that package; `make test-gateways` provides it.
 
 #![allow(
     clippy::unwrap_used,
@@ -129,7 +130,8 @@ fn texts(catalog: &Catalog, name: &TypeName) -> Json {
     json!({"msg": msg, "idl": idl, "rihs01": catalog.type_hash(name).unwrap().to_string()})
 }
 
-/// Hashes with which the gateway's own definitions are compared, too (`crates/driveline-gateway-ros2/src/types.rs`). How many of them were there.
+/// Hashes with which the gateway's own definitions are compared, too
+/// (`crates/driveline-gateway-ros2/src/types.rs`). How many of them were there.
 fn check_hashes(types: &Map<String, Json>) -> usize {
     let known = include_str!("upstream_hashes.txt").lines().filter(|line| !line.starts_with('#'));
     let known = known
@@ -157,7 +159,8 @@ fn check_store(store: &str, at_least: usize) {
         let hash = catalog.type_hash(&name).unwrap().to_string();
         assert_eq!(hash, exported["rihs01"], "{name}");
         if hash != exported["rihs01_as_is"] {
-            // rosbags takes a char of .msg for one of IDL, in which it differs from ROS 2 (see tests/hashes.rs), and in nothing else.
+            // rosbags takes a char of .msg for one of IDL, in which it differs from ROS 2 (see
+            // tests/hashes.rs), and in nothing else.
             assert!(definition.lines().any(|l| l.starts_with("char")), "{name}");
             with_char += 1;
         }
@@ -209,8 +212,8 @@ fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
     }
 }
 
-/// Others each time; SEED= has those of an earlier time again. Of types with wstring rosbags reads the IDL, and computes the
-/// hash; it does not know bounded ones.
+/// Others each time; SEED= has those of an earlier time again. Of types with wstring rosbags reads
+/// the IDL, and computes the hash; it does not know bounded ones.
 #[test]
 fn so_do_messages_that_the_test_invents() {
     let seed: u64 = match std::env::var("SEED") {

@@ -24,7 +24,8 @@ pub trait ComponentLoader: Send + Sync {
     /// [`LoadError`] if it cannot be loaded or holds no components.
     fn load(&self, library: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError>;
 
-    /// Changes which lines the log of this process has, by a filter such as `debug` or `driveline=debug,warn`.
+    /// Changes which lines the log of this process has, by a filter such as `debug` or
+    /// `driveline=debug,warn`.
     ///
     /// # Errors
     /// A text for people.
@@ -45,8 +46,8 @@ pub trait ComponentLibrary: Send + Sync {
     fn create(&self, class: &str, instance: &str) -> Result<Box<dyn Component>, LoadError>;
 }
 
-/// A component. `init` and `shutdown` come from one thread, once each, in this order; the other calls come from threads of
-/// the executor in between.
+/// A component. `init` and `shutdown` come from one thread, once each, in this order; the other
+/// calls come from threads of the executor in between.
 pub trait Component: Send + Sync {
     /// Takes what the component needs. Nothing runs yet; timers can be added to the executor.
     ///
@@ -54,16 +55,17 @@ pub trait Component: Send + Sync {
     /// [`ComponentFailure`] ends the module before it has begun.
     fn init(&self, io: ComponentIo) -> Result<(), ComponentFailure>;
 
-    /// The trigger fired; inputs are in the order in which the class declares them. Called on a thread of the executor,
-    /// from several at once in a reentrant group.
+    /// The trigger fired; inputs are in the order in which the class declares them. Called on a
+    /// thread of the executor, from several at once in a reentrant group.
     ///
     /// # Errors
     /// [`ComponentFailure`] is reported and counted, as is a panic; the component stays in service.
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure>;
 
-    /// Something other than a sample happened to a port: a missed deadline, a match, a refusal, a lost lease. Called on a
-    /// thread of the executor in the group of `on_trigger`, about 100 ms after it happened at the latest unless the group is
-    /// busy; an output's event after a second if its topic has neither deadline nor lease. The event is logged as well.
+    /// Something other than a sample happened to a port: a missed deadline, a match, a refusal, a
+    /// lost lease. Called on a thread of the executor in the group of `on_trigger`, about 100 ms
+    /// after it happened at the latest unless the group is busy; an output's event after a second
+    /// if its topic has neither deadline nor lease. The event is logged as well.
     ///
     /// # Errors
     /// As [`Self::on_trigger`].
@@ -71,27 +73,32 @@ pub trait Component: Send + Sync {
         Ok(())
     }
 
-    /// A parameter that the class declares as changeable is changed (`driveline param set`). The value has the declared type and is within
-    /// the declared range. Called on a thread of the executor in the group of `on_trigger`; the node has the new value already.
+    /// A parameter that the class declares as changeable is changed (`driveline param set`). The
+    /// value has the declared type and is within the declared range. Called on a thread of the
+    /// executor in the group of `on_trigger`; the node has the new value already.
     ///
     /// # Errors
-    /// After a [`ComponentFailure`] the node gets the old value back, and its text is the reason that the caller of the change gets.
+    /// After a [`ComponentFailure`] the node gets the old value back, and its text is the reason
+    /// that the caller of the change gets.
     fn on_parameter(&self, _name: &str, _value: &ParameterValue) -> Result<(), ComponentFailure> {
         Ok(())
     }
 
-    /// The component becomes active: its callback and timers run, and its outputs publish, from here on. Called on a thread of the
-    /// executor, never at the same time as its other calls, each time a mode begins that names the component. A component that no
-    /// mode names is active from the start: the call comes once, after all `init` of the module, on the thread of `init`.
+    /// The component becomes active: its callback and timers run, and its outputs publish, from
+    /// here on. Called on a thread of the executor, never at the same time as its other calls, each
+    /// time a mode begins that names the component. A component that no mode names is active from
+    /// the start: the call comes once, after all `init` of the module, on the thread of `init`.
     ///
     /// # Errors
-    /// With [`ComponentFailure`] the component stays inactive and the mode is not entered; where no mode names it, the module ends.
+    /// With [`ComponentFailure`] the component stays inactive and the mode is not entered; where no
+    /// mode names it, the module ends.
     fn on_activate(&self) -> Result<(), ComponentFailure> {
         Ok(())
     }
 
-    /// The component becomes inactive: neither callback nor timers run until the next [`Self::on_activate`], and its outputs refuse
-    /// to publish once this has returned. Called as that. Not called at the end of a run.
+    /// The component becomes inactive: neither callback nor timers run until the next
+    /// [`Self::on_activate`], and its outputs refuse to publish once this has returned. Called as
+    /// that. Not called at the end of a run.
     ///
     /// # Errors
     /// [`ComponentFailure`] is reported; the component is inactive all the same.
@@ -99,7 +106,8 @@ pub trait Component: Send + Sync {
         Ok(())
     }
 
-    /// No callback runs any more and none will. The component ends threads of its own and gives back what it holds.
+    /// No callback runs any more and none will. The component ends threads of its own and gives
+    /// back what it holds.
     fn shutdown(&self);
 }
 
@@ -134,8 +142,9 @@ impl ModeRequests {
         Self { component: component.to_owned(), names: names.into(), account }
     }
 
-    /// Requests a switch of the whole run to a mode, which the launcher grants or refuses (`switched_by`, `latch`, `min_dwell_ms`).
-    /// The outcome is an event of the run. Allocates; does not block.
+    /// Requests a switch of the whole run to a mode, which the launcher grants or refuses
+    /// (`switched_by`, `latch`, `min_dwell_ms`). The outcome is an event of the run. Allocates;
+    /// does not block.
     ///
     /// # Errors
     /// [`ComponentFailure`] if the graph has no such mode, or there is no launcher.
@@ -158,7 +167,8 @@ impl ModeRequests {
     }
 }
 
-/// Tells whoever reads a run's figures what they must know about them. Clones are the same; any thread.
+/// Tells whoever reads a run's figures what they must know about them. Clones are the same; any
+/// thread.
 #[derive(Clone)]
 pub struct Facts {
     component: String,
@@ -170,8 +180,8 @@ impl Facts {
         Self { component: component.to_owned(), account }
     }
 
-    /// Tells a fact, for example `detector`, "classical, no model was given": shown with the run and kept in its report.
-    /// Allocates; not for every sample.
+    /// Tells a fact, for example `detector`, "classical, no model was given": shown with the run
+    /// and kept in its report. Allocates; not for every sample.
     pub fn tell(&self, name: &str, text: &str) {
         match &self.account {
             Some(account) => account.send(Record::Fact {
@@ -188,7 +198,8 @@ impl Facts {
 #[derive(Clone)]
 pub struct Timers {
     component: String,
-    // The executor owns the component through its callbacks; the other way round would keep both alive for ever.
+    // The executor owns the component through its callbacks; the other way round would keep both
+    // alive for ever.
     executor: Weak<Executor>,
     group: CallbackGroup,
     failures: Arc<Failures>,
@@ -208,9 +219,9 @@ impl Timers {
         Self { component, executor, group, failures, stop, added: Arc::default() }
     }
 
-    /// Adds a timer in the group of the component's callback; its calls, and those that fail or panic, are accounted to the
-    /// component. Only from `init`: once the executor runs, it takes no more. The handle moves the next tick
-    /// ([`CallbackHandle::next_tick_at`]).
+    /// Adds a timer in the group of the component's callback; its calls, and those that fail or
+    /// panic, are accounted to the component. Only from `init`: once the executor runs, it takes no
+    /// more. The handle moves the next tick ([`CallbackHandle::next_tick_at`]).
     ///
     /// # Errors
     /// [`ExecutorError`] if the period is zero or the executor runs already.
@@ -356,15 +367,16 @@ impl StopHandle {
         }
     }
 
-    /// Whether the run is ending; a long callback or a thread of the component's own looks here. One atomic load.
+    /// Whether the run is ending; a long callback or a thread of the component's own looks here.
+    /// One atomic load.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.shared.stopping.load(Ordering::Acquire)
     }
 
-    /// Tells that this component's work is done, which ends the run of the whole graph once what is under way has been
-    /// processed: a video file has come to its end. Its timers tick no more. Only the first call of a component counts. Does
-    /// not block.
+    /// Tells that this component's work is done, which ends the run of the whole graph once what is
+    /// under way has been processed: a video file has come to its end. Its timers tick no more.
+    /// Only the first call of a component counts. Does not block.
     pub fn finish(&self) {
         {
             let mut timers = self.timers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory in which the processes of a graph meet. How names are resolved is the transport's knowledge.
+//! The directory in which the processes of a graph meet. How names are resolved is the transport's
+//! knowledge.
 
 use std::path::PathBuf;
 use thiserror::Error;
@@ -19,7 +20,8 @@ pub fn directory(name: &str) -> Result<PathBuf, DomainError> {
     Ok(driveline_shm::domain::directory(Some(name))?)
 }
 
-/// As [`directory`], and makes sure that it can be used by this user and nobody else can put things there.
+/// As [`directory`], and makes sure that it can be used by this user and nobody else can put things
+/// there.
 ///
 /// # Errors
 /// [`DomainError`].

@@ -8,8 +8,9 @@
 //! - [`socket_clients`]: tools that ask a run, or a gateway, by a socket of the domain.
 //!
 //! Not here: how a graph file is read (crate `driveline-graph`), how components of one language or
-//! another are loaded (a program that calls [`host::main`] brings a [`component::ComponentLoader`]),
-//! and what is made of the account (crate `driveline-analyze` and the command-line tool).
+//! another are loaded (a program that calls [`host::main`] brings a
+//! [`component::ComponentLoader`]), and what is made of the account (crate `driveline-analyze` and
+//! the command-line tool).
 
 pub mod account;
 mod activity;

@@ -10,7 +10,8 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Takes bytes and gives every line that is complete with them, and pieces of lines that are too long.
+    /// Takes bytes and gives every line that is complete with them, and pieces of lines that are
+    /// too long.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str)) {
         while !bytes.is_empty() {
             let room = &bytes[..bytes.len().min(MAX_LINE - self.line.len())];

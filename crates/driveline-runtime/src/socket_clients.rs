@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients of a Unix socket in a domain's directory: each sends at most one request and reads one response, and none waits for
-//! another. States: `docs/protocols/control.md` and `docs/protocols/gateway-status.md`.
+//! Clients of a Unix socket in a domain's directory: each sends at most one request and reads one
+//! response, and none waits for another. States: `docs/protocols/control.md` and
+//! `docs/protocols/gateway-status.md`.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
@@ -29,13 +30,14 @@ pub fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
     Ok(open(directory, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Address of a socket by its name in a directory, whose own path would be too long for one in some directories.
+/// Address of a socket by its name in a directory, whose own path would be too long for one in some
+/// directories.
 pub fn address(directory: &OwnedFd, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
 }
 
-/// Accepts all that wait, up to [`MAX_CLIENTS`]. `true`: one could not be accepted, for a reason that may pass, such as a lack of
-/// descriptors.
+/// Accepts all that wait, up to [`MAX_CLIENTS`]. `true`: one could not be accepted, for a reason
+/// that may pass, such as a lack of descriptors.
 pub fn accept_waiting(
     mut accept: impl FnMut() -> io::Result<UnixStream>,
 ) -> (Vec<UnixStream>, bool) {
@@ -84,7 +86,8 @@ struct Client {
 }
 
 impl Client {
-    /// Does what is possible without waiting; whether it is done with, has gone, or its time is over.
+    /// Does what is possible without waiting; whether it is done with, has gone, or its time is
+    /// over.
     fn is_over(&mut self, now: Instant, respond: Respond<'_>) -> bool {
         if let Side::Asks(request) = &mut self.side {
             let before = request.len();
@@ -143,8 +146,8 @@ fn read_request<'a>(
 pub struct Clients(Vec<Client>);
 
 impl Clients {
-    /// Waits until a connection waits at the listener, if there is one, a client can go on, its time is over, or `at` is there;
-    /// whether a connection waits.
+    /// Waits until a connection waits at the listener, if there is one, a client can go on, its
+    /// time is over, or `at` is there; whether a connection waits.
     pub fn wait(&self, listener: Option<&UnixListener>, at: Option<Instant>) -> bool {
         let end = self.next().into_iter().chain(at).min();
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -179,7 +182,8 @@ impl Clients {
         self.0.iter_mut().for_each(|client| client.until += time);
     }
 
-    /// Adds a client that sends a request. If there are too many, the one that was inactive for longest gives way.
+    /// Adds a client that sends a request. If there are too many, the one that was inactive for
+    /// longest gives way.
     pub fn add(&mut self, stream: UnixStream, now: Instant, respond: Respond<'_>) {
         self.push(stream, Side::Asks(Vec::new()), now, respond);
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unit tests of one component: no processes, no threads, no waiting, on a clock that the test moves.
+//! Unit tests of one component: no processes, no threads, no waiting, on a clock that the test
+//! moves.
 //!
-//! A [`ComponentTest`] brings a component up as a host process does, with the trigger and QoS that a graph would give it. The test
-//! publishes to its inputs, moves the time and reads its outputs. Callbacks and timers run on the thread of the test, at the times
-//! at which they fall due on the test's [`VirtualClock`]. Threads that the component starts have the kernel's clock.
+//! A [`ComponentTest`] brings a component up as a host process does, with the trigger and QoS that
+//! a graph would give it. The test publishes to its inputs, moves the time and reads its outputs.
+//! Callbacks and timers run on the thread of the test, at the times at which they fall due on the
+//! test's [`VirtualClock`]. Threads that the component starts have the kernel's clock.
 //!
 //! Not here: graphs of several components; those are run by [`crate::launch`].
 
@@ -57,8 +59,8 @@ pub struct TestSettings {
     pub inputs: IndexMap<String, InputSettings>,
     /// Outputs with more detail.
     pub outputs: IndexMap<String, OutputSettings>,
-    /// Largest payload of inputs and outputs without a fixed size: bytes, or text such as `8 MiB`. Default: 2 MiB. Each such port takes
-    /// about 15 times this memory.
+    /// Largest payload of inputs and outputs without a fixed size: bytes, or text such as `8 MiB`.
+    /// Default: 2 MiB. Each such port takes about 15 times this memory.
     pub max_payload: Option<ByteSize>,
 }
 
@@ -81,8 +83,9 @@ pub struct OutputSettings {
 }
 
 impl TestSettings {
-    /// Reads settings as they would stand in a graph file: `{parameters: {low: 40}, trigger: {kind: timer, period_ms: 100}}`. An empty
-    /// text is the default.
+    /// Reads settings as they would stand in a graph file:
+    /// `{parameters: {low: 40}, trigger: {kind: timer, period_ms: 100}}`. An empty text is the
+    /// default.
     ///
     /// # Errors
     /// [`TestError::Settings`] with all mistakes.
@@ -172,8 +175,8 @@ pub struct ComponentTest {
 }
 
 impl ComponentTest {
-    /// Brings a component of `class` up: it is constructed, and its `init` has returned. Reads and writes files below the system's
-    /// directory for temporary files.
+    /// Brings a component of `class` up: it is constructed, and its `init` has returned. Reads and
+    /// writes files below the system's directory for temporary files.
     ///
     /// # Errors
     /// [`TestError`] if there is no such class, the settings do not fit it, or its `init` fails.
@@ -247,8 +250,9 @@ impl ComponentTest {
         &self.clock
     }
 
-    /// Creates a publisher to an input, with the QoS that the input requests. Publish while the [`Self::clock`] is entered. A publisher
-    /// of a reliable input does not wait for room: what the input's depth has no room for counts as missed.
+    /// Creates a publisher to an input, with the QoS that the input requests. Publish while the
+    /// [`Self::clock`] is entered. A publisher of a reliable input does not wait for room: what the
+    /// input's depth has no room for counts as missed.
     ///
     /// # Errors
     /// [`TestError`] if there is no such input, or memory is short.
@@ -291,7 +295,8 @@ impl ComponentTest {
         same_type("output", port, &declared.schema, given)
     }
 
-    /// Makes all calls that are due now, and returns the number of those of the callback and of timers.
+    /// Makes all calls that are due now, and returns the number of those of the callback and of
+    /// timers.
     ///
     /// # Errors
     /// [`TestError::Failed`] if calls failed, [`TestError::Lost`] if outputs were not kept. Due calls after the failed ones were made as
@@ -300,8 +305,8 @@ impl ComponentTest {
         self.advance(Duration::ZERO)
     }
 
-    /// Moves the time forward and makes each call at the time at which it falls due: timers, deadlines, events. Returns the number of
-    /// calls, as [`Self::run`].
+    /// Moves the time forward and makes each call at the time at which it falls due: timers,
+    /// deadlines, events. Returns the number of calls, as [`Self::run`].
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -330,7 +335,8 @@ impl ComponentTest {
         Ok(self.instance.calls() - before)
     }
 
-    /// The oldest sample of an output that was not taken yet. It is a copy, and holds nothing of the component's.
+    /// The oldest sample of an output that was not taken yet. It is a copy, and holds nothing of
+    /// the component's.
     ///
     /// # Errors
     /// [`TestError::Port`] if there is no such output.
@@ -359,7 +365,8 @@ impl ComponentTest {
         self.finished
     }
 
-    /// Shuts the component down, as at the end of a run; nothing is called after it. A second call does nothing.
+    /// Shuts the component down, as at the end of a run; nothing is called after it. A second call
+    /// does nothing.
     pub fn shut_down(&mut self) {
         if !std::mem::replace(&mut self.is_shut_down, true) {
             let _entered = self.clock.enter();
@@ -384,7 +391,8 @@ impl ComponentTest {
         Err(TestError::Endless)
     }
 
-    /// Takes from the outputs what has come. Copies, so that nothing is held of the publishers' memory.
+    /// Takes from the outputs what has come. Copies, so that nothing is held of the publishers'
+    /// memory.
     fn collect(&mut self) {
         for tap in &mut self.taps {
             // Nothing is held and no checksum is verified, so that a take cannot fail.
@@ -475,7 +483,8 @@ fn has_fixed_size(schema: &Schema) -> Option<u64> {
     }
 }
 
-/// The graph of one module with one component, read from a file as any graph is, so that defaults and mistakes are the same.
+/// The graph of one module with one component, read from a file as any graph is, so that defaults
+/// and mistakes are the same.
 fn resolve(
     class: &ComponentClass,
     settings: &TestSettings,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules that others have started: they find their launcher by a socket with a name, and it makes one run of them.
+//! Modules that others have started: they find their launcher by a socket with a name, and it makes
+//! one run of them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run responds on its control socket, by real processes. The socket itself is tested next to its code.
+//! What a run responds on its control socket, by real processes. The socket itself is tested next
+//! to its code.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway among the processes of a run. What stands for it here is a script: what it carries is tested where it is.
+//! A gateway among the processes of a run. What stands for it here is a script: what it carries is
+//! tested where it is.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

@@ -45,7 +45,8 @@ fn input_of_relay(seen: &Seen) -> InputCounters {
 #[test]
 fn a_component_that_keeps_its_samples_is_named_and_what_it_lost_is_counted() {
     for reach in ["process", "host"] {
-        // Long enough to be reported while it runs; each sample is accounted for however long it takes.
+        // Long enough to be reported while it runs; each sample is accounted for however long it
+        // takes.
         let f = Fixture::new(&graph(reach, 150, ""));
         let mut seen = Seen::default();
         assert!(matches!(f.run(&mut seen).end, End::Finished { .. }), "{reach}");

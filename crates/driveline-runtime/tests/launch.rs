@@ -390,7 +390,8 @@ fn connections_that_never_existed_are_in_the_outcome_with_their_reason() {
         "{edge}"
     );
     assert!(!seen.printed("two").iter().any(|l| l.starts_with("printer got")));
-    // The launcher does not see the other directory, and the ends there report that they are connected.
+    // The launcher does not see the other directory, and the ends there report that they are
+    // connected.
     let matched = Event::Matched {
         topic: "b".into(),
         publisher: "other".into(),

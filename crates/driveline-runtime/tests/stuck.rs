@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Components that hang or crash, processes that are stopped or killed: what is said, and that nothing stays behind.
+//! Components that hang or crash, processes that are stopped or killed: what is said, and that
+//! nothing stays behind.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules that end while others run, by real processes. The decisions themselves are tested with the state machine.
+//! Modules that end while others run, by real processes. The decisions themselves are tested with
+//! the state machine.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

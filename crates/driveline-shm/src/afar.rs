@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of publishers on other hosts, which a gateway brings: how many did not get here. `docs/protocols/shm.md`, Counts from afar.
+//! Samples of publishers on other hosts, which a gateway brings: how many did not get here.
+//! `docs/protocols/shm.md`, Counts from afar.
 //!
-//! The gateway's publisher says it in its segment, so that losses count which no sample follows. A publisher of an earlier release
-//! says it with each sample only.
+//! The gateway's publisher says it in its segment, so that losses count which no sample follows. A
+//! publisher of an earlier release says it with each sample only.
 
 use crate::inlet::{Edge, has_unread};
 use crate::limits::{MAX_KNOWN_AFAR, MAX_SEQUENCE};
@@ -61,8 +62,8 @@ impl AfarState {
 pub struct AfarCount {
     /// Which publisher, as in [`driveline_types::Remote`].
     pub publisher: u64,
-    /// Number of its last sample, among those that it has written, before the first that counts here. `None`: not known, and no sample of it
-    /// came yet.
+    /// Number of its last sample, among those that it has written, before the first that counts
+    /// here. `None`: not known, and no sample of it came yet.
     pub before: Option<u64>,
     /// Of all that it has written, as far as is known, how many are not here.
     pub missing: u64,
@@ -71,7 +72,8 @@ pub struct AfarCount {
 }
 
 impl AfarCount {
-    /// Writes it into the segment of the gateway's publisher. Before a sample that it already counts.
+    /// Writes it into the segment of the gateway's publisher. Before a sample that it already
+    /// counts.
     pub(crate) fn write(&self, segment: &Segment) {
         segment.afar_publisher().store(self.publisher, Relaxed);
         segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);
@@ -106,11 +108,13 @@ struct Known {
     uncounted: Option<Uncounted>,
 }
 
-/// Publishers of other hosts whose edges are gone: how far each was read, and whether all of it is counted. The oldest give way.
+/// Publishers of other hosts whose edges are gone: how far each was read, and whether all of it is
+/// counted. The oldest give way.
 #[derive(Debug)]
 pub(crate) struct KnownAfar {
     list: VecDeque<Known>,
-    /// Publishers of which that stays unknown, and why for the last of them: those that gave way, and those without a name.
+    /// Publishers of which that stays unknown, and why for the last of them: those that gave way,
+    /// and those without a name.
     uncounted: (u64, Option<Uncounted>),
 }
 
@@ -154,8 +158,8 @@ impl KnownAfar {
         oldest.is_some()
     }
 
-    /// Publishers of which it is not known how many samples they have published, and why for one of them. Of several edges of a
-    /// publisher the newest knows best.
+    /// Publishers of which it is not known how many samples they have published, and why for one of
+    /// them. Of several edges of a publisher the newest knows best.
     pub(crate) fn uncounted(&self, edges: &[Arc<Edge>]) -> (u64, Option<Uncounted>) {
         let (mut count, mut why) = self.uncounted;
         let mut add = |of: Option<Uncounted>| {
@@ -180,7 +184,8 @@ impl KnownAfar {
 }
 
 impl Edge {
-    /// The publisher of another host, and how far its samples were received or counted as missed, in its own numbers, if all before `next` here were.
+    /// The publisher of another host, and how far its samples were received or counted as missed,
+    /// in its own numbers, if all before `next` here were.
     fn read_afar(&self, next: u64) -> Option<(u64, u64)> {
         let (publisher, lost) = (
             self.progress.afar.load(Relaxed),
@@ -189,7 +194,8 @@ impl Edge {
         (publisher != 0).then(|| (publisher, lost.saturating_add(next.saturating_sub(1))))
     }
 
-    /// The same of an edge whose publisher here is gone and of which nothing was taken, only passed over: the newest sample says whose they are. `before`: how far such a publisher was read by
+    /// The same of an edge whose publisher here is gone and of which nothing was taken, only passed
+    /// over: the newest sample says whose they are. `before`: how far such a publisher was read by
     /// the edges before this one. What was lost on the way since then nobody has counted yet.
     fn passed_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
         let passed = next.saturating_sub(self.first);
@@ -202,7 +208,8 @@ impl Edge {
         ))
     }
 
-    /// The same where a gateway says what is missing, which is counted as soon as it says so, up to the newest sample.
+    /// The same where a gateway says what is missing, which is counted as soon as it says so, up to
+    /// the newest sample.
     fn said_afar(&self) -> Option<(u64, u64)> {
         let said = AfarCount::read(&self.segment).filter(|said| said.publisher != 0)?;
         self.base(&said)?;
@@ -227,7 +234,8 @@ impl Edge {
             .or_else(|| self.passed_afar(next, before))
     }
 
-    /// The publisher of another host that the newest sample of an edge is of whose publisher here is gone, and what was lost before it: nobody writes there any more, so it needs no pin.
+    /// The publisher of another host that the newest sample of an edge is of whose publisher here
+    /// is gone, and what was lost before it: nobody writes there any more, so it needs no pin.
     fn left_from_afar(&self) -> Option<(u64, u64)> {
         let (sequence, slot) = reader::newest(&self.segment);
         let mut header = SampleHeader::default();
@@ -243,7 +251,8 @@ impl Edge {
         (said != 0).then_some(said)
     }
 
-    /// How many samples are not here that do not count: before the one that was taken last, before the match, or before the first that came.
+    /// How many samples are not here that do not count: before the one that was taken last, before
+    /// the match, or before the first that came.
     fn base(&self, said: &AfarCount) -> Option<u64> {
         let progress = &self.progress;
         let taken = progress.lost_before.load(Relaxed).checked_sub(1);
@@ -255,8 +264,9 @@ impl Edge {
         self.progress.lost_before.load(Relaxed) == 0
     }
 
-    /// How many samples were lost on the way to this host since the sample taken before, given what is lost in all. Before the first sample counting begins
-    /// with the match, or where that is not known with that sample. What cannot be (losses do not become fewer) counts as none.
+    /// How many samples were lost on the way to this host since the sample taken before, given what
+    /// is lost in all. Before the first sample counting begins with the match, or where that is not
+    /// known with that sample. What cannot be (losses do not become fewer) counts as none.
     pub(crate) fn lost_on_the_way(&self, in_all: Option<u64>) -> u64 {
         let Some(in_all) = in_all else { return 0 };
         let progress = &self.progress;
@@ -275,8 +285,8 @@ impl Edge {
         if before == 0 { 0 } else { in_all.saturating_add(1).saturating_sub(before) }
     }
 
-    /// How many samples are lost on the way that were not counted with a sample yet. `elsewhere`: how far the publisher's samples were counted by edges
-    /// before this one, in its own numbers.
+    /// How many samples are lost on the way that were not counted with a sample yet. `elsewhere`:
+    /// how far the publisher's samples were counted by edges before this one, in its own numbers.
     pub(crate) fn lost_after(&self, elsewhere: impl FnOnce(u64) -> Option<u64>) -> u64 {
         let Some(said) = AfarCount::read(&self.segment) else { return 0 };
         let lost = self.base(&said).map_or(0, |base| said.missing.saturating_sub(base));
@@ -291,7 +301,8 @@ impl Edge {
         })
     }
 
-    /// Why it is not known how many samples its publisher on another host has published. `elsewhere`: as in [`Self::lost_after`].
+    /// Why it is not known how many samples its publisher on another host has published.
+    /// `elsewhere`: as in [`Self::lost_after`].
     pub(crate) fn uncounted(
         &self,
         elsewhere: impl FnOnce(u64) -> Option<u64>,
@@ -320,7 +331,8 @@ impl Edge {
     }
 }
 
-/// How far the samples of a publisher of another host were received or counted by edges other than `new`, and by those before them.
+/// How far the samples of a publisher of another host were received or counted by edges other than
+/// `new`, and by those before them.
 pub(crate) fn furthest_elsewhere(
     new: &Edge,
     edges: &[Arc<Edge>],
@@ -332,7 +344,8 @@ pub(crate) fn furthest_elsewhere(
         let of = if e.ended.load(Relaxed) {
             e.counted_afar(e.next(), |p| furthest.filter(|_| p == publisher))
         } else {
-            // Another gateway brings them as well, or is gone and that was not found out yet: what is unread there is received or counted there.
+            // Another gateway brings them as well, or is gone and that was not found out yet: what
+            // is unread there is received or counted there.
             e.said_afar().or_else(|| {
                 e.read_afar(reader::newest(&e.segment).0.saturating_add(1).max(e.next()))
             })
@@ -342,8 +355,9 @@ pub(crate) fn furthest_elsewhere(
     furthest
 }
 
-/// Passes over what edges before `new` have left unread of the publisher's samples before its sample `number`. Gives how many of them a gateway has counted,
-/// which are missed here and not lost on the way.
+/// Passes over what edges before `new` have left unread of the publisher's samples before its
+/// sample `number`. Gives how many of them a gateway has counted, which are missed here and not
+/// lost on the way.
 pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> u64 {
     let mut passed = 0;
     let left = edges

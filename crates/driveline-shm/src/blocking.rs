@@ -28,8 +28,8 @@ impl Blocked {
     }
 }
 
-/// Counts how often and how long one reliable publisher waits. The publishing thread writes, any thread reads. Neither
-/// locks nor allocates.
+/// Counts how often and how long one reliable publisher waits. The publishing thread writes, any
+/// thread reads. Neither locks nor allocates.
 #[derive(Debug, Default)]
 pub struct BlockingMeter {
     waits: AtomicU64,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which of several publishers a subscription reads from next.
 //!
-//! The publish times that decide are the publishers' own words, so they decide only as long as they can be true:
-//! - A time in the future is not: the clock is the machine's. Its sample counts as published now when the oldest is wanted
-//!   (it comes last), and as older than all others when the newest is.
-//! - Of the samples that were published before another publisher's waiting one, a publisher has at most its depth left.
-//!   Once that many have been read from it in a row while another waits, the other has its turn, whatever the times say.
+//! The publish times that decide are the publishers' own words, so they decide only as long as they
+//! can be true:
+//! - A time in the future is not: the clock is the machine's. Its sample counts as published now
+//!   when the oldest is wanted (it comes last), and as older than all others when the newest is.
+//! - Of the samples that were published before another publisher's waiting one, a publisher has at
+//!   most its depth left. Once that many have been read from it in a row while another waits, the
+//!   other has its turn, whatever the times say.
 //! - Among equals the publishers take turns.
 
 use crate::limits::{MAX_ENDED, MAX_MATCHES};
@@ -22,7 +24,8 @@ impl Passed {
         }
     }
 
-    /// Beyond the greatest number of publishers everybody counts as passed over, so that a take ends.
+    /// Beyond the greatest number of publishers everybody counts as passed over, so that a take
+    /// ends.
     pub(crate) fn contains(&self, index: usize) -> bool {
         self.0.get(index / 64).is_none_or(|word| word >> (index % 64) & 1 == 1)
     }
@@ -46,8 +49,9 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The publisher to read from, of those with something unread that were not passed over. `candidate` is asked for
-    /// indexes below `count`; `now` is asked after a time that it is compared with has been read.
+    /// The publisher to read from, of those with something unread that were not passed over.
+    /// `candidate` is asked for indexes below `count`; `now` is asked after a time that it is
+    /// compared with has been read.
     pub(crate) fn choose(
         &mut self,
         want: Want,
@@ -82,7 +86,8 @@ impl Turn {
                 best = Some((i, time));
             }
         }
-        // The one that was read from last comes last in the round: it must be better, and must not have had its share.
+        // The one that was read from last comes last in the round: it must be better, and must not
+        // have had its share.
         let stays = last_waits.is_some_and(|(time, depth)| {
             best.is_none_or(|(_, other)| match want {
                 Want::Next => time < other && self.in_a_row < depth,

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 /// How a process takes part in a domain.
 #[derive(Clone, Debug, Default)]
 pub struct ParticipantConfig {
-    /// Directory that the members of the domain share; [`domain::directory`](crate::domain::directory) gives that of a
-    /// named domain, and is what `None` takes. A missing directory is created with mode 0700.
+    /// Directory that the members of the domain share;
+    /// [`domain::directory`](crate::domain::directory) gives that of a named domain, and is what
+    /// `None` takes. A missing directory is created with mode 0700.
     pub domain_dir: Option<PathBuf>,
     /// Process name that tools show.
     pub name: String,
@@ -18,8 +19,10 @@ pub struct ParticipantConfig {
 
 /// Which users may subscribe to a topic, by the kernel-given user id of the peer.
 ///
-/// In a user namespace that does not map everybody (most containers) the kernel shows all who are left out as one user,
-/// 65534. That number then has no rights, also if it is this process's own or is named here; only `Anyone` includes it.
+/// In a user namespace that does not map everybody (most containers) the kernel shows all who are
+/// left out as one user,
+/// 65534. That number then has no rights, also if it is this process's own or is named here; only
+///        `Anyone` includes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// The publisher's own effective user only.
@@ -32,7 +35,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether a user has the right. This process's own user always has it, if it has a name in this user namespace.
+    /// Whether a user has the right. This process's own user always has it, if it has a name in
+    /// this user namespace.
     pub(crate) fn permits(&self, user: User) -> bool {
         let own = user.is_surely(User::own());
         match self {
@@ -58,7 +62,8 @@ pub struct PublisherConfig {
     pub max_payload: usize,
     /// Loans that may be out at once; at least 1.
     pub loans: u32,
-    /// Samples that all subscriptions together may hold at once. Each costs one slot of `max_payload` bytes.
+    /// Samples that all subscriptions together may hold at once. Each costs one slot of
+    /// `max_payload` bytes.
     pub pins: u32,
     /// Who may subscribe.
     pub access: Access,
@@ -119,14 +124,16 @@ pub struct SubscriptionConfig {
     pub qos: Qos,
     /// Samples of one publisher that may be held at once, a copy in progress included; at least 1.
     pub max_held: u32,
-    /// Takes its pins from those that every publisher reserves for tools, and never makes a publisher wait.
+    /// Takes its pins from those that every publisher reserves for tools, and never makes a
+    /// publisher wait.
     pub observer: bool,
     /// Whether publishers of the same participant count.
     pub own_process: OwnProcess,
     /// Whose publishers are believed. In a directory of one user alone it makes no difference.
     pub access: Access,
-    /// Passes over publishers that offer anything but exactly this, without a word on either side: for those who read the publishers
-    /// of a topic in several subscriptions, each kind as it is. `None`: everything that satisfies `qos`.
+    /// Passes over publishers that offer anything but exactly this, without a word on either side:
+    /// for those who read the publishers of a topic in several subscriptions, each kind as it is.
+    /// `None`: everything that satisfies `qos`.
     pub offering: Option<(Reliability, Durability)>,
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A last word before a fatal signal ends the process.
 //!
-//! Not about the transport: it is here because handlers of signals need unsafe code, which has its home here. Whoever
-//! runs code of others in its process wants to say which code that was. A core file is made as it would have been without:
-//! the handler puts back what was there before it and lets the same instruction fault again.
+//! Not about the transport: it is here because handlers of signals need unsafe code, which has its
+//! home here. Whoever runs code of others in its process wants to say which code that was. A core
+//! file is made as it would have been without: the handler puts back what was there before it and
+//! lets the same instruction fault again.
 #![allow(unsafe_code, reason = "handlers of signals")]
 
 use std::cell::RefCell;
@@ -17,10 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FATAL: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
 
-/// Room for the handler where the thread's own stack may be what has overflowed: more than any kernel wants for itself.
+/// Room for the handler where the thread's own stack may be what has overflowed: more than any
+/// kernel wants for itself.
 const STACK_LEN: usize = 64 * 1024;
 
-/// A stack that somebody else has set is left alone if it has as much; that of Rust's own threads has not.
+/// A stack that somebody else has set is left alone if it has as much; that of Rust's own threads
+/// has not.
 const STACK_ENOUGH: usize = 32 * 1024;
 
 /// How long a second thread that crashes waits for the first one's report.
@@ -43,11 +46,12 @@ struct Installed {
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Has `report` called once when SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT or SIGSYS is about to end the process; then what
-/// would have happened without it happens. Only the first call of this function does anything.
+/// Has `report` called once when SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT or SIGSYS is about to end
+/// the process; then what would have happened without it happens. Only the first call of this
+/// function does anything.
 ///
-/// `report` runs in the signal handler, on the thread that crashes: it may only use async-signal-safe calls and atomics,
-/// and must neither allocate nor lock nor panic.
+/// `report` runs in the signal handler, on the thread that crashes: it may only use
+/// async-signal-safe calls and atomics, and must neither allocate nor lock nor panic.
 ///
 /// # Errors
 /// If the system refuses a handler.
@@ -73,7 +77,8 @@ pub fn report_crashes(report: fn(&Crash)) -> io::Result<()> {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: the mask is part of a live value.
         unsafe { libc::sigemptyset(&raw mut action.sa_mask) };
-        // SAFETY: the handler has the type that SA_SIGINFO asks for and uses only async-signal-safe calls.
+        // SAFETY: the handler has the type that SA_SIGINFO asks for and uses only async-signal-safe
+        // calls.
         if unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -99,14 +104,15 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     let sent = code <= 0;
     let mut action = installed.before[at];
     if sent && matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
-        // What Rust's runtime has put there takes one that somebody sent for a fault, and returns for it to come again.
+        // What Rust's runtime has put there takes one that somebody sent for a fault, and returns
+        // for it to come again.
         action.sa_sigaction = libc::SIG_DFL;
     }
     // SAFETY: puts back an action that the kernel gave, or its own.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     if sent {
-        // Sent and not caused by an instruction that would run again. It waits until this handler has returned.
-        // SAFETY: sends a signal to this very thread.
+        // Sent and not caused by an instruction that would run again. It waits until this handler
+        // has returned. SAFETY: sends a signal to this very thread.
         unsafe {
             libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal)
         };
@@ -130,8 +136,9 @@ thread_local! {
     static STACK: RefCell<Option<SignalStack>> = const { RefCell::new(None) };
 }
 
-/// Gives the calling thread a stack for the handler, unless it has a large one, so that an overflow of its own stack is reported as
-/// well. Cheap after the first call; without memory for it, the thread goes on without.
+/// Gives the calling thread a stack for the handler, unless it has a large one, so that an overflow
+/// of its own stack is reported as well. Cheap after the first call; without memory for it, the
+/// thread goes on without.
 pub fn reserve_signal_stack() {
     let _ = STACK.try_with(|stack| {
         if let Ok(mut stack) = stack.try_borrow_mut() {
@@ -149,7 +156,8 @@ fn reserve() -> SignalStack {
     }
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that exists.
+    // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that
+    // exists.
     let memory = unsafe { libc::mmap(ptr::null_mut(), STACK_LEN, access, flags, -1, 0) };
     if memory == libc::MAP_FAILED {
         return SignalStack(None);

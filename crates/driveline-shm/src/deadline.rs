@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Missed deadlines, counted.
 //!
-//! A deadline is the longest time between two samples. The first one begins with a publisher's first sample: of a
-//! publisher, the first that it publishes; of a subscription, the first that is published after the match. From then on
-//! each period of that length which ends without a sample counts once. A sample at the very end of a period is in time.
-//! The end of a publisher, or of a match, ends the count.
+//! A deadline is the longest time between two samples. The first one begins with a publisher's
+//! first sample: of a publisher, the first that it publishes; of a subscription, the first that is
+//! published after the match. From then on each period of that length which ends without a sample
+//! counts once. A sample at the very end of a period is in time. The end of a publisher, or of a
+//! match, ends the count.
 
 use crate::queue::lock;
 use driveline_types::MonotonicNs;
@@ -27,7 +28,8 @@ pub struct DeadlinesMissed {
     pub total: u64,
 }
 
-/// Counts the deadlines that one publisher misses. The publishing threads give the times of samples, any thread asks.
+/// Counts the deadlines that one publisher misses. The publishing threads give the times of
+/// samples, any thread asks.
 ///
 /// Neither locks nor allocates.
 #[derive(Debug)]
@@ -105,7 +107,8 @@ impl DeadlineMeter {
         }
     }
 
-    /// When the next deadline will be missed if nothing is published; `None` before the first sample.
+    /// When the next deadline will be missed if nothing is published; `None` before the first
+    /// sample.
     #[must_use]
     pub fn next_miss(&self, now: MonotonicNs) -> Option<MonotonicNs> {
         let last = Some(self.last_ns.load(Acquire)).filter(|last| *last != 0)?;
@@ -113,8 +116,9 @@ impl DeadlineMeter {
     }
 }
 
-/// Counts the deadlines that one publisher misses, as a subscription in another process sees it: from the newest sample
-/// whenever somebody looks. Exact if that is at the end of each period; else never too many.
+/// Counts the deadlines that one publisher misses, as a subscription in another process sees it:
+/// from the newest sample whenever somebody looks. Exact if that is at the end of each period; else
+/// never too many.
 #[derive(Debug)]
 pub(crate) struct DeadlineWatch(Mutex<Gaps>);
 
@@ -143,7 +147,8 @@ impl DeadlineWatch {
         }))
     }
 
-    /// Takes over the newest sample and returns the deadlines missed so far, and when to look again.
+    /// Takes over the newest sample and returns the deadlines missed so far, and when to look
+    /// again.
     pub(crate) fn look(
         &self,
         sequence: u64,
@@ -196,7 +201,8 @@ impl DeadlineReports {
         Some(DeadlinesMissed { missed, total })
     }
 
-    /// When to ask for the next report, in the past if there is one: `missed_at` is when the next deadline will be missed.
+    /// When to ask for the next report, in the past if there is one: `missed_at` is when the next
+    /// deadline will be missed.
     #[must_use]
     pub fn due(&self, total: u64, missed_at: MonotonicNs) -> MonotonicNs {
         if total > self.reported { self.not_before } else { missed_at.max(self.not_before) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a domain's name to the directory in which its processes meet. The one place where names are resolved: a graph's
-//! `domain: NAME` and a program of one's own that asks for NAME are in the same domain.
+//! From a domain's name to the directory in which its processes meet. The one place where names are
+//! resolved: a graph's `domain: NAME` and a program of one's own that asks for NAME are in the same
+//! domain.
 
 use crate::error::OpenError;
 use crate::sys::directory::Directory;
@@ -22,8 +23,9 @@ const MAX_NAME_LEN: usize = 64;
 /// Most domains that are listed.
 const MAX_DOMAINS: usize = 256;
 
-/// The directory of a domain: that in `DRIVELINE_DOMAIN_DIR` if set, else `/dev/shm/driveline-<uid>/<name>`, where no name
-/// means that in `DRIVELINE_DOMAIN`, or else `default`. Touches no file.
+/// The directory of a domain: that in `DRIVELINE_DOMAIN_DIR` if set, else
+/// `/dev/shm/driveline-<uid>/<name>`, where no name means that in `DRIVELINE_DOMAIN`, or else
+/// `default`. Touches no file.
 ///
 /// # Errors
 /// [`OpenError::Name`] for names that are not a single part of a path.
@@ -39,7 +41,8 @@ pub fn directory(name: Option<&str>) -> Result<PathBuf, OpenError> {
     }
 }
 
-/// As [`directory`], and makes sure that this user can join there: it is made if it is missing, and checked.
+/// As [`directory`], and makes sure that this user can join there: it is made if it is missing, and
+/// checked.
 ///
 /// # Errors
 /// [`OpenError`] as joining would give.
@@ -49,8 +52,8 @@ pub fn prepare(name: Option<&str>) -> Result<PathBuf, OpenError> {
     Ok(path)
 }
 
-/// As [`directory`], for those who only look: nothing is made, but what is there is checked as for joining. `None`: nobody has
-/// ever joined.
+/// As [`directory`], for those who only look: nothing is made, but what is there is checked as for
+/// joining. `None`: nobody has ever joined.
 ///
 /// # Errors
 /// [`OpenError`], also for a directory that a stranger has put there.
@@ -59,8 +62,8 @@ pub fn existing(name: Option<&str>) -> Result<Option<PathBuf>, OpenError> {
     Ok(Directory::open_for_looking(&path)?.map(|_| path))
 }
 
-/// The domains of this user that have a directory, with it, in the order of their names; in most of them nobody may be.
-/// Empty also if there is something in their place that is not this user's.
+/// The domains of this user that have a directory, with it, in the order of their names; in most of
+/// them nobody may be. Empty also if there is something in their place that is not this user's.
 #[must_use]
 pub fn all() -> Vec<(String, PathBuf)> {
     let parent = own_parent();

@@ -212,7 +212,8 @@ pub enum TakeError {
 /// A wait set refused something.
 #[derive(Debug, Error)]
 pub enum WaitSetError {
-    /// The subscription is attached to another wait set: it has one word to announce that it sleeps.
+    /// The subscription is attached to another wait set: it has one word to announce that it
+    /// sleeps.
     #[error(
         "topic '{topic}': the subscription is attached to another wait set: detach it there first"
     )]

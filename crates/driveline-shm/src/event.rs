@@ -43,15 +43,17 @@ pub enum PublisherEvent {
         /// How often so far.
         total: u64,
     },
-    /// A reliable subscription reports reading positions that cannot be; it is served best effort from now on.
+    /// A reliable subscription reports reading positions that cannot be; it is served best effort
+    /// from now on.
     Downgraded {
         /// The subscription.
         subscription: EndpointId,
         /// Its node.
         node: String,
     },
-    /// A publish has waited `max_blocking_ms` for a reliable subscription without success. The publisher does not wait for
-    /// it again before it has read everything; what it does not read in time is missed.
+    /// A publish has waited `max_blocking_ms` for a reliable subscription without success. The
+    /// publisher does not wait for it again before it has read everything; what it does not read in
+    /// time is missed.
     ReliableTimeout {
         /// The subscription.
         subscription: EndpointId,
@@ -84,7 +86,8 @@ pub enum SubscriptionEvent {
         qos: Box<Qos>,
         /// Its longest payload, in bytes.
         max_payload: u64,
-        /// Number of the first sample that this subscription shall read, among those that the publisher writes.
+        /// Number of the first sample that this subscription shall read, among those that the
+        /// publisher writes.
         first: u64,
     },
     /// A matched publisher is gone. What it published last can still be taken.

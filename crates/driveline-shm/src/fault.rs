@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Named places where a test can have this process die or stop.
 //!
-//! `DRIVELINE_FAULT_POINT=name[:nth]` kills the process (SIGKILL: no destructor, no flush) when it passes the named
-//! point for the nth time, from 1. `DRIVELINE_FAULT_ACTION=stop` stops it (SIGSTOP) instead. Without the cargo feature
-//! `fault-points` nothing of this is compiled. `DRIVELINE_FAULT_SWITCHES=name,…` has it behave as elsewhere: `distrust` (its
-//! own user is treated as another one), `passrights` (a kernel without SO_PASSRIGHTS), `impatient` and `patient` (no wait, or one
-//! without end, while memory is reserved elsewhere). `DRIVELINE_FAULT_MEMORY=DIR` replaces the machine's memory: `DIR/limit` has the bytes
-//! that there are, `DIR/used` a line for each reservation. `docs/protocols/shm.md` lists all points.
+//! `DRIVELINE_FAULT_POINT=name[:nth]` kills the process (SIGKILL: no destructor, no flush) when it
+//! passes the named point for the nth time, from 1. `DRIVELINE_FAULT_ACTION=stop` stops it
+//! (SIGSTOP) instead. Without the cargo feature `fault-points` nothing of this is compiled.
+//! `DRIVELINE_FAULT_SWITCHES=name,…` has it behave as elsewhere: `distrust` (its own user is
+//! treated as another one), `passrights` (a kernel without SO_PASSRIGHTS), `impatient` and
+//! `patient` (no wait, or one without end, while memory is reserved elsewhere).
+//! `DRIVELINE_FAULT_MEMORY=DIR` replaces the machine's memory: `DIR/limit` has the bytes that there
+//! are, `DIR/used` a line for each reservation. `docs/protocols/shm.md` lists all points.
 
 /// Passes a named point.
 #[cfg(not(all(feature = "fault-points", not(loom))))]
@@ -88,12 +90,13 @@ pub(crate) fn point(name: &'static str) {
         && order.left.fetch_sub(1, Relaxed) == 1
     {
         if order.stop {
-            // To this very thread, which then stops before it returns. Sent to the process, any thread may take it, and
-            // this one runs on for a while.
-            // SAFETY: sends a signal; no memory is involved.
+            // To this very thread, which then stops before it returns. Sent to the process, any
+            // thread may take it, and this one runs on for a while. SAFETY: sends a signal; no
+            // memory is involved.
             let _ = unsafe { libc::raise(libc::SIGSTOP) };
         } else {
-            // SIGKILL ends all threads before any of them returns. Nothing is left to do if a process cannot signal itself.
+            // SIGKILL ends all threads before any of them returns. Nothing is left to do if a
+            // process cannot signal itself.
             let _ = rustix::process::kill_process(
                 rustix::process::getpid(),
                 rustix::process::Signal::KILL,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machine's own limits, for benchmarks: bare shared words and bare shared bytes, without any protocol.
+//! The machine's own limits, for benchmarks: bare shared words and bare shared bytes, without any
+//! protocol.
 //!
-//! What the transport costs is only known beside what the machine costs: a futex or a spinning hand-over between two
-//! processes, and a memcpy into shared memory. Both need a shared mapping, and mappings live in this crate. Nothing of
-//! the transport uses this module.
+//! What the transport costs is only known beside what the machine costs: a futex or a spinning
+//! hand-over between two processes, and a memcpy into shared memory. Both need a shared mapping,
+//! and mappings live in this crate. Nothing of the transport uses this module.
 #![allow(unsafe_code, reason = "bare words and bytes of a mapping")]
 
 use crate::sys::mapping::{Mapping, Mode};
@@ -20,8 +21,8 @@ const PAGE_LEN: usize = 4096;
 
 /// A few 32-bit words in memory that several processes map, each in a cache line of its own.
 ///
-/// Any thread of any process that has it may load, store and sleep on any word, always atomically. Creating and opening
-/// make system calls; using the words makes none.
+/// Any thread of any process that has it may load, store and sleep on any word, always atomically.
+/// Creating and opening make system calls; using the words makes none.
 #[derive(Debug)]
 pub struct SharedWords {
     fd: OwnedFd,
@@ -40,10 +41,12 @@ impl SharedWords {
         Ok(Self { fd, map })
     }
 
-    /// The words that another process of the same benchmark has created and whose descriptor it handed over.
+    /// The words that another process of the same benchmark has created and whose descriptor it
+    /// handed over.
     ///
     /// # Errors
-    /// `InvalidData` if the descriptor is not that of such words; the kernel's, if it refuses the mapping.
+    /// `InvalidData` if the descriptor is not that of such words; the kernel's, if it refuses the
+    /// mapping.
     pub fn open(fd: OwnedFd) -> io::Result<Self> {
         let len = fstat(&fd)?.st_size;
         if len != PAGE_LEN as i64 {
@@ -73,7 +76,8 @@ impl SharedWords {
     }
 }
 
-/// Bytes in a shared mapping of the kind that samples lie in, reserved and prefaulted, which nobody else has.
+/// Bytes in a shared mapping of the kind that samples lie in, reserved and prefaulted, which nobody
+/// else has.
 #[derive(Debug)]
 pub struct SharedBytes {
     map: Mapping,
@@ -96,14 +100,16 @@ impl SharedBytes {
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: this value owns the only mapping of the memory (`create` closed the only descriptor), and writing
-        // needs `&mut self`, so the bytes do not change while they are borrowed.
+        // SAFETY: this value owns the only mapping of the memory (`create` closed the only
+        // descriptor), and writing needs `&mut self`, so the bytes do not change while they are
+        // borrowed.
         unsafe { self.map.bytes(0, self.len) }
     }
 
     /// The bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `bytes`, and `&mut self` excludes every other borrow; the mapping is read-write.
+        // SAFETY: as for `bytes`, and `&mut self` excludes every other borrow; the mapping is
+        // read-write.
         unsafe { self.map.bytes_mut(0, self.len) }
     }
 }

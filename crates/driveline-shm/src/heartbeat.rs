@@ -67,7 +67,8 @@ impl PeerHeartbeatWords {
     /// Maps the words behind a descriptor that their writer has handed over.
     ///
     /// # Errors
-    /// `InvalidData` if it is not sealed memory of `count` words; the kernel's, if it refuses the mapping.
+    /// `InvalidData` if it is not sealed memory of `count` words; the kernel's, if it refuses the
+    /// mapping.
     pub fn open(fd: &OwnedFd, count: usize) -> io::Result<Self> {
         let len = bytes(count)?;
         memfd::check(fd, len)?;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The reader's own book about the samples that it holds: one entry per pin cell, with the header and a count of handles.
+//! The reader's own book about the samples that it holds: one entry per pin cell, with the header
+//! and a count of handles.
 //!
 //! Transitions of an entry, and who makes them:
-//! - free → held: the consuming thread, after it pinned the cell; it writes the header before the first handle exists.
+//! - free → held: the consuming thread, after it pinned the cell; it writes the header before the
+//!   first handle exists.
 //! - held → held: any thread clones or drops a handle; the header is only read.
-//! - held → free: whoever drops the last handle; after that it clears the pin cell (Release), and the consuming thread
-//!   uses the entry again only when it has seen the cell cleared (Acquire).
+//! - held → free: whoever drops the last handle; after that it clears the pin cell (Release), and
+//!   the consuming thread uses the entry again only when it has seen the cell cleared (Acquire).
 //!
 //! A death of the process ends book and handles together; the pins are the publisher's to forget.
 #![allow(unsafe_code, reason = "a header that one thread writes and others read afterwards")]
@@ -22,8 +24,9 @@ struct Entry {
 /// See the module.
 pub struct Book(Box<[Entry]>);
 
-// SAFETY: headers are plain values. They are written only while an entry is free, by the one consuming thread, and read
-// only through handles, which exist only while it is held; the pin cell's Release and Acquire order the two.
+// SAFETY: headers are plain values. They are written only while an entry is free, by the one
+// consuming thread, and read only through handles, which exist only while it is held; the pin
+// cell's Release and Acquire order the two.
 unsafe impl Sync for Book {}
 
 impl std::fmt::Debug for Book {
@@ -42,12 +45,15 @@ impl Book {
     /// Opens an entry for a sample, with one handle, once `write` has filled its header.
     ///
     /// # Safety
-    /// Only by the consuming thread, for an existing cell that it has seen cleared with Acquire and has pinned since.
+    /// Only by the consuming thread, for an existing cell that it has seen cleared with Acquire and
+    /// has pinned since.
     pub unsafe fn open<R>(&self, cell: usize, write: impl FnOnce(&mut SampleHeader) -> R) -> R {
         let entry = &self.0[cell];
-        // SAFETY: the entry is free and the caller the only one who may open it, so nobody else looks at the header.
+        // SAFETY: the entry is free and the caller the only one who may open it, so nobody else
+        // looks at the header.
         let result = entry.header.with_mut(|header| write(unsafe { &mut *header }));
-        // Relaxed: other threads get handles only from this one, by means that order what came before.
+        // Relaxed: other threads get handles only from this one, by means that order what came
+        // before.
         entry.handles.store(1, Relaxed);
         result
     }
@@ -67,16 +73,19 @@ impl Book {
         self.0[cell].handles.fetch_add(1, Relaxed);
     }
 
-    /// One handle less; whether it was the last. Only by whoever has it, and not while the same handle is being cloned.
+    /// One handle less; whether it was the last. Only by whoever has it, and not while the same
+    /// handle is being cloned.
     pub fn drop_handle(&self, cell: usize) -> bool {
         let handles = &self.0[cell].handles;
-        // Who sees that its handle is the only one can rely on it: another could only come from this one, which is in use here. So
-        // the usual end of a sample needs no locked instruction. Acquire pairs with the Release of those who dropped theirs before:
-        // all that they have read, they have read before the pin is given back.
+        // Who sees that its handle is the only one can rely on it: another could only come from
+        // this one, which is in use here. So the usual end of a sample needs no locked instruction.
+        // Acquire pairs with the Release of those who dropped theirs before: all that they have
+        // read, they have read before the pin is given back.
         if handles.load(if mutant(Mutant::RelaxedLastHandle) { Relaxed } else { Acquire }) == 1 {
             return true;
         }
-        // AcqRel as in Arc: all reads through other handles are over before the last one gives the pin back.
+        // AcqRel as in Arc: all reads through other handles are over before the last one gives the
+        // pin back.
         let order = if mutant(Mutant::RelaxedHandleDrop) { Relaxed } else { AcqRel };
         handles.fetch_sub(1, order) == 1
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Threads that sleep on behalf of a waiter, where one thread cannot sleep on all words at once.
 //!
-//! Each helper arms its publishers, sleeps, and when there is data disarms them, has the waiter look, and rests until
-//! the waiter asks it to go on. So who is armed is asleep, and who is asleep is armed, as in the direct case.
+//! Each helper arms its publishers, sleeps, and when there is data disarms them, has the waiter
+//! look, and rests until the waiter asks it to go on. So who is armed is asleep, and who is asleep
+//! is armed, as in the direct case.
 
 use crate::inlet::{Edge, has_unread};
 use crate::kick::KickWord;
@@ -61,8 +62,9 @@ impl Helpers {
                 .spawn(move || run(&own))
                 .ok();
             if thread.is_none() {
-                // Without a thread its publishers would be deaf: the waiter looks by itself, again and again, rather
-                // than sleep through data. It shows as CPU use; the limit on threads is what to raise.
+                // Without a thread its publishers would be deaf: the waiter looks by itself, again
+                // and again, rather than sleep through data. It shows as CPU use; the limit on
+                // threads is what to raise.
                 waiter.look();
             }
             list.push((shared, thread));
@@ -98,8 +100,8 @@ impl Drop for Helpers {
             futex::wake(&shared.turn, Scope::Private, 1);
         }
         for (shared, thread) in &mut self.list {
-            // A helper that sleeps on one word only hears its turn when that word is woken. Others who sleep there
-            // look and go back to sleep; this happens when publishers come or go.
+            // A helper that sleeps on one word only hears its turn when that word is woken. Others
+            // who sleep there look and go back to sleep; this happens when publishers come or go.
             while thread.is_some() && !shared.stopped.load(Acquire) {
                 if let [(edge, _)] = shared.charges.as_slice() {
                     futex::wake(edge.word(), Scope::Shared, i32::MAX as u32);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What tools see: counters and listings.
 //!
-//! Tools and participants may be of different releases: what is not known is ignored, what is missing is its default.
+//! Tools and participants may be of different releases: what is not known is ignored, what is
+//! missing is its default.
 
 use driveline_types::{EndpointId, NodeName, Qos, Schema, Uncounted};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,8 @@ use std::sync::Arc;
 pub struct PublisherStats {
     /// Samples published.
     pub published: u64,
-    /// Of these, those that were not written into shared memory, because nobody outside of the process wanted them.
+    /// Of these, those that were not written into shared memory, because nobody outside of the
+    /// process wanted them.
     pub passed_by: u64,
     /// Payload bytes published.
     pub published_bytes: u64,
@@ -23,7 +25,8 @@ pub struct PublisherStats {
     pub reliable_timeouts: u64,
     /// Publishes that had to wait for a reliable subscription.
     pub reliable_waits: u64,
-    /// Time that publishes have waited for reliable subscriptions, in nanoseconds; includes a wait in progress.
+    /// Time that publishes have waited for reliable subscriptions, in nanoseconds; includes a wait
+    /// in progress.
     pub blocked_ns: u64,
     /// Reading positions of reliable subscriptions that could not be true.
     pub cursor_lies: u64,
@@ -47,7 +50,8 @@ pub struct PublisherStats {
 
 /// Counters of a subscription, over all its publishers, past ones included.
 ///
-/// Published after the match = received + missed + expired + corrupt + refused + lost on the way + not read, whenever they are asked for.
+/// Published after the match = received + missed + expired + corrupt + refused + lost on the way +
+/// not read, whenever they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SubscriptionStats {
@@ -71,9 +75,11 @@ pub struct SubscriptionStats {
     pub corrupt_checksum: u64,
     /// Slot numbers or sequence numbers that cannot be.
     pub corrupt_index: u64,
-    /// Samples that broke what their publisher had promised at the match: no checksum, or longer than its `max_payload`.
+    /// Samples that broke what their publisher had promised at the match: no checksum, or longer
+    /// than its `max_payload`.
     pub refused: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came.
+    /// Publishers of other hosts of which it is not known how many samples they published after the
+    /// newest one that came.
     pub uncounted: u64,
     /// Why, of one of them.
     pub uncounted_reason: Option<Uncounted>,
@@ -91,7 +97,8 @@ pub struct ParticipantInfo {
     pub id: EndpointId,
     /// Its name: what it claims.
     pub name: String,
-    /// Whether it is a process of the asking user or of root, says the kernel; others may claim any name. Not sent.
+    /// Whether it is a process of the asking user or of root, says the kernel; others may claim any
+    /// name. Not sent.
     #[serde(skip)]
     pub of_this_user: bool,
     /// Its process id, as it sees it itself.

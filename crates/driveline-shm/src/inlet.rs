@@ -68,7 +68,8 @@ pub(crate) struct EdgeCounters {
 
 /// One matched publisher.
 ///
-/// As long as it exists its connection is open, so the publisher honours its pins: samples and waiting threads hold it.
+/// As long as it exists its connection is open, so the publisher honours its pins: samples and
+/// waiting threads hold it.
 #[derive(Debug)]
 pub(crate) struct Edge {
     pub(crate) segment: Segment,
@@ -108,13 +109,14 @@ pub(crate) struct Progress {
     next: AtomicU64,
     /// Missed samples that were not reported with a sample yet. The consuming thread's.
     pub(crate) missed_pending: AtomicU64,
-    /// Number lost on the way to this host, as its gateway reported with the sample taken last, plus one. 0: no report yet.
-    /// The consuming thread's.
+    /// Number lost on the way to this host, as its gateway reported with the sample taken last,
+    /// plus one. 0: no report yet. The consuming thread's.
     pub(crate) lost_before: AtomicU64,
-    /// The publisher of another host whose samples a gateway brings here, as the first of them said. 0: no report yet.
-    /// The consuming thread's.
+    /// The publisher of another host whose samples a gateway brings here, as the first of them
+    /// said. 0: no report yet. The consuming thread's.
     pub(crate) afar: AtomicU64,
-    /// What the gateway said was not here when the match began, plus one. 0: it had no sample yet, or does not say so.
+    /// What the gateway said was not here when the match began, plus one. 0: it had no sample yet,
+    /// or does not say so.
     pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
     /// If the subscription requests a deadline.
@@ -180,13 +182,15 @@ impl Edge {
         Ok(edge)
     }
 
-    /// Makes an edge with the same progress whose samples are a copy of those that can still be read, so that the segment of a
-    /// publisher that has ended can be unmapped. Allocates shared memory for these samples.
+    /// Makes an edge with the same progress whose samples are a copy of those that can still be
+    /// read, so that the segment of a publisher that has ended can be unmapped. Allocates shared
+    /// memory for these samples.
     pub(crate) fn left_behind(&self) -> io::Result<Self> {
         let newest = crate::protocol::reader::newest(&self.segment).0;
         let (_page, page) = Page::create(self.page.pins)?;
         Ok(Self {
-            // The newest one also where it was read: it says of which publisher of another host it was.
+            // The newest one also where it was read: it says of which publisher of another host it
+            // was.
             segment: self
                 .segment
                 .copy_of_newest(newest, self.unread().readable.max(1).min(newest))?,
@@ -230,7 +234,8 @@ impl Edge {
 
     /// All up to `sequence` is read or given up.
     pub(crate) fn advance(&self, sequence: u64) {
-        // Release: a waiter on another thread that sees it sees that the reading is done; nothing else hangs on it.
+        // Release: a waiter on another thread that sees it sees that the reading is done; nothing
+        // else hangs on it.
         self.progress.next.store(sequence + 1, Release);
         let cursor = self.page.map.word(CURSOR_AT);
         if !self.reliable {
@@ -269,7 +274,8 @@ impl Edge {
     }
 }
 
-/// How many of the newest samples a reader may still take. A reliable reader uses all that the publisher keeps for it.
+/// How many of the newest samples a reader may still take. A reliable reader uses all that the
+/// publisher keeps for it.
 pub(crate) fn effective_depth(offered: &Qos, requested: &Qos, reliable: bool) -> u64 {
     u64::from(if reliable { offered.depth } else { offered.depth.min(requested.depth) }.max(1))
 }
@@ -301,7 +307,8 @@ impl Sleeper for Edge {
     }
     #[inline]
     fn next(&self) -> u64 {
-        // Acquire pairs with the Release in `advance`, where a waiter runs on another thread than the consumer.
+        // Acquire pairs with the Release in `advance`, where a waiter runs on another thread than
+        // the consumer.
         self.progress.next.load(Acquire)
     }
 }
@@ -397,7 +404,8 @@ impl Inlet {
         }
     }
 
-    /// Changes the list of edges, on the control thread or the consumer's, and has everybody look again.
+    /// Changes the list of edges, on the control thread or the consumer's, and has everybody look
+    /// again.
     pub(crate) fn change(&self, f: impl FnOnce(&mut Vec<Arc<Edge>>)) {
         {
             let mut edges = lock(&self.edges);
@@ -411,9 +419,10 @@ impl Inlet {
         self.notify();
     }
 
-    /// Replaces the edge of a publisher that has ended by a copy of its unread samples, so that its segment can be unmapped as
-    /// soon as no sample of it is held. Without memory for the copy the segment stays. Then gives up the oldest of those that
-    /// ended, with what is unread there, beyond [`MAX_ENDED`] publishers or [`MAX_LEFT_BYTES`]; the newest always stays.
+    /// Replaces the edge of a publisher that has ended by a copy of its unread samples, so that its
+    /// segment can be unmapped as soon as no sample of it is held. Without memory for the copy the
+    /// segment stays. Then gives up the oldest of those that ended, with what is unread there,
+    /// beyond [`MAX_ENDED`] publishers or [`MAX_LEFT_BYTES`]; the newest always stays.
     pub(crate) fn keep_unread_of_ended(&self, ended: &Arc<Edge>) {
         let copy = ended.left_behind().ok().map(Arc::new);
         self.change(|edges| {
@@ -437,7 +446,8 @@ impl Inlet {
         });
     }
 
-    /// Gives up what is left of edges whose publisher is gone and that are read to the end, or that are too many.
+    /// Gives up what is left of edges whose publisher is gone and that are read to the end, or that
+    /// are too many.
     pub(crate) fn forget_ended(&self, mut keep: impl FnMut(&Edge) -> bool) {
         self.change(|edges| {
             edges.retain(|e| {
@@ -475,9 +485,10 @@ impl Inlet {
         }
     }
 
-    /// How many samples of a publisher of another host are missing before the first that has come by `new`, which is its number `number` there: lost on
-    /// the way, and left unread by edges before this one, which are passed over and counted with those. `None`: nothing of it was read before, by
-    /// whatever gateway it came.
+    /// How many samples of a publisher of another host are missing before the first that has come
+    /// by `new`, which is its number `number` there: lost on the way, and left unread by edges
+    /// before this one, which are passed over and counted with those. `None`: nothing of it was
+    /// read before, by whatever gateway it came.
     pub(crate) fn missing_from_afar(
         &self,
         new: &Edge,
@@ -576,7 +587,8 @@ impl Inlet {
     }
 }
 
-/// `elsewhere`: how far samples of a publisher of another host were counted by edges before this one.
+/// `elsewhere`: how far samples of a publisher of another host were counted by edges before this
+/// one.
 fn add_edge(sum: &mut SubscriptionStats, e: &Edge, elsewhere: impl FnOnce(u64) -> Option<u64>) {
     let c = &e.progress.counters;
     for (total, part) in [

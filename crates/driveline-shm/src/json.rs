@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads JSON from peers: objects only where the protocol says object, and errors that name the key.
+//! Reads JSON from peers: objects only where the protocol says object, and errors that name the
+//! key.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, Visitor};
@@ -28,7 +29,8 @@ fn without_place(text: &str) -> &str {
     if is_place { before } else { text }
 }
 
-/// A value that is read from a JSON object only, as the protocol says. Derived code would also read an array of the values.
+/// A value that is read from a JSON object only, as the protocol says. Derived code would also read
+/// an array of the values.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

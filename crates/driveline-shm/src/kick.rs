@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One word that ends a wait, and the kernel's part in it. A kick stays until a wait has returned it; without a waiter it
-//! makes no system call.
+//! One word that ends a wait, and the kernel's part in it. A kick stays until a wait has returned
+//! it; without a waiter it makes no system call.
 
 use crate::protocol::kick::{Kick, WAITING};
 use crate::sys::futex::{self, Scope, Word};

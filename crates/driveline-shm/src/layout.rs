@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Offsets within a segment and a subscription page. The numbers are part of the protocol: `docs/protocols/shm.md`.
+//! Offsets within a segment and a subscription page. The numbers are part of the protocol:
+//! `docs/protocols/shm.md`.
 
 use crate::limits::{MAX_HELD, MAX_PAYLOAD, MAX_SLOTS, OBSERVER_PINS};
 use crate::protocol::writer::slots_needed;
@@ -13,7 +14,8 @@ pub(crate) const CACHE_LINE: usize = 64;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DRVLNSEG");
 /// Newest version of segment, page and messages that this release speaks.
 pub(crate) const PROTOCOL_VERSION: u16 = 1;
-/// Oldest one. A release that no longer serves readers of a version, in memory or messages, raises it.
+/// Oldest one. A release that no longer serves readers of a version, in memory or messages, raises
+/// it.
 pub(crate) const OLDEST_PROTOCOL_VERSION: u16 = 1;
 
 pub(crate) const MAGIC_AT: usize = 0;
@@ -24,7 +26,8 @@ pub(crate) const HEARTBEAT_AT: usize = 72;
 pub(crate) const MAX_INTERVAL_AT: usize = 80;
 /// Non-zero while the publisher waits for reliable subscriptions.
 pub(crate) const WAITING_AT: usize = 128;
-/// What a gateway says of a publisher of another host. Same line as `waiting`: no reader spins on it.
+/// What a gateway says of a publisher of another host. Same line as `waiting`: no reader spins on
+/// it.
 pub(crate) const AFAR_PUBLISHER_AT: usize = 144;
 pub(crate) const AFAR_BEFORE_AT: usize = 152;
 pub(crate) const AFAR_COUNT_AT: usize = 160;
@@ -73,11 +76,12 @@ const _: () = {
     assert!(CURSOR_AT == ARMED_AT + 8 && PINS_AT == CURSOR_AT + 8);
 };
 
-/// Slots beyond those that the protocol needs: an allowance for the unforeseen, at the price of one payload.
+/// Slots beyond those that the protocol needs: an allowance for the unforeseen, at the price of one
+/// payload.
 const SPARE_SLOTS: usize = 1;
 
-/// Bytes of shared memory that a publisher reserves at host reach for a declared depth, loans and pins; 0 if these numbers
-/// are not possible. Touches nothing.
+/// Bytes of shared memory that a publisher reserves at host reach for a declared depth, loans and
+/// pins; 0 if these numbers are not possible. Touches nothing.
 #[must_use]
 pub fn reserved_bytes(depth: u32, loans: u32, pins: u32, max_payload: u64) -> u64 {
     let pins = pins.saturating_add(OBSERVER_PINS) as usize;
@@ -117,7 +121,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Whether all offsets can be computed without overflow. Must hold before any other method is called.
+    /// Whether all offsets can be computed without overflow. Must hold before any other method is
+    /// called.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.slots == 0 || self.slots as usize > MAX_SLOTS {
             return Err(format!(
@@ -140,7 +145,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Distance between two payloads in bytes: whole pages where a page is small against the payload, else cache lines.
+    /// Distance between two payloads in bytes: whole pages where a page is small against the
+    /// payload, else cache lines.
     pub(crate) fn stride(&self) -> usize {
         let len = (self.max_payload as usize).max(1);
         if len >= 4096 { len.next_multiple_of(4096) } else { len.next_multiple_of(64) }
@@ -182,8 +188,8 @@ impl Layout {
     }
 }
 
-/// Samples that stay published. At least two: a reader that has just read `latest` then has a whole publish interval to
-/// pin it.
+/// Samples that stay published. At least two: a reader that has just read `latest` then has a whole
+/// publish interval to pin it.
 pub(crate) fn kept(depth: usize) -> usize {
     depth.max(2)
 }
@@ -193,7 +199,8 @@ pub(crate) fn armed_at(apart: bool) -> usize {
     if apart { ARMED_APART_AT } else { ARMED_AT }
 }
 
-/// Offsets of a layout's headers and payloads: one multiplication away, because the data path asks for them.
+/// Offsets of a layout's headers and payloads: one multiplication away, because the data path asks
+/// for them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     slots: usize,

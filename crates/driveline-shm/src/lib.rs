@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The host transport of Driveline: samples between the processes of one machine, written once and read in place.
+//! The host transport of Driveline: samples between the processes of one machine, written once and
+//! read in place.
 //!
-//! One sealed memory segment per publisher, handed to each matched subscription over a Unix socket in the domain
-//! directory; readers pin what they hold in pages of their own, which the publisher only reads. The protocol, with
-//! every memory order, death and limit: `docs/protocols/shm.md`.
+//! One sealed memory segment per publisher, handed to each matched subscription over a Unix socket
+//! in the domain directory; readers pin what they hold in pages of their own, which the publisher
+//! only reads. The protocol, with every memory order, death and limit: `docs/protocols/shm.md`.
 //!
-//! Not here: nodes, callbacks, typed payloads, delivery inside a process (crate `driveline`), other hosts.
+//! Not here: nodes, callbacks, typed payloads, delivery inside a process (crate `driveline`), other
+//! hosts.
 //!
 //! ```no_run
 //! use driveline_shm::{Participant, ParticipantConfig, PublisherConfig, SubscriptionConfig};

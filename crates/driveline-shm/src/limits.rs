@@ -9,13 +9,15 @@ pub use driveline_types::limits::{
 pub const MAX_SLOTS: usize = 65_535;
 /// Greatest sequence number: it has 48 bits.
 pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
-/// Pins that every publisher reserves for observers, beside those that it declares: tools can look on, however many subscriptions there are.
+/// Pins that every publisher reserves for observers, beside those that it declares: tools can look
+/// on, however many subscriptions there are.
 pub const OBSERVER_PINS: u32 = 2;
 /// How often a borrow is tried again while the publisher overtakes it.
 pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };
-/// Shortest loan, in bytes, for which samples that nobody can ask for any more are taken back before a slot is chosen.
-/// For less it gains nothing: all slots that a publisher goes round fit into the caches together. Builds with fault points
-/// do it earlier, so that what dies and lies there need not be as long.
+/// Shortest loan, in bytes, for which samples that nobody can ask for any more are taken back
+/// before a slot is chosen. For less it gains nothing: all slots that a publisher goes round fit
+/// into the caches together. Builds with fault points do it earlier, so that what dies and lies
+/// there need not be as long.
 pub const WITHDRAW_FROM: usize =
     if cfg!(feature = "fault-points") { 64 * 1024 } else { 2 * 1024 * 1024 };
 /// Trust groups (users) of one publisher at a time.
@@ -30,7 +32,8 @@ pub const MAX_MATCHES: usize = 256;
 pub const MAX_MATCHES_PER_USER: usize = 64;
 /// Of these, publishers of all such users.
 pub const MAX_FOREIGN_MATCHES: usize = 192;
-/// Publishers that one subscription has asked and that have not answered; above, the longest silent is hung up on.
+/// Publishers that one subscription has asked and that have not answered; above, the longest silent
+/// is hung up on.
 pub const MAX_ASKED: usize = 256;
 /// Of these, publishers of one user other than the subscription's own and root.
 pub const MAX_ASKED_PER_USER: usize = 16;
@@ -38,11 +41,14 @@ pub const MAX_ASKED_PER_USER: usize = 16;
 pub const MAX_FOREIGN_ASKED: usize = 64;
 /// Publishers that have gone but still have unread samples, per subscription.
 pub const MAX_ENDED: usize = 16;
-/// Bytes of such samples, per subscription; those of the publisher that has gone last are kept in any case.
+/// Bytes of such samples, per subscription; those of the publisher that has gone last are kept in
+/// any case.
 pub const MAX_LEFT_BYTES: usize = 64 * 1024 * 1024;
-/// Publishers of other hosts that are gone and of which it is kept how far they were read, per subscription.
+/// Publishers of other hosts that are gone and of which it is kept how far they were read, per
+/// subscription.
 pub const MAX_KNOWN_AFAR: usize = 1024;
-/// Samples that one take passes over (expired, damaged or vanished) before it returns to its caller.
+/// Samples that one take passes over (expired, damaged or vanished) before it returns to its
+/// caller.
 pub const MAX_SKIPS: usize = 2048;
 /// Of these, samples whose payload had to be read to find it damaged.
 pub const MAX_FAILED_CHECKSUMS: usize = 4;

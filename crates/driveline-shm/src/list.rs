@@ -41,15 +41,16 @@ const MAX_TRIES: u32 = 20;
 pub struct Survey {
     /// Those that have answered.
     pub participants: Vec<ParticipantInfo>,
-    /// Processes of this user or root that exist and have not answered in time: stopped, or far too busy. 0 stands for one
-    /// whose process is not known, such as one of another PID namespace.
+    /// Processes of this user or root that exist and have not answered in time: stopped, or far too
+    /// busy. 0 stands for one whose process is not known, such as one of another PID namespace.
     pub silent: Vec<u32>,
     /// Likewise those of other users, and those that were not asked because there are so many.
     pub silent_others: Vec<u32>,
 }
 
-/// Asks every live participant of the domain in `domain_dir` over its socket and returns what has come after at most
-/// `timeout`. Participants that are stopped or too slow are left out; [`survey`] also tells of them. Blocks and allocates.
+/// Asks every live participant of the domain in `domain_dir` over its socket and returns what has
+/// come after at most `timeout`. Participants that are stopped or too slow are left out; [`survey`]
+/// also tells of them. Blocks and allocates.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -57,7 +58,8 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
     survey(domain_dir, timeout).map(|s| s.participants)
 }
 
-/// As [`list`], and tells who has not answered. Where somebody is stopped, it takes all of `timeout`.
+/// As [`list`], and tells who has not answered. Where somebody is stopped, it takes all of
+/// `timeout`.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -108,7 +110,8 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
             break;
         }
         let mut left = deadline.since(MonotonicNs::real_now());
-        // One more look: who comes to it only after the deadline, on a busy machine, finds answers that are there in time.
+        // One more look: who comes to it only after the deadline, on a busy machine, finds answers
+        // that are there in time.
         over = left.is_zero();
         if !unasked.is_empty() || queries.iter().any(|q| q.elsewhere) {
             left = left.min(LOOK);
@@ -171,7 +174,8 @@ enum Progress {
     HungUp,
 }
 
-/// Takes what has come of one answer: here, or from the thread that receives what the other end's user sends.
+/// Takes what has come of one answer: here, or from the thread that receives what the other end's
+/// user sends.
 fn advance(
     q: &mut Query,
     buffer: &mut [u8],

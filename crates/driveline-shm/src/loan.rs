@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::Release;
 
 /// One payload on its way to being published. Dropping it gives the memory back, on any thread.
 ///
-/// It keeps the publisher's memory mapped, so it may outlive the publisher. In a forked child it is empty.
+/// It keeps the publisher's memory mapped, so it may outlive the publisher. In a forked child it is
+/// empty.
 pub struct Loan {
     publication: Arc<Publication>,
     slot: u16,
@@ -41,8 +42,8 @@ impl Loan {
         if !self.publication.segment.map.is_here() {
             return &[];
         }
-        // SAFETY: the slot is off the free list, so this process's publisher does not touch it, and no reader reads
-        // it: its sequence is 0. Writing needs `&mut self`.
+        // SAFETY: the slot is off the free list, so this process's publisher does not touch it, and
+        // no reader reads it: its sequence is 0. Writing needs `&mut self`.
         unsafe { self.publication.segment.map.bytes(self.offset, self.len) }
     }
 
@@ -52,8 +53,8 @@ impl Loan {
         if !self.publication.segment.map.is_here() {
             return &mut [];
         }
-        // SAFETY: as for `payload`; `&mut self` makes this the only access. The mapping is the publisher's own, so it
-        // is writable.
+        // SAFETY: as for `payload`; `&mut self` makes this the only access. The mapping is the
+        // publisher's own, so it is writable.
         unsafe { self.publication.segment.map.bytes_mut(self.offset, self.len) }
     }
 

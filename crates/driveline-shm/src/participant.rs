@@ -55,10 +55,12 @@ struct Inner {
     running: Mutex<Option<Running>>,
 }
 
-/// Membership in a domain. Clones share it; it ends when the last clone and the last endpoint are gone.
+/// Membership in a domain. Clones share it; it ends when the last clone and the last endpoint are
+/// gone.
 ///
-/// One thread per participant matches endpoints, answers tools and watches deadlines; it starts with the first
-/// endpoint, sleeps in the kernel, and never touches samples. All methods can be called from any thread.
+/// One thread per participant matches endpoints, answers tools and watches deadlines; it starts
+/// with the first endpoint, sleeps in the kernel, and never touches samples. All methods can be
+/// called from any thread.
 #[derive(Clone)]
 pub struct Participant(Arc<Inner>);
 
@@ -72,11 +74,12 @@ impl std::fmt::Debug for Participant {
 }
 
 impl Participant {
-    /// Joins a domain: opens, creates and checks its directory. Starts no thread. Blocks on files and allocates; any thread.
+    /// Joins a domain: opens, creates and checks its directory. Starts no thread. Blocks on files
+    /// and allocates; any thread.
     ///
-    /// The first call in a process raises its soft limit on open descriptors (`RLIMIT_NOFILE`) to the hard limit: each match
-    /// takes one. Programs started from this process inherit the raised limit; `select` cannot be used with descriptors
-    /// from 1024 on.
+    /// The first call in a process raises its soft limit on open descriptors (`RLIMIT_NOFILE`) to
+    /// the hard limit: each match takes one. Programs started from this process inherit the raised
+    /// limit; `select` cannot be used with descriptors from 1024 on.
     ///
     /// # Errors
     /// If the directory cannot be made or is not safe to use.
@@ -114,7 +117,8 @@ impl Participant {
         self.0.identity.directory.path()
     }
 
-    /// Sets the free-form text that listings return for this participant. Longer than 64 KiB it is replaced by a text that says so.
+    /// Sets the free-form text that listings return for this participant. Longer than 64 KiB it is
+    /// replaced by a text that says so.
     pub fn set_description(&self, mut json: String) {
         if !self.0.birthplace.is_here() {
             return;
@@ -128,9 +132,9 @@ impl Participant {
         *lock(&self.0.identity.description) = json;
     }
 
-    /// Creates a publisher: reserves and prefaults all of its memory, then lets subscriptions find it. Matching goes
-    /// on in the background. Allocates and takes as long as the kernel needs to clear the memory. Blocks up to 10 s while other
-    /// processes of this user reserve theirs.
+    /// Creates a publisher: reserves and prefaults all of its memory, then lets subscriptions find
+    /// it. Matching goes on in the background. Allocates and takes as long as the kernel needs to
+    /// clear the memory. Blocks up to 10 s while other processes of this user reserve theirs.
     ///
     /// # Errors
     /// See [`CreatePublisherError`].
@@ -218,7 +222,8 @@ impl Participant {
         Ok(Publisher::new(publication, slots, scans, endpoint))
     }
 
-    /// Creates a subscription. Matching goes on in the background, now and whenever publishers come.
+    /// Creates a subscription. Matching goes on in the background, now and whenever publishers
+    /// come.
     ///
     /// # Errors
     /// See [`CreateSubscriptionError`].
@@ -261,7 +266,8 @@ impl Participant {
         Ok(Subscription::new(inlet, self.0.birthplace, endpoint))
     }
 
-    /// Admits an endpoint if enough descriptors are free for it and for the first matches of all that exist.
+    /// Admits an endpoint if enough descriptors are free for it and for the first matches of all
+    /// that exist.
     fn admit(
         &self,
         opens: usize,
@@ -295,7 +301,8 @@ impl Drop for Inner {
         }
         if let Some(running) = lock(&self.running).take() {
             running.commands.send(Command::Stop);
-            // It never waits for anything but its descriptors. A panic in it has been reported already.
+            // It never waits for anything but its descriptors. A panic in it has been reported
+            // already.
             let _ = running.thread.join();
         }
     }
@@ -400,7 +407,8 @@ fn check_sendable(schema: &Schema) -> Result<(), String> {
         armed_apart: true,
         refuse: None,
     };
-    // The real message is longer by two names and some digits; a decode of the same limits happens at the peer.
+    // The real message is longer by two names and some digits; a decode of the same limits happens
+    // at the peer.
     match Message::Hello(Box::new(hello)).encode() {
         Some(packet) if packet.len() + 1024 <= crate::limits::MAX_MESSAGE_LEN => Ok(()),
         _ => {

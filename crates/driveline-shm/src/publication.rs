@@ -25,8 +25,9 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Readers of one user (or one of those that have no name here). They share a wake word, in memory of their own: whoever
-/// can read a word can also disturb those who sleep on it. It lives as long as one of their matches.
+/// Readers of one user (or one of those that have no name here). They share a wake word, in memory
+/// of their own: whoever can read a word can also disturb those who sleep on it. It lives as long
+/// as one of their matches.
 #[derive(Debug)]
 pub(crate) struct Group {
     user: User,
@@ -64,8 +65,8 @@ pub(crate) struct PubMatch {
     woken: AtomicU64,
     /// Whether publishing waits for it.
     pub(crate) reliable: AtomicBool,
-    /// Where it begins to read, less one, or the last reading position after that which was believed; `NOT_BEGUN` until the
-    /// match is complete.
+    /// Where it begins to read, less one, or the last reading position after that which was
+    /// believed; `NOT_BEGUN` until the match is complete.
     pub(crate) believed: AtomicU64,
     /// Waiting for it was in vain, and it has not read everything since. The publishing thread's.
     pub(crate) given_up: AtomicBool,
@@ -144,12 +145,14 @@ impl protocol::Match for PubMatch {
             return 0;
         }
         let cursor = cursor::position(self.cursor());
-        // What it cannot have read yet is a lie, which shall not be of use to it; nor does it harm anybody else.
+        // What it cannot have read yet is a lie, which shall not be of use to it; nor does it harm
+        // anybody else.
         if cursor > newest { begun } else { begun.max(cursor) }
     }
 }
 
-/// Counters. Those of the publishing thread are plain stores of a sum; the others belong to the control thread.
+/// Counters. Those of the publishing thread are plain stores of a sum; the others belong to the
+/// control thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,

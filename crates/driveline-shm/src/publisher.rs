@@ -27,16 +27,18 @@ use twox_hash::XxHash3_64;
 
 /// Publishes samples of one topic.
 ///
-/// It can be moved between threads and is used by one at a time. Loaning and publishing make no system call but the
-/// wake-up of subscriptions that sleep, take no lock and do not allocate; only a reliable publisher waits, and at most
-/// `max_blocking_ms`. Dropping it ends its matches; what it published last can still be read by those matched.
+/// It can be moved between threads and is used by one at a time. Loaning and publishing make no
+/// system call but the wake-up of subscriptions that sleep, take no lock and do not allocate; only
+/// a reliable publisher waits, and at most `max_blocking_ms`. Dropping it ends its matches; what it
+/// published last can still be read by those matched.
 pub struct Publisher {
     pub(crate) shared: Arc<Publication>,
     slots: Slots,
     pub(crate) matches: Scans<Vec<Arc<PubMatch>>>,
     pub(crate) wait_list: WaitList,
     loaned: u32,
-    /// What the last published loan kept the memory with, for the next one: counting it down and up again are two locked instructions.
+    /// What the last published loan kept the memory with, for the next one: counting it down and up
+    /// again are two locked instructions.
     spare: Option<Arc<Publication>>,
     /// Keeps the control thread going; tells it when the publisher is dropped.
     _endpoint: Endpoint,
@@ -59,8 +61,8 @@ pub struct MatchedSubscription {
     pub subscription: EndpointId,
     /// Its node.
     pub node: NodeName,
-    /// Number, among the samples that the publisher has written, up to which it says that it has read or passed over; what it
-    /// cannot have read yet is not believed.
+    /// Number, among the samples that the publisher has written, up to which it says that it has
+    /// read or passed over; what it cannot have read yet is not believed.
     pub position: u64,
     /// The same at any later time.
     pub progress: Progress,
@@ -71,7 +73,8 @@ pub struct MatchedSubscription {
 pub struct Progress(Arc<PubMatch>);
 
 impl Progress {
-    /// Number of the sample up to which it says to have read or passed over. One atomic load; 0 in a forked child.
+    /// Number of the sample up to which it says to have read or passed over. One atomic load; 0 in
+    /// a forked child.
     #[must_use]
     pub fn position(&self) -> u64 {
         if self.0.is_here() { cursor::position(self.0.cursor()) } else { 0 }
@@ -109,8 +112,8 @@ impl Publisher {
         self.shared.max_payload
     }
 
-    /// Lends out memory for a payload of `len` bytes, which holds whatever was in it before. No system call, no
-    /// allocation, no waiting.
+    /// Lends out memory for a payload of `len` bytes, which holds whatever was in it before. No
+    /// system call, no allocation, no waiting.
     ///
     /// # Errors
     /// See [`LoanError`].
@@ -140,8 +143,8 @@ impl Publisher {
         Ok(Loan::new(publication, slot, len))
     }
 
-    /// Whether a loan takes back first what everybody has read. Who joins late is owed the last samples of a transient-local publisher,
-    /// read by others or not.
+    /// Whether a loan takes back first what everybody has read. Who joins late is owed the last
+    /// samples of a transient-local publisher, read by others or not.
     #[inline]
     fn withdraws(&self, len: usize) -> bool {
         len >= WITHDRAW_FROM && self.shared.qos.durability == Durability::Volatile
@@ -152,7 +155,8 @@ impl Publisher {
             if bits.load(Relaxed) == 0 {
                 continue;
             }
-            // Acquire pairs with the Release of the drop: what the dropper wrote into the slot is over.
+            // Acquire pairs with the Release of the drop: what the dropper wrote into the slot is
+            // over.
             let mut left = bits.swap(0, Acquire);
             while left != 0 {
                 let slot = i * 64 + left.trailing_zeros() as usize;
@@ -165,11 +169,13 @@ impl Publisher {
 
     /// Publishes a loan and returns its sequence number.
     ///
-    /// Sequence, payload length and checksum are filled into `header`, and the present time if its publish time is zero.
+    /// Sequence, payload length and checksum are filled into `header`, and the present time if its
+    /// publish time is zero.
     ///
-    /// Best effort: bounded by the number of pins, never waits. Reliable: waits up to `max_blocking_ms` for reliable
-    /// subscriptions that have not read the sample which falls out of the history; then it publishes all the same, and
-    /// does not wait again for who kept it waiting in vain until that subscription has read something.
+    /// Best effort: bounded by the number of pins, never waits. Reliable: waits up to
+    /// `max_blocking_ms` for reliable subscriptions that have not read the sample which falls out
+    /// of the history; then it publishes all the same, and does not wait again for who kept it
+    /// waiting in vain until that subscription has read something.
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.
@@ -179,8 +185,8 @@ impl Publisher {
     }
 
     /// [`publish`](Self::publish) for a publisher some of whose samples are not written here: readers see the sequence
-    /// that is in `header`, which is at least the number of samples written. Missed ones are still counted among those
-    /// written.
+    /// that is in `header`, which is at least the number of samples written. Missed ones are still
+    /// counted among those written.
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.
@@ -245,8 +251,8 @@ impl Publisher {
         self.shared.counters.matched.load(Relaxed) as usize
     }
 
-    /// The subscriptions that are matched, observers left out, and how far each has read: what is published from here on
-    /// reaches all of them. No lock, no system call; allocates.
+    /// The subscriptions that are matched, observers left out, and how far each has read: what is
+    /// published from here on reaches all of them. No lock, no system call; allocates.
     #[must_use]
     pub fn subscriptions(&mut self) -> Vec<MatchedSubscription> {
         if !self.shared.segment.map.is_here() {
@@ -287,13 +293,14 @@ impl Publisher {
         self.shared.poll_event()
     }
 
-    /// `kicker` is kicked by each new event from now on, such as a subscription that has come or gone.
+    /// `kicker` is kicked by each new event from now on, such as a subscription that has come or
+    /// gone.
     pub fn kick_on_event(&self, kicker: Kicker) {
         self.shared.events.set_kicker(kicker);
     }
 
-    /// As [`Self::poll_event`], for whoever polls without owning the publisher: each event comes to one of them. Gives
-    /// nothing once the publisher is gone.
+    /// As [`Self::poll_event`], for whoever polls without owning the publisher: each event comes to
+    /// one of them. Gives nothing once the publisher is gone.
     pub fn event_source(
         &self,
     ) -> impl Fn() -> Option<PublisherEvent> + Send + Sync + 'static + use<> {
@@ -316,8 +323,9 @@ impl Publisher {
         self.shared.blocking.clone()
     }
 
-    /// As [`Self::matched`], for whoever asks without owning the publisher: what [`Self::event_source`] adds up to, also if some events were dropped. 0 once
-    /// the publisher is gone.
+    /// As [`Self::matched`], for whoever asks without owning the publisher: what
+    /// [`Self::event_source`] adds up to, also if some events were dropped. 0 once the publisher is
+    /// gone.
     pub fn matched_source(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || {
@@ -328,7 +336,8 @@ impl Publisher {
         }
     }
 
-    /// A sample of this publisher has reached its readers by another way: it counts for deadline and liveliness, and as published.
+    /// A sample of this publisher has reached its readers by another way: it counts for deadline
+    /// and liveliness, and as published.
     pub fn has_passed_by(&mut self, publish_time: MonotonicNs) {
         if self.shared.segment.map.is_here() {
             // Relaxed: a figure for people.
@@ -341,8 +350,9 @@ impl Publisher {
         }
     }
 
-    /// Says how many samples are not here of the publisher of another host whose samples this one publishes. Before a sample that it already
-    /// counts; each subscription counts what is new since its match. Three stores.
+    /// Says how many samples are not here of the publisher of another host whose samples this one
+    /// publishes. Before a sample that it already counts; each subscription counts what is new
+    /// since its match. Three stores.
     pub fn count_afar(&self, count: &AfarCount) {
         if self.shared.segment.map.is_here() {
             count.write(&self.shared.segment);

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, and takes the content as it is if another thread panicked while it held the lock: nothing kept under these
-/// locks is ever half changed.
+/// Locks, and takes the content as it is if another thread panicked while it held the lock: nothing
+/// kept under these locks is ever half changed.
 pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -49,7 +49,8 @@ impl<T> EventQueue<T> {
         *lock(&self.kicker) = Some(kicker);
     }
 
-    /// The oldest event, or `dropped(n)` if n were pushed out before it. Takes no lock while there is none.
+    /// The oldest event, or `dropped(n)` if n were pushed out before it. Takes no lock while there
+    /// is none.
     pub(crate) fn pop(&self, dropped: impl FnOnce(u64) -> T) -> Option<T> {
         if !self.any.load(Relaxed) {
             return None;

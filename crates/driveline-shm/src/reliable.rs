@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long a publisher sleeps at most without `futex_waitv`, where it cannot be woken for a subscription that leaves.
+/// How long a publisher sleeps at most without `futex_waitv`, where it cannot be woken for a
+/// subscription that leaves.
 const SLICE: Duration = Duration::from_millis(10);
 
 /// What a look at one match gives.
@@ -24,7 +25,8 @@ enum Position {
 }
 
 impl Publisher {
-    /// Waits until every reliable subscription has read up to `sequence - depth`, at most `max_blocking_ms`.
+    /// Waits until every reliable subscription has read up to `sequence - depth`, at most
+    /// `max_blocking_ms`.
     pub(crate) fn wait_for_reliable(&mut self, sequence: u64) {
         let publication = Arc::clone(&self.shared);
         let Some(needed) =
@@ -42,7 +44,8 @@ impl Publisher {
         cursor::begin_waiting(publication.segment.waiting());
         loop {
             let kick = publication.kick.load(Acquire);
-            // `first_lagging` fences between `waiting` and the cursors; the subscriber does the mirror image.
+            // `first_lagging` fences between `waiting` and the cursors; the subscriber does the
+            // mirror image.
             let Some((lagging, cursor)) =
                 first_lagging(&self.matches.enter(), &publication, needed, published)
             else {

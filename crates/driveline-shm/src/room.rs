@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waking an executor that could not take a sample because too many are held, when one of them is given back.
+//! Waking an executor that could not take a sample because too many are held, when one of them is
+//! given back.
 //!
-//! Two words, two writers, as in the gate of a callback group: the consumer says that it is starved and looks for room
-//! again; whoever gives a sample back makes room and looks whether somebody is starved. A full fence between the two
-//! steps on both sides: at least one of them sees the other. Readers that nobody watches pay one load for it.
+//! Two words, two writers, as in the gate of a callback group: the consumer says that it is starved
+//! and looks for room again; whoever gives a sample back makes room and looks whether somebody is
+//! starved. A full fence between the two steps on both sides: at least one of them sees the other.
+//! Readers that nobody watches pay one load for it.
 
 use crate::queue::lock;
 use crate::waitset::Kicker;
@@ -25,7 +27,8 @@ impl RoomWatch {
         self.watched.store(true, Relaxed);
     }
 
-    /// The consumer found no room. `true`: look once more; if there is none then, the kick will come.
+    /// The consumer found no room. `true`: look once more; if there is none then, the kick will
+    /// come.
     #[must_use]
     pub fn starve(&self) -> bool {
         if !self.watched.load(Relaxed) {

@@ -8,14 +8,16 @@ use driveline_types::EndpointId;
 use driveline_types::header::SampleHeader;
 use std::sync::Arc;
 
-/// A message that is read where the publisher wrote it. Holding it keeps its memory from being reused; dropping it, on
-/// any thread, gives the memory back. It may outlive subscription and participant.
+/// A message that is read where the publisher wrote it. Holding it keeps its memory from being
+/// reused; dropping it, on any thread, gives the memory back. It may outlive subscription and
+/// participant.
 ///
-/// The bytes do not change while it is held, whatever the publisher does, as long as the publisher's process runs this
-/// library; a hostile publisher of another user can change them at any time, so check what you read where that matters.
-/// In a forked child it is empty.
+/// The bytes do not change while it is held, whatever the publisher does, as long as the
+/// publisher's process runs this library; a hostile publisher of another user can change them at
+/// any time, so check what you read where that matters. In a forked child it is empty.
 ///
-/// Clones are handles to the same memory, which counts as held once until the last of them is dropped.
+/// Clones are handles to the same memory, which counts as held once until the last of them is
+/// dropped.
 pub struct Sample {
     edge: Arc<Edge>,
     cell: usize,
@@ -26,7 +28,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the book with one handle.
+    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the book with
+    /// one handle.
     pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize, written: u64) -> Self {
         let offset = edge.segment.payload_at(slot);
         Self { edge, cell, offset, len: 0, missed: 0, written }
@@ -52,8 +55,9 @@ impl Sample {
         if !self.edge.page_is_here() {
             return &[];
         }
-        // SAFETY: the slot is pinned and its sequence was validated behind the protocol's fence, so no honest publisher
-        // writes to it before the pin is gone, which is when the last handle is dropped. Bounds are checked by `bytes`.
+        // SAFETY: the slot is pinned and its sequence was validated behind the protocol's fence, so
+        // no honest publisher writes to it before the pin is gone, which is when the last handle is
+        // dropped. Bounds are checked by `bytes`.
         unsafe { self.edge.segment.map.bytes(self.offset, self.len) }
     }
 
@@ -65,21 +69,23 @@ impl Sample {
         unsafe { self.edge.book.header(self.cell) }
     }
 
-    /// How many samples of this publisher were published to this subscription and not taken since the one taken before.
+    /// How many samples of this publisher were published to this subscription and not taken since
+    /// the one taken before.
     #[must_use]
     #[inline]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// The number of this sample among those that its publisher has written here, from 1, without gaps. The header's sequence
-    /// is greater if some passed as pointers.
+    /// The number of this sample among those that its publisher has written here, from 1, without
+    /// gaps. The header's sequence is greater if some passed as pointers.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// The number, among those that its publisher has written, of the first one that this subscription was to read.
+    /// The number, among those that its publisher has written, of the first one that this
+    /// subscription was to read.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.edge.first

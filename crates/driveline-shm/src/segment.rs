@@ -53,8 +53,9 @@ impl Segment {
         Ok(Self { map, layout, places: layout.places() })
     }
 
-    /// A segment of this process's own with copies of the `count` newest samples up to `newest`, for a publisher that writes no
-    /// more. A sample that is not where its index says is left out: its reader finds it missing here as it would there.
+    /// A segment of this process's own with copies of the `count` newest samples up to `newest`,
+    /// for a publisher that writes no more. A sample that is not where its index says is left out:
+    /// its reader finds it missing here as it would there.
     pub(crate) fn copy_of_newest(&self, newest: u64, count: u64) -> io::Result<Self> {
         use protocol::Segment as _;
         let mut samples = Vec::new();
@@ -84,9 +85,11 @@ impl Segment {
             let slot = usize::from(to);
             if let Some((from, header)) = found {
                 let len = header.payload_len as usize;
-                // SAFETY: the publisher has ended, so nothing honest writes to its payloads any more; both ranges are checked.
+                // SAFETY: the publisher has ended, so nothing honest writes to its payloads any
+                // more; both ranges are checked.
                 let payload = unsafe { self.map.bytes(self.payload_at(*from), len) };
-                // SAFETY: the copy is this function's alone, and nothing else refers to its payloads.
+                // SAFETY: the copy is this function's alone, and nothing else refers to its
+                // payloads.
                 unsafe { copy.map.bytes_mut(copy.payload_at(slot), len) }.copy_from_slice(payload);
                 copy.write_header(slot, *sequence, header);
                 copy.seqw(slot).store(*sequence, Release);
@@ -139,8 +142,8 @@ impl Segment {
         self.places.payload_at(slot)
     }
 
-    /// Writes the header of this segment's sample number `sequence`, all but that word, which makes the sample valid and is
-    /// stored by the protocol.
+    /// Writes the header of this segment's sample number `sequence`, all but that word, which makes
+    /// the sample valid and is stored by the protocol.
     pub(crate) fn write_header(&self, slot: usize, sequence: u64, header: &SampleHeader) {
         let meta = self.meta(slot);
         header.write(sequence, |i, word| {
@@ -151,7 +154,8 @@ impl Segment {
         });
     }
 
-    /// Reads the header of a pinned slot into `header`, each word once; `sequence` was read by the protocol.
+    /// Reads the header of a pinned slot into `header`, each word once; `sequence` was read by the
+    /// protocol.
     pub(crate) fn read_header(
         &self,
         slot: usize,
@@ -162,13 +166,14 @@ impl Segment {
         header.read(|i| if i == SEQUENCE_WORD { sequence } else { meta[i].load(Relaxed) })
     }
 
-    /// Publish time of whatever is in a slot: a hint for choosing among publishers, checked by nobody.
+    /// Publish time of whatever is in a slot: a hint for choosing among publishers, checked by
+    /// nobody.
     pub(crate) fn peek_publish_time(&self, slot: usize) -> u64 {
         self.meta(slot)[2].load(Relaxed)
     }
 
-    /// Begins to fetch what is written of a slot before it is published: its header (with one origin, two lines) and the beginning of its payload, which readers
-    /// had last.
+    /// Begins to fetch what is written of a slot before it is published: its header (with one
+    /// origin, two lines) and the beginning of its payload, which readers had last.
     #[inline]
     pub(crate) fn prefetch_to_fill(&self, slot: usize) {
         let meta = self.places.meta_at(slot);

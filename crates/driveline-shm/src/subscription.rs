@@ -24,8 +24,8 @@ use twox_hash::XxHash3_64;
 
 /// Reads samples of one topic, from all publishers that match.
 ///
-/// It can be moved between threads and is used by one at a time. Taking makes no system call, takes no lock and does not
-/// allocate, except once after publishers have come or gone.
+/// It can be moved between threads and is used by one at a time. Taking makes no system call, takes
+/// no lock and does not allocate, except once after publishers have come or gone.
 pub struct Subscription {
     pub(crate) inlet: Arc<Inlet>,
     edges: Vec<Arc<Edge>>,
@@ -76,7 +76,8 @@ impl Subscription {
         self.inlet.id
     }
 
-    /// The oldest unread sample over all matched publishers, by publish time. It stays valid while it is held.
+    /// The oldest unread sample over all matched publishers, by publish time. It stays valid while
+    /// it is held.
     ///
     /// # Errors
     /// See [`TakeError`].
@@ -84,8 +85,8 @@ impl Subscription {
         self.take(Want::Next, None)
     }
 
-    /// The newest unread sample over all matched publishers; the unread ones before it count as missed. It stays valid
-    /// while it is held.
+    /// The newest unread sample over all matched publishers; the unread ones before it count as
+    /// missed. It stays valid while it is held.
     ///
     /// # Errors
     /// See [`TakeError`].
@@ -176,8 +177,9 @@ impl Subscription {
     ) -> Result<Attempt, TakeError> {
         use crate::protocol::sleep::Sleeper as _;
         let counters = &edge.progress.counters;
-        // Only this thread pins, so a free cell stays free until it is used; unpinning threads only make more.
-        // Acquire pairs with the Release of the unpin: whoever held the cell's entry in the book is done with it.
+        // Only this thread pins, so a free cell stays free until it is used; unpinning threads only
+        // make more. Acquire pairs with the Release of the unpin: whoever held the cell's entry in
+        // the book is done with it.
         let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
         let Some(cell) = free().or_else(|| if self.inlet.room.starve() { free() } else { None })
         else {
@@ -206,7 +208,8 @@ impl Subscription {
                 }
                 Borrow::Pinned { sequence, slot } => (sequence, slot),
             };
-        // SAFETY: this is the consuming thread; the cell was seen cleared with Acquire above and is pinned now.
+        // SAFETY: this is the consuming thread; the cell was seen cleared with Acquire above and is
+        // pinned now.
         let read = unsafe {
             edge.book.open(cell, |header| edge.segment.read_header(slot, sequence, header))
         };
@@ -229,7 +232,8 @@ impl Subscription {
             return Ok(Attempt::Skipped);
         }
         if edge.verify_checksum {
-            // A publisher that has matched has promised one. That it is missing is seen without reading the payload.
+            // A publisher that has matched has promised one. That it is missing is seen without
+            // reading the payload.
             let dropped = match sample.header().checksum {
                 None => Some((&counters.refused, Attempt::Skipped)),
                 Some(sum) => {
@@ -251,7 +255,8 @@ impl Subscription {
         let passed = sequence - next;
         let pending = edge.progress.missed_pending.load(Relaxed);
         let remote = sample.header().remote;
-        // Its publisher may have been read before, when another gateway process brought its samples.
+        // Its publisher may have been read before, when another gateway process brought its
+        // samples.
         let again = remote.filter(|r| r.publisher != 0 && edge.is_new_from_afar()).and_then(|r| {
             let (missing, left) = self.inlet.missing_from_afar(
                 edge,
@@ -277,7 +282,8 @@ impl Subscription {
         Ok(Attempt::Taken(sample))
     }
 
-    /// After taking the newest of several publishers: what the others have unread is older and counts as missed.
+    /// After taking the newest of several publishers: what the others have unread is older and
+    /// counts as missed.
     fn skip_older(&self, taken: usize, published: MonotonicNs) {
         use crate::protocol::sleep::Sleeper as _;
         if published > MonotonicNs::now() {
@@ -296,14 +302,14 @@ impl Subscription {
         }
     }
 
-    /// Gives back a sample that the caller has passed over in favour of a newer one: the next sample of its publisher reports it
-    /// as missed. The counters go on counting it as received.
+    /// Gives back a sample that the caller has passed over in favour of a newer one: the next
+    /// sample of its publisher reports it as missed. The counters go on counting it as received.
     pub fn pass_over(&mut self, sample: Sample) {
         add(&sample.edge().progress.missed_pending, sample.missed().saturating_add(1));
     }
 
-    /// Takes over the present list of publishers if it has changed. Never waits: while the control thread is just changing
-    /// the list, the old one serves on, and the next call looks again.
+    /// Takes over the present list of publishers if it has changed. Never waits: while the control
+    /// thread is just changing the list, the old one serves on, and the next call looks again.
     fn refresh(&mut self) {
         let generation = self.inlet.generation();
         if generation != self.generation
@@ -322,7 +328,8 @@ impl Subscription {
         }
     }
 
-    /// Whether anything can be taken. A few atomic loads; right after publishers have come or gone, a copy of their list.
+    /// Whether anything can be taken. A few atomic loads; right after publishers have come or gone,
+    /// a copy of their list.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         if !self.birthplace.is_here() {
@@ -333,8 +340,8 @@ impl Subscription {
         changed.as_ref().unwrap_or(&self.edges).iter().any(|e| has_unread(e))
     }
 
-    /// After a take that failed with [`TakeError::AllHeld`], `kicker` is kicked when a held sample is given back. Set it
-    /// before the first take.
+    /// After a take that failed with [`TakeError::AllHeld`], `kicker` is kicked when a held sample
+    /// is given back. Set it before the first take.
     pub fn kick_when_given_back(&self, kicker: Kicker) {
         self.inlet.room.set_kicker(kicker);
     }
@@ -370,14 +377,15 @@ impl Subscription {
         })
     }
 
-    /// Returns the deadlines missed until now, and when the next one may be missed; `None` without a deadline. Locks for as
-    /// long as the publishers are looked at.
+    /// Returns the deadlines missed until now, and when the next one may be missed; `None` without
+    /// a deadline. Locks for as long as the publishers are looked at.
     #[must_use]
     pub fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         self.inlet.deadlines(now).filter(|_| self.birthplace.is_here())
     }
 
-    /// All matched publishers that are there: what the events add up to, also if some were dropped. Locks and allocates.
+    /// All matched publishers that are there: what the events add up to, also if some were dropped.
+    /// Locks and allocates.
     #[must_use]
     pub fn publishers(&self) -> Vec<MatchedPublisher> {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
@@ -404,7 +412,8 @@ impl Subscription {
             .collect()
     }
 
-    /// Tells, from any thread, why publishers that are there are not matched: one text each. Locks and allocates.
+    /// Tells, from any thread, why publishers that are there are not matched: one text each. Locks
+    /// and allocates.
     pub fn refusal_source(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static + use<> {
         let (inlet, birthplace) = (Arc::clone(&self.inlet), self.birthplace);
         move || {
@@ -431,8 +440,8 @@ impl Publishers {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
     }
 
-    /// Why a publisher that is there can never be matched, if there is such a one: its type or its QoS. What may pass, and what strangers without
-    /// rights may cause, is no such reason. Locks.
+    /// Why a publisher that is there can never be matched, if there is such a one: its type or its
+    /// QoS. What may pass, and what strangers without rights may cause, is no such reason. Locks.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
         if !self.birthplace.is_here() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The atomics of the protocol: the processor's, or loom's when the models run.
 //!
-//! The models execute the source that ships. What they must be able to break is asked for with [`mutant`], which is
-//! constant `false` outside the models.
+//! The models execute the source that ships. What they must be able to break is asked for with
+//! [`mutant`], which is constant `false` outside the models.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -55,7 +55,8 @@ pub enum Mutant {
     OneSlotFewer,
     /// Retired slots wait for a pass although no other is free.
     PatienceWithoutEnd,
-    /// Who waits for a later sample is woken, too, which uses up the wake-up that it gets for that one.
+    /// Who waits for a later sample is woken, too, which uses up the wake-up that it gets for that
+    /// one.
     WakeTooEarly,
     /// Samples are withdrawn although somebody has not read them.
     WithdrawUnread,
@@ -77,7 +78,8 @@ pub enum Mutant {
     EndForgetsKick,
     /// A handle to a held sample is dropped Relaxed.
     RelaxedHandleDrop,
-    /// Whoever sees that its handle is the last one does not see what went before the others were dropped.
+    /// Whoever sees that its handle is the last one does not see what went before the others were
+    /// dropped.
     RelaxedLastHandle,
 }
 
@@ -99,7 +101,8 @@ pub fn mutant(m: Mutant) -> bool {
     ACTIVE.with(|a| a.get() == Some(m))
 }
 
-/// Makes the models on this thread contain a mistake. (loom runs all threads of a model on the calling thread.)
+/// Makes the models on this thread contain a mistake. (loom runs all threads of a model on the
+/// calling thread.)
 #[cfg(loom)]
 pub fn set_mutant(m: Option<Mutant>) {
     ACTIVE.with(|a| a.set(m));

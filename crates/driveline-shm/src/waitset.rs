@@ -24,16 +24,17 @@ pub enum WaitBackend {
     /// The best that this kernel has.
     #[default]
     Auto,
-    /// `futex_waitv` (Linux 5.16 and newer), on the waiting thread itself up to 127 publishers; beyond, one helper
-    /// thread per 126.
+    /// `futex_waitv` (Linux 5.16 and newer), on the waiting thread itself up to 127 publishers;
+    /// beyond, one helper thread per 126.
     FutexWaitv,
-    /// One helper thread per publisher: works on every kernel, costs a thread and a second wake-up each.
+    /// One helper thread per publisher: works on every kernel, costs a thread and a second wake-up
+    /// each.
     Threads,
 }
 
 impl WaitBackend {
-    /// Name of what [`WaitBackend::Auto`] uses in this process, for reports: `futex_waitv` or `helper threads`. Makes one
-    /// system call, the first time.
+    /// Name of what [`WaitBackend::Auto`] uses in this process, for reports: `futex_waitv` or
+    /// `helper threads`. Makes one system call, the first time.
     #[must_use]
     pub fn available() -> &'static str {
         if futex::have_waitv() { "futex_waitv" } else { "helper threads" }
@@ -178,7 +179,8 @@ impl WaitSet {
         }
     }
 
-    /// A muted subscription stays attached but does not end a wait: for one that cannot be served at the moment.
+    /// A muted subscription stays attached but does not end a wait: for one that cannot be served
+    /// at the moment.
     pub fn set_muted(&mut self, sub: &Subscription, muted: bool) {
         if let Some(e) = self.entries.iter().find(|e| Arc::ptr_eq(&e.inlet, &sub.inlet))
             && e.muted.swap(muted, Relaxed) != muted
@@ -193,9 +195,9 @@ impl WaitSet {
         Kicker(Arc::clone(&self.kick))
     }
 
-    /// Waits until there is data, a kick, or `deadline` has passed. Without blocking for the first `spin` of it
-    /// (`Duration::MAX`: never blocking), then in the kernel. A kick comes before data. In a forked child it returns
-    /// `Kicked` at once.
+    /// Waits until there is data, a kick, or `deadline` has passed. Without blocking for the first
+    /// `spin` of it (`Duration::MAX`: never blocking), then in the kernel. A kick comes before
+    /// data. In a forked child it returns `Kicked` at once.
     pub fn wait(&mut self, deadline: Option<MonotonicNs>, spin: Duration) -> Wake {
         if !self.birthplace.is_here() {
             return Wake::Kicked;
@@ -212,8 +214,8 @@ impl WaitSet {
                 if self.any_unread() {
                     return Wake::Data;
                 }
-                // The clock is read now and then only: it costs more than a look. First after some rounds, because what is on its
-                // way comes in less.
+                // The clock is read now and then only: it costs more than a look. First after some
+                // rounds, because what is on its way comes in less.
                 round = round.wrapping_add(1);
                 let spins = for_ever || spin_until.is_some();
                 let look_at_clock = round.is_multiple_of(ROUNDS_PER_CLOCK) || !spins;
@@ -321,7 +323,8 @@ impl WaitSet {
         if let Some(helpers) = &mut self.helpers {
             helpers.go(std::mem::take(&mut self.mutes_changed));
         }
-        // The helpers look for data themselves after they have armed; a change of publishers comes with a kick.
+        // The helpers look for data themselves after they have armed; a change of publishers comes
+        // with a kick.
         self.kick.sleep(deadline);
         self.kick.end();
     }
@@ -335,7 +338,8 @@ fn sleepers(entries: &[Entry]) -> impl Iterator<Item = &Edge> {
 impl Drop for WaitSet {
     fn drop(&mut self) {
         if !self.birthplace.is_here() {
-            // Another thread of the parent may have held one of these locks when the child was made.
+            // Another thread of the parent may have held one of these locks when the child was
+            // made.
             return;
         }
         for e in &self.entries {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages on the sockets: a fixed frame around JSON. Every message is one packet.
 //!
-//! `magic:u32 | version:u16 | kind:u16 | length:u32 | body`, little endian. The body is JSON because messages are rare,
-//! and because a person with a socket dump can read it.
+//! `magic:u32 | version:u16 | kind:u16 | length:u32 | body`, little endian. The body is JSON
+//! because messages are rare, and because a person with a socket dump can read it.
 //!
-//! Growth: keys may be added, with a default that means "as before"; whoever does not know them ignores them. What must not
-//! be ignored is a new version of the protocol; the two ends agree on the newest that both speak.
+//! Growth: keys may be added, with a default that means "as before"; whoever does not know them
+//! ignores them. What must not be ignored is a new version of the protocol; the two ends agree on
+//! the newest that both speak.
 
 use crate::event::RefusalCode;
 use crate::info::hex_id;
@@ -61,7 +62,8 @@ pub(crate) struct Hello {
     pub(crate) oldest_version: u16,
     #[serde(default = "first_version")]
     pub(crate) newest_version: u16,
-    /// Whether the subscriber announces its sleep in a cache line of its own, to publishers that say the same.
+    /// Whether the subscriber announces its sleep in a cache line of its own, to publishers that
+    /// say the same.
     #[serde(default)]
     pub(crate) armed_apart: bool,
     /// Why the subscriber cannot be matched now, in place of a request. Comes without a page.
@@ -91,7 +93,8 @@ pub(crate) struct Accept {
     /// Version of the protocol for this match.
     #[serde(default = "first_version")]
     pub(crate) version: u16,
-    /// Whether the publisher looks for the subscriber's sleep in a cache line of its own. Only if HELLO says so.
+    /// Whether the publisher looks for the subscriber's sleep in a cache line of its own. Only if
+    /// HELLO says so.
     #[serde(default)]
     pub(crate) armed_apart: bool,
 }
@@ -137,7 +140,8 @@ impl WireError {
 }
 
 impl Message {
-    /// The message as a packet. `None` if it is too long to send, which the checks at creation exclude.
+    /// The message as a packet. `None` if it is too long to send, which the checks at creation
+    /// exclude.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         let (kind, body) = match self {
             Self::Hello(m) => (1u16, serde_json::to_vec(m).ok()?),
@@ -159,7 +163,8 @@ impl Message {
         Some(packet)
     }
 
-    /// Reads a packet from anybody; any bytes give a message whose numbers are in range, or an error.
+    /// Reads a packet from anybody; any bytes give a message whose numbers are in range, or an
+    /// error.
     pub(crate) fn decode(packet: &[u8]) -> Result<Self, WireError> {
         let Some((frame, body)) = packet.split_first_chunk::<FRAME_LEN>() else {
             return Err(WireError::Short { len: packet.len() });

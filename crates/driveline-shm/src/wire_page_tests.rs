@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks `docs/protocols/shm.md` against the code: keys, spellings, offsets and the worked examples.
+//! Checks `docs/protocols/shm.md` against the code: keys, spellings, offsets and the worked
+//! examples.
 use super::*;
 use crate::layout::{
     AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, ARMED_APART_AT, ARMED_AT, CURSOR_AT,
@@ -113,7 +114,8 @@ fn decode_with(message: &Message, body: &Value) -> Result<Message, WireError> {
     Message::decode(&packet)
 }
 
-/// Calls `f` for each row of each table with the message, its body, and the path of the object that has the key.
+/// Calls `f` for each row of each table with the message, its body, and the path of the object that
+/// has the key.
 fn for_each_key(mut f: impl FnMut(&Message, &Value, &str, &[String])) {
     let page = page();
     for (message, tables) in described() {

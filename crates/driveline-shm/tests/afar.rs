@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What gateways bring of publishers of other hosts: each sample is received or counts as missed once, whatever becomes of the gateways.
+//! What gateways bring of publishers of other hosts: each sample is received or counts as missed
+//! once, whatever becomes of the gateways.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
@@ -23,7 +24,8 @@ fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
     let mut p = publisher(&a, |c| c.qos.depth = 8);
     let mut s = subscription(&b, |c| c.qos.depth = 8);
     eventually(|| p.matched() == 1 && s.matched() == 1);
-    // Claimed by a gateway: in all, since its first sample. Counting begins with what is read first; fewer than before cannot be.
+    // Claimed by a gateway: in all, since its first sample. Counting begins with what is read
+    // first; fewer than before cannot be.
     for (sequence, lost) in [(5, 3), (6, 3), (10, 6), (11, 5), (12, 7)] {
         let remote = Some(driveline_types::Remote { lost, ..Default::default() });
         let loan = p.loan(1).unwrap();
@@ -40,7 +42,8 @@ fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
     assert_eq!(missed_in_all(&s), 5);
 }
 
-/// As a gateway that has published so many samples of publisher `of` of another host publishes its sample `number`.
+/// As a gateway that has published so many samples of publisher `of` of another host publishes its
+/// sample `number`.
 fn bring(p: &mut Publisher, published: &mut u64, of: u64, number: u64) {
     *published += 1;
     let remote = Some(driveline_types::Remote {
@@ -185,7 +188,8 @@ fn what_another_gateway_that_is_still_there_has_brought_is_not_missing() {
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 12, failure_persistence: None, ..Default::default() })]
 
-    /// Of each ten: 0 gateway dies and another comes, 1 to 3 lost on the way, 4 and 5 read next, 6 read newest; else it comes here.
+    /// Of each ten: 0 gateway dies and another comes, 1 to 3 lost on the way, 4 and 5 read next, 6
+    /// read newest; else it comes here.
     #[test]
     fn each_sample_of_another_host_is_received_or_missed_whatever_gateways_do(steps in proptest::collection::vec(0u8..10, 1..120)) {
         let d = Domain::new();
@@ -230,7 +234,8 @@ proptest::proptest! {
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 24, failure_persistence: None, ..Default::default() })]
 
-    /// Of each ten: 0 gateway dies and another comes, 1 and 2 lost on the way, 3 read next, 4 and 5 read newest; else it comes here. Of one publisher or the other.
+    /// Of each ten: 0 gateway dies and another comes, 1 and 2 lost on the way, 3 read next, 4 and 5
+    /// read newest; else it comes here. Of one publisher or the other.
     #[test]
     fn each_sample_of_two_publishers_of_another_host_is_received_or_missed_once(
         steps in proptest::collection::vec((0u8..10, 0usize..2), 1..120)

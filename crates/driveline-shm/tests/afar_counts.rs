@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway says in its segment what is not here of a publisher of another host: losses count that no sample follows, and what
-//! cannot be known is said.
+//! A gateway says in its segment what is not here of a publisher of another host: losses count that
+//! no sample follows, and what cannot be known is said.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 

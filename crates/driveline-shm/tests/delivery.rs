@@ -611,7 +611,8 @@ fn deadlines_and_leases_are_watched() {
     assert!(p.stats().deadlines_missed > 0 && s.stats().deadlines_missed > 0);
 }
 
-/// Ends with a peer's count, without a bound on time: as long as nothing is published, a deadline is missed again and again.
+/// Ends with a peer's count, without a bound on time: as long as nothing is published, a deadline
+/// is missed again and again.
 #[test]
 fn deadlines_count_from_the_first_sample_until_the_other_end_is_gone() {
     let d = Domain::new();

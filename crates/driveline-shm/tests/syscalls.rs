@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How many system calls the data path makes: none, but one to wake whoever sleeps.
 //!
-//! A thread of a process of its own forbids itself all system calls by a seccomp filter that turns each into a signal,
-//! whose handler writes it down. What is written down is then a fact and not a sample of one.
+//! A thread of a process of its own forbids itself all system calls by a seccomp filter that turns
+//! each into a signal, whose handler writes it down. What is written down is then a fact and not a
+//! sample of one.
 #![cfg(not(loom))]
 #![allow(unsafe_code, reason = "the test traces system calls by C calls")]
 #![allow(
@@ -28,7 +29,8 @@ static CALLS: [AtomicI32; ROOM] = [const { AtomicI32::new(0) }; ROOM];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn write_down(_: libc::c_int, info: *const libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel gives a siginfo of SIGSYS: three ints and padding, the address of the call (8 bytes), its number.
+    // SAFETY: the kernel gives a siginfo of SIGSYS: three ints and padding, the address of the call
+    // (8 bytes), its number.
     let number = unsafe { info.cast::<u8>().add(24).cast::<i32>().read() };
     if let Some(place) = CALLS.get(COUNT.fetch_add(1, SeqCst)) {
         place.store(number, SeqCst);
@@ -39,7 +41,8 @@ fn calls_since(start: usize) -> Vec<i32> {
     (start..COUNT.load(SeqCst)).map(|i| CALLS.get(i).map_or(-1, |c| c.load(SeqCst))).collect()
 }
 
-/// From here on system calls of this thread do nothing but be written down. There is no way back: the thread cannot end.
+/// From here on system calls of this thread do nothing but be written down. There is no way back:
+/// the thread cannot end.
 fn forbid_system_calls() {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let allow = |number: libc::c_long, to: u8| libc::sock_filter {
@@ -50,14 +53,16 @@ fn forbid_system_calls() {
     };
     let mut program = [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
-        // The handler's own return; and the clock, which is a call only on machines whose clock cannot be read without.
+        // The handler's own return; and the clock, which is a call only on machines whose clock
+        // cannot be read without.
         allow(libc::SYS_rt_sigreturn, 2),
         allow(libc::SYS_clock_gettime, 1),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRAP),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
     ];
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: a handler that only touches atomics, for a signal that nobody else uses; a valid filter of the given length.
+    // SAFETY: a handler that only touches atomics, for a signal that nobody else uses; a valid
+    // filter of the given length.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = write_down as *const () as usize;
@@ -146,7 +151,8 @@ fn watched(domain: &Path) -> String {
             set.attach(&s).unwrap();
             // SAFETY: no arguments, cannot fail.
             sender.send(unsafe { libc::gettid() }).unwrap();
-            // The first wake-up may be about the match; from the second wait it is not woken, as wake-ups do nothing here.
+            // The first wake-up may be about the match; from the second wait it is not woken, as
+            // wake-ups do nothing here.
             loop {
                 set.wait(None, Duration::ZERO);
             }

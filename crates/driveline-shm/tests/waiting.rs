@@ -37,8 +37,8 @@ fn subscription(p: &Participant, topic: &str) -> Subscription {
     p.create_subscription(c).unwrap()
 }
 
-/// The control threads tell of a match before they wake whoever waits for it. They answer tools one thing after the other: after
-/// this, that wake-up has been, and the next is about something else.
+/// The control threads tell of a match before they wake whoever waits for it. They answer tools one
+/// thing after the other: after this, that wake-up has been, and the next is about something else.
 fn settled(d: &tempfile::TempDir, w: &mut WaitSet) {
     let all = list(d.path(), Duration::from_secs(60)).unwrap();
     assert!(!all.is_empty() && all.iter().all(|p| p.name == "test"));
@@ -108,7 +108,8 @@ fn time_kicks_and_data_end_a_wait() {
     }
 }
 
-/// No wake-up is ever lost: reader and writer hand a turn back and forth through sleeping waits, thousands of times.
+/// No wake-up is ever lost: reader and writer hand a turn back and forth through sleeping waits,
+/// thousands of times.
 #[test]
 fn ping_pong_never_hangs() {
     for backend in BACKENDS {
@@ -154,7 +155,8 @@ fn ping_pong_never_hangs() {
     }
 }
 
-/// Several sleepers on one word, and a writer that stops when all have read: one lost wake-up hangs it.
+/// Several sleepers on one word, and a writer that stops when all have read: one lost wake-up hangs
+/// it.
 #[test]
 fn many_sleepers_are_all_woken_by_one_call() {
     for backend in BACKENDS {

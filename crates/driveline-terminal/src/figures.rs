@@ -17,13 +17,15 @@ pub fn microseconds(ns: f64) -> String {
     digits(ns / 1e3)
 }
 
-/// A duration with three digits and a unit that fits, from nanoseconds up: floors of a machine have tens of them.
+/// A duration with three digits and a unit that fits, from nanoseconds up: floors of a machine have
+/// tens of them.
 #[must_use]
 pub fn duration_ns(ns: f64) -> String {
     if ns.abs() < 999.5 { format!("{ns:.0} ns") } else { duration_us(ns / 1e3) }
 }
 
-/// A duration with three digits and a unit that fits, from microseconds up: the accounts of runs tell in those.
+/// A duration with three digits and a unit that fits, from microseconds up: the accounts of runs
+/// tell in those.
 #[must_use]
 pub fn duration_us(us: f64) -> String {
     let (value, unit) = in_unit(us);
@@ -40,8 +42,8 @@ pub fn in_unit(us: f64) -> (f64, &'static str) {
     }
 }
 
-/// Bytes with a binary unit, rounded to one decimal. Sizes that must stay exact, such as those in names of cases, are written by
-/// [`ByteSize`](driveline_graph::ByteSize).
+/// Bytes with a binary unit, rounded to one decimal. Sizes that must stay exact, such as those in
+/// names of cases, are written by [`ByteSize`](driveline_graph::ByteSize).
 #[must_use]
 pub fn bytes(n: u64) -> String {
     let (mut value, mut unit) = (n as f64, "B");

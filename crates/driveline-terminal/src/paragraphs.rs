@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Words in lines, as wide as whoever reads them has room. Tables are no words: [`Columns`](crate::table::Columns) keeps those.
+//! Words in lines, as wide as whoever reads them has room. Tables are no words:
+//! [`Columns`](crate::table::Columns) keeps those.
 
 use std::io::IsTerminal as _;
 
-/// Lines of words get no longer than this, however wide the terminal: nobody finds the beginning of the next one.
+/// Lines of words get no longer than this, however wide the terminal: nobody finds the beginning of
+/// the next one.
 const WIDEST: usize = 110;
 /// Nor shorter: a terminal that says it is narrower has most lines broken twice anyway.
 const NARROWEST: usize = 20;
@@ -13,8 +15,8 @@ const UNITS: [&str; 23] = [
     "kB", "MB", "GB", "MB/s", "GB/s", "m", "km/h", "%",
 ];
 
-/// How wide words may be on standard output: as the terminal is, within limits. Where there is none they are not broken, so that `grep`
-/// finds whole statements.
+/// How wide words may be on standard output: as the terminal is, within limits. Where there is none
+/// they are not broken, so that `grep` finds whole statements.
 #[must_use]
 pub fn width() -> usize {
     let stdout = std::io::stdout();
@@ -25,14 +27,16 @@ pub fn width() -> usize {
     if columns == 0 { WIDEST } else { columns.clamp(NARROWEST, WIDEST) }
 }
 
-/// A line of words in lines of at most `width` characters, each with its end; those after the first one are indented by two more than it is.
+/// A line of words in lines of at most `width` characters, each with its end; those after the first
+/// one are indented by two more than it is.
 #[must_use]
 pub fn wrapped(line: &str, width: usize) -> String {
     let indent = line.len() - line.trim_start().len();
     lines(line.trim_start(), " ".repeat(indent), &" ".repeat(indent + 2), width)
 }
 
-/// Items with commas between them in such lines, all indented alike; an item is broken only where it has no room on a line of its own.
+/// Items with commas between them in such lines, all indented alike; an item is broken only where
+/// it has no room on a line of its own.
 #[must_use]
 pub fn listed(items: &[String], indent: usize, width: usize) -> String {
     let indent = " ".repeat(indent);

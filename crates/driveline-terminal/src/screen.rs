@@ -25,7 +25,8 @@ pub struct Screen {
     /// Whether standard output has colours: a terminal, unless `NO_COLOR` or `TERM=dumb`.
     pub colour: Colour,
     errors: Colour,
-    /// Why standard output takes nothing any more. What is under way goes on, in order: a run still writes its report.
+    /// Why standard output takes nothing any more. What is under way goes on, in order: a run still
+    /// writes its report.
     lost: RefCell<Option<io::Error>>,
 }
 
@@ -46,8 +47,8 @@ impl Screen {
         }
     }
 
-    /// Text on standard output, until that takes nothing any more. What it quotes of others cannot turn the direction of writing:
-    /// such characters are replaced.
+    /// Text on standard output, until that takes nothing any more. What it quotes of others cannot
+    /// turn the direction of writing: such characters are replaced.
     pub fn print(&self, text: &str) {
         if self.lost.borrow().is_some() {
             return;
@@ -58,7 +59,8 @@ impl Screen {
         }
     }
 
-    /// Text on standard output, unless `over` while nobody takes it: a pipe that is full, or a terminal that stands still.
+    /// Text on standard output, unless `over` while nobody takes it: a pipe that is full, or a
+    /// terminal that stands still.
     pub fn print_unless(&self, text: &str, over: &dyn Fn() -> bool) {
         let mut rest = text;
         while !rest.is_empty() && self.lost.borrow().is_none() {
@@ -80,7 +82,8 @@ impl Screen {
         }
     }
 
-    /// Whether nobody can read standard output any more. A pipe tells so before anything is written.
+    /// Whether nobody can read standard output any more. A pipe tells so before anything is
+    /// written.
     pub fn nobody_reads(&self) -> bool {
         self.lost.borrow().is_some()
             || polled(PollFlags::empty(), Duration::ZERO)

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Becomes true on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone), whose default actions are replaced for good. SIGHUP
-/// stays ignored where it is, as under `nohup`.
+/// Becomes true on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone), whose default
+/// actions are replaced for good. SIGHUP stays ignored where it is, as under `nohup`.
 ///
 /// # Errors
 /// If the system refuses handlers.
@@ -18,7 +18,8 @@ pub fn interruption() -> io::Result<Arc<AtomicBool>> {
         if signal == signal_hook::consts::SIGHUP && is_ignored(signal) {
             continue;
         }
-        // It is heeded within a second, so a repetition (many senders signal process and group) changes nothing.
+        // It is heeded within a second, so a repetition (many senders signal process and group)
+        // changes nothing.
         signal_hook::flag::register(signal, interrupted.clone())?;
     }
     Ok(interrupted)

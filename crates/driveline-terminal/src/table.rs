@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-/// A table as text: as wide as its cells are, the first column to the left, the others to the right.
+/// A table as text: as wide as its cells are, the first column to the left, the others to the
+/// right.
 #[derive(Clone, Debug)]
 pub struct Columns {
     rows: Vec<Vec<String>>,
@@ -56,7 +57,8 @@ impl Columns {
         let mut text = String::new();
         for (i, row) in self.rows.iter().enumerate() {
             for c in &columns {
-                // Of a name of somebody's, neither a line's end nor an element may come out of the cell.
+                // Of a name of somebody's, neither a line's end nor an element may come out of the
+                // cell.
                 let cell = row
                     .get(*c)
                     .map_or("", String::as_str)
@@ -105,7 +107,8 @@ pub enum Align {
     Right,
 }
 
-/// Lines of a table whose columns are as wide as they must be, two spaces between them. A row may have fewer cells than there are columns.
+/// Lines of a table whose columns are as wide as they must be, two spaces between them. A row may
+/// have fewer cells than there are columns.
 #[must_use]
 pub fn aligned(align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| {

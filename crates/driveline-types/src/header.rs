@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The header that travels with every sample, and the lineage in it.
 //!
-//! Layout, writers and rules: `docs/protocols/sample-header.md`. The header is [`HEADER_WORDS`] little-endian 64-bit
-//! words. Version 1 is frozen: new facts go into the reserved words, never into those in use.
+//! Layout, writers and rules: `docs/protocols/sample-header.md`. The header is [`HEADER_WORDS`]
+//! little-endian 64-bit words. Version 1 is frozen: new facts go into the reserved words, never
+//! into those in use.
 
 use crate::id::TopicId;
 use crate::time::{MonotonicNs, wall_offset_ns};
@@ -30,8 +31,9 @@ const REMOTE_PUBLISHER: usize = SERVICE + 1;
 
 /// One source that a sample descends from, and where its age went.
 ///
-/// For the oldest source time: `publish_time - source_oldest = communication + computation + idle`. Each may be negative where data came from another host,
-/// whose clock is known no better than [`SampleHeader::clock_error_ns`] says, or where a source time lies ahead.
+/// For the oldest source time: `publish_time - source_oldest = communication + computation + idle`.
+/// Each may be negative where data came from another host, whose clock is known no better than
+/// [`SampleHeader::clock_error_ns`] says, or where a source time lies ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The source topic.
@@ -40,12 +42,14 @@ pub struct Origin {
     pub source_oldest: MonotonicNs,
     /// Source time of the newest data that contributed.
     pub source_newest: MonotonicNs,
-    /// Nanoseconds from a publish to the start of the callback that it triggered, and in conversions, summed over the hops.
+    /// Nanoseconds from a publish to the start of the callback that it triggered, and in
+    /// conversions, summed over the hops.
     pub communication_ns: i64,
-    /// Nanoseconds from the start of a callback (or from the source time, at the source) to the publish, without
-    /// conversions, summed.
+    /// Nanoseconds from the start of a callback (or from the source time, at the source) to the
+    /// publish, without conversions, summed.
     pub computation_ns: i64,
-    /// Nanoseconds that data lay ready until something else (a timer, another input) had it read, summed.
+    /// Nanoseconds that data lay ready until something else (a timer, another input) had it read,
+    /// summed.
     pub idle_ns: i64,
 }
 
@@ -93,7 +97,8 @@ impl Origins {
         self.dropped
     }
 
-    /// Joins one origin in: widens the time span, and keeps the split of whichever has the oldest source time.
+    /// Joins one origin in: widens the time span, and keeps the split of whichever has the oldest
+    /// source time.
     pub fn merge(&mut self, origin: Origin) {
         let used = usize::from(self.len);
         if let Some(have) = self.list[..used].iter_mut().find(|o| o.topic == origin.topic) {
@@ -128,7 +133,8 @@ impl Origins {
         self.dropped = 0;
     }
 
-    /// Makes the list these, with so many that did not fit; what does not fit now counts among them.
+    /// Makes the list these, with so many that did not fit; what does not fit now counts among
+    /// them.
     pub fn set(&mut self, origins: impl IntoIterator<Item = Origin>, dropped: u32) {
         self.len = 0;
         self.dropped = dropped;
@@ -200,7 +206,8 @@ impl Lineage {
             self.trace_id = header.trace_id;
         }
         self.clock_error_ns = self.clock_error_ns.max(header.clock_error_ns);
-        // Everything wraps: parts may be negative, any words may stand in a header, and modulo 2^64 the sum is exact whatever they are.
+        // Everything wraps: parts may be negative, any words may stand in a header, and modulo 2^64
+        // the sum is exact whatever they are.
         let waited = self.since.signed_since(header.publish_time);
         let converted = self.converted_ns.cast_signed();
         for &origin in header.origins.as_slice() {
@@ -209,8 +216,8 @@ impl Lineage {
                 Arrival::Triggered => o.communication_ns = o.communication_ns.wrapping_add(waited),
                 Arrival::Read if waited >= 0 => o.idle_ns = o.idle_ns.wrapping_add(waited),
                 Arrival::Read => {
-                    // Published after this callback began: only the time since then was spent computing on it, and none of
-                    // the conversions so far were on its way.
+                    // Published after this callback began: only the time since then was spent
+                    // computing on it, and none of the conversions so far were on its way.
                     o.computation_ns =
                         o.computation_ns.wrapping_add(waited).wrapping_add(converted);
                     o.communication_ns = o.communication_ns.wrapping_sub(converted);
@@ -221,9 +228,11 @@ impl Lineage {
         self.origins.dropped = self.origins.dropped.saturating_add(header.origins.dropped);
     }
 
-    /// Says that the callback decoded or encoded messages from `began` to `ended`: communication, not computation.
+    /// Says that the callback decoded or encoded messages from `began` to `ended`: communication,
+    /// not computation.
     ///
-    /// Returns how many nanoseconds of that count: none from before the callback's start, and none twice.
+    /// Returns how many nanoseconds of that count: none from before the callback's start, and none
+    /// twice.
     pub fn convert(&mut self, began: MonotonicNs, ended: MonotonicNs) -> u64 {
         let spent = ended.0.saturating_sub(began.max(self.converted_until).0);
         self.converted_ns = self.converted_ns.saturating_add(spent);
@@ -231,10 +240,11 @@ impl Lineage {
         spent
     }
 
-    /// Fills in the origins and the trace id of a sample of `topic` that is published at `header.publish_time`.
+    /// Fills in the origins and the trace id of a sample of `topic` that is published at
+    /// `header.publish_time`.
     ///
-    /// Without ancestors the sample is itself an origin, with the given source time or, without one, its publish time.
-    /// In place, because a list of origins is long and mostly empty.
+    /// Without ancestors the sample is itself an origin, with the given source time or, without
+    /// one, its publish time. In place, because a list of origins is long and mostly empty.
     pub fn stamp(
         &self,
         header: &mut SampleHeader,
@@ -283,8 +293,8 @@ pub struct SampleHeader {
     pub payload_len: u64,
     /// XXH3-64 of the payload where the topic asks for it.
     pub checksum: Option<u64>,
-    /// How far the times of origins may be from the truth, in nanoseconds, because data came from another host, whose clock is
-    /// known no better. 0 where all is of this host.
+    /// How far the times of origins may be from the truth, in nanoseconds, because data came from
+    /// another host, whose clock is known no better. 0 where all is of this host.
     pub clock_error_ns: u64,
     /// How the sample came to this host, if another one published it.
     pub remote: Option<Remote>,
@@ -299,12 +309,14 @@ pub struct SampleHeader {
 pub struct Remote {
     /// The other host's gateway: a random number, new after each of its starts.
     pub host: u64,
-    /// How many samples of this publisher did not get here, since the first that did; since its very first one if `publisher` is not 0.
+    /// How many samples of this publisher did not get here, since the first that did; since its
+    /// very first one if `publisher` is not 0.
     pub lost: u64,
-    /// Which publisher of its host it is, whatever gateways bring its samples here: a part of its id. 0: it is not said.
+    /// Which publisher of its host it is, whatever gateways bring its samples here: a part of its
+    /// id. 0: it is not said.
     pub publisher: u64,
-    /// From the publication there to the one here, in nanoseconds, by the estimate of the clocks' offset: negative if that is
-    /// wrong by more than the way took.
+    /// From the publication there to the one here, in nanoseconds, by the estimate of the clocks'
+    /// offset: negative if that is wrong by more than the way took.
     pub transit_ns: i64,
     /// How far the estimate of the offset may be from the truth, in nanoseconds.
     pub offset_error_ns: u64,
@@ -380,8 +392,9 @@ impl SampleHeader {
         self.origins.dropped
     }
 
-    /// Gives `store` every word that is in use, with its place; the words that are not need not be written. `written` is
-    /// the number of this sample among those that are written at all, at most `sequence`.
+    /// Gives `store` every word that is in use, with its place; the words that are not need not be
+    /// written. `written` is the number of this sample among those that are written at all, at most
+    /// `sequence`.
     pub fn write(&self, written: u64, mut store: impl FnMut(usize, u64)) {
         let more = u32::try_from(self.sequence.saturating_sub(written)).unwrap_or(u32::MAX);
         let mut flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 }
@@ -421,8 +434,9 @@ impl SampleHeader {
         }
     }
 
-    /// Replaces this header by what `load` gives, which another process may have written: any words give a header or an
-    /// error. Each word in use is loaded once. After an error the header is of no use.
+    /// Replaces this header by what `load` gives, which another process may have written: any words
+    /// give a header or an error. Each word in use is loaded once. After an error the header is of
+    /// no use.
     ///
     /// # Errors
     /// [`HeaderError`] if the words are not a header of this version.

@@ -19,7 +19,8 @@ fn published(
     header
 }
 
-/// As a gateway publishes it at `now` on a host where it seems to have been on the way for `transit` nanoseconds.
+/// As a gateway publishes it at `now` on a host where it seems to have been on the way for
+/// `transit` nanoseconds.
 fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
     let back = MonotonicNs(now).signed_since(h.publish_time) - transit;
     for o in h.origins.as_mut_slice() {
@@ -200,7 +201,8 @@ proptest! {
         }
     }
 
-    /// Hosts whose clocks are known badly: a way takes a negative time, and data is older than the host's own clock.
+    /// Hosts whose clocks are known badly: a way takes a negative time, and data is older than the
+    /// host's own clock.
     #[test]
     fn parts_of_an_age_are_what_they_are_also_below_zero(
         hops in proptest::collection::vec((-(1i64 << 40)..1i64 << 40, 0u64..1 << 50, 0i64..1 << 40, 0i64..1 << 40, any::<bool>()), 1..12),
@@ -225,7 +227,8 @@ proptest! {
         }
     }
 
-    /// Whatever another process wrote, and by how much it did not add up: a callback makes that neither more nor less.
+    /// Whatever another process wrote, and by how much it did not add up: a callback makes that
+    /// neither more nor less.
     #[test]
     fn nothing_that_stands_in_a_header_breaks_the_sums_of_those_who_read_it(
         words in proptest::collection::vec(any::<u64>(), HEADER_WORDS), start: u64, publish: u64, triggered: bool, converted: u64,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Vocabulary of Driveline: ids, time, QoS, schemas, the sample header.
 //!
-//! This crate is the leftmost layer: it knows no transport, no thread and no file. Everything here is a value that two
-//! processes must understand in the same way, so what is laid out in bytes ([`header`], [`plain`]) is versioned.
+//! This crate is the leftmost layer: it knows no transport, no thread and no file. Everything here
+//! is a value that two processes must understand in the same way, so what is laid out in bytes
+//! ([`header`], [`plain`]) is versioned.
 //!
 //! ```
 //! use driveline_types::{Qos, TopicName};
@@ -41,7 +42,8 @@ pub use service::ServiceName;
 pub use time::{MonotonicNs, VirtualClock, wall_offset_ns};
 pub use uncounted::Uncounted;
 
-// The derive macro names these crates through the type's own dependency, so that a user needs only one.
+// The derive macro names these crates through the type's own dependency, so that a user needs only
+// one.
 #[doc(hidden)]
 pub use prost;
 #[doc(hidden)]

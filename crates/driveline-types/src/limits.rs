@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bounds and defaults of publishers, subscriptions and callbacks: what a graph file permits is what an endpoint accepts.
+//! Bounds and defaults of publishers, subscriptions and callbacks: what a graph file permits is
+//! what an endpoint accepts.
 //!
 //! The history depth has its bound in [`Qos::MAX_DEPTH`](crate::Qos::MAX_DEPTH).
 

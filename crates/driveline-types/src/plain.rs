@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Plain types: C-layout structs, optionally followed by one array, that are read where they lie.
 //!
-//! A payload of plain type `T` is the `size_of::<T>()` bytes of the head; if `T::Tail` is not [`NoTail`], zero bytes up
-//! to the next multiple of [`TAIL_ALIGN`], then the elements of the array to the end of the payload. Head and elements
-//! have no implicit padding and are valid for any bit pattern, which the `zerocopy` bounds guarantee.
-//! The rules and the canonical text are in `docs/protocols/plain-types.md`.
+//! A payload of plain type `T` is the `size_of::<T>()` bytes of the head; if `T::Tail` is not
+//! [`NoTail`], zero bytes up to the next multiple of [`TAIL_ALIGN`], then the elements of the array
+//! to the end of the payload. Head and elements have no implicit padding and are valid for any bit
+//! pattern, which the `zerocopy` bounds guarantee. The rules and the canonical text are in
+//! `docs/protocols/plain-types.md`.
 //!
-//! Types are declared with `#[driveline::plain_type]` or `#[derive(Plain)]`; [`PlainRef`] and [`PlainMut`] look at
-//! payload bytes as such a type.
+//! Types are declared with `#[driveline::plain_type]` or `#[derive(Plain)]`; [`PlainRef`] and
+//! [`PlainMut`] look at payload bytes as such a type.
 
 mod layout;
 mod view;
@@ -19,12 +20,12 @@ use crate::schema::Schema;
 use std::borrow::Cow;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Alignment of the trailing array within a payload, in bytes: a cache line, enough for any vector instruction.
-/// Transports align payloads to it as well.
+/// Alignment of the trailing array within a payload, in bytes: a cache line, enough for any vector
+/// instruction. Transports align payloads to it as well.
 pub const TAIL_ALIGN: usize = 64;
 
-/// A plain type. Declare it with `#[driveline::plain_type]` or `#[derive(Plain)]`, never by hand: the layout must be
-/// that of the struct.
+/// A plain type. Declare it with `#[driveline::plain_type]` or `#[derive(Plain)]`, never by hand:
+/// the layout must be that of the struct.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a plain type",
     note = "declare it with `#[driveline::plain_type(name = \"package/Type\")]`"
@@ -71,8 +72,8 @@ pub trait Plain:
     }
 }
 
-/// A type that a field of a plain struct may have: `u8` … `i64`, `f32`, `f64`, another plain struct without a trailing
-/// array, or a fixed array of any of these.
+/// A type that a field of a plain struct may have: `u8` … `i64`, `f32`, `f64`, another plain struct
+/// without a trailing array, or a fixed array of any of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a plain type",
     label = "not an integer, float, fixed array or plain struct",

@@ -25,8 +25,8 @@ pub enum Reliability {
     /// Newest wins; what a subscription is too slow for is overwritten and counted as missed.
     #[default]
     BestEffort,
-    /// The publisher waits, at most `max_blocking_ms`, until every reliable subscription has read the sample that
-    /// would be overwritten; then it overwrites and counts.
+    /// The publisher waits, at most `max_blocking_ms`, until every reliable subscription has read
+    /// the sample that would be overwritten; then it overwrites and counts.
     Reliable,
 }
 
@@ -79,13 +79,14 @@ pub enum Liveliness {
 }
 
 /// Quality of service of one end. The default is keep-last 1, best effort, volatile.
-// Read from a peer, keys of later releases are ignored: a policy that is added is one that can be. Graph files are checked
-// against the schema first, which permits no unknown keys.
+// Read from a peer, keys of later releases are ignored: a policy that is added is one that can be.
+// Graph files are checked against the schema first, which permits no unknown keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub struct Qos {
-    /// Keep the last `depth` samples; at least 1. It bounds how far a subscription may lag before it misses samples.
+    /// Keep the last `depth` samples; at least 1. It bounds how far a subscription may lag before
+    /// it misses samples.
     #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
     pub depth: u32,
     /// See [`Reliability`].
@@ -105,11 +106,13 @@ pub struct Qos {
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
     #[schemars(range(min = 1))]
     pub lease_ms: Option<u32>,
-    /// Publisher: put an XXH3-64 of the payload into each header. Subscription: match only publishers that do, and verify
-    /// it. Inside a process a pointer is passed: there the rule of matching is the same, and no checksum is computed.
+    /// Publisher: put an XXH3-64 of the payload into each header. Subscription: match only
+    /// publishers that do, and verify it. Inside a process a pointer is passed: there the rule of
+    /// matching is the same, and no checksum is computed.
     pub checksum: bool,
-    /// Publisher: its strength as owner of the topic, among several. Subscription: deliver the strongest publisher's samples alone,
-    /// whatever the value. In graphs it is the key `strength` of an output.
+    /// Publisher: its strength as owner of the topic, among several. Subscription: deliver the
+    /// strongest publisher's samples alone, whatever the value. In graphs it is the key `strength`
+    /// of an output.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub strength: Option<u32>,
@@ -154,8 +157,8 @@ impl Qos {
     /// Greatest history depth that a publisher may declare.
     pub const MAX_DEPTH: u32 = 1024;
 
-    /// DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`), and the same rule for checksums.
-    /// Depth, lifespan and history do not matter.
+    /// DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`), and the
+    /// same rule for checksums. Depth, lifespan and history do not matter.
     ///
     /// # Errors
     /// [`QosMismatch`] with the first policy that does not match.

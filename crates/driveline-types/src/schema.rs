@@ -51,9 +51,10 @@ impl fmt::Debug for SchemaHash {
 
 /// The identity of a payload type.
 ///
-/// For plain types `definition` is the canonical text of a [`PlainLayout`]; for protobuf the canonical text of the
-/// message and what it refers to (`docs/protocols/protobuf-definition.md`); for bytes whatever describes the encoding, or nothing
-/// (for samples of ROS 2: `docs/protocols/ros2-schema.md`).
+/// For plain types `definition` is the canonical text of a [`PlainLayout`]; for protobuf the
+/// canonical text of the message and what it refers to (`docs/protocols/protobuf-definition.md`);
+/// for bytes whatever describes the encoding, or nothing (for samples of ROS 2:
+/// `docs/protocols/ros2-schema.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Schema {
     /// Representation.

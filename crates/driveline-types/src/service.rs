@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of the topics that a service is made of, and the word of the sample header that requests and responses carry.
+//! Names of the topics that a service is made of, and the word of the sample header that requests
+//! and responses carry.
 //!
-//! `docs/protocols/services.md`. Everything here is pure; what another process wrote is read without belief.
+//! `docs/protocols/services.md`. Everything here is pure; what another process wrote is read
+//! without belief.
 
 use crate::id::{EndpointId, MAX_NAME_LEN, NameError, TopicName};
 use std::fmt;

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Text of others that people see in a terminal or on a page: names, log lines, errors of components.
+//! Text of others that people see in a terminal or on a page: names, log lines, errors of
+//! components.
 
-/// Whether a character has no shape of its own: it changes the direction of writing (U+202E), has no width, or is a line end that
-/// terminals do not show as one. Two names that differ in it look the same.
+/// Whether a character has no shape of its own: it changes the direction of writing (U+202E), has
+/// no width, or is a line end that terminals do not show as one. Two names that differ in it look
+/// the same.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Whether a terminal or a reader could take a character for something else: control characters, line ends and tabs among them,
-/// and [`is_unseen`].
+/// Whether a terminal or a reader could take a character for something else: control characters,
+/// line ends and tabs among them, and [`is_unseen`].
 #[must_use]
 pub fn misleads(c: char) -> bool {
     c.is_control() || is_unseen(c)
 }
 
-/// Text without what is [unseen](is_unseen): each such character is replaced by U+FFFD. Allocates only if there is one.
+/// Text without what is [unseen](is_unseen): each such character is replaced by U+FFFD. Allocates
+/// only if there is one.
 #[must_use]
 pub fn seen(text: &str) -> std::borrow::Cow<'_, str> {
     if text.chars().any(is_unseen) {

@@ -2,7 +2,8 @@
 //! The one clock that durations are measured with.
 //!
 //! [`MonotonicNs::now`] is the time that decisions rest on: ages, deadlines, lifespans, leases, timers. A [`VirtualClock`]
-//! replaces it on the threads that enter it. [`MonotonicNs::real_now`] is the kernel's, for time-outs of waits in the kernel.
+//! replaces it on the threads that enter it. [`MonotonicNs::real_now`] is the kernel's, for
+//! time-outs of waits in the kernel.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
@@ -13,14 +14,16 @@ use std::time::Duration;
 
 /// A point in time on `CLOCK_MONOTONIC`, in nanoseconds.
 ///
-/// Comparable between the processes of one host (containers included, as long as they share a time namespace) and
-/// unaffected by steps of the wall clock. Reading it is a vDSO call: no system call, no allocation, any thread.
+/// Comparable between the processes of one host (containers included, as long as they share a time
+/// namespace) and unaffected by steps of the wall clock. Reading it is a vDSO call: no system call,
+/// no allocation, any thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct MonotonicNs(pub u64);
 
 impl MonotonicNs {
-    /// The present: that of the [`VirtualClock`] which the calling thread has entered, else [`Self::real_now`].
+    /// The present: that of the [`VirtualClock`] which the calling thread has entered, else
+    /// [`Self::real_now`].
     #[must_use]
     #[inline]
     pub fn now() -> Self {
@@ -45,13 +48,15 @@ impl MonotonicNs {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Nanoseconds, signed: times that data from other hosts has may lie before this host's clock began, and are negative then.
+    /// Nanoseconds, signed: times that data from other hosts has may lie before this host's clock
+    /// began, and are negative then.
     #[must_use]
     pub const fn signed(self) -> i64 {
         self.0.cast_signed()
     }
 
-    /// `self - earlier` in nanoseconds; negative if `earlier` is later. Nothing is clamped, so a broken clock shows.
+    /// `self - earlier` in nanoseconds; negative if `earlier` is later. Nothing is clamped, so a
+    /// broken clock shows.
     #[must_use]
     pub fn signed_since(self, earlier: Self) -> i64 {
         self.0.wrapping_sub(earlier.0) as i64
@@ -65,14 +70,16 @@ impl std::ops::Add<Duration> for MonotonicNs {
     }
 }
 
-/// Number of [`Entered`] guards in this process, so that threads without a virtual clock do not look for one.
+/// Number of [`Entered`] guards in this process, so that threads without a virtual clock do not
+/// look for one.
 static ENTERED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static CURRENT: RefCell<Option<VirtualClock>> = const { RefCell::new(None) };
 }
 
-/// A clock that stands still until it is advanced, for tests and replay. Clones are the same clock. Any thread.
+/// A clock that stands still until it is advanced, for tests and replay. Clones are the same clock.
+/// Any thread.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
     ns: Arc<AtomicU64>,
@@ -96,7 +103,8 @@ impl VirtualClock {
         self.ns.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::AcqRel);
     }
 
-    /// Makes it the clock of the calling thread until the guard is dropped; then the clock before it is back.
+    /// Makes it the clock of the calling thread until the guard is dropped; then the clock before
+    /// it is back.
     pub fn enter(&self) -> Entered {
         ENTERED.fetch_add(1, Ordering::Relaxed);
         Entered { before: CURRENT.replace(Some(self.clone())), not_send: PhantomData }
@@ -110,7 +118,8 @@ impl VirtualClock {
     }
 }
 
-/// As long as it lives, its thread has the [`VirtualClock`] that made it. Drop guards in the reverse order of their making.
+/// As long as it lives, its thread has the [`VirtualClock`] that made it. Drop guards in the
+/// reverse order of their making.
 #[must_use = "the clock is left when this is dropped"]
 pub struct Entered {
     before: Option<VirtualClock>,
@@ -127,8 +136,8 @@ impl Drop for Entered {
 
 /// `CLOCK_REALTIME - CLOCK_MONOTONIC` of this host now, in nanoseconds.
 ///
-/// Added to a [`MonotonicNs`] it gives Unix time. Publishers put it into every sample so that records can be aligned
-/// with the rest of the world; nothing inside Driveline decides by it.
+/// Added to a [`MonotonicNs`] it gives Unix time. Publishers put it into every sample so that
+/// records can be aligned with the rest of the world; nothing inside Driveline decides by it.
 #[must_use]
 pub fn wall_offset_ns() -> i64 {
     let monotonic = nanoseconds(ClockId::Monotonic);

@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Reason why it is not known how many samples a publisher of another host published after the newest one that came here.
+/// Reason why it is not known how many samples a publisher of another host published after the
+/// newest one that came here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Uncounted {

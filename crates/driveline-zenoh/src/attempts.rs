@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attempts to connect, which Zenoh makes for what stands under `connect`, and once for whoever it is told of.
+//! Attempts to connect, which Zenoh makes for what stands under `connect`, and once for whoever it
+//! is told of.
 
 use crate::OwnRuntime;
 use std::collections::BTreeMap;
@@ -10,12 +11,14 @@ use zenoh::internal::runtime::{Runtime, ZRuntime};
 /// Most that go on at a time: as many as there may be connections.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Attempts to connect that go on, at most one for each `K`. Each is a task among Zenoh's own, and the same call by which Zenoh connects to whoever it is told of: it makes no second
-/// connection, and ends after the time-out for opening one, or with the runtime.
+/// Attempts to connect that go on, at most one for each `K`. Each is a task among Zenoh's own, and
+/// the same call by which Zenoh connects to whoever it is told of: it makes no second connection,
+/// and ends after the time-out for opening one, or with the runtime.
 ///
-/// What the call returns says nothing. Zenoh tells that a connection has ended while it still lists it, so the call may find it there and do nothing; and the other end may list it still,
-/// in which case the new connection ends with the old one. That there is a connection is known from news of it alone, which Zenoh tells in order: of the next one when the one before is
-/// listed no longer.
+/// What the call returns says nothing. Zenoh tells that a connection has ended while it still lists
+/// it, so the call may find it there and do nothing; and the other end may list it still, in which
+/// case the new connection ends with the old one. That there is a connection is known from news of
+/// it alone, which Zenoh tells in order: of the next one when the one before is listed no longer.
 pub struct Attempts<K> {
     runtime: Runtime,
     /// Each goes on as long as its task holds it.
@@ -29,7 +32,8 @@ impl<K: Ord> Attempts<K> {
         Self { runtime: runtime.0.clone(), running: Mutex::default() }
     }
 
-    /// Begins one to connect to the session with this identity, which listens at one of these addresses, unless one of the same `key` goes on, or 64 do. Waits for nothing. What is no
+    /// Begins one to connect to the session with this identity, which listens at one of these
+    /// addresses, unless one of the same `key` goes on, or 64 do. Waits for nothing. What is no
     /// locator of Zenoh's is passed over.
     pub fn begin(&self, key: K, id: ZenohId, at: &[String]) {
         let mut running = self.running();

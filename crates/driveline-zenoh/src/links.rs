@@ -37,7 +37,8 @@ impl Ends {
         self.made(link.src().as_str(), link.dst().as_str())
     }
 
-    /// The same of one from `here` to `there`. One that the other end has made has here the port, or the path, where this session listens.
+    /// The same of one from `here` to `there`. One that the other end has made has here the port,
+    /// or the path, where this session listens.
     fn made(&self, here: &str, there: &str) -> MadeBy {
         let there = place(there);
         if self.listens.iter().any(|listens| port(listens) == port(here)) {

@@ -13,7 +13,8 @@ pub struct Opened {
     pub runtime: OwnRuntime,
 }
 
-/// What a session runs in. It ends with this value and not with the session, so whoever has both lets go of this one behind the session.
+/// What a session runs in. It ends with this value and not with the session, so whoever has both
+/// lets go of this one behind the session.
 pub struct OwnRuntime(pub(crate) Runtime);
 
 impl OwnRuntime {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is just being handed to Zenoh, which may take as long as a link does, and connections that end meanwhile.
+//! What is just being handed to Zenoh, which may take as long as a link does, and connections that
+//! end meanwhile.
 //!
-//! Where Zenoh finds that a connection has ended, it has its own writer end, which waits for whoever waits for room in that connection, whom that writer alone would wake. So both stand for
-//! as long as a large sample may take, and the thread with them on which everything else is written. If the socket is shut and the writer has seen that before Zenoh asks it to end, all go on
-//! at once.
+//! Where Zenoh finds that a connection has ended, it has its own writer end, which waits for
+//! whoever waits for room in that connection, whom that writer alone would wake. So both stand for
+//! as long as a large sample may take, and the thread with them on which everything else is
+//! written. If the socket is shut and the writer has seen that before Zenoh asks it to end, all go
+//! on at once.
 
 use crate::sockets::shut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +16,8 @@ use zenoh::{Session, Wait};
 
 /// How long it is waited for those who are woken. Beyond, all is as Zenoh has it.
 const WOKEN_WITHIN: Duration = Duration::from_millis(250);
-/// And at least so long, in which the writer sees that its socket is shut: something of Zenoh's own may wait for room as well.
+/// And at least so long, in which the writer sees that its socket is shut: something of Zenoh's own
+/// may wait for room as well.
 const SEEN_WITHIN: Duration = Duration::from_millis(20);
 /// How long what is under way has when the session is to be closed.
 const BEFORE_CLOSING: Duration = Duration::from_millis(300);
@@ -70,7 +74,8 @@ impl<K> Drop for One<'_, K> {
 }
 
 impl<K: PartialEq> UnderWay<K> {
-    /// Does `put`, which hands something to Zenoh that goes to `whom`, and may block. From any number of threads. `None`: nothing is handed over any more, as the session is being closed.
+    /// Does `put`, which hands something to Zenoh that goes to `whom`, and may block. From any
+    /// number of threads. `None`: nothing is handed over any more, as the session is being closed.
     pub fn during<T>(&self, whom: K, put: impl FnOnce() -> T) -> Option<T> {
         let mut all = self.0.all();
         if all.given_up {
@@ -84,8 +89,10 @@ impl<K: PartialEq> UnderWay<K> {
         Some(put())
     }
 
-    /// Ends a connection that Zenoh has given up and tells so, which it closes when that is told, and waits until what was under way to `whom` is so no more: nothing keeps its writer
-    /// then. Where nothing was, or that is not known, what was to anybody: it may go there by a router. At most 270 ms. Other connections stay as they are, so it is done in any program.
+    /// Ends a connection that Zenoh has given up and tells so, which it closes when that is told,
+    /// and waits until what was under way to `whom` is so no more: nothing keeps its writer then.
+    /// Where nothing was, or that is not known, what was to anybody: it may go there by a router.
+    /// At most 270 ms. Other connections stay as they are, so it is done in any program.
     pub fn end(&self, link: &Link, whom: Option<&K>) {
         let awaited = self.going_on(whom);
         if shut(link) {
@@ -94,7 +101,8 @@ impl<K: PartialEq> UnderWay<K> {
         }
     }
 
-    /// Before the session is closed, which Zenoh does only when nothing is under way any more, whatever the link takes: nothing is handed over any more. What is under way has 300 ms; then
+    /// Before the session is closed, which Zenoh does only when nothing is under way any more,
+    /// whatever the link takes: nothing is handed over any more. What is under way has 300 ms; then
     /// all connections end, and it is lost. Blocks for at most 0.6 s.
     pub fn give_up(&self, session: &Session) {
         self.0.all().given_up = true;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One message after another over shared memory, both ends on one thread: what an instruction counter looks at.
+//! One message after another over shared memory, both ends on one thread: what an instruction
+//! counter looks at.
 //!
-//! `data_path [TURNS [BYTES]]` loans, writes 16 bytes, publishes, takes and gives back. One match, nobody asleep. The turns are in
-//! two functions, so that a counter can be told to count only them (`docs/benchmarks.md`, Why not faster).
+//! `data_path [TURNS [BYTES]]` loans, writes 16 bytes, publishes, takes and gives back. One match,
+//! nobody asleep. The turns are in two functions, so that a counter can be told to count only them
+//! (`docs/benchmarks.md`, Why not faster).
 
 use driveline::types::Qos;
 use driveline::{

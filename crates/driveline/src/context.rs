@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct ContextOptions {
     /// Name of the process, as tools show it.
     pub name: String,
-    /// Domain directory; `None` takes `DRIVELINE_DOMAIN_DIR`, or else the user's domain named by `DRIVELINE_DOMAIN`, or
-    /// else the user's default domain.
+    /// Domain directory; `None` takes `DRIVELINE_DOMAIN_DIR`, or else the user's domain named by
+    /// `DRIVELINE_DOMAIN`, or else the user's default domain.
     pub domain_dir: Option<PathBuf>,
 }
 
@@ -37,8 +37,8 @@ impl ContextOptions {
 
 /// A process's membership in a domain. Cheap to clone; any thread. Endpoints keep it alive.
 ///
-/// Until an endpoint with host reach is created, all that is touched outside the process is the domain's directory, which
-/// is made if it is missing.
+/// Until an endpoint with host reach is created, all that is touched outside the process is the
+/// domain's directory, which is made if it is missing.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
@@ -72,8 +72,9 @@ impl Drop for Offer {
 impl Context {
     /// Joins a domain. Blocks for file operations and allocates.
     ///
-    /// The first call in a process raises its soft limit on open descriptors to the hard limit (`ulimit -Hn`), since each match
-    /// takes one. Programs started from the process inherit it; `select` cannot be used with descriptors from 1024 on.
+    /// The first call in a process raises its soft limit on open descriptors to the hard limit
+    /// (`ulimit -Hn`), since each match takes one. Programs started from the process inherit it;
+    /// `select` cannot be used with descriptors from 1024 on.
     ///
     /// # Errors
     /// [`OpenError`] if the domain directory cannot be used.
@@ -113,8 +114,8 @@ impl Context {
         self.inner.participant.domain_dir()
     }
 
-    /// Text (JSON by convention, at most 64 KiB) that tools show about this process. A longer one is logged, and replaced by a
-    /// text that says so.
+    /// Text (JSON by convention, at most 64 KiB) that tools show about this process. A longer one
+    /// is logged, and replaced by a text that says so.
     pub fn set_description(&self, json: String) {
         if json.len() > driveline_shm::limits::MAX_DESCRIPTION_LEN {
             let (bytes, most) = (json.len(), driveline_shm::limits::MAX_DESCRIPTION_LEN);
@@ -153,7 +154,8 @@ impl Context {
     }
 }
 
-/// A named part of the system that publishes, subscribes and has parameters. Cheap to clone; any thread.
+/// A named part of the system that publishes, subscribes and has parameters. Cheap to clone; any
+/// thread.
 #[derive(Clone)]
 pub struct Node {
     context: Context,
@@ -179,8 +181,8 @@ impl Node {
         &self.parameters
     }
 
-    /// Calls that the node's clients have made and its services have got, by service: at most 256, also of those that were dropped.
-    /// Allocates; any thread.
+    /// Calls that the node's clients have made and its services have got, by service: at most 256,
+    /// also of those that were dropped. Allocates; any thread.
     #[must_use]
     pub fn calls(&self) -> Vec<ServiceCalls> {
         self.tallies.read()
@@ -325,7 +327,8 @@ fn option(
 mod tests {
     use super::*;
 
-    /// What the host transport would refuse is refused at every reach, so that changing the reach changes nothing else.
+    /// What the host transport would refuse is refused at every reach, so that changing the reach
+    /// changes nothing else.
     #[test]
     fn bounds_are_the_same_at_every_reach() {
         let dir = tempfile::tempdir().unwrap();

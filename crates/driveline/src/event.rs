@@ -23,8 +23,8 @@ pub enum EndpointEvent {
         /// Who, why and what to do.
         text: String,
     },
-    /// No sample came, or was published, for longer than the deadline. Each period without a sample counts, from the first
-    /// sample on; an endpoint gives at most one such event in 100 ms.
+    /// No sample came, or was published, for longer than the deadline. Each period without a sample
+    /// counts, from the first sample on; an endpoint gives at most one such event in 100 ms.
     DeadlineMissed {
         /// Text with the topic and the deadline.
         text: String,
@@ -43,8 +43,8 @@ pub enum EndpointEvent {
         /// Node at the other end.
         peer: String,
     },
-    /// A publish has waited `max_blocking_ms` for a reliable subscription without success. It is not waited for again
-    /// before it has read everything, and misses samples meanwhile.
+    /// A publish has waited `max_blocking_ms` for a reliable subscription without success. It is
+    /// not waited for again before it has read everything, and misses samples meanwhile.
     ReliableTimeout {
         /// Text with the topic, the time, the reader and the remedy.
         text: String,
@@ -124,8 +124,9 @@ impl fmt::Display for EndpointEvent {
 /// Least time between two log lines of one kind on one endpoint.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Limits the log lines of one endpoint on missed deadlines and on time-outs of reliable publishes to one of each kind a
-/// second; each says how many there were since the one before. Other events pass.
+/// Limits the log lines of one endpoint on missed deadlines and on time-outs of reliable publishes
+/// to one of each kind a second; each says how many there were since the one before. Other events
+/// pass.
 #[derive(Clone, Debug, Default)]
 pub struct EventLines {
     deadlines: LineLimit,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Driveline: nodes, topics and executors for automated vehicles, and an account of every millisecond.
+//! Driveline: nodes, topics and executors for automated vehicles, and an account of every
+//! millisecond.
 //!
-//! A [`Context`] joins a process to a domain. A [`Node`] names what the process does and creates publishers and
-//! subscriptions; an [`Executor`] runs callbacks when their [`Trigger`] fires. What a callback publishes inherits the
-//! origins of what it consumed, so every sample knows the age of the sensor data in it and where that age went.
-//! A [`Client`] asks a [`Service`] for what is no stream ([`service`]).
+//! A [`Context`] joins a process to a domain. A [`Node`] names what the process does and creates
+//! publishers and subscriptions; an [`Executor`] runs callbacks when their [`Trigger`] fires. What
+//! a callback publishes inherits the origins of what it consumed, so every sample knows the age of
+//! the sensor data in it and where that age went. A [`Client`] asks a [`Service`] for what is no
+//! stream ([`service`]).
 //!
-//! Not here: shared memory (`driveline-shm`), graph files and component loading (`driveline-runtime`).
+//! Not here: shared memory (`driveline-shm`), graph files and component loading
+//! (`driveline-runtime`).
 //!
 //! ```
 //! use driveline::{Context, ContextOptions, PublisherOptions, SubscriptionOptions};

@@ -58,8 +58,9 @@ impl ParameterValue {
         })
     }
 
-    /// The value as the type of `declared`, if that loses nothing. All items of a list become what the first item of the declared
-    /// list is, and entries that a map lacks are those of the declared one; an empty list or map is declared for any.
+    /// The value as the type of `declared`, if that loses nothing. All items of a list become what
+    /// the first item of the declared list is, and entries that a map lacks are those of the
+    /// declared one; an empty list or map is declared for any.
     #[must_use]
     pub fn coerce(self, declared: &Self) -> Option<Self> {
         match (&self, declared) {
@@ -112,7 +113,8 @@ impl fmt::Display for ParameterValue {
     }
 }
 
-/// The parameters of one node: declared with a default, which fixes the type. Shared by clones; any thread.
+/// The parameters of one node: declared with a default, which fixes the type. Shared by clones; any
+/// thread.
 ///
 /// Reading takes a short lock: read once at the start of a callback, not per pixel.
 #[derive(Clone, Debug, Default)]

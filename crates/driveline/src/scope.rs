@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The lineage of the callback that runs on this thread.
 //!
-//! Components do nothing for it: the executor opens a scope around each callback, reads add to it, publishes stamp from
-//! it. A thread without a scope (one that a component made itself) publishes samples that are origins of their own.
+//! Components do nothing for it: the executor opens a scope around each callback, reads add to it,
+//! publishes stamp from it. A thread without a scope (one that a component made itself) publishes
+//! samples that are origins of their own.
 
 use crate::conversion::Conversions;
 use driveline_types::header::Arrival;
@@ -69,8 +70,8 @@ pub(crate) fn read(header: &SampleHeader) {
     });
 }
 
-/// Fills in origins and trace id of a sample that is published at `header.publish_time`. An explicit source time makes it
-/// an origin if nothing was consumed, and is ignored otherwise.
+/// Fills in origins and trace id of a sample that is published at `header.publish_time`. An
+/// explicit source time makes it an origin if nothing was consumed, and is ignored otherwise.
 pub(crate) fn stamp(
     header: &mut SampleHeader,
     topic: TopicId,
@@ -91,7 +92,8 @@ pub(crate) fn stamp(
     });
 }
 
-/// A trace id that is never zero, distinct per publisher and sequence with overwhelming probability.
+/// A trace id that is never zero, distinct per publisher and sequence with overwhelming
+/// probability.
 pub(crate) fn fresh_trace(publisher: u64, sequence: u64) -> u64 {
     // SplitMix64's finaliser (Steele, Lea, Flood 2014).
     let mut z = publisher ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15);

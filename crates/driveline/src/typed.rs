@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers and subscriptions with their type.
 //!
-//! Plain types are written and read in place: [`Publisher`], [`Loan`], [`Subscription`], [`Sample`]. Protobuf messages
-//! and objects move as values: [`ValuePublisher`], [`ValueSubscription`], [`ValueSample`], over [`Protobuf`] or
-//! [`Object`]. All of them are the raw endpoints with a schema checked at creation and matching.
+//! Plain types are written and read in place: [`Publisher`], [`Loan`], [`Subscription`],
+//! [`Sample`]. Protobuf messages and objects move as values: [`ValuePublisher`],
+//! [`ValueSubscription`], [`ValueSample`], over [`Protobuf`] or [`Object`]. All of them are the raw
+//! endpoints with a schema checked at creation and matching.
 
 use crate::context::Node;
 use crate::conversion;
@@ -95,8 +96,8 @@ pub struct Loan<T> {
 }
 
 impl<T: Plain> Publisher<T> {
-    /// Memory for one value with a trailing array of `tail_count` elements, all zero in the head and unspecified in the
-    /// array. No system call, no allocation.
+    /// Memory for one value with a trailing array of `tail_count` elements, all zero in the head
+    /// and unspecified in the array. No system call, no allocation.
     ///
     /// # Errors
     /// [`LoanError`] if it is too long or too many loans are out.
@@ -232,7 +233,8 @@ impl<T: Plain> Sample<T> {
         Ok(Self { raw, of: PhantomData })
     }
 
-    /// The value and its trailing array in place; `None` never happens for a sample that was accepted.
+    /// The value and its trailing array in place; `None` never happens for a sample that was
+    /// accepted.
     #[must_use]
     pub fn view(&self) -> Option<PlainRef<'_, T>> {
         PlainRef::new(self.raw.payload()?).ok()

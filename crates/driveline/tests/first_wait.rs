@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The first wait of a subscription makes what it waits with: a sample that comes in that moment must not be slept over.
+//! The first wait of a subscription makes what it waits with: a sample that comes in that moment
+//! must not be slept over.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline::{Context, ContextOptions, PublisherOptions, Reach, SubscriptionOptions, WaitMode};

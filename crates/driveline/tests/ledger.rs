@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loss is never silent: after every step of any schedule, published after the match = received + missed + superseded + expired +
-//! corrupt + refused + lost on the way + not read, at every reach, and `missed` of a sample counts its own publisher's alone.
+//! Loss is never silent: after every step of any schedule, published after the match = received +
+//! missed + superseded + expired + corrupt + refused + lost on the way + not read, at every reach,
+//! and `missed` of a sample counts its own publisher's alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,7 +29,8 @@ const LIFESPAN_MS: u32 = 10;
 enum Placement {
     Process,
     Host,
-    /// The even ones in the subscription's process at process reach, the odd ones in another process.
+    /// The even ones in the subscription's process at process reach, the odd ones in another
+    /// process.
     Mixed,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the one beyond each limit sees inside a process. `docs/protocols/shm.md` section 8 lists the limits and these tests.
+//! What the one beyond each limit sees inside a process. `docs/protocols/shm.md` section 8 lists
+//! the limits and these tests.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline::types::{Qos, Schema};
@@ -52,7 +53,8 @@ fn the_257th_publisher_inside_a_process_is_heard_and_nothing_is_called_missed() 
     }
 }
 
-/// MAX_GONE_WRITERS: samples that wait keep their publisher's account, however many have gone since.
+/// MAX_GONE_WRITERS: samples that wait keep their publisher's account, however many have gone
+/// since.
 #[test]
 fn what_a_publisher_lost_before_it_left_is_known_after_many_others_have_left() {
     let (node, _dir) = node();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gate of a callback group, and the turns of callbacks, under every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p driveline --release
-//! --test loom_gate`. The files under test are the shipped ones.
+//! The gate of a callback group, and the turns of callbacks, under every interleaving:
+//! `RUSTFLAGS="--cfg loom" cargo test -p driveline --release --test loom_gate`. The files under
+//! test are the shipped ones.
 #![cfg(loom)]
 
 #[path = "../src/executor/gate.rs"]
@@ -15,8 +16,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
-/// A waiter that passes a group over sleeps until it is kicked. Whatever the order, it is kicked, or it has not passed
-/// the group over.
+/// A waiter that passes a group over sleeps until it is kicked. Whatever the order, it is kicked,
+/// or it has not passed the group over.
 #[test]
 fn a_group_that_was_passed_over_is_looked_at_again_when_its_call_ends() {
     loom::model(|| {
@@ -40,7 +41,8 @@ fn a_group_that_was_passed_over_is_looked_at_again_when_its_call_ends() {
     });
 }
 
-/// The waiter's look and a call that begins and ends meanwhile, seen by a third thread that only tries the gate.
+/// The waiter's look and a call that begins and ends meanwhile, seen by a third thread that only
+/// tries the gate.
 #[test]
 fn a_call_that_found_nothing_to_do_kicks_like_any_other() {
     loom::model(|| {
@@ -84,7 +86,8 @@ fn one_at_a_time() {
     });
 }
 
-/// Callbacks that are always due, called by two threads: each thread goes on behind the callback that the other called.
+/// Callbacks that are always due, called by two threads: each thread goes on behind the callback
+/// that the other called.
 #[test]
 fn callbacks_of_a_group_take_turns_whichever_thread_calls_them() {
     loom::model(|| {

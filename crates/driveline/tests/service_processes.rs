@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients and servers that are killed, stopped and started again: real processes, which are this program once more.
+//! Clients and servers that are killed, stopped and started again: real processes, which are this
+//! program once more.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two publishers of one topic with strengths, at host reach, and what a subscription delivers (`docs/protocols/standby.md`).
+//! Two publishers of one topic with strengths, at host reach, and what a subscription delivers
+//! (`docs/protocols/standby.md`).
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline::types::{MonotonicNs, Qos, VirtualClock};

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Camera: frames of a video, a folder of images, a device or the synthetic drive, rendered or decoded straight into the
-// memory that the other components look at.
+// SPDX-License-Identifier: Apache-2.0 Camera: frames of a video, a folder of images, a device or
+// the synthetic drive, rendered or decoded straight into the memory that the other components look
+// at.
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -49,7 +49,8 @@ class Camera : public driveline::Component {
     auto published = image_.publish(std::move(*frame_));
     frame_.reset();
     if (!published || !own_times_) return published;
-    // Only the next frame says when it is due. A file that cannot be read as fast as it plays plays slower, and loses nothing.
+    // Only the next frame says when it is due. A file that cannot be read as fast as it plays plays
+    // slower, and loses nothing.
     const auto time = *frames_source_->frame_time_ns();
     if (auto read = read_frame(); !read || ended_) return read;
     return timer_.next(tick.scheduled + std::chrono::nanoseconds(*frames_source_->frame_time_ns() - time));

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Detector: vehicles in each frame, by a neural network given by path, or else by a classical detector that says so.
+// SPDX-License-Identifier: Apache-2.0 Detector: vehicles in each frame, by a neural network given
+// by path, or else by a classical detector that says so.
 #include <cstdint>
 #include <memory>
 #include <string>

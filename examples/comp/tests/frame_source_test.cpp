@@ -87,7 +87,8 @@ TEST(FrameSource, CutOffVideoIsSaid) {
 
 std::string test_video(const std::string& name) { return std::string(COMP_TEST_DATA_DIR) + "/" + name; }
 
-// 26 frames 40 ms apart, then 4 that are 200 ms apart; as Matroska the container guesses 46 frames, as mp4 a rate of 19.7 Hz.
+// 26 frames 40 ms apart, then 4 that are 200 ms apart; as Matroska the container guesses 46 frames,
+// as mp4 a rate of 19.7 Hz.
 TEST(FrameSource, FramesHaveTheTimesOfTheirFileAndAnEstimatedCountIsNoDamage) {
   for (const char* name : {"vfr.mkv", "vfr.mp4"}) {
     const auto source = open_frame_source(test_video(name));

@@ -44,7 +44,8 @@ cv::Mat tile_at(cv::Point2f centre, int seed = 3) {
 cv::Rect2f tile_box(cv::Point2f centre) { return {centre.x - 25, centre.y - 20, 50, 40}; }
 DetectionSet one(cv::Rect2f box, std::int64_t time_ns) { return {time_ns, {{box, 0.8F, VehicleClass::car}}}; }
 
-// Detections on two frames, then none for fifteen: every car that stays well visible must still be held, under its id.
+// Detections on two frames, then none for fifteen: every car that stays well visible must still be
+// held, under its id.
 TEST(MosseMultiTracker, BridgesFifteenFramesWithoutDetections) {
   constexpr int kBridge = 15;
   const SyntheticDrive drive;
@@ -131,8 +132,8 @@ TEST(MosseMultiTracker, OneSetIsAppliedOnce) {
   EXPECT_EQ(tracker.tracks()[0].frames_since_detection, 9U);
 }
 
-// Detections that are three frames late, of a target that moves 5 px a frame: applied at face value they would drag the
-// track 15 px back every time.
+// Detections that are three frames late, of a target that moves 5 px a frame: applied at face value
+// they would drag the track 15 px back every time.
 TEST(MosseMultiTracker, LateDetectionsDoNotDragTheTrackBack) {
   constexpr int kLate = 3;
   MosseMultiTracker tracker;

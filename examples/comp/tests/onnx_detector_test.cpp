@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// The ONNX path, on networks small enough to write down: the test encodes the model file itself (ONNX is a protobuf), so the
-// real loader reads a real file. The network looks at a 64x64 input in four cells of 32x32; each cell reports one 24x16 box at
-// its centre whose score is the cell's mean brightness.
+// SPDX-License-Identifier: Apache-2.0 The ONNX path, on networks small enough to write down: the
+// test encodes the model file itself (ONNX is a protobuf), so the real loader reads a real file.
+// The network looks at a 64x64 input in four cells of 32x32; each cell reports one 24x16 box at its
+// centre whose score is the cell's mean brightness.
 #include <fstream>
 #include <string>
 #include <vector>
@@ -113,7 +113,8 @@ std::string yolo_v5() { return cell_network({7, 4, {16, 16, 24, 16, 0, 0.1F, 0.9
 // cx cy w h person car; brightness is the car's score.
 std::string yolo_v8() { return cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0}}, false); }
 
-// The same with fields last, and with built-in suppression: x1 y1 x2 y2 score class, of which 1 is the second name.
+// The same with fields last, and with built-in suppression: x1 y1 x2 y2 score class, of which 1 is
+// the second name.
 std::string yolo_v8_transposed() { return cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0}}, true); }
 std::string yolo_suppressed() { return cell_network({6, 4, {4, 8, 28, 24, 0, 1}, true}, true); }
 
@@ -187,7 +188,8 @@ TEST_F(OnnxDetector, ReadsOtherLayoutsAndNames) {
 }
 
 TEST_F(OnnxDetector, ScoresThatAreNoneAreErrors) {
-  // Without the sigmoid: up to 650 for a bright cell. One that says so on a blank image is refused at once.
+  // Without the sigmoid: up to 650 for a bright cell. One that says so on a blank image is refused
+  // at once.
   const auto says = [](const std::string& text) { EXPECT_NE(text.find("is not between 0 and 1"), std::string::npos) << text; };
   write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 650}}, false));
   says(load_error());

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Accuracy on a real highway drive, against hand labels (labels/*.csv). The recording and the YOLO are not part of the
-// project: without them these tests are reported as skipped.
+// SPDX-License-Identifier: Apache-2.0 Accuracy on a real highway drive, against hand labels
+// (labels/*.csv). The recording and the YOLO are not part of the project: without them these tests
+// are reported as skipped.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -99,7 +99,8 @@ TEST(RealDrive, YoloFindsTheLabelledCars) {
     std::vector<cv::Rect2f> boxes;
     for (const Detection& d : found) {
       boxes.push_back(d.box);
-      // No vehicle ever is on the verge to the right, nor on the empty road right ahead, nor in the sky.
+      // No vehicle ever is on the verge to the right, nor on the empty road right ahead, nor in the
+      // sky.
       const cv::Point2f foot(d.box.x + d.box.width / 2, d.box.y + d.box.height);
       strays += foot.x > 620.0F || foot.y < 290.0F || (foot.x > 250.0F && foot.y > 400.0F) ? 1 : 0;
     }
@@ -116,8 +117,8 @@ TEST(RealDrive, YoloFindsTheLabelledCars) {
   EXPECT_EQ(strays, 0);
 }
 
-// The detector runs on every 11th frame and its result arrives two frames later: ten frames and more between detections are
-// the tracker's alone.
+// The detector runs on every 11th frame and its result arrives two frames later: ten frames and
+// more between detections are the tracker's alone.
 TEST(RealDrive, TrackerHoldsTheLabelledCarsBetweenRareDetections) {
   const auto video = test::data_file(kVideo);
   const auto model = test::data_file(kModel);

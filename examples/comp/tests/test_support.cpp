@@ -9,7 +9,8 @@
 namespace comp::test {
 namespace {
 
-// Calls `row` for every line that is neither comment nor the header; `row` says whether it could read it.
+// Calls `row` for every line that is neither comment nor the header; `row` says whether it could
+// read it.
 template <typename Row>
 void read_labels(const std::string& name, Row row) {
   const std::string path = std::string(COMP_LABELS_DIR) + "/" + name;

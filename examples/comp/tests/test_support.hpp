@@ -25,12 +25,13 @@ struct LabelledCar {
   bool fully_visible;
 };
 
-// Labels by frame number. Throw std::runtime_error when the file is missing or a row cannot be read.
+// Labels by frame number. Throw std::runtime_error when the file is missing or a row cannot be
+// read.
 std::map<int, std::vector<LanePoint>> lane_labels();
 std::map<int, std::vector<LabelledCar>> car_labels();
 
-// A file under DRIVELINE_DATA, or the default data folder; empty if it is not there. `missing_reason()` says so for
-// GTEST_SKIP().
+// A file under DRIVELINE_DATA, or the default data folder; empty if it is not there.
+// `missing_reason()` says so for GTEST_SKIP().
 std::optional<std::string> data_file(const std::string& relative);
 std::string missing_reason(const std::string& relative);
 

@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// Vehicles without a network: the dark band under a car, after the oldest cue in the field. From the bottom of the image
-// upwards, a run of pixels much darker than the road, as wide as a car would be on that row, proposes a vehicle standing
-// there; the proposal stands if what is above it does not look like road. It knows nothing of classes, misses cars whose
-// shadow is hidden, and takes dark things of a car's width for cars: good enough to exercise a pipeline, and labelled.
+// SPDX-License-Identifier: Apache-2.0 Vehicles without a network: the dark band under a car, after
+// the oldest cue in the field. From the bottom of the image upwards, a run of pixels much darker
+// than the road, as wide as a car would be on that row, proposes a vehicle standing there; the
+// proposal stands if what is above it does not look like road. It knows nothing of classes, misses
+// cars whose shadow is hidden, and takes dark things of a car's width for cars: good enough to
+// exercise a pipeline, and labelled.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -120,7 +121,8 @@ class ClassicalDetector final : public VehicleDetector {
     if (body < kMinBodyShare || thickness < 0.5) {
       return;
     }
-    // The flank of a car beside our line of sight: the shadow under it recedes towards the image centre.
+    // The flank of a car beside our line of sight: the shadow under it recedes towards the image
+    // centre.
     const bool flank_right = box.x + box.width / 2 < static_cast<float>(grey_.cols) / 2;
     const int flank = flank_end(flank_right ? right : left, flank_right ? 1 : -1, y, top, car_width, dark);
     if (flank_right) {
@@ -133,7 +135,8 @@ class ClassicalDetector final : public VehicleDetector {
     out.push_back({box, static_cast<float>(confidence), VehicleClass::unknown});
   }
 
-  // Follows the shadow's edge upwards and sideways from the corner (x, y); returns the farthest column reached.
+  // Follows the shadow's edge upwards and sideways from the corner (x, y); returns the farthest
+  // column reached.
   [[nodiscard]] int flank_end(int x, int direction, int y, int top, double car_width, int dark) const {
     const int gap = static_cast<int>(kFlankGap * car_width);
     const int limit = std::clamp(x + direction * static_cast<int>(kMaxFlank * car_width), 0, grey_.cols - 1);

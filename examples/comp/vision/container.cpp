@@ -143,7 +143,8 @@ void read_boxes(File& file, ContainerFacts& facts) {
   });
 }
 
-// ---- avi: chunks of four letters, a length with the least significant byte first, and content ----
+// ---- avi: chunks of four letters, a length with the least significant byte first, and content
+// ----
 
 void read_chunks(File& file, ContainerFacts& facts) {
   facts.counts_frames = true;

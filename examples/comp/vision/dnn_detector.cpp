@@ -187,8 +187,8 @@ DarknetPair find_pair(const DetectorOptions& options) {
   return pair;
 }
 
-// OpenCV reads as many weights as the .cfg asks for and does not mind when the file is shorter or longer: a wrong pair would
-// load and see nonsense. The sizes tell.
+// OpenCV reads as many weights as the .cfg asks for and does not mind when the file is shorter or
+// longer: a wrong pair would load and see nonsense. The sizes tell.
 void check_pair(cv::dnn::Net& net, const DarknetPair& pair) {
   std::uintmax_t parameters = 0;
   for (const std::string& layer_name : net.getLayerNames()) {
@@ -255,7 +255,8 @@ class DarknetDetector final : public NetworkDetector {
     output_names_ = net_.getUnconnectedOutLayersNames();
     input_ = options.input_size;
     if (input_.empty()) {
-      // 16:9 is what forward cameras deliver; the aspect ratio only has to be right within a few per cent.
+      // 16:9 is what forward cameras deliver; the aspect ratio only has to be right within a few
+      // per cent.
       const double aspect = 16.0 / 9.0 * static_cast<double>(options.region.width / options.region.height);
       const double budget = static_cast<double>(own.width) * own.height;
       input_.height = round_to_multiple(std::sqrt(budget / aspect));
@@ -265,7 +266,8 @@ class DarknetDetector final : public NetworkDetector {
   }
 
  protected:
-  // Rows of cx cy w h objectness scores..., coordinates as fractions of the input, scores already times objectness.
+  // Rows of cx cy w h objectness scores..., coordinates as fractions of the input, scores already
+  // times objectness.
   void propose(const cv::Mat& bgr, std::vector<Detection>& out) override {
     const cv::Rect region = region_in(bgr);
     cv::dnn::blobFromImage(bgr(region), blob_, 1.0 / 255.0, input_, cv::Scalar(), true, false);
@@ -418,7 +420,8 @@ class OnnxDetector final : public NetworkDetector {
     const std::size_t classes = classes_.size();
     constexpr std::size_t kMostSuppressed = 1000;
     constexpr std::size_t kSuppressedFields = 6;
-    // Of one or two classes, six numbers may also be those of a box without suppression, of which there is one or three for each cell.
+    // Of one or two classes, six numbers may also be those of a box without suppression, of which
+    // there is one or three for each cell.
     std::size_t cells = 0;
     for (const int stride : {8, 16, 32}) {
       cells += static_cast<std::size_t>(input_.width / stride) * static_cast<std::size_t>(input_.height / stride);

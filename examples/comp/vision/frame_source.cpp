@@ -119,8 +119,8 @@ class CaptureSource final : public StoredSource {
     if (turn_) {
       return turned(bgr);
     }
-    // Decoding goes through a header of the caller's matrix: a backend that writes in place does, one that hands out its
-    // own memory is copied from by deliver().
+    // Decoding goes through a header of the caller's matrix: a backend that writes in place does,
+    // one that hands out its own memory is copied from by deliver().
     cv::Mat decoded = bgr;
     try {
       if (!capture_.read(decoded) || decoded.empty()) {
@@ -167,7 +167,8 @@ class CaptureSource final : public StoredSource {
     if (kind_ == Kind::device) {
       return fail(name() + ": the device stopped delivering frames; check its cable and that no other program uses it");
     }
-    // Numbers of frames are no measure: containers estimate them, and editors leave frames in a file that no player shows.
+    // Numbers of frames are no measure: containers estimate them, and editors leave frames in a
+    // file that no player shows.
     if (container_.is_cut_off() && !std::exchange(told_short_, true)) {
       return fail(name() + ": ends after " + std::to_string(index_) + " frames; it has " + std::to_string(container_.size) + " of the " +
                   std::to_string(container_.stated_size) + " bytes that its container states, so it is cut off or damaged");
@@ -330,7 +331,8 @@ std::unique_ptr<FrameSource> open_video(const std::string& spec) {
   std::string why;
   try {
     if (capture.open(spec)) {
-      // Some releases of OpenCV turn pictures the wrong way, so that is done here; where it cannot be switched off, nothing turns twice.
+      // Some releases of OpenCV turn pictures the wrong way, so that is done here; where it cannot
+      // be switched off, nothing turns twice.
       if (container.rotation != 0 && capture.set(cv::CAP_PROP_ORIENTATION_AUTO, 0)) {
         turn = container.rotation == 90 ? cv::ROTATE_90_CLOCKWISE : container.rotation == 180 ? cv::ROTATE_180 : cv::ROTATE_90_COUNTERCLOCKWISE;
       }

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Where frames come from: a video file, a folder of images, a camera device, or the synthetic drive, behind one interface.
+// SPDX-License-Identifier: Apache-2.0 Where frames come from: a video file, a folder of images, a
+// camera device, or the synthetic drive, behind one interface.
 #pragma once
 
 #include <cstdint>
@@ -33,18 +33,21 @@ class FrameSource {
   FrameSource(const FrameSource&) = delete;
   FrameSource& operator=(const FrameSource&) = delete;
 
-  // Reads the next frame as BGR, 8 bits a channel. A `bgr` that already has size() and CV_8UC3 is written in place (any row
-  // step): hand in a view onto the destination and nothing else is allocated for it. Otherwise `bgr` is reallocated.
-  // Files block for the decoder, a device until it delivers a frame. Does not throw.
+  // Reads the next frame as BGR, 8 bits a channel. A `bgr` that already has size() and CV_8UC3 is
+  // written in place (any row step): hand in a view onto the destination and nothing else is
+  // allocated for it. Otherwise `bgr` is reallocated. Files block for the decoder, a device until
+  // it delivers a frame. Does not throw.
   virtual FrameStatus next(cv::Mat& bgr) = 0;
 
   [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual cv::Size size() const = 0;  // the same for all frames
   [[nodiscard]] virtual double fps() const = 0;     // > 0; of a video the mean
-  // Time of the frame that next() delivered last, since the first one. Empty: frames are 1/fps() apart. Of a video it never falls; a
-  // frame without a time of its own is as far from the one before as that was, and a leap of more than 10 s is taken as one of the clock.
+  // Time of the frame that next() delivered last, since the first one. Empty: frames are 1/fps()
+  // apart. Of a video it never falls; a frame without a time of its own is as far from the one
+  // before as that was, and a leap of more than 10 s is taken as one of the clock.
   [[nodiscard]] virtual std::optional<std::int64_t> frame_time_ns() const { return std::nullopt; }
-  // As the folder says, or a container that counts; a video may hold a few frames fewer. Empty: endless or unknown.
+  // As the folder says, or a container that counts; a video may hold a few frames fewer. Empty:
+  // endless or unknown.
   [[nodiscard]] virtual std::optional<std::int64_t> frame_count() const = 0;
   // Why the last next() failed, with file and frame.
   [[nodiscard]] virtual const std::string& error() const = 0;

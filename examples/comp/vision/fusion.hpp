@@ -1,9 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
-// One scene out of three estimates of different age: lane markings, detections, tracks. Pure function of its inputs.
+// SPDX-License-Identifier: Apache-2.0 One scene out of three estimates of different age: lane
+// markings, detections, tracks. Pure function of its inputs.
 //
-// Objects are the tracks, plus detections that no track covers. Each is placed relative to the ego lane by where it touches
-// the road (the middle of its box's lower edge) between the two markings on that row. Distances are estimates: they take the
-// road as flat and straight and the lane as lane_width_m wide, and they are missing where a marking is.
+// Objects are the tracks, plus detections that no track covers. Each is placed relative to the ego
+// lane by where it touches the road (the middle of its box's lower edge) between the two markings
+// on that row. Distances are estimates: they take the road as flat and straight and the lane as
+// lane_width_m wide, and they are missing where a marking is.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,8 @@ struct FusedScene {
   std::optional<float> lane_offset_m;  // camera to the right of the lane centre; needs both markings
   std::vector<FusedObject> objects;    // nearest to the image's lower edge first; at most kMaxTracks + kMaxDetections
   std::optional<std::size_t> in_path;  // index of the closest object in the ego lane
-  // Age of each input against frame_time_ns; empty: that input was missing. Negative when it is of a newer frame.
+  // Age of each input against frame_time_ns; empty: that input was missing. Negative when it is of
+  // a newer frame.
   std::optional<std::int64_t> lanes_age_ns;
   std::optional<std::int64_t> detections_age_ns;
   std::optional<std::int64_t> tracks_age_ns;

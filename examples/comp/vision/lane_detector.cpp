@@ -13,7 +13,8 @@
 namespace comp {
 namespace {
 
-// All lane markings meet near the middle of the horizon; a line that meets it farther out is not one of ours.
+// All lane markings meet near the middle of the horizon; a line that meets it farther out is not
+// one of ours.
 constexpr double kVanishingWindow = 0.13;        // half width, of the image width
 constexpr double kShortContourWindow = 0.22;     // the direction of a short contour is less certain
 constexpr double kShortContourPx = 40.0;
@@ -105,8 +106,8 @@ LaneEstimate LaneDetector::detect(const cv::Mat& image) {
   scan_rows();
   Fit left = fit_side(true, std::nullopt);
   Fit right = fit_side(false, std::nullopt);
-  // Parallel markings meet at the horizon. Where they do not, or one is missing (a lone dash gives no direction), the better
-  // supported side tells the other where to meet.
+  // Parallel markings meet at the horizon. Where they do not, or one is missing (a lone dash gives
+  // no direction), the better supported side tells the other where to meet.
   const bool left_leads = left.rows >= right.rows;
   Fit& leader = left_leads ? left : right;
   Fit& other = left_leads ? right : left;
@@ -135,7 +136,8 @@ void LaneDetector::find_edges(const cv::Mat& image) {
   cv::GaussianBlur(grey_, smooth_, {3, 3}, 0.0);
   cv::spatialGradient(smooth_, dx_, dy_);
   cv::Canny(dx_, dy_, edges_, options_.canny_low, options_.canny_high);
-  // Edges that run along a row belong to seams, shadows and bumpers; joined to a marking they would spoil its contour.
+  // Edges that run along a row belong to seams, shadows and bumpers; joined to a marking they would
+  // spoil its contour.
   for (int y = 0; y < edges_.rows; ++y) {
     auto* edge = edges_.ptr<std::uint8_t>(y);
     const auto* gx = dx_.ptr<std::int16_t>(y);
@@ -230,7 +232,8 @@ void LaneDetector::scan_rows() {
         const int margin = std::max(3, width / 2);
         const int road_left = mean(previous - 1 - margin, previous - 2);
         const int road_right = mean(x + 2, x + 1 + margin);
-        // The gap between two dark seams is brighter than they are, and as bright as the road behind them.
+        // The gap between two dark seams is brighter than they are, and as bright as the road
+        // behind them.
         const int far_left = mean(previous - 2 - kRoadReach * margin, previous - 2 - margin);
         const int far_right = mean(x + 2 + margin, x + 2 + kRoadReach * margin);
         // A missing neighbour (image border) counts as road.
@@ -299,8 +302,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
       candidates.push_back(fit);
     }
   };
-  // Every pair of an evenly thinned set of them, or every one with the meeting point, proposes a line: deterministic, and
-  // bounded by kMaxHypotheses.
+  // Every pair of an evenly thinned set of them, or every one with the meeting point, proposes a
+  // line: deterministic, and bounded by kMaxHypotheses.
   const std::size_t samples = std::min(n, static_cast<std::size_t>(std::sqrt(2.0 * kMaxHypotheses)));
   for (std::size_t i = 0; i < samples; ++i) {
     const Stripe& near = mine[i * n / samples];
@@ -318,8 +321,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
   if (candidates.empty()) {
     return {};
   }
-  // The ego lane's marking is the innermost line that has enough paint of its own. Start from the best supported one and
-  // step inwards; each step moves by kLineGap, so there are few.
+  // The ego lane's marking is the innermost line that has enough paint of its own. Start from the
+  // best supported one and step inwards; each step moves by kLineGap, so there are few.
   const Fit* chosen = nullptr;
   for (;;) {
     const Fit* next = nullptr;
@@ -347,8 +350,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     }
     chosen = next;
   }
-  // Least squares over its paint, repeated until the line has settled: a line laid across a stripe of another direction turns
-  // into that direction, and is then seen to be implausible.
+  // Least squares over its paint, repeated until the line has settled: a line laid across a stripe
+  // of another direction turns into that direction, and is then seen to be implausible.
   Fit fit = *chosen;
   float near_y = 0.0F;
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -425,7 +428,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
   return fit;
 }
 
-// Runs of rows whose stripes go the way of the line: a line that only crosses edges, seams and shadows has none.
+// Runs of rows whose stripes go the way of the line: a line that only crosses edges, seams and
+// shadows has none.
 LaneDetector::Paint LaneDetector::paint_of(const Fit& fit, const std::vector<Stripe>& on) const {
   Paint paint;
   double sum_w = 0.0;

@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// Finds the two markings of the ego lane in one frame: grey, Canny edges, contours filtered by their geometry, a pixel scan
-// across each row for painted stripes, and a robust line fit per side. No memory of earlier frames: what it reports is in the
-// picture, and a picture without markings yields two invalid lines. A line counts as a marking if stripes run along it that
-// grow with the perspective and are as wide as paint on a road: seams, shadows and edges that it merely crosses are not.
+// SPDX-License-Identifier: Apache-2.0 Finds the two markings of the ego lane in one frame: grey,
+// Canny edges, contours filtered by their geometry, a pixel scan across each row for painted
+// stripes, and a robust line fit per side. No memory of earlier frames: what it reports is in the
+// picture, and a picture without markings yields two invalid lines. A line counts as a marking if
+// stripes run along it that grow with the perspective and are as wide as paint on a road: seams,
+// shadows and edges that it merely crosses are not.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,8 @@
 namespace comp {
 
 struct LaneDetectorOptions {
-  // Where the road meets the sky, as a fraction of the image height. It needs to be right to about 0.03.
+  // Where the road meets the sky, as a fraction of the image height. It needs to be right to about
+  // 0.03.
   double horizon_fraction = 0.55;
   // First searched row below the horizon and last searched row, as fractions of the image height.
   double search_top_fraction = 0.59;
@@ -35,7 +37,8 @@ class LaneDetector {
   // Throws VisionError on options out of range.
   explicit LaneDetector(const LaneDetectorOptions& options = {});
 
-  // `image` is BGR or grey, 8 bits a channel. An empty image, one smaller than 64x48 or one of another type yields nothing.
+  // `image` is BGR or grey, 8 bits a channel. An empty image, one smaller than 64x48 or one of
+  // another type yields nothing.
   [[nodiscard]] LaneEstimate detect(const cv::Mat& image);
 
  private:

@@ -33,7 +33,8 @@ const std::array<float, 256>& log_table() {
   return table;
 }
 
-// Place of a peak between samples, from it and its neighbours on either side, by a parabola; within +-0.5.
+// Place of a peak between samples, from it and its neighbours on either side, by a parabola; within
+// +-0.5.
 double parabola_offset(double before, double peak, double after) {
   const double bend = before - 2.0 * peak + after;
   return bend < 0.0 ? std::clamp(0.5 * (before - after) / bend, -0.5, 0.5) : 0.0;
@@ -91,7 +92,8 @@ bool MosseTracker::start(const cv::Mat& grey, const cv::Rect2f& box) {
   denominator_ = cv::Mat::zeros(kSize, kSize, CV_32FC2);
   to_spectrum(window, spectrum);
   learn(spectrum, 1.0);
-  // Further views: slight turns, stretches and shears about the centre. Seeded: the same start gives the same filter.
+  // Further views: slight turns, stretches and shears about the centre. Seeded: the same start
+  // gives the same filter.
   cv::RNG rng(0x4d4f535345);
   cv::Mat view;
   for (int i = 1; i < options_.training_views; ++i) {

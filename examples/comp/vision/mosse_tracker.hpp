@@ -1,12 +1,13 @@
-// SPDX-License-Identifier: Apache-2.0
-// One target, followed from frame to frame by a correlation filter: MOSSE, after Bolme, Beveridge, Draper, Lui, "Visual
-// Object Tracking using Adaptive Correlation Filters", CVPR 2010.
+// SPDX-License-Identifier: Apache-2.0 One target, followed from frame to frame by a correlation
+// filter: MOSSE, after Bolme, Beveridge, Draper, Lui, "Visual Object Tracking using Adaptive
+// Correlation Filters", CVPR 2010.
 //
-// The target's window, log-transformed, normalised and tapered by a cosine window, is correlated in the Fourier domain with
-// a filter that was trained to answer with a Gaussian peak on the target. The peak's place is the motion, its
-// peak-to-sidelobe ratio (PSR) tells whether the target was there at all. The filter is trained at start on small affine
-// distortions of the first window and adapted with a running average afterwards. It follows position, not size: size comes
-// from whoever starts it again.
+// The target's window, log-transformed, normalised and tapered by a cosine window, is correlated in
+// the Fourier domain with a filter that was trained to answer with a Gaussian peak on the target.
+// The peak's place is the motion, its peak-to-sidelobe ratio (PSR) tells whether the target was
+// there at all. The filter is trained at start on small affine distortions of the first window and
+// adapted with a running average afterwards. It follows position, not size: size comes from whoever
+// starts it again.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ class MosseTracker {
   MosseTracker(const MosseTracker&) = delete;  // cv::Mat members would share the filter
   MosseTracker& operator=(const MosseTracker&) = delete;
 
-  // Trains on `box` in `grey` (8 bits, one channel). False, without effect, if the image has another type or the box,
-  // clipped to the image, is smaller than 8x8 pixels.
+  // Trains on `box` in `grey` (8 bits, one channel). False, without effect, if the image has
+  // another type or the box, clipped to the image, is smaller than 8x8 pixels.
   bool start(const cv::Mat& grey, const cv::Rect2f& box);
 
   struct Result {
@@ -52,8 +53,8 @@ class MosseTracker {
   [[nodiscard]] cv::Rect2f box() const;
   [[nodiscard]] bool started() const { return !numerator_.empty(); }
 
-  // From now on reports `box` moved as the filter's target moves. The filter stays as it is: for the small corrections of a
-  // detector whose boxes jitter more than the filter does.
+  // From now on reports `box` moved as the filter's target moves. The filter stays as it is: for
+  // the small corrections of a detector whose boxes jitter more than the filter does.
   void report_as(const cv::Rect2f& box);
   // The box size at the last start(): when the target has outgrown it, start again.
   [[nodiscard]] cv::Size2f started_size() const { return started_size_; }

@@ -65,7 +65,8 @@ cv::Rect2f MosseMultiTracker::Target::box_at(std::int64_t time_ns) const {
   return box;
 }
 
-// A correction now corrects the past too: otherwise the next late detection would correct the same error once more.
+// A correction now corrects the past too: otherwise the next late detection would correct the same
+// error once more.
 void MosseMultiTracker::Target::shift_places(const cv::Rect2f& from, const cv::Rect2f& to) {
   const float dx = to.x + to.width / 2 - from.x - from.width / 2;
   const float dy = to.y + to.height / 2 - from.y - from.height / 2;
@@ -262,7 +263,8 @@ void MosseMultiTracker::end_targets(cv::Size image) {
     return true;
   };
   std::erase_if(targets_, over);
-  // Of two tracks on one vehicle the one that more detections support stays: it is the one whose id others know.
+  // Of two tracks on one vehicle the one that more detections support stays: it is the one whose id
+  // others know.
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     for (std::size_t j = i + 1; j < targets_.size();) {
       if (!same_vehicle(targets_[i].track.box, targets_[j].track.box)) {

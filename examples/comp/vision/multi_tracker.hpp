@@ -1,10 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// Many targets: MOSSE filters that run on every camera frame, started, confirmed and restarted by a detector that runs when
-// it can.
+// SPDX-License-Identifier: Apache-2.0 Many targets: MOSSE filters that run on every camera frame,
+// started, confirmed and restarted by a detector that runs when it can.
 //
-// A detection set is older than the frame that it arrives with. Each track remembers where it was, so a detection is compared
-// with the track at the detection's own time and carried forward by the track's motion since then. A set is applied once,
-// however often it is handed in.
+// A detection set is older than the frame that it arrives with. Each track remembers where it was,
+// so a detection is compared with the track at the detection's own time and carried forward by the
+// track's motion since then. A set is applied once, however often it is handed in.
 #pragma once
 
 #include <array>
@@ -49,9 +48,10 @@ class MosseMultiTracker {
   // Throws VisionError on options out of range.
   explicit MosseMultiTracker(const MultiTrackerOptions& options = {});
 
-  // Advances all tracks to this frame. `image` is BGR or grey, 8 bits a channel; another type or an empty image leaves the
-  // tracks as they are. `newest` is the newest detection set known, or null; the same or an older one than the last applied
-  // is ignored. Returns tracks(). Time going back (a recording started again) drops all tracks; ids go on counting.
+  // Advances all tracks to this frame. `image` is BGR or grey, 8 bits a channel; another type or an
+  // empty image leaves the tracks as they are. `newest` is the newest detection set known, or null;
+  // the same or an older one than the last applied is ignored. Returns tracks(). Time going back (a
+  // recording started again) drops all tracks; ids go on counting.
   const std::vector<Track>& update(const cv::Mat& image, std::int64_t frame_time_ns, const DetectionSet* newest);
 
   // As of the last update, oldest first. Valid until the next one.

@@ -8,8 +8,9 @@
 
 namespace comp {
 
-// Size of the first input of the form [batch, 3, height, width]. Empty: a size that the model leaves open, no such input, or no ONNX file.
-// Reads the model's graph and skips its weights. Does not throw.
+// Size of the first input of the form [batch, 3, height, width]. Empty: a size that the model
+// leaves open, no such input, or no ONNX file. Reads the model's graph and skips its weights. Does
+// not throw.
 cv::Size onnx_input_size(const std::string& path);
 
 }  // namespace comp

@@ -33,7 +33,8 @@ std::string decimal(double value, const char* format) {
   return text;
 }
 
-// Text on a dark plate, kept inside the frame; `at` is the plate's top left corner. Returns its height.
+// Text on a dark plate, kept inside the frame; `at` is the plate's top left corner. Returns its
+// height.
 int plate(cv::Mat& frame, const std::string& text, cv::Point at, double scale, const cv::Scalar& ink, const cv::Scalar& back) {
   const int thickness = scale >= 0.7 ? 2 : 1;
   int baseline = 0;
@@ -79,7 +80,8 @@ void draw_lanes(cv::Mat& frame, const LaneEstimate& lanes) {
 
 void draw_object(cv::Mat& frame, const FusedObject& object, bool in_path, double scale) {
   const cv::Scalar colour = colour_of(object);
-  // Far vehicles stand close together in the image: they get thin boxes and no more than their number.
+  // Far vehicles stand close together in the image: they get thin boxes and no more than their
+  // number.
   const bool small = object.box.width < 0.045F * static_cast<float>(frame.cols);
   const int thickness = in_path ? 3 : small || object.state == TrackState::tentative ? 1 : 2;
   cv::rectangle(frame, cv::Rect(object.box), colour, thickness, cv::LINE_AA);

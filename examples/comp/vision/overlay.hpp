@@ -16,8 +16,9 @@ struct OverlayText {
   std::string status;              // one more line, such as frame number and latency; may be empty
 };
 
-// Draws in place. `frame` is 8-bit BGR; anything else, or an empty frame, is left alone. A lost track is drawn in grey and
-// a tentative one thin; the closest vehicle in the ego lane is drawn bold.
+// Draws in place. `frame` is 8-bit BGR; anything else, or an empty frame, is left alone. A lost
+// track is drawn in grey and a tentative one thin; the closest vehicle in the ego lane is drawn
+// bold.
 void draw_overlay(cv::Mat& frame, const FusedScene& scene, const OverlayText& text);
 
 }  // namespace comp

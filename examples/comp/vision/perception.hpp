@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the vision stages say to one another: plain values, no OpenCV state, no Driveline.
 //
-// Image coordinates: pixels, x right, y down, the centre of the top-left pixel is (0, 0). Times: nanoseconds of the source
-// frame on the clock of whoever feeds the stages; the stages only compare and subtract them.
+// Image coordinates: pixels, x right, y down, the centre of the top-left pixel is (0, 0). Times:
+// nanoseconds of the source frame on the clock of whoever feeds the stages; the stages only compare
+// and subtract them.
 #pragma once
 
 #include <array>
@@ -22,14 +23,15 @@ namespace comp {
 inline constexpr std::size_t kMaxDetections = 64;
 inline constexpr std::size_t kMaxTracks = 32;
 
-// Thrown by constructors and factories only (missing file, wrong model, impossible option). The text names the file or
-// option and the remedy. Nothing that runs per frame throws it.
+// Thrown by constructors and factories only (missing file, wrong model, impossible option). The
+// text names the file or option and the remedy. Nothing that runs per frame throws it.
 class VisionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// One marking of the ego lane. `points` run from near (largest y) to far and are empty when `valid` is false.
+// One marking of the ego lane. `points` run from near (largest y) to far and are empty when `valid`
+// is false.
 struct LaneLine {
   bool valid = false;
   float confidence = 0.0F;  // 0..1: paint along the line, how much of it runs the line's way, and how little it scatters
@@ -41,7 +43,8 @@ struct LaneEstimate {
   LaneLine right;
 };
 
-// The line's x at row y: linear between the points, extended along the end segments. Empty for an invalid line.
+// The line's x at row y: linear between the points, extended along the end segments. Empty for an
+// invalid line.
 std::optional<float> lane_x_at(const LaneLine& line, float y);
 
 enum class VehicleClass : std::uint8_t { unknown, car, motorbike, bus, truck };
@@ -80,8 +83,9 @@ struct Track {
 // Intersection over union; 0 for empty boxes.
 float intersection_over_union(const cv::Rect2f& a, const cv::Rect2f& b);
 
-// Sets how many threads OpenCV uses in this process (0: OpenCV's default, one per core). The library never calls it: it is a
-// process-wide setting and belongs to the program. One thread per stage is the sensible choice when stages run in parallel.
+// Sets how many threads OpenCV uses in this process (0: OpenCV's default, one per core). The
+// library never calls it: it is a process-wide setting and belongs to the program. One thread per
+// stage is the sensible choice when stages run in parallel.
 void set_opencv_threads(int threads);
 
 }  // namespace comp

@@ -111,8 +111,8 @@ cv::Mat make_backdrop(cv::Size size) {
   return sky;
 }
 
-// The ground below the horizon, row by row. A row covers the depths [near, far]; dashes are integrated over that range, so
-// that distant ones fade instead of flickering.
+// The ground below the horizon, row by row. A row covers the depths [near, far]; dashes are
+// integrated over that range, so that distant ones fade instead of flickering.
 struct Ground {
   const Scene& scene;
   const std::vector<std::int8_t>& noise;
@@ -194,7 +194,8 @@ Scene scene_at(cv::Size size, double t) {
   };
   add(1, 0, 24.0 + 9.0 * std::sin(kTau * t / 14.0), 0.4);
   add(2, 0, 62.0 + 7.0 * std::sin(kTau * t / 19.0 + 1.0), 2.0);
-  // A lane of evenly spaced cars that all gain on us, and come round again from behind under a new id.
+  // A lane of evenly spaced cars that all gain on us, and come round again from behind under a new
+  // id.
   const auto overtaking = [&](int first_id, int lane, double spacing_m, double gain_mps, double phase_m) {
     constexpr int kCars = 3;
     constexpr double kBehindM = -8.0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A drive that needs no file: a rendered three-lane road with traffic, and the truth about it.
 //
-// Frame i is a function of i alone, so any frame can be rendered at any time, twice, or on another machine, with the same
-// pixels. The scene is a pinhole camera 1.4 m above a flat road in the right lane (left marking dashed, right one solid);
-// the road bends gently, the ego vehicle sways in its lane and pitches a little, two cars drive ahead and others overtake.
+// Frame i is a function of i alone, so any frame can be rendered at any time, twice, or on another
+// machine, with the same pixels. The scene is a pinhole camera 1.4 m above a flat road in the right
+// lane (left marking dashed, right one solid); the road bends gently, the ego vehicle sways in its
+// lane and pitches a little, two cars drive ahead and others overtake.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +37,12 @@ struct SyntheticTruth {
 // Immutable after construction: const functions may be called from several threads at once.
 class SyntheticDrive {
  public:
-  // Throws VisionError on options out of range. Allocates the static layers (about 5 bytes per pixel).
+  // Throws VisionError on options out of range. Allocates the static layers (about 5 bytes per
+  // pixel).
   explicit SyntheticDrive(const SyntheticDriveOptions& options = {});
 
-  // Renders frame `index` (>= 0) as BGR. A `bgr` of the right size and type is written in place, with any row step;
-  // otherwise it is reallocated.
+  // Renders frame `index` (>= 0) as BGR. A `bgr` of the right size and type is written in place,
+  // with any row step; otherwise it is reallocated.
   void render(std::int64_t index, cv::Mat& bgr) const;
 
   [[nodiscard]] SyntheticTruth truth(std::int64_t index) const;

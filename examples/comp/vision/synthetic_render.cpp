@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Solid things of the synthetic drive: traffic and roadside, drawn as projected polygons, farthest first.
+// SPDX-License-Identifier: Apache-2.0 Solid things of the synthetic drive: traffic and roadside,
+// drawn as projected polygons, farthest first.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,7 +28,8 @@ void fill(cv::Mat& bgr, const Scene& scene, const std::array<Corner, N>& corners
   double right = -1e9;
   for (std::size_t i = 0; i < N; ++i) {
     const cv::Point2d p = scene.project(corners[i].x_m, corners[i].up_m, std::max(corners[i].z_m, kNearestM));
-    // Far outside the image is as good as anywhere out there; it keeps the fixed-point coordinates small.
+    // Far outside the image is as good as anywhere out there; it keeps the fixed-point coordinates
+    // small.
     const double x = std::clamp(p.x, -8.0 * scene.size.width, 9.0 * scene.size.width);
     const double y = std::clamp(p.y, -8.0 * scene.size.height, 9.0 * scene.size.height);
     left = std::min(left, x);
@@ -169,7 +170,8 @@ void draw_roadside(cv::Mat& bgr, const Scene& scene) {
     fill<4>(bgr, scene, {{{kBarrierM, 0, near}, {kBarrierM, 0, z}, {kBarrierM, 0.18, z}, {kBarrierM, 0.18, near}}}, {84, 88, 90});
     z = near > 3.0 ? near : 0.0;
   }
-  // Trees stand every few metres on both sides, each place with its own looks; delineator posts on the right.
+  // Trees stand every few metres on both sides, each place with its own looks; delineator posts on
+  // the right.
   constexpr double kTreeStepM = 11.0;
   const double first = std::floor(scene.travelled_m / kTreeStepM);
   for (int i = 14; i >= 0; --i) {

@@ -12,7 +12,8 @@ namespace {
 
 // Bounds the quadratic suppression whatever a network claims to see.
 constexpr std::size_t kMaxProposals = 1024;
-// Networks like to see a vehicle and a part of it, or two neighbours as one: of a box mostly inside another the better stays.
+// Networks like to see a vehicle and a part of it, or two neighbours as one: of a box mostly inside
+// another the better stays.
 constexpr float kContained = 0.75F;
 
 void check(const DetectorOptions& o) {

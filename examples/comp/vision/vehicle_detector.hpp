@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Finds vehicles in one frame, with a neural network given by path or, without one, with a classical detector that says so.
+// SPDX-License-Identifier: Apache-2.0 Finds vehicles in one frame, with a neural network given by
+// path or, without one, with a classical detector that says so.
 #pragma once
 
 #include <memory>
@@ -20,23 +20,25 @@ struct DetectorOptions {
   //                       with built-in suppression [1, boxes, 6] (x1 y1 x2 y2 score class); coordinates in input pixels, scores 0 to 1
   std::string model_path;
   std::string weights_path;  // darknet only; empty: model_path with the other ending
-  // One class name per line, in capitals or not. Empty: COCO's 80 classes, which the model must then have. Car, motorbike (motorcycle), bus and
-  // truck are reported, everything else is dropped.
+  // One class name per line, in capitals or not. Empty: COCO's 80 classes, which the model must
+  // then have. Car, motorbike (motorcycle), bus and truck are reported, everything else is dropped.
   std::string names_path;
 
-  // Part of the image that the network sees, as fractions of its width and height. The default is the band that holds
-  // vehicles in a forward camera: at equal cost it shows them twice as large as the full image would.
+  // Part of the image that the network sees, as fractions of its width and height. The default is
+  // the band that holds vehicles in a forward camera: at equal cost it shows them twice as large as
+  // the full image would.
   cv::Rect2f region{0.0F, 0.3F, 1.0F, 0.5F};
-  // Network input. Empty: darknet keeps the pixel count of the .cfg and takes the region's aspect ratio, in multiples of 32;
-  // ONNX takes the size that the model states, or 640x640 if it states none (letterboxed).
+  // Network input. Empty: darknet keeps the pixel count of the .cfg and takes the region's aspect
+  // ratio, in multiples of 32; ONNX takes the size that the model states, or 640x640 if it states
+  // none (letterboxed).
   cv::Size input_size;
 
   float min_confidence = 0.4F;
   float max_overlap = 0.35F;  // non-maximum suppression, across classes: IoU above this is the same vehicle
   std::size_t max_detections = kMaxDetections;
 
-  // Classical detector only: row of the horizon as a fraction of the image height, and how many pixels wide a car is per
-  // row of its wheels below the horizon (car width over camera height).
+  // Classical detector only: row of the horizon as a fraction of the image height, and how many
+  // pixels wide a car is per row of its wheels below the horizon (car width over camera height).
   double horizon_fraction = 0.54;
   double car_width_per_row = 1.3;
 };
@@ -48,9 +50,10 @@ class VehicleDetector {
   VehicleDetector(const VehicleDetector&) = delete;
   VehicleDetector& operator=(const VehicleDetector&) = delete;
 
-  // Replaces `out` by the vehicles in `bgr` (8 bits, three channels): best first, at most max_detections, no two overlapping
-  // more than max_overlap, boxes inside the image. An empty image gives none. Returns false, with error() set and `out`
-  // empty, when the image has another type or the network fails. Does not throw.
+  // Replaces `out` by the vehicles in `bgr` (8 bits, three channels): best first, at most
+  // max_detections, no two overlapping more than max_overlap, boxes inside the image. An empty
+  // image gives none. Returns false, with error() set and `out` empty, when the image has another
+  // type or the network fails. Does not throw.
   [[nodiscard]] bool detect(const cv::Mat& bgr, std::vector<Detection>& out);
 
   [[nodiscard]] const std::string& error() const { return error_; }
@@ -63,7 +66,8 @@ class VehicleDetector {
  protected:
   explicit VehicleDetector(const DetectorOptions& options) : options_(options) {}
 
-  // Proposes vehicles, in any order and number, overlapping and reaching over the border. May throw; detect() turns it into error().
+  // Proposes vehicles, in any order and number, overlapping and reaching over the border. May
+  // throw; detect() turns it into error().
   virtual void propose(const cv::Mat& bgr, std::vector<Detection>& out) = 0;
 
   DetectorOptions options_;
@@ -73,9 +77,10 @@ class VehicleDetector {
   std::vector<Detection> proposals_;
 };
 
-// Loads the detector and, for a network, runs it once on a blank image, so that what cannot work fails here. Throws
-// VisionError, naming file and remedy: missing file, .cfg and .weights that do not belong together, damaged model, unknown
-// output layout, class names that do not fit, options out of range.
+// Loads the detector and, for a network, runs it once on a blank image, so that what cannot work
+// fails here. Throws VisionError, naming file and remedy: missing file, .cfg and .weights that do
+// not belong together, damaged model, unknown output layout, class names that do not fit, options
+// out of range.
 std::unique_ptr<VehicleDetector> make_vehicle_detector(const DetectorOptions& options = {});
 
 }  // namespace comp

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Joins what the ends of a run noted, and checks that nothing is left over.
 //!
-//! scheduled = sent + not sent, and sent = received + missed, for every subscriber; else the run is invalid and says
-//! why. What is received is counted by the receiving end, what is sent by the sending end, and the stamps of both are
-//! matched sample by sample, so a mistake in any of them shows. What an end tells is not trusted: counts must fit its
-//! stamps, and stamps must be in the order in which things happen.
+//! scheduled = sent + not sent, and sent = received + missed, for every subscriber; else the run is
+//! invalid and says why. What is received is counted by the receiving end, what is sent by the
+//! sending end, and the stamps of both are matched sample by sample, so a mistake in any of them
+//! shows. What an end tells is not trusted: counts must fit its stamps, and stamps must be in the
+//! order in which things happen.
 
 mod told;
 
@@ -17,7 +18,8 @@ use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
 use std::collections::BTreeMap;
 
-/// Accounts for the ends of a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`.
+/// Accounts for the ends of a run, whose first process was started at `since_ns` on
+/// `CLOCK_MONOTONIC`.
 pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account> {
     let mut a = Account {
         unset: ends.iter().flat_map(|e| e.unset.iter().cloned()).collect(),
@@ -91,8 +93,8 @@ fn received_rows(job: &Job, end: &End) -> Result<Vec<ReceivedRow>> {
     read_rows(path, rows_at_most(job)).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Everything published must be received or reported missed. Both sides counted on their own, first sample and end mark
-/// included.
+/// Everything published must be received or reported missed. Both sides counted on their own, first
+/// sample and end mark included.
 fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
     let accounted = end.received.saturating_add(end.missed);
     if accounted != published {
@@ -108,7 +110,8 @@ fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
     }
 }
 
-/// Processor time of an end for each counted sample that was sent, whatever became of it; nothing if the end cannot attribute any.
+/// Processor time of an end for each counted sample that was sent, whatever became of it; nothing
+/// if the end cannot attribute any.
 fn per_sent(end: &End, sent: u64) -> Option<f64> {
     (end.cpu_samples > 0 && sent > 0).then(|| end.cpu_ns as f64 / sent as f64)
 }
@@ -154,7 +157,8 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
     Ok(())
 }
 
-/// Whether the counts of the asking end agree with its rows and with what the answering end says; both counted on their own.
+/// Whether the counts of the asking end agree with its rows and with what the answering end says;
+/// both counted on their own.
 fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Account) {
     let [asked, heard, answered, returned] = rows;
     check_balance("the answering end", ping.published, echo, a);
@@ -205,12 +209,14 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
     a.lost_rounds = (unanswered > 0 || lost != LostRounds::default()).then_some(lost);
 }
 
-/// Whether the stamps of filling are there, in their order: a stamp that is missing is 0, and what begins there would last for ever.
+/// Whether the stamps of filling are there, in their order: a stamp that is missing is 0, and what
+/// begins there would last for ever.
 fn filling_in_order(s: &SentRow) -> bool {
     s.before_fill > 0 && s.before_fill <= s.before_publish
 }
 
-/// Whether the stamps of a sample at its receiver are there, in their order; what was not copied or read has none.
+/// Whether the stamps of a sample at its receiver are there, in their order; what was not copied or
+/// read has none.
 fn arrival_in_order(r: &ReceivedRow) -> bool {
     let in_hand = r.in_hand.max(r.copied);
     r.in_hand > 0 && (r.copied == 0 || r.copied >= r.in_hand) && (r.read == 0 || r.read >= in_hand)
@@ -521,8 +527,9 @@ fn refuse_stamps(who: &str, wrong: usize, what: &str, a: &mut Account) {
     }
 }
 
-/// How many payloads a subscriber had to verify: one for each row, and the first sample's. The end mark has none, and is not taken off
-/// what was received: it can be lost like anything else, and where it alone came there was no first sample.
+/// How many payloads a subscriber had to verify: one for each row, and the first sample's. The end
+/// mark has none, and is not taken off what was received: it can be lost like anything else, and
+/// where it alone came there was no first sample.
 fn payloads_received(end: &End, rows: u64) -> u64 {
     let first_came = rows > 0 || end.received > 1 || end.first_sample_ns.is_some();
     rows + u64::from(first_came)

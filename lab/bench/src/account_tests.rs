@@ -240,7 +240,8 @@ fn whatever_is_lost_at_the_end_as_many_payloads_are_verified_as_came() {
         assert_eq!(a.invalid, Vec::<String>::new(), "{rows:?}");
         assert_eq!(a.received[0] + a.missed[0], a.sent, "{rows:?}");
     };
-    // Of seven, the first and the end mark included: all; all but the end mark; all but the last and the end mark.
+    // Of seven, the first and the end mark included: all; all but the end mark; all but the last
+    // and the end mark.
     closes(&sent, 7, 0, 6, Some(1));
     closes(&sent, 6, 1, 6, Some(1));
     closes(&[2, 3, 4, 5], 5, 2, 5, None);
@@ -297,7 +298,8 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     assert_eq!(a.samples[&Metric::Transport], [60; 3]);
     assert_eq!(a.samples[&Metric::FillAndTransport], [100; 3]);
     assert_eq!(a.samples[&Metric::Read], [60; 3]);
-    // A program that knows of no losses has none: an answer that is missing at its asking end is one.
+    // A program that knows of no losses has none: an answer that is missing at its asking end is
+    // one.
     let lost = b.account(&[End { received: 5, ..ping.clone() }, echo.clone()]);
     assert!(
         lost.invalid[0].contains("the asking end") && lost.lost_rounds.is_none(),
@@ -388,7 +390,8 @@ mod foreign {
         prop::array::uniform11(count())
     }
 
-    /// Rows whose numbers go up by one, mostly, and whose stamps are anything from plausible to absurd.
+    /// Rows whose numbers go up by one, mostly, and whose stamps are anything from plausible to
+    /// absurd.
     fn rows() -> impl Strategy<Value = Option<Vec<[u64; 5]>>> {
         let row = prop::array::uniform5(prop_oneof![6 => 0u64..2_000, 1 => any::<u64>()]);
         let numbered =
@@ -447,7 +450,8 @@ mod foreign {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-        /// Whatever processes tell: an account comes of it, or a reason; and one that is called valid closes.
+        /// Whatever processes tell: an account comes of it, or a reason; and one that is called
+        /// valid closes.
         #[test]
         fn whatever_ends_tell_an_account_that_is_called_valid_closes(
             told in prop::collection::vec(end(), 0..5), closed: bool, filled: bool, subscribers in 1usize..3,

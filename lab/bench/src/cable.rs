@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two hosts on one machine: two network namespaces and the cable between them, made for one run and gone with it.
+//! Two hosts on one machine: two network namespaces and the cable between them, made for one run
+//! and gone with it.
 
 use crate::harness::HOSTS;
 use crate::observations::Observations;
@@ -13,8 +14,9 @@ use std::time::Duration;
 
 /// The cable's two ends have the same name, each in its namespace.
 const DEVICE: &str = "dl0";
-/// For what rate a delayed link has room: more than a relay carries, so that its memory stays within 256 MiB for each direction as long as the
-/// delay stays within half a second, which scenarios see to.
+/// For what rate a delayed link has room: more than a relay carries, so that its memory stays
+/// within 256 MiB for each direction as long as the delay stays within half a second, which
+/// scenarios see to.
 const RELAYED_MBIT: u32 = 4000;
 
 /// What the cable between two hosts does to what it carries.
@@ -30,7 +32,8 @@ pub struct CableSpec {
 }
 
 impl CableSpec {
-    /// What each direction of a delayed link keeps: what is on its way, and as much again as an ordinary switch does.
+    /// What each direction of a delayed link keeps: what is on its way, and as much again as an
+    /// ordinary switch does.
     fn direction(self) -> Direction {
         let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);
         let bytes_per_s =
@@ -66,7 +69,8 @@ impl Cable {
         command
     }
 
-    /// Tells what a relay has lost that no middleware is to blame for, and that a run does not count if its relay has ended.
+    /// Tells what a relay has lost that no middleware is to blame for, and that a run does not
+    /// count if its relay has ended.
     pub(crate) fn tell(&self, observations: &mut Observations) {
         for (host, direction) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
             for (what, n) in [
@@ -119,7 +123,8 @@ fn lay(spec: CableSpec, [a, b]: &[Namespace; 2]) -> Result<Option<TapRelay>> {
     Ok(relay)
 }
 
-/// Why there can be no two hosts here; nothing if there can. It is tried, which blocks for some tens of milliseconds, once for each cable in a process.
+/// Why there can be no two hosts here; nothing if there can. It is tried, which blocks for some
+/// tens of milliseconds, once for each cable in a process.
 #[must_use]
 pub fn cable_refused(spec: CableSpec) -> Option<String> {
     static KNOWN: Mutex<Vec<(CableSpec, Option<String>)>> = Mutex::new(Vec::new());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes that were started: what they say, and how they end, without trust that they are brief, polite, or end at all.
+//! Processes that were started: what they say, and how they end, without trust that they are brief,
+//! polite, or end at all.
 
 use driveline::types::text::{is_plain, plain};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -18,7 +19,8 @@ const LINE_MAX: u64 = 16 << 20;
 /// How long a process that has closed its output may take to end.
 const LEAVES: Duration = Duration::from_secs(5);
 
-/// Has this process end with whoever has started it and holds the other end of its standard input. To be called before anything else.
+/// Has this process end with whoever has started it and holds the other end of its standard input.
+/// To be called before anything else.
 ///
 /// # Errors
 /// [`ErrorKind::BrokenPipe`] if that one has ended already; the kernel tells of an end only who has asked for it before.
@@ -35,9 +37,9 @@ pub fn end_with_starter() -> Result<()> {
     Ok(())
 }
 
-/// A process in a group of its own, so that what it has started ends with it. An interruption from the terminal reaches it
-/// through whoever started it. Dropping it kills what is left of the group, and waits for the process. What leaves the group
-/// (`setsid`) is not followed, and lives on.
+/// A process in a group of its own, so that what it has started ends with it. An interruption from
+/// the terminal reaches it through whoever started it. Dropping it kills what is left of the group,
+/// and waits for the process. What leaves the group (`setsid`) is not followed, and lives on.
 #[derive(Debug)]
 pub struct Started {
     child: Child,
@@ -71,7 +73,8 @@ impl Started {
         }
     }
 
-    /// How it ended. Blocks until then, at most for the given time: one that goes on is killed, and so is what it leaves.
+    /// How it ended. Blocks until then, at most for the given time: one that goes on is killed, and
+    /// so is what it leaves.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
@@ -87,7 +90,8 @@ impl Started {
         })
     }
 
-    /// How it ended. Blocks until then, or until there is a reason to wait no longer, for which is asked up to 50 times a second: it is killed then, and so is what it leaves.
+    /// How it ended. Blocks until then, or until there is a reason to wait no longer, for which is
+    /// asked up to 50 times a second: it is killed then, and so is what it leaves.
     ///
     /// # Errors
     /// That reason; the kernel's.
@@ -106,7 +110,8 @@ impl Started {
         self.child.wait()
     }
 
-    /// How a process ended that has closed its output. Blocks until then, at most 5 s, as [`Self::end_within`].
+    /// How a process ended that has closed its output. Blocks until then, at most 5 s, as
+    /// [`Self::end_within`].
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
@@ -158,8 +163,8 @@ impl std::fmt::Display for TooLong {
     }
 }
 
-/// The lines that a process says, without their ends; what is no UTF-8 is replaced. Blocks for each, until the process has
-/// closed its output. Keeps at most one line.
+/// The lines that a process says, without their ends; what is no UTF-8 is replaced. Blocks for
+/// each, until the process has closed its output. Keeps at most one line.
 pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<String, TooLong>> {
     let mut output = BufReader::new(output);
     let mut too_long = false;
@@ -230,8 +235,8 @@ pub fn unreadable(value: &Value) -> Option<String> {
     }
 }
 
-/// How a process ended that has closed its output, of a group that it shares with others. Blocks until then, at most 5 s: one
-/// that goes on is killed.
+/// How a process ended that has closed its output, of a group that it shares with others. Blocks
+/// until then, at most 5 s: one that goes on is killed.
 ///
 /// # Errors
 /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.

@@ -27,7 +27,8 @@ impl Ending {
     }
 }
 
-/// A mistake in the command line that its grammar does not show: options that exclude each other, a name that nothing has.
+/// A mistake in the command line that its grammar does not show: options that exclude each other, a
+/// name that nothing has.
 #[derive(Debug)]
 pub struct UsageError(String);
 
@@ -47,8 +48,8 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What a command of the benchmark ends with that could not do what it was asked for: 2 if the command line is wrong, as with what its grammar
-/// refuses, and 1 otherwise.
+/// What a command of the benchmark ends with that could not do what it was asked for: 2 if the
+/// command line is wrong, as with what its grammar refuses, and 1 otherwise.
 #[must_use]
 pub fn exit_code_of(e: &anyhow::Error) -> ExitCode {
     ExitCode::from(if e.is::<UsageError>() { 2 } else { 1 })

@@ -22,7 +22,8 @@ impl LeftOut {
         Self { what: what.into(), reason: reason.into(), cells: Vec::new() }
     }
 
-    /// What is left out everywhere in more than one of these lists, to be told once: with the names of those lists in place of cells.
+    /// What is left out everywhere in more than one of these lists, to be told once: with the names
+    /// of those lists in place of cells.
     #[must_use]
     pub fn shared<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Self])>) -> Vec<Self> {
         let mut shared: Vec<Self> = Vec::new();

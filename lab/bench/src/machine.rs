@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the machine is, and how busy it was with other things: without both a figure proves nothing.
+//! What the machine is, and how busy it was with other things: without both a figure proves
+//! nothing.
 
 use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
@@ -34,8 +35,8 @@ pub struct Machine {
     pub idle_states: String,
     /// Memory, in bytes.
     pub memory_bytes: u64,
-    /// What the kernel's TCP has on its way at once is decided by this; new network namespaces have it, too. Empty in archives of releases that did
-    /// not ask.
+    /// What the kernel's TCP has on its way at once is decided by this; new network namespaces have
+    /// it, too. Empty in archives of releases that did not ask.
     #[serde(default)]
     pub tcp_congestion_control: String,
     /// CPU limit of the control group, or "none".
@@ -59,7 +60,8 @@ impl Machine {
             not_set.push("the frequency governor is not visible, so frequencies may change during the measurement".to_owned());
         }
         let scheduling = rustix::process::getrlimit(rustix::process::Resource::Rtprio);
-        // Not whether it is root: in a container root may lack the right, and outside of one others may have it.
+        // Not whether it is root: in a container root may lack the right, and outside of one others
+        // may have it.
         let may_all = rustix::thread::capabilities(None)
             .is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_NICE));
         if scheduling.current == Some(0) && !may_all {
@@ -205,7 +207,8 @@ impl Ticks {
     }
 }
 
-/// What else happened on the machine during a run, as shares of all its CPUs (resolution: a clock tick, mostly 10 ms).
+/// What else happened on the machine during a run, as shares of all its CPUs (resolution: a clock
+/// tick, mostly 10 ms).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// Used by processes that are not part of the measurement.

@@ -19,7 +19,8 @@ struct Cli {
 enum Command {
     /// Latency of one link against the machine's floor
     Link(Box<driveline_bench::LinkArgs>),
-    /// Other middleware that can be measured, how it is configured, and how to add what is not there
+    /// Other middleware that can be measured, how it is configured, and how to add what is not
+    /// there
     Peers {
         #[command(flatten)]
         args: driveline_bench::PeersArgs,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Just before `publish()` until the sample is in hand (copied, if it is copied). In a ping-pong half the round trip,
-    /// asking for memory included, filling not.
+    /// Just before `publish()` until the sample is in hand (copied, if it is copied). In a
+    /// ping-pong half the round trip, asking for memory included, filling not.
     Transport,
     /// Likewise, until the last of several subscribers has it.
     LastSubscriber,
@@ -23,15 +23,18 @@ pub enum Metric {
     PublishCall,
     /// From the end of the wait until the sample is in hand.
     WakeToHand,
-    /// From one sample in hand to the next one: the payload's size divided by it is the goodput. Open loops only.
+    /// From one sample in hand to the next one: the payload's size divided by it is the goodput.
+    /// Open loops only.
     BetweenArrivals,
     /// Copying the payload.
     Copy,
     /// Reading and verifying the payload; in no other figure.
     Read,
-    /// From the start of the publisher's process to the first sample that a waiting subscriber has in hand.
+    /// From the start of the publisher's process to the first sample that a waiting subscriber has
+    /// in hand.
     StartPublisher,
-    /// From the start of the subscriber's process until it has the sample in hand that waits for it.
+    /// From the start of the subscriber's process until it has the sample in hand that waits for
+    /// it.
     StartSubscriber,
     /// Processor time of the publisher's process at rest, in nanoseconds per second.
     IdlePublisherCpu,

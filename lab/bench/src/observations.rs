@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a measured graph tells: named series of observed quantities, and counters. Links tell stamps instead
-//! ([`crate::harness`]), because what becomes of each sample at both ends is known there.
+//! What a measured graph tells: named series of observed quantities, and counters. Links tell
+//! stamps instead ([`crate::harness`]), because what becomes of each sample at both ends is known
+//! there.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,8 @@ pub enum Quantity {
     Latency,
     /// Part of a latency: data waits for a timer or another input; nanoseconds.
     Idle,
-    /// Part of a latency: from publishing to the start of the callback, conversions included; nanoseconds.
+    /// Part of a latency: from publishing to the start of the callback, conversions included;
+    /// nanoseconds.
     Communication,
     /// Part of a latency: from the start of the callback to publishing; nanoseconds.
     Computation,
@@ -90,7 +92,8 @@ pub struct Observations {
     pub unset: Vec<String>,
 }
 
-/// How [`Observations`] travel: points in files of little-endian 64-bit words, time and value in turn.
+/// How [`Observations`] travel: points in files of little-endian 64-bit words, time and value in
+/// turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservationFiles {
     /// A file for each series.

@@ -18,7 +18,8 @@ pub enum Verdict {
     Agrees,
     /// They differ by more: the whole interval lies beyond it. The row is invalid.
     Differs,
-    /// The interval includes the limit, or rests on too few rounds: neither is shown, and the row counts.
+    /// The interval includes the limit, or rests on too few rounds: neither is shown, and the row
+    /// counts.
     NTooSmall,
 }
 
@@ -29,15 +30,18 @@ pub struct Agreement {
     pub tool: String,
     /// Its version.
     pub version: String,
-    /// Its median in nanoseconds, one way; of several runs, their median. Of a tool that says averages only, the median of those.
+    /// Its median in nanoseconds, one way; of several runs, their median. Of a tool that says
+    /// averages only, the median of those.
     pub tool_p50_ns: u64,
     /// Its 99th percentile likewise, if it says one.
     pub tool_p99_ns: Option<u64>,
     /// Its round trips, of all runs.
     pub tool_n: u64,
-    /// Median of the row in nanoseconds; beside a tool that says averages only, of averages of as many consecutive samples.
+    /// Median of the row in nanoseconds; beside a tool that says averages only, of averages of as
+    /// many consecutive samples.
     pub ours_p50_ns: u64,
-    /// How many round trips each of the averages is of; `None`: medians of single ones are compared.
+    /// How many round trips each of the averages is of; `None`: medians of single ones are
+    /// compared.
     pub averages_of: Option<u64>,
     /// The row's ÷ the tool's, with its 95 % interval by rounds.
     pub ratio: Interval,
@@ -47,8 +51,9 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Compares a row, whose samples of round `i` are `ours[i]` in the order in which they were taken, with what the tool said in
-    /// which round; nothing if there is no round in which both have something to say.
+    /// Compares a row, whose samples of round `i` are `ours[i]` in the order in which they were
+    /// taken, with what the tool said in which round; nothing if there is no round in which both
+    /// have something to say.
     #[must_use]
     pub fn of(ours: &[Vec<u64>], said: &[(u64, OwnTool)], seed: u64) -> Option<Self> {
         let (_, first) = said.first()?;
@@ -106,7 +111,8 @@ impl Agreement {
     }
 }
 
-/// The average of each so many consecutive samples, and of all if there are fewer: what befalls one sample moves one average.
+/// The average of each so many consecutive samples, and of all if there are fewer: what befalls one
+/// sample moves one average.
 fn averages(samples: &[u64], each: u64) -> Vec<u64> {
     let each = usize::try_from(each).unwrap_or(usize::MAX).clamp(1, samples.len().max(1));
     let average = |part: &[u64]| {
@@ -200,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_tool_that_says_averages_is_compared_with_averages() {
-        // One sample in ten takes ten times as long: the median is 1 µs, and every average of ten 1.9 µs. One average is spoilt.
+        // One sample in ten takes ten times as long: the median is 1 µs, and every average of ten
+        // 1.9 µs. One average is spoilt.
         let mut round = [1000, 1000, 1000, 1000, 10_000, 1000, 1000, 1000, 1000, 1000].repeat(3);
         round[0] = 5_000_000;
         let averaged = OwnTool { averages_of: Some(10), p50_ns: 1900, ..said(&[0])[0].1.clone() };

@@ -27,7 +27,8 @@ impl Placement {
         Self { usable_cpus, publisher_cpu, subscriber_cpus, priority: 0 }
     }
 
-    /// Refuses spinning ends that would have to share a CPU: they would measure the scheduler's time slice.
+    /// Refuses spinning ends that would have to share a CPU: they would measure the scheduler's
+    /// time slice.
     ///
     /// # Errors
     /// If there is no room for them; the message says how much there is.

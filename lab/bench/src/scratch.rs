@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where domains and stamps go while something is measured, and what became of those who could not clean up.
+//! Where domains and stamps go while something is measured, and what became of those who could not
+//! clean up.
 
 use crate::shared_memory::remove_left;
 use anyhow::{Context, Result};
@@ -12,7 +13,8 @@ const PREFIX: &str = "driveline-bench-";
 /// A file in each directory that its owner has locked.
 const CLAIM: &str = "claim";
 
-/// A directory for what is measured, in memory if there is a file system for that. It goes when it is dropped.
+/// A directory for what is measured, in memory if there is a file system for that. It goes when it
+/// is dropped.
 #[derive(Debug)]
 pub struct Scratch {
     // Before the lock: without it, it would be anybody's.
@@ -50,8 +52,8 @@ impl Scratch {
     }
 }
 
-/// A directory for one run. It goes when it is dropped, after the run's processes, and with it what those that were killed left in
-/// shared memory.
+/// A directory for one run. It goes when it is dropped, after the run's processes, and with it what
+/// those that were killed left in shared memory.
 #[derive(Debug)]
 pub struct RunDirectory(TempDir);
 
@@ -82,8 +84,8 @@ impl Drop for RunDirectory {
     }
 }
 
-/// Removes directories of this user that nobody holds any more. One without the file is somebody's who does not lock it, or
-/// about to be locked. What cannot be removed stays.
+/// Removes directories of this user that nobody holds any more. One without the file is somebody's
+/// who does not lock it, or about to be locked. What cannot be removed stays.
 fn sweep(place: &Path) {
     let uid = rustix::process::geteuid().as_raw();
     let own = |path: &Path| path.symlink_metadata().is_ok_and(|m| m.is_dir() && m.uid() == uid);

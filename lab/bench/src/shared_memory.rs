@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What killed processes of a run left in shared memory, by the lists that they wrote beforehand (`docs/protocols/harness.md`).
+//! What killed processes of a run left in shared memory, by the lists that they wrote beforehand
+//! (`docs/protocols/harness.md`).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,7 +15,8 @@ const LONGEST: u64 = 1 << 20;
 /// How deep in a directory of runs the lists are.
 const DEEPEST: usize = 4;
 
-/// Removes what the lists below `directory` name, but for what somebody uses. Whether nothing of it is left.
+/// Removes what the lists below `directory` name, but for what somebody uses. Whether nothing of it
+/// is left.
 pub(crate) fn remove_left(directory: &Path) -> bool {
     remove(directory, Path::new("/dev/shm"), Path::new("/proc"))
 }

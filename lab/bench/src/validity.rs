@@ -5,11 +5,13 @@ use crate::machine::Disturbance;
 use crate::own_tool::TOLERANCE;
 use crate::stats::ENOUGH_ROUNDS;
 
-/// Share of a run's processor time taken by the hypervisor from which the run is invalid. Declared before measuring.
+/// Share of a run's processor time taken by the hypervisor from which the run is invalid. Declared
+/// before measuring.
 const MAX_STOLEN: f64 = 0.05;
 /// Clock ticks below which that share is only the resolution of the kernel's account.
 const MIN_STOLEN_TICKS: u64 = 5;
-/// Share of the machine used by other processes from which a run is called disturbed; it still counts.
+/// Share of the machine used by other processes from which a run is called disturbed; it still
+/// counts.
 pub const MAX_OTHERS: f64 = 0.05;
 
 /// Why a run with so much taken from it does not count; nothing if it counts.

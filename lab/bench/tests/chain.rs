@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Chains of real work over real middleware, with few messages: what they do, never how fast. `make peers-test` runs it on
-//! the peers and works that `make peers` built; what is not there, or cannot carry a chain, is said to be skipped.
+//! Chains of real work over real middleware, with few messages: what they do, never how fast.
+//! `make peers-test` runs it on the peers and works that `make peers` built; what is not there, or
+//! cannot carry a chain, is said to be skipped.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 #[path = "../../../tools/skipped.rs"]
@@ -93,8 +94,8 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     conductor.run_chain(job, dir.path())
 }
 
-/// Runs a chain whose account must close. What may tear by its nature must say so and nothing else: a reader that the machine holds
-/// up gets a mixture of two samples.
+/// Runs a chain whose account must close. What may tear by its nature must say so and nothing else:
+/// a reader that the machine holds up gets a mixture of two samples.
 fn closed(job: &ChainJob) -> Observations {
     let mut o = run(job).unwrap_or_else(|e| panic!("{e:#}"));
     if job.edges.values().any(|edge| edge.system.to_string().starts_with("as_published/sim")) {
@@ -119,8 +120,9 @@ const MIXES: [(&str, &str); 3] = [
     ("driveline", "driveline"),
 ];
 
-/// Every installed variant that can carry the job, and how. Not the machine's own pipes and sockets: their writer is held up until
-/// all readers have read, and an input that does not trigger is read only when another message comes.
+/// Every installed variant that can carry the job, and how. Not the machine's own pipes and
+/// sockets: their writer is held up until all readers have read, and an input that does not trigger
+/// is read only when another message comes.
 fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
     let only = std::env::var("PEERS_TEST_ONLY").ok();
     let (mut all, mut unable, mut missing) = (Vec::new(), Vec::new(), Vec::new());
@@ -225,7 +227,8 @@ fn accounts_close_whoever_carries_the_edges() {
     }
 }
 
-/// As the tracker of a perception pipeline does: its detections come from a stage that waits for it, and the frames from one that is not there before.
+/// As the tracker of a perception pipeline does: its detections come from a stage that waits for
+/// it, and the frames from one that is not there before.
 #[test]
 fn an_input_is_connected_before_the_one_that_triggers_is_there() {
     let stages = vec![
@@ -267,7 +270,8 @@ fn driveline_carries_chains_within_a_process_and_between_processes() {
     }
 }
 
-/// A source that is faster than what reads it: what is lost on the way is counted, and the account closes.
+/// A source that is faster than what reads it: what is lost on the way is counted, and the account
+/// closes.
 #[test]
 fn what_is_too_fast_is_lost_and_counted() {
     for (first, second) in [("cyclonedds/udp", "driveline"), ("driveline", "driveline")] {
@@ -368,7 +372,8 @@ fn a_match_that_fails_shows_in_the_pose_error() {
     assert!(o.counters["localization: pose_error_mm"] > 1000, "{:?}", o.counters);
 }
 
-/// A yard with walls around it and posts in it, as a scanner in its middle sees it; some of its beams come back from nowhere.
+/// A yard with walls around it and posts in it, as a scanner in its middle sees it; some of its
+/// beams come back from nowhere.
 fn write_yard(path: &Path) -> u64 {
     let mut points = Vec::new();
     let steps =

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every installed peer, each of its variants, through the harness protocol with few messages: what it does, never how
-//! fast. `make peers-test` runs it on the peers that `make peers` built; `make measure ONLY=peers` a part of it.
+//! Every installed peer, each of its variants, through the harness protocol with few messages: what
+//! it does, never how fast. `make peers-test` runs it on the peers that `make peers` built;
+//! `make measure ONLY=peers` a part of it.
 //!
-//! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks, and with `PEERS_TEST_USUAL` variants for tuning are
-//! left out, whose small datagrams are lost on a machine that does other things as well.
+//! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks, and with
+//! `PEERS_TEST_USUAL` variants for tuning are left out, whose small datagrams are lost on a machine
+//! that does other things as well.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod processes;
@@ -191,8 +193,9 @@ fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) -> Vec<String> {
     failed
 }
 
-/// A reader that processes for longer than samples are apart: with a depth of 1 they are replaced, the account closes, and
-/// what it reads last is the newest. What the kernel queues replaces nothing: there, everything is read, late.
+/// A reader that processes for longer than samples are apart: with a depth of 1 they are replaced,
+/// the account closes, and what it reads last is the newest. What the kernel queues replaces
+/// nothing: there, everything is read, late.
 fn falls_behind(s: &Subject) -> Vec<String> {
     let stamps = tempfile::NamedTempFile::new().unwrap();
     let mut faults = Vec::new();
@@ -244,7 +247,8 @@ fn falls_behind(s: &Subject) -> Vec<String> {
     faults
 }
 
-/// The twentieth question and the twentieth answer that arrive are thrown away; both ends go on, and both losses are told.
+/// The twentieth question and the twentieth answer that arrive are thrown away; both ends go on,
+/// and both losses are told.
 fn loses(s: &Subject) -> Vec<String> {
     let mut faults = Vec::new();
     let waits = s.waits(false);
@@ -274,8 +278,8 @@ fn due_and_in_hand(line: &str) -> (u64, Option<u64>) {
     (stamps[7].unwrap(), stamps[2])
 }
 
-/// The receiving end stands still again and again: all that is due meanwhile is reported as late as that made it, whichever program
-/// keeps the schedule, and whichever takes the stamps.
+/// The receiving end stands still again and again: all that is due meanwhile is reported as late as
+/// that made it, whichever program keeps the schedule, and whichever takes the stamps.
 fn stalled(s: &Subject) -> Vec<String> {
     const PERIOD: Duration = Duration::from_millis(10);
     let ns = |d: Duration| d.as_nanos() as u64;
@@ -368,7 +372,8 @@ fn stalled(s: &Subject) -> Vec<String> {
     faults
 }
 
-/// What a middleware brings for measuring its latency runs and says something; whether it agrees is a matter of speed.
+/// What a middleware brings for measuring its latency runs and says something; whether it agrees is
+/// a matter of speed.
 fn own_tool(s: &Subject) -> Vec<String> {
     if s.about["own_tool"] == "" {
         return Vec::new();
@@ -399,8 +404,9 @@ fn own_tool(s: &Subject) -> Vec<String> {
     }
 }
 
-/// SIM's protocol tears if the writer comes round twice while a reader copies: large payloads, faster than they can be
-/// copied, to three readers on two CPUs. If none tore, the harness would be blind.
+/// SIM's protocol tears if the writer comes round twice while a reader copies: large payloads,
+/// faster than they can be copied, to three readers on two CPUs. If none tore, the harness would be
+/// blind.
 fn tears(s: &Subject) -> Vec<String> {
     if !s.system.starts_with("as_published/sim") {
         return Vec::new();
@@ -522,7 +528,8 @@ fn children(bench: u32) -> Vec<u32> {
     list.split_whitespace().map(|p| p.parse().unwrap()).collect()
 }
 
-/// Whether a process measures Driveline or a floor. One that was forked but has not become a program yet does not.
+/// Whether a process measures Driveline or a floor. One that was forked but has not become a
+/// program yet does not.
 fn is_own(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.contains("bench-peer"))
@@ -547,7 +554,8 @@ fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<St
         let runs = |pid: &u32| s.is_run_by(*pid);
         if started.iter().any(runs) {
             if !ended {
-                // Long enough for the link to be up, most of the time; whenever it comes, nothing may be left.
+                // Long enough for the link to be up, most of the time; whenever it comes, nothing
+                // may be left.
                 std::thread::sleep(Duration::from_millis(1500));
                 let mut ends: Vec<u32> = children(bench.id()).into_iter().filter(runs).collect();
                 ends.sort_unstable();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A receiver that stands still for a while must show, however the sender is paced.
 //!
-//! Whoever measures in a closed loop asks nothing while the answer is missing: a stall of 300 ms is one slow sample, and the
-//! hundreds that would have been late are never asked for (coordinated omission). An open loop goes on at its rate, so all of
-//! them are late, or counted as missed. Stalls are made by stopping the receiving process. Only bounds are checked that follow
-//! from the stall itself; a busy machine makes everything later still.
+//! Whoever measures in a closed loop asks nothing while the answer is missing: a stall of 300 ms is
+//! one slow sample, and the hundreds that would have been late are never asked for (coordinated
+//! omission). An open loop goes on at its rate, so all of them are late, or counted as missed.
+//! Stalls are made by stopping the receiving process. Only bounds are checked that follow from the
+//! stall itself; a busy machine makes everything later still.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod processes;
@@ -58,7 +59,8 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
         warm_up: 10,
         messages: if pace == Pace::PingPong { ROUND_TRIPS } else { MESSAGES },
         depth,
-        // A reliable ping-pong waits ten seconds for an answer, so that nothing is given up where the machine stands still.
+        // A reliable ping-pong waits ten seconds for an answer, so that nothing is given up where
+        // the machine stands still.
         reliability: if pace == Pace::PingPong {
             Reliability::Reliable
         } else {
@@ -102,12 +104,14 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     })
 }
 
-/// When the sender began with a sample. A ping-pong whose payload is not filled takes one stamp only, before it asks for memory.
+/// When the sender began with a sample. A ping-pong whose payload is not filled takes one stamp
+/// only, before it asks for memory.
 fn asked_at(s: &Sample) -> u64 {
     if s.sent.before_publish > 0 { s.sent.before_publish } else { s.sent.before_fill }
 }
 
-/// Stalls that lie between the first and the last counted sample; there are several in four seconds.
+/// Stalls that lie between the first and the last counted sample; there are several in four
+/// seconds.
 fn inside(account: &Account, stalls: &[Stall]) -> Vec<Stall> {
     let (first, last) = (
         account.stamps.iter().map(asked_at).min().unwrap(),
@@ -134,7 +138,8 @@ fn reported(account: &Account, metric: Metric) -> Option<Percentiles> {
 
 #[test]
 fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
-    // Room for all: a machine that stands still for longer than a stall must not be what a sample is missed by.
+    // Room for all: a machine that stands still for longer than a stall must not be what a sample
+    // is missed by.
     let (account, stalls) = measure(Pace::RateHz(RATE_HZ), 512);
     assert!(account.invalid.is_empty(), "{:?}", account.invalid);
     for stall in inside(&account, &stalls) {
@@ -190,7 +195,8 @@ fn what_an_open_loop_replaces_during_a_stall_is_counted_as_missed() {
 
 #[test]
 fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
-    // Rounds enough for seconds; whatever they take, a sender that waits for its answer asks at most once while there is none.
+    // Rounds enough for seconds; whatever they take, a sender that waits for its answer asks at
+    // most once while there is none.
     let (account, stalls) = measure(Pace::PingPong, 1);
     assert!(account.invalid.is_empty(), "{:?}", account.invalid);
     for stall in inside(&account, &stalls) {
@@ -203,7 +209,8 @@ fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
     }
     // Nothing is missed, and nothing says how much was never asked.
     assert_eq!((account.sent, account.missed[0]), (account.scheduled, 0));
-    // So there is no figure of a schedule, and each row of a closed loop is called what it is; none of an open loop is.
+    // So there is no figure of a schedule, and each row of a closed loop is called what it is; none
+    // of an open loop is.
     assert_eq!(reported(&account, Metric::ScheduleRelative), None);
     for (args, label, has_schedule) in
         [("", "ping-pong", false), ("--rate 500", "1→1 at 500 Hz", true)]

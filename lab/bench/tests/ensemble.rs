@@ -132,7 +132,8 @@ fn a_quota_holds_or_is_refused_with_the_reason() {
     let used: u64 = points().map(|p| p.value).sum();
     let (first, last) =
         (points().map(|p| p.time_ns).min().unwrap(), points().map(|p| p.time_ns).max().unwrap());
-    // Of the periods at both ends all may be used, and the kernel hands time out to each CPU in slices of 5 ms.
+    // Of the periods at both ends all may be used, and the kernel hands time out to each CPU in
+    // slices of 5 ms.
     let allowed = (last - first + every.as_nanos() as u64 + 200_000_000) * u64::from(percent) / 100;
     assert!(
         used > 0 && used < allowed * 3 / 2 + 20_000_000,
@@ -183,7 +184,8 @@ fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
             ensemble
         });
         while !over.load(Relaxed) {
-            // Each settles before it says that it is ready, and the publisher comes last: where it is in the end counts.
+            // Each settles before it says that it is ready, and the publisher comes last: where it
+            // is in the end counts.
             if let started @ [_, _, _] = processes::children(std::process::id()).as_slice() {
                 for (pid, seen) in started.iter().zip(&mut seen) {
                     *seen = Place::of(*pid).or(seen.take());

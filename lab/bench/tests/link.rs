@@ -186,7 +186,8 @@ fn a_reader_that_processes_gets_the_newest_and_the_rest_is_counted_as_missed() {
         assert!(id.contains("each processed for 10000 µs"), "{id}");
         for r in c["runs"].as_array().unwrap() {
             assert!(r["missed"][0].as_u64().unwrap() > 0, "{r}");
-            // Processor time, however little of it the machine gives at a time; it is told for each sample that was sent.
+            // Processor time, however little of it the machine gives at a time; it is told for each
+            // sample that was sent.
             let (sent, received) =
                 (r["sent"].as_f64().unwrap(), r["received"][0].as_f64().unwrap());
             assert!(
@@ -288,9 +289,11 @@ fn what_cannot_be_measured_is_explained_before_anything_starts() {
     }
 }
 
-/// Without the right to real-time priorities, whoever runs this: neither by a capability nor by a limit.
+/// Without the right to real-time priorities, whoever runs this: neither by a capability nor by a
+/// limit.
 fn without_priorities(args: &str) -> Output {
-    // Root has its capabilities back with each program that it starts, unless they are out of bounds.
+    // Root has its capabilities back with each program that it starts, unless they are out of
+    // bounds.
     let bounds: &[&str] = if rustix::process::geteuid().is_root() {
         &["setpriv", "--bounding-set=-sys_nice", "--"]
     } else {
@@ -382,7 +385,8 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
         .unwrap();
     let pid = child.id();
     let children = format!("/proc/{pid}/task/{pid}/children");
-    // Every measured process of three cases is killed as soon as it is seen: none of them could end by itself so soon.
+    // Every measured process of three cases is killed as soon as it is seen: none of them could end
+    // by itself so soon.
     while child.try_wait().unwrap().is_none() {
         for measured in std::fs::read_to_string(&children).unwrap_or_default().split_whitespace() {
             let measured = rustix::process::Pid::from_raw(measured.parse().unwrap()).unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Other programs, measured by the same engine: a peer in Python, whose variants do what peers must not do.
+//! Other programs, measured by the same engine: a peer in Python, whose variants do what peers must
+//! not do.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use serde_json::Value;
@@ -219,8 +220,9 @@ fn what_a_killed_keeper_leaves_in_shared_memory_is_removed_by_its_list() {
     }
 }
 
-/// The twentieth question and the twentieth answer that arrive are thrown away: of 25 questions, and of 24 answers. With room for more than one
-/// question none replaces another where the machine stands still.
+/// The twentieth question and the twentieth answer that arrive are thrown away: of 25 questions,
+/// and of 24 answers. With room for more than one question none replaces another where the machine
+/// stands still.
 #[test]
 fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
     let m = measured(

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our statistics beside those of a reference library, and intervals beside distributions that are known.
+//! Our statistics beside those of a reference library, and intervals beside distributions that are
+//! known.
 //!
-//! Percentiles here follow the nearest-rank rule (definition 1 of Hyndman and Fan, 1996): the smallest sample that at least this
-//! share of the samples does not exceed. The reference library interpolates (definition 8); both agree to the neighbouring sample.
+//! Percentiles here follow the nearest-rank rule (definition 1 of Hyndman and Fan, 1996): the
+//! smallest sample that at least this share of the samples does not exceed. The reference library
+//! interpolates (definition 8); both agree to the neighbouring sample.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline_bench::stats::{Random, Rank, Runs, ratio_interval, ratio_interval_unpaired};
@@ -46,7 +48,8 @@ proptest! {
     }
 }
 
-/// Skewness and excess kurtosis by their definition, with central moments that are whole numbers and exact: of n·x − Σx.
+/// Skewness and excess kurtosis by their definition, with central moments that are whole numbers
+/// and exact: of n·x − Σx.
 fn by_definition(samples: &[u64]) -> Option<(f64, f64)> {
     let n = samples.len() as i128;
     let sum: i128 = samples.iter().map(|&x| i128::from(x)).sum();
@@ -196,8 +199,9 @@ fn covered(trials: u64, count: usize, unpaired: bool) -> [u64; 2] {
 
 #[test]
 fn intervals_cover_the_truth_about_as_often_as_they_say() {
-    // The seed is fixed, so these are numbers and no chances; one less is left to the logarithms of another C library. 95 % are
-    // promised; of five rounds 92 % can be had, and plain percentiles, which are too narrow, cover 85 %.
+    // The seed is fixed, so these are numbers and no chances; one less is left to the logarithms of
+    // another C library. 95 % are promised; of five rounds 92 % can be had, and plain percentiles,
+    // which are too narrow, cover 85 %.
     for (trials, count, unpaired, least) in
         [(60, 12, false, 55), (60, 12, true, 57), (200, 5, false, 186), (200, 5, true, 191)]
     {

@@ -14,7 +14,8 @@ pub(crate) const TRANSMISSION: &str = "transmission ÷ processing, means";
 /// How often the last stage is done, where that is known.
 pub(crate) const OUTPUT: &str = "output, Hz";
 
-/// Transmission in percent of processing, at each stage that receives something, measured and published; and how often the last one is done.
+/// Transmission in percent of processing, at each stage that receives something, measured and
+/// published; and how often the last one is done.
 pub(crate) struct Transmission<'a> {
     /// The stages, and [`OUTPUT`].
     pub(crate) columns: Vec<&'a str>,
@@ -57,7 +58,8 @@ pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
     (!rows.is_empty()).then_some(Transmission { columns, rows, missing })
 }
 
-/// From where to where the latency of the whole goes, for each stage at which the chain ends; nothing if there is no chain.
+/// From where to where the latency of the whole goes, for each stage at which the chain ends;
+/// nothing if there is no chain.
 pub(crate) fn end_to_end(e: &ExperimentResult) -> Vec<String> {
     let Some(chain) = e.measured().find_map(|c| c.case.chain.as_ref()) else { return Vec::new() };
     chain
@@ -138,7 +140,8 @@ pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
     told.collect()
 }
 
-/// What a stage's work counted: the same wherever it is the same in all runs, else from the least to the greatest.
+/// What a stage's work counted: the same wherever it is the same in all runs, else from the least
+/// to the greatest.
 fn counted(chains: &[(&CaseResult, &ChainJob)], stage: &str) -> String {
     let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (name, values) in chains.iter().flat_map(|(c, _)| &c.counters) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which differences between two measurements are real: of times, and of the goodput of streams.
 //!
-//! Both hold rounds that were measured at different times, so rounds are not paired: the interval of a ratio draws the rounds of each
-//! on their own (bootstrap, expanded percentiles). Many comparisons find differences by chance; a verdict therefore needs two things: the 95 %
-//! interval excludes 1 (of goodputs, what counts as equal), and Welch's t test of the rounds' percentiles (logarithms, because latencies differ by factors) stays below
-//! 5 % after Holm's correction (1979) over all comparisons made.
+//! Both hold rounds that were measured at different times, so rounds are not paired: the interval
+//! of a ratio draws the rounds of each on their own (bootstrap, expanded percentiles). Many
+//! comparisons find differences by chance; a verdict therefore needs two things: the 95 % interval
+//! excludes 1 (of goodputs, what counts as equal), and Welch's t test of the rounds' percentiles
+//! (logarithms, because latencies differ by factors) stays below 5 % after Holm's correction (1979)
+//! over all comparisons made.
 
 mod chance;
 mod costs;
@@ -108,13 +110,15 @@ pub enum Verdict {
     Faster,
     /// B takes longer, or gets less through.
     Slower,
-    /// A difference is real, and the row's own floor changed in the same direction by as much: so the machine did.
+    /// A difference is real, and the row's own floor changed in the same direction by as much: so
+    /// the machine did.
     MachineChanged,
     /// A difference is not shown; that does not prove that there is none.
     NoDifferenceShown,
     /// One of both has fewer than five rounds with samples.
     TooFewRounds,
-    /// Rounds have too few samples for this percentile, and not equally many: then it differs by that alone.
+    /// Rounds have too few samples for this percentile, and not equally many: then it differs by
+    /// that alone.
     UnequalRounds,
     /// Too few samples for this percentile.
     TooFewSamples,
@@ -124,7 +128,8 @@ pub enum Verdict {
 const MACHINE_CHANGED: &str = "as the floor did";
 
 impl Verdict {
-    /// For the table; nothing where no verdict was possible, which is told of all such rows together.
+    /// For the table; nothing where no verdict was possible, which is told of all such rows
+    /// together.
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Faster => Some("faster"),
@@ -269,7 +274,8 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
     Ok(Differences { method, warnings, rows, costs: all_costs })
 }
 
-/// What is for comparing within a measurement (controls, tools of middlewares) is not compared between two.
+/// What is for comparing within a measurement (controls, tools of middlewares) is not compared
+/// between two.
 fn is_compared(c: &Case) -> bool {
     !matches!(c.role, Role::Control | Role::OwnTool)
 }
@@ -348,7 +354,8 @@ fn row(
     (row, chance)
 }
 
-/// Whether the rounds of both can be compared by a percentile of each: all have enough samples for it, or about equally many.
+/// Whether the rounds of both can be compared by a percentile of each: all have enough samples for
+/// it, or about equally many.
 fn are_alike(a: &Runs, b: &Runs, rank: Rank) -> bool {
     let of = |r: &Runs| {
         (0..r.count()).map(|i| r.samples_of(&[i])).filter(|n| *n > 0).collect::<Vec<_>>()
@@ -364,8 +371,9 @@ fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
     runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
 }
 
-/// What remains of a verdict if the row's own floor, which knows nothing of middleware, changed in the same direction by as much. Any other floor
-/// excuses nothing: there are many in an experiment, and one of them may change as much by chance, or because something else did (a CPU, a rate).
+/// What remains of a verdict if the row's own floor, which knows nothing of middleware, changed in
+/// the same direction by as much. Any other floor excuses nothing: there are many in an experiment,
+/// and one of them may change as much by chance, or because something else did (a CPU, a rate).
 fn beside_floors(row: &Difference, case: &Case, floors: &[(Difference, &Case)]) -> Verdict {
     let Some(i) = &row.ratio else { return row.verdict };
     let same = |(f, floor): &(Difference, &Case)| {

@@ -9,8 +9,8 @@ use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Percentiles;
 use driveline_terminal::figures::{digits, duration_ns};
 
-/// Transport and schedule-relative latency of an open loop; of a stream whose goodput counts none, because it may be due faster than its way can
-/// carry.
+/// Transport and schedule-relative latency of an open loop; of a stream whose goodput counts none,
+/// because it may be due faster than its way can carry.
 pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
     let of = |m| {
         c.figures
@@ -20,7 +20,8 @@ pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
     of(Metric::Transport).zip(of(Metric::ScheduleRelative))
 }
 
-/// What links with a rate take from publishing, and from when samples were due: the same samples, at all subscribers.
+/// What links with a rate take from publishing, and from when samples were due: the same samples,
+/// at all subscribers.
 pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     let all = || {
         e.cells()
@@ -48,7 +49,8 @@ pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     )
 }
 
-/// What passes between two arrivals of streams, which are compared by goodput: stalls are in its tail.
+/// What passes between two arrivals of streams, which are compared by goodput: stalls are in its
+/// tail.
 pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
     let streams = || {
         let all = e

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is not measured, as a terminal tells it: of each experiment its own, and once what is missing in several.
+//! What is not measured, as a terminal tells it: of each experiment its own, and once what is
+//! missing in several.
 
 use driveline_bench::LeftOut;
 use driveline_bench::peers::{NOT_INSTALLED, PLACE};
@@ -10,7 +11,8 @@ const MOST_PEERS: usize = 2;
 /// What is told for all experiments together.
 pub(crate) struct LeftOutLines {
     shared: Vec<LeftOut>,
-    /// Those that are told in one line, and whether `make peers` builds them; empty if they have lines of their own.
+    /// Those that are told in one line, and whether `make peers` builds them; empty if they have
+    /// lines of their own.
     peers: Vec<(String, bool)>,
 }
 

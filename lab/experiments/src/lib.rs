@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The evaluation lab: experiments as files, measured interleaved, kept as raw samples, told in reports.
+//! The evaluation lab: experiments as files, measured interleaved, kept as raw samples, told in
+//! reports.
 //!
-//! A [`scenario`] says what is asked; [`plan`] turns it into cases on this machine; [`run()`] measures them in random order,
-//! round by round, into an [`archive`], from which everything that people see is computed.
+//! A [`scenario`] says what is asked; [`plan`] turns it into cases on this machine; [`run()`]
+//! measures them in random order, round by round, into an [`archive`], from which everything that
+//! people see is computed.
 //!
-//! Not here: how a link is measured and what stamps mean (crate `driveline-bench`), and the command line around it.
+//! Not here: how a link is measured and what stamps mean (crate `driveline-bench`), and the command
+//! line around it.
 
 pub mod analysis;
 pub mod archive;

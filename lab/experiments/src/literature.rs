@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was published beside what was measured here, as the terminal, the page and Markdown tell it.
+//! What was published beside what was measured here, as the terminal, the page and Markdown tell
+//! it.
 
 use crate::analysis::{CaseResult, ExperimentResult, Here, PublishedRow};
 use crate::rows::{Row, Rows};
@@ -61,7 +62,8 @@ fn value((us, deviation): Value) -> String {
     spread(us * 1e3, deviation.map(|us| us * 1e3))
 }
 
-/// Published figures of distributions, and what was measured beside them, line by line; shares of a chain's stages stand elsewhere.
+/// Published figures of distributions, and what was measured beside them, line by line; shares of a
+/// chain's stages stand elsewhere.
 pub(crate) struct Literature {
     pub(crate) rows: Rows,
     /// How many published figures have nothing beside them here.

@@ -50,7 +50,8 @@ enum Command {
     Compare(CompareArgs),
     /// Latency of a link between two ends, against the machine's own floor
     Link(Box<LinkArgs>),
-    /// Other middleware that can be measured, how it is configured, and how to add what is not there
+    /// Other middleware that can be measured, how it is configured, and how to add what is not
+    /// there
     #[command(
         after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2_inter\n      how one is configured, and how to add the other"
     )]

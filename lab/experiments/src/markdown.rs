@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The summary of an analysis as Markdown, to be published: for each experiment a table of the same figures as on the terminal, what
-//! it answers of each system, what transmission costs a chain and what its stages do, what was published, which runs do not count,
-//! what is left out, and the scenario's notes.
+//! The summary of an analysis as Markdown, to be published: for each experiment a table of the same
+//! figures as on the terminal, what it answers of each system, what transmission costs a chain and
+//! what its stages do, what was published, which runs do not count, what is left out, and the
+//! scenario's notes.
 
 use crate::analysis::{
     Analysis, CaseResult, Criterion, ExperimentResult, Measure, Ratio, compared_columns,
@@ -238,7 +239,8 @@ fn invalid(text: &mut String, e: &ExperimentResult) {
     list(text, "Runs that do not count", &items);
 }
 
-/// What is not measured, why, and what to do about it; together what is left out for the same reason in the same cells.
+/// What is not measured, why, and what to do about it; together what is left out for the same
+/// reason in the same cells.
 fn left_out(text: &mut String, e: &ExperimentResult) {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for l in &e.left_out {
@@ -361,7 +363,8 @@ fn table(e: &ExperimentResult) -> Columns {
     table
 }
 
-/// Text in which nothing means anything to Markdown, on one line: another one could begin a heading.
+/// Text in which nothing means anything to Markdown, on one line: another one could begin a
+/// heading.
 fn escaped(text: &str) -> String {
     let on_one_line = |c: char| if c == '\n' { ' ' } else { c };
     text.chars()
@@ -381,7 +384,8 @@ fn nothing() -> String {
     NOTHING.to_owned()
 }
 
-/// `1.19 (1.06–1.53)`; of what is divided by its floor among what is divided by Driveline, or the other way round, with that.
+/// `1.19 (1.06–1.53)`; of what is divided by its floor among what is divided by Driveline, or the
+/// other way round, with that.
 fn interval(r: &Ratio, i: Option<&Interval>, is_among_others: bool) -> String {
     let to = match r.to_role {
         Role::Floor if is_among_others => " ÷ floor",

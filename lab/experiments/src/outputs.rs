@@ -46,7 +46,8 @@ pub struct ReportArgs {
 /// Writes the report of an archive and returns what is to be printed.
 ///
 /// # Errors
-/// If there is no archive, it is damaged, a file cannot be written, or two ways of printing are asked for.
+/// If there is no archive, it is damaged, a file cannot be written, or two ways of printing are
+/// asked for.
 pub fn report(args: &ReportArgs) -> Result<String> {
     if args.json && args.markdown {
         bail!(UsageError::new(anyhow!(
@@ -90,7 +91,8 @@ pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> St
     plain(&format!("{told}\nReport: {}\n", page.display()))
 }
 
-/// Writes table, summary and, unless it goes `elsewhere`, the page into the archive. It may be somebody else's: links that lie in it under these names are replaced, not followed.
+/// Writes table, summary and, unless it goes `elsewhere`, the page into the archive. It may be
+/// somebody else's: links that lie in it under these names are replaced, not followed.
 pub(crate) fn keep(archive: &Archive, analysis: &Analysis, elsewhere: Option<&Path>) -> Result<()> {
     archive.put("results.csv", csv::csv(analysis).as_bytes())?;
     archive.put("summary.json", serde_json::to_string_pretty(analysis)?.as_bytes())?;

@@ -28,12 +28,14 @@ pub(crate) struct Progress {
 struct State {
     runs: u64,
     made: u64,
-    /// Expected of all runs that were there at the beginning, of those that were missing, and of those that were made since.
+    /// Expected of all runs that were there at the beginning, of those that were missing, and of
+    /// those that were made since.
     before_s: f64,
     expected_s: f64,
     done_s: f64,
     began: Instant,
-    /// The run that goes on: how long it is expected to take, since when, and how much slower than expected those before it were.
+    /// The run that goes on: how long it is expected to take, since when, and how much slower than
+    /// expected those before it were.
     run_s: f64,
     run_began: Instant,
     pace: f64,
@@ -134,7 +136,8 @@ impl State {
         self.run_s = 0.0;
     }
 
-    /// What is expected of the part of the run that has passed: at most all of it, however long it takes.
+    /// What is expected of the part of the run that has passed: at most all of it, however long it
+    /// takes.
     fn of_run_s(&self, now: Instant) -> f64 {
         let passed_s = now.saturating_duration_since(self.run_began).as_secs_f64();
         if self.pace > 0.0 { (passed_s / self.pace).min(self.run_s) } else { self.run_s }

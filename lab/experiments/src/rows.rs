@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A table of what is told of systems in cells, which the terminal, the page and Markdown show alike.
+//! A table of what is told of systems in cells, which the terminal, the page and Markdown show
+//! alike.
 
 use driveline_terminal::table::Columns;
 

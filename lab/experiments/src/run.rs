@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `bench run`: measures experiments into an archive, round by round, and goes on where it was interrupted.
+//! `bench run`: measures experiments into an archive, round by round, and goes on where it was
+//! interrupted.
 
 use crate::analysis::analyse;
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
@@ -79,7 +80,8 @@ pub struct RunArgs {
     /// Driveline and two peers, few samples: minutes
     #[arg(long, conflicts_with = "paper")]
     pub quick: bool,
-    /// Durations and counts of the papers: from hours to weeks; --resume goes on after an interruption
+    /// Durations and counts of the papers: from hours to weeks; --resume goes on after an
+    /// interruption
     #[arg(long)]
     pub paper: bool,
     /// Measure these systems instead of the scenario's: driveline, peers, peer/variant, or all
@@ -165,7 +167,8 @@ fn seconds(e: &Experiment) -> f64 {
     e.cases.iter().map(plan::expected_seconds).fold(0.0, |sum, s| sum + s) * e.rounds as f64
 }
 
-/// Asks before something begins that takes longer than a day. Blocks until it is answered, where there is somebody to answer.
+/// Asks before something begins that takes longer than a day. Blocks until it is answered, where
+/// there is somebody to answer.
 fn agreed(seconds: f64, yes: bool) -> Result<()> {
     if yes || seconds <= LONG_S {
         return Ok(());
@@ -238,7 +241,8 @@ fn is_all(args: &RunArgs) -> bool {
     args.what.iter().any(|word| word == "all")
 }
 
-/// Refuses experiments that would measure nothing but floors: whoever names one wants its figures. Of `all` it is enough if there is one that does not.
+/// Refuses experiments that would measure nothing but floors: whoever names one wants its figures.
+/// Of `all` it is enough if there is one that does not.
 fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
     let (with, without): (Vec<&Experiment>, Vec<&Experiment>) =
         experiments.iter().partition(|e| e.cases.iter().any(|c| c.role == Role::Measured));
@@ -268,7 +272,8 @@ fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
     )
 }
 
-/// Plans everything, so that what cannot be measured is known before the first run. With the peers that take part.
+/// Plans everything, so that what cannot be measured is known before the first run. With the peers
+/// that take part.
 fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers::Selection)> {
     let extent = match (args.quick, args.paper) {
         (true, _) => Extent::Quick,

@@ -83,7 +83,8 @@ pub(crate) fn ratio(x: f64) -> String {
     if x < 0.0995 { format!("{x:.3}") } else { digits(x) }
 }
 
-/// A mean and its standard deviation, in nanoseconds: `159 ± 164 µs`; the mean alone where one sample has none.
+/// A mean and its standard deviation, in nanoseconds: `159 ± 164 µs`; the mean alone where one
+/// sample has none.
 pub(crate) fn spread(mean_ns: f64, deviation_ns: Option<f64>) -> String {
     let mean = duration_ns(mean_ns);
     let Some(deviation) = deviation_ns.map(duration_ns) else { return mean };
@@ -141,7 +142,8 @@ pub(crate) fn label(q: Quantity) -> &'static str {
     }
 }
 
-/// The beginning of a counter that is a rate, in thousandths of a hertz: counters are whole numbers.
+/// The beginning of a counter that is a rate, in thousandths of a hertz: counters are whole
+/// numbers.
 const RATE: &str = driveline_bench::chain::OUTPUT_RATE_MHZ;
 
 /// Whether a counter is a rate: the sum of those says nothing.
@@ -252,8 +254,9 @@ impl Reference {
     }
 }
 
-/// What a reader must know before believing anything. That there are few rounds stands at each interval, and in the answer. The directory
-/// of the measurement is for whoever reads this where it lies.
+/// What a reader must know before believing anything. That there are few rounds stands at each
+/// interval, and in the answer. The directory of the measurement is for whoever reads this where it
+/// lies.
 pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> Vec<String> {
     let mut lines = Vec::new();
     if !a.complete {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands beside the table of latencies, on the terminal, on the page and as Markdown: spreads, published figures, lateness of the
-//! sender, drops over time, what there are too few samples for, parts of latencies.
+//! What stands beside the table of latencies, on the terminal, on the page and as Markdown:
+//! spreads, published figures, lateness of the sender, drops over time, what there are too few
+//! samples for, parts of latencies.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -60,7 +61,8 @@ fn jitter() -> [String; 3] {
     })
 }
 
-/// What of Driveline works between hosts is in processes of their own, and their time in nobody's account.
+/// What of Driveline works between hosts is in processes of their own, and their time in nobody's
+/// account.
 #[test]
 fn processor_time_between_hosts_says_that_gateways_are_not_in_it() {
     let between = |reach| {
@@ -340,7 +342,8 @@ fn drops_of_a_link_are_told_over_time() {
     let not_sent = line("fastdds/shm · not sent");
     assert_eq!((not_sent.iter().sum::<f64>(), not_sent.last()), (5.0, Some(&2.0)), "{not_sent:?}");
     assert!((0.65..0.75).contains(&at(&not_sent)), "{not_sent:?}");
-    // Beside it, that of another one stays at nothing; where nobody drops anything, there is no picture of it.
+    // Beside it, that of another one stays at nothing; where nobody drops anything, there is no
+    // picture of it.
     assert_eq!(line("Driveline · lost").iter().sum::<f64>(), 0.0);
     let [_, page, _] = told(experiment("X", 2, cases), make(false));
     assert_eq!(drops(&page), []);

@@ -255,8 +255,8 @@ fn add_peer(dir: &Path, name: &str) {
     };
     let says = json!({ "protocol": 1, "name": name, "title": "My own", "version": "2.5", "variants": [variant("tcp"), variant("udp")] });
     let path = dir.join(name);
-    // Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for writing
-    // cannot be started.
+    // Another process writes it: a child that a test beside this one starts could inherit the file
+    // while it is open, and what is open for writing cannot be started.
     let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
     assert!(
         Command::new("sh")

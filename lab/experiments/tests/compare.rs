@@ -29,7 +29,8 @@ fn verdicts(
     p50.map(|r| (r.system, r.verdict)).collect()
 }
 
-// Seeds are fixed: with others, one of twenty families of comparisons may show a difference that is none.
+// Seeds are fixed: with others, one of twenty families of comparisons may show a difference that is
+// none.
 
 #[test]
 fn the_same_thing_measured_twice_shows_no_difference() {
@@ -233,7 +234,8 @@ fn a_row_that_its_own_tool_contradicts_is_not_compared() {
 #[test]
 fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
     let dir = tempfile::tempdir().unwrap();
-    // Of four cells with two systems each: whose names stand here are not there, or have no run that counts.
+    // Of four cells with two systems each: whose names stand here are not there, or have no run
+    // that counts.
     let archive = |name: &str, without: &str, invalid: &str, figure: Metric| {
         let mut cases = Vec::new();
         for cell in ["one", "two", "three", "four"] {
@@ -319,7 +321,8 @@ fn what_else_differs_is_told() {
     }
 }
 
-/// Driveline, which takes a third of the time less in B, with two floors beside it, one of which is its own.
+/// Driveline, which takes a third of the time less in B, with two floors beside it, one of which is
+/// its own.
 fn beside_floors(own: (&[f64; 6], &[f64; 6]), other: (&[f64; 6], &[f64; 6])) -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let measured = |name: &str, own: &[f64; 6], other: &[f64; 6], factor: f64, seed: u64| {
@@ -418,7 +421,8 @@ fn what_changed_as_much_as_the_floor_is_the_machine() {
     assert!(rows.iter().any(|r| r.role == Role::Floor && r.verdict == Verdict::Faster), "{rows:?}");
 }
 
-/// Five rounds of 100 samples in which Driveline takes so much processor time, and loses so many samples; its floor takes so much.
+/// Five rounds of 100 samples in which Driveline takes so much processor time, and loses so many
+/// samples; its floor takes so much.
 fn costing(directory: &Path, rounds: u64, cpu_ns: f64, floor_cpu_ns: f64, lost: u64) -> Archive {
     let mut driveline = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
     driveline.comparisons =

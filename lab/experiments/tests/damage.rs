@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Archives that somebody else wrote, or that were damaged on the way: refused with place and remedy, or reported, and never a panic.
+//! Archives that somebody else wrote, or that were damaged on the way: refused with place and
+//! remedy, or reported, and never a panic.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of Driveline where it is measured twice because there is no floor: it is a control, and no other system.
+//! What is told of Driveline where it is measured twice because there is no floor: it is a control,
+//! and no other system.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -26,7 +27,8 @@ fn again(own: &Case, number: usize) -> Case {
     }
 }
 
-/// A chain, and two links with filled payloads at once; the control takes `times` as long. What the terminal, Markdown and the page say.
+/// A chain, and two links with filled payloads at once; the control takes `times` as long. What the
+/// terminal, Markdown and the page say.
 fn told(times: u64, with_peer: bool) -> [String; 3] {
     let dir = tempfile::tempdir().unwrap();
     let topics = ["lidar", "camera"]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What does not arrive is compared whoever counts it, and a difference that few messages make by chance is none.
+//! What does not arrive is compared whoever counts it, and a difference that few messages make by
+//! chance is none.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 mod fixture;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is printed to be published beside the table of figures: Driveline beside its floor, answers of every system, subscribers, runs
-//! that do not count, what is left out.
+//! What is printed to be published beside the table of figures: Driveline beside its floor, answers
+//! of every system, subscribers, runs that do not count, what is left out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;

@@ -130,7 +130,8 @@ fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
         ("", ""),
         "{table}"
     );
-    // The floor of Driveline's own row is still the word, and of figures that have filling in them there is none.
+    // The floor of Driveline's own row is still the word, and of figures that have filling in them
+    // there is none.
     assert!(!table.lines().any(|l| l.starts_with("| 1 MiB") && l.contains("÷ floor")), "{table}");
     // On the page, and as CSV.
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();

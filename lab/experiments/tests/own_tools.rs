@@ -11,7 +11,8 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{case, experiment, link, manifest, own_tool, peer, run, tool_run};
 use std::path::Path;
 
-/// Rows of Fast DDS beside Driveline; the tool of the one that reads in callbacks says so many nanoseconds.
+/// Rows of Fast DDS beside Driveline; the tool of the one that reads in callbacks says so many
+/// nanoseconds.
 fn archive(dir: &Path, said_ns: u64) -> Archive {
     let systems = ["driveline", "fastdds/udp", "fastdds/udp_listener", "fastdds/shm"];
     let mut cases = Vec::new();

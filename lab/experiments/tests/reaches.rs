@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a report says of cases within a process and between processes: each published figure beside its own, and what transmission
-//! costs beside the work of a chain's stages.
+//! What a report says of cases within a process and between processes: each published figure beside
+//! its own, and what transmission costs beside the work of a chain's stages.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -137,7 +137,8 @@ fn chain(reach: Reach) -> ChainJob {
     }
 }
 
-/// The page about W9 where the detector counted `network`, 1 or 0; and what is printed to be published.
+/// The page about W9 where the detector counted `network`, 1 or 0; and what is printed to be
+/// published.
 fn told_of_chains(network: u64) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let observed = |communication: u64| {

@@ -19,7 +19,8 @@ use fixture::{
 };
 use std::path::Path;
 
-/// A little of everything: peers, handling, sizes, several subscribers, watched processes, a workload, what went wrong.
+/// A little of everything: peers, handling, sizes, several subscribers, watched processes, a
+/// workload, what went wrong.
 fn archive(directory: &Path) -> Archive {
     let systems =
         || [System::Driveline, peer("fastdds/shm"), peer("cyclonedds/udp"), peer("iceoryx2/ipc")];
@@ -328,7 +329,8 @@ fn csv_and_summary_say_what_the_archive_says() {
         .collect();
     assert_eq!(last, [0.0, 0.0, 0.0, 1.0]);
     assert_eq!(of("64 B · untouched · iceoryx2/ipc")["figures"]["transport"]["n"], 400);
-    // Filling takes 9 µs with everybody, so the ratio of filled payloads is nearer to 1; both are told.
+    // Filling takes 9 µs with everybody, so the ratio of filled payloads is nearer to 1; both are
+    // told.
     let ratio = |id: &str, metric: &str| {
         let ratios = of(id)["ratios"].as_array().unwrap().clone();
         let r = ratios

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The schema that `bench list --schema` prints, as an editor uses it: it knows every scenario that there is, and refuses wrong ones.
-//! What judges here is written for this test after JSON Schema 2020-12 and shares nothing with what loads scenarios.
+//! The schema that `bench list --schema` prints, as an editor uses it: it knows every scenario that
+//! there is, and refuses wrong ones. What judges here is written for this test after JSON Schema
+//! 2020-12 and shares nothing with what loads scenarios.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use driveline_lab::scenario::{builtin, load, schema};
@@ -8,7 +9,8 @@ use driveline_runtime::graph::{Colour, parse_document};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What is wrong, each with its place. Panics at a word of JSON Schema that it does not know, because it would ignore it.
+/// What is wrong, each with its place. Panics at a word of JSON Schema that it does not know,
+/// because it would ignore it.
 fn mistakes(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
     let words = match schema {
         Value::Bool(true) => return Vec::new(),

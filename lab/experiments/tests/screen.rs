@@ -20,7 +20,8 @@ fn without_peers(mut command: Command, dir: &Path) -> Command {
     command
 }
 
-/// What a terminal of so many columns shows of a command of the lab, in the pieces in which it is drawn.
+/// What a terminal of so many columns shows of a command of the lab, in the pieces in which it is
+/// drawn.
 fn on_a_terminal(dir: &Path, columns: usize, arguments: &str) -> Vec<String> {
     let mut command = without_peers(Command::new("script"), dir);
     let line = format!("stty rows 24 cols {columns}; exec '{BENCH}' {arguments}");
@@ -91,8 +92,8 @@ run: {rounds: 5, messages: 20, warm_up: 2}
     }
 }
 
-/// Of an experiment that was really made, whatever came out: an account that does not close on a busy machine is shown as such.
-/// Elsewhere each statement stays on one line, for `grep`.
+/// Of an experiment that was really made, whatever came out: an account that does not close on a
+/// busy machine is shown as such. Elsewhere each statement stays on one line, for `grep`.
 #[test]
 fn words_end_where_the_terminal_does_and_are_whole_elsewhere() {
     let dir = tempfile::tempdir().unwrap();

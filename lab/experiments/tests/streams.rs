@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Streams are compared by goodput: more of it is better, a stall counts, and what did not arrive stands beside it.
+//! Streams are compared by goodput: more of it is better, a stall counts, and what did not arrive
+//! stands beside it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod browser;
@@ -31,7 +32,8 @@ fn stream(system: System, cell: &str, size: usize, number: usize) -> Case {
     c
 }
 
-/// A run in which these times passed between arrivals, again and again; the last `lost` of 101 samples did not come.
+/// A run in which these times passed between arrivals, again and again; the last `lost` of 101
+/// samples did not come.
 fn arrivals(c: &Case, round: u64, between_ns: &[u64], lost: usize) -> Run {
     let mut run = run(c, round, &[5_000; 101]);
     let a = &mut run.accounts[0];
@@ -46,7 +48,8 @@ fn arrivals(c: &Case, round: u64, between_ns: &[u64], lost: usize) -> Run {
     run
 }
 
-/// Of Driveline 50 MB/s. Fast DDS has the least median by far, and stalls: 25 MB/s. Zenoh has 100 MB/s of what it does not lose.
+/// Of Driveline 50 MB/s. Fast DDS has the least median by far, and stalls: 25 MB/s. Zenoh has 100
+/// MB/s of what it does not lose.
 fn of_system(c: &Case, round: u64) -> Run {
     match c.system.to_string().as_str() {
         "fastdds/shm" => arrivals(c, round, &[[MS; 9].as_slice(), &[391 * MS]].concat(), 0),
@@ -215,7 +218,8 @@ Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp 
     }
 }
 
-/// Driveline and Zenoh, which keep the rate of their sender to parts per million, alike in all rounds; or Zenoh by more.
+/// Driveline and Zenoh, which keep the rate of their sender to parts per million, alike in all
+/// rounds; or Zenoh by more.
 fn paced(directory: &Path, zenoh_ns: u64) -> Archive {
     let cases = vec![
         stream(System::Driveline, "paced", 1_000_000, 0),

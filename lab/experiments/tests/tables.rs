@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tables say of archives with figures that are known beforehand, on the terminal and on the page.
+//! What tables say of archives with figures that are known beforehand, on the terminal and on the
+//! page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -432,7 +433,8 @@ fn one_cell_of_few_samples_is_not_told_twice() {
         })
     };
     let (text, one) = page("one", cases("scan", 0));
-    // No percentile that nobody has enough samples for, and no picture of ratios beside the one among the views.
+    // No percentile that nobody has enough samples for, and no picture of ratios beside the one
+    // among the views.
     assert!(one.contains("Published, and measured here") && one.contains("Subscribers one by one"));
     assert!(
         !one.contains("<span class=few>n too small")
@@ -581,7 +583,8 @@ fn a_directory_is_no_place_for_a_page() {
     let archive =
         Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1))
             .unwrap();
-    // What cannot be written there does not keep from what is asked for: a directory stands in the place of a file.
+    // What cannot be written there does not keep from what is asked for: a directory stands in the
+    // place of a file.
     let table = archive.directory().join("results.csv");
     std::fs::create_dir(&table).unwrap();
     let told = |out: Option<&Path>, markdown| {
@@ -673,7 +676,8 @@ fn how_many_links_are_carried_is_told_where_that_is_asked() {
     }
     let (text, page) =
         told_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
-            // One is always late, by more than a period of 20 ms; another loses one of four hundred.
+            // One is always late, by more than a period of 20 ms; another loses one of four
+            // hundred.
             let ns = if c.system == peer("zenoh/tcp") { 25_000_000 } else { 20_000 };
             let mut run = run(c, round, &[ns; 100]);
             if c.system == peer("fastdds/shm") && c.links.len() == 4 {

@@ -4,7 +4,8 @@
 
 namespace {
 
-/// The published code places the second buffer one element behind the first; an element is a LiDAR point here.
+/// The published code places the second buffer one element behind the first; an element is a LiDAR
+/// point here.
 constexpr std::size_t one_element = 16;
 
 class AsPublished final : public peers::Middleware {

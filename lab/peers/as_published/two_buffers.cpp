@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// SIM, as its paper describes it: one writer, two buffers in shared memory, and a word that says which is the newest.
-// The writer fills the other one and switches the word; a reader copies the newest one. Nobody looks again after copying,
-// so a reader that is slower than two samples gets a mixture. That is how it is published; it is here to be shown.
+// SPDX-License-Identifier: Apache-2.0 SIM, as its paper describes it: one writer, two buffers in
+// shared memory, and a word that says which is the newest. The writer fills the other one and
+// switches the word; a reader copies the newest one. Nobody looks again after copying, so a reader
+// that is slower than two samples gets a mixture. That is how it is published; it is here to be
+// shown.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -26,7 +27,8 @@ using peers::Job;
 
 /// At the beginning of the shared memory.
 struct alignas(64) Shared {
-  /// Samples published so far; the newest lies in buffer `count` mod 2. Also the word on which readers sleep.
+  /// Samples published so far; the newest lies in buffer `count` mod 2. Also the word on which
+  /// readers sleep.
   std::atomic<std::uint32_t> count;
   /// Readers that have come.
   std::atomic<std::uint32_t> readers;

@@ -24,7 +24,8 @@ struct FragmentHead {
   std::uint64_t offset;
 };
 
-/// Room for several of the largest payloads that drive on a link; the kernel counts what it spends on each datagram, too.
+/// Room for several of the largest payloads that drive on a link; the kernel counts what it spends
+/// on each datagram, too.
 constexpr int receive_buffer = 64 << 20;
 constexpr int send_buffer = 4 << 20;
 /// How long a datagram waits for room on the device.
@@ -85,7 +86,8 @@ class DatagramSender final : public peers::Sender {
         std::array<iovec, 2> parts{iovec{&head, sizeof head}, iovec{payload_.data() + offset, std::min(part_size_, payload_.size() - offset)}};
         const auto give_up = std::chrono::steady_clock::now() + full_queue;
         while (::writev(socket.fd(), parts.data(), parts.size()) < 0) {
-          // A receiver that has left refuses; that is no matter for a sender that guarantees nothing.
+          // A receiver that has left refuses; that is no matter for a sender that guarantees
+          // nothing.
           if (errno == ECONNREFUSED) break;
           if (errno != EINTR && errno != ENOBUFS) checked(-1, "sending a datagram");
           // What finds no room on the device for so long is lost, and the receiver counts it.

@@ -18,7 +18,8 @@ using peers::Setting;
 
 /// How long a reliable writer waits for slow readers before a sample counts as not sent.
 constexpr dds_duration_t max_blocking = DDS_SECS(1);
-/// Ports of a domain must stay below those that the kernel gives out by itself: 7400 + 250 × domain.
+/// Ports of a domain must stay below those that the kernel gives out by itself: 7400 + 250 ×
+/// domain.
 constexpr std::uint32_t domains = 90;
 
 /// Throws what went wrong if `result` is an error.
@@ -203,7 +204,8 @@ class Cyclone final : public peers::Middleware {
     tuned.max_size = std::size_t{256} << 20;
     tuned.max_subscribers = 90;
     tuned.reach = {peers::Reach::host, peers::Reach::network};
-    // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
+    // A thread of its own receives; a reader that spins on the same CPU would only keep it from
+    // that.
     tuned.waits = {peers::WaitKind::block};
     tuned.note = "best effort loses payloads that do not fit the socket's buffer; then rounds of a ping-pong stay unanswered: make it reliable";
     tuned.own_tool = "ddsperf";

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Plain bytes, at most of a fixed number, as a DDS type. Written by hand, because Debian has no fastddsgen.
+// SPDX-License-Identifier: Apache-2.0 Plain bytes, at most of a fixed number, as a DDS type.
+// Written by hand, because Debian has no fastddsgen.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ class BytesType final : public eprosima::fastdds::dds::TopicDataType {
  public:
   explicit BytesType(std::size_t size);
 
-  /// So many bytes go on the wire of samples that this thread writes, at most the type's. Samples that are not copied have always
-  /// the type's size.
+  /// So many bytes go on the wire of samples that this thread writes, at most the type's. Samples
+  /// that are not copied have always the type's size.
   static thread_local std::size_t written_length;
 
   bool serialize(void* data, eprosima::fastrtps::rtps::SerializedPayload_t* payload) override;

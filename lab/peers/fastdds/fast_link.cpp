@@ -41,7 +41,8 @@ std::uint32_t udp_message(const Job& job) {
   return 0;
 }
 constexpr std::uint32_t udp_buffer = 10 << 20;
-/// Samples beyond the history: one on loan to the writer's user, one that a slow reader still looks at.
+/// Samples beyond the history: one on loan to the writer's user, one that a slow reader still looks
+/// at.
 constexpr std::int32_t extra_samples = 2;
 
 Duration_t duration(std::chrono::nanoseconds ns) {
@@ -82,7 +83,8 @@ bool is_cut(const Job& job) {
 dds::DomainParticipantQos participant_qos(const Job& job) {
   dds::DomainParticipantQos qos;
   qos.name(job.run_name());
-  // What announces a participant is never cut; with the names of host and user in it, it may not fit 500 bytes.
+  // What announces a participant is never cut; with the names of host and user in it, it may not
+  // fit 500 bytes.
   if (job.variant == udp_500) qos.properties().properties().clear();
   qos.transport().use_builtin_transports = false;
   if (const auto largest = udp_message(job); largest > 0) {
@@ -198,7 +200,8 @@ struct FirstByte {
 
 dds::DataReaderQos reader_qos(const Job& job, dds::Subscriber& subscriber) {
   auto qos = endpoint_qos(job, subscriber.get_default_datareader_qos());
-  // A sample that is looked at counts: with room for the depth alone, newer ones are refused instead of replacing older ones.
+  // A sample that is looked at counts: with room for the depth alone, newer ones are refused
+  // instead of replacing older ones.
   auto& limits = qos.resource_limits();
   limits.max_samples += extra_samples;
   limits.max_samples_per_instance = limits.allocated_samples = limits.max_samples;
@@ -262,7 +265,8 @@ class Reader final : public peers::Receiver {
   dds::SampleInfoSeq infos_;
 };
 
-/// Calls back on the thread of Fast DDS that receives, and takes samples out of it there, as its own latency tool does.
+/// Calls back on the thread of Fast DDS that receives, and takes samples out of it there, as its
+/// own latency tool does.
 class ListeningReader final : public peers::Receiver, private dds::DataReaderListener {
  public:
   ListeningReader(const Job& job, dds::DomainParticipant& participant, dds::Topic& topic) : participant_(participant), size_(job.size) {
@@ -327,7 +331,8 @@ class ListeningReader final : public peers::Receiver, private dds::DataReaderLis
   peers::Handler* handler_ = nullptr;
 };
 
-/// At a rate, a callback that takes long keeps the thread from receiving: samples wait in sockets then, and go with the writer that leaves.
+/// At a rate, a callback that takes long keeps the thread from receiving: samples wait in sockets
+/// then, and go with the writer that leaves.
 bool is_ping_pong(const Job& job) { return job.role == peers::Role::ping || job.role == peers::Role::echo; }
 
 class FastLink final : public peers::Link {

@@ -23,7 +23,8 @@ std::string profiles(const peers::Job& job);
 
 std::unique_ptr<peers::Link> make_link(const peers::Job& job);
 
-/// Keeps a domain number that no other run uses, and removes the shared memory of ends that were killed.
+/// Keeps a domain number that no other run uses, and removes the shared memory of ends that were
+/// killed.
 std::unique_ptr<peers::Keeper> make_keeper(const peers::Job& job);
 /// The domain number that the keeper of this run keeps.
 unsigned kept_domain(const peers::Job& job);

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// eProsima Fast DDS: UDP, its shared-memory transport, and data sharing with loans; and its latency tool.
+// SPDX-License-Identifier: Apache-2.0 eProsima Fast DDS: UDP, its shared-memory transport, and data
+// sharing with loans; and its latency tool.
 #include <fastrtps/config.h>
 
 #include <string>
@@ -31,7 +31,8 @@ class FastDds final : public peers::Middleware {
     over_udp.title = "UDP on loopback";
     over_udp.max_size = std::size_t{256} << 20;
     over_udp.keeper = true;
-    // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
+    // A thread of its own receives; a reader that spins on the same CPU would only keep it from
+    // that.
     over_udp.waits = {peers::WaitKind::block};
     over_udp.note = "best effort loses payloads that do not fit the socket's buffer; then rounds of a ping-pong stay unanswered: make it reliable";
     over_udp.settings = with_common({{"transports", "UDPv4 on 127.0.0.1 only", "loopback only; by default, shared memory would be taken"},
@@ -67,7 +68,8 @@ class FastDds final : public peers::Middleware {
     };
     const auto with_500 = with_datagrams(fast::udp_500, "500", "what is varied");
     const auto with_1500 = with_datagrams(fast::udp_1500, "1472", "what is varied; fits an Ethernet frame");
-    // As LatencyTest has it, which cannot be told otherwise: threads that wait would have one more wake-up at each end.
+    // As LatencyTest has it, which cannot be told otherwise: threads that wait would have one more
+    // wake-up at each end.
     const auto called_back = [&](const Variant& usual) {
       Variant v = usual;
       v.name += fast::listener_end;
@@ -79,11 +81,13 @@ class FastDds final : public peers::Middleware {
       return v;
     };
     auto with_udp = called_back(over_udp);
-    // It waits 100 ms for each round that is lost, and does not come to its table where all are: it leaves the first one out, and has none.
+    // It waits 100 ms for each round that is lost, and does not come to its table where all are: it
+    // leaves the first one out, and has none.
     with_udp.own_tool_reliability = {peers::Reliability::reliable};
     const auto with_shm = called_back(over_shm);
     auto with_sharing = called_back(sharing);
-    // Of loans the tool leaves asking for them, and copying, out of its times: what can be compared is data sharing without.
+    // Of loans the tool leaves asking for them, and copying, out of its times: what can be compared
+    // is data sharing without.
     with_sharing.title = "data sharing without loans, in ping-pongs read in callbacks, as its own latency tool does";
     with_sharing.loans = false;
     with_sharing.note = "one copy into the shared history, one out of it";

@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Ports of a domain, as the RTPS standard has them. They must stay below those that the kernel gives out by itself.
+/// Ports of a domain, as the RTPS standard has them. They must stay below those that the kernel
+/// gives out by itself.
 constexpr unsigned first_port = 7400;
 constexpr unsigned ports_per_domain = 250;
 constexpr unsigned domains = 90;
@@ -26,7 +27,8 @@ const fs::path& shared_memory() {
 
 fs::path domain_file(const peers::Job& job) { return job.domain_dir / "dds-domain"; }
 
-/// Lists of what the conductor removes if nobody here lives to do it (docs/protocols/harness.md, Keeper).
+/// Lists of what the conductor removes if nobody here lives to do it (docs/protocols/harness.md,
+/// Keeper).
 constexpr auto list_prefix = "shared-memory-";
 
 /// The port number in names such as fastrtps_port7411 and sem.fastrtps_port7411_mutex.

@@ -29,8 +29,8 @@ constexpr auto silence = 20s;
 
 fs::path program() { return fs::read_symlink("/proc/self/exe").parent_path() / "tools" / "LatencyTest"; }
 
-/// A line of its table: "Bytes, Samples, stdev, mean, min, 50%, 90%, 99%, 99.99%, max". Its heading says round trips, and its times are halves of
-/// them (LatencyTestPublisher.cpp divides by two).
+/// A line of its table: "Bytes, Samples, stdev, mean, min, 50%, 90%, 99%, 99.99%, max". Its heading
+/// says round trips, and its times are halves of them (LatencyTestPublisher.cpp divides by two).
 std::optional<Interval> parse(const std::string& line, std::size_t size) {
   static const std::regex form(R"(^\s*(\d+),\s*(\d+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),.*)");
   std::smatch found;
@@ -56,7 +56,8 @@ peers::OwnTool run_latency_test(const peers::Job& job) {
   write(sizes, std::to_string(job.size) + ";\n");
   const auto rounds = std::clamp(std::min<std::uint64_t>(std::max(job.messages, fewest), most_bytes / job.size), std::uint64_t{100}, most);
   const auto as = [&](const char* role) {
-    // Without its loans: where it uses them, it leaves what asking for one takes, and copying, out of its times, and no row can.
+    // Without its loans: where it uses them, it leaves what asking for one takes, and copying, out
+    // of its times, and no row can.
     return std::vector<std::string>{program(), role, "--xml=" + settings.string(), "--file=" + sizes.string(), "--samples=" + std::to_string(rounds), "--domain=" + std::to_string(kept_domain(job)),
                                      job.reliability == peers::Reliability::reliable ? "--reliability=reliable" : "--reliability=besteffort"};
   };

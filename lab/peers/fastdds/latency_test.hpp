@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Fast DDS's own latency tool. `make peers` fetches its source from Debian's source package, and the build compiles it as it stands.
+// SPDX-License-Identifier: Apache-2.0 Fast DDS's own latency tool. `make peers` fetches its source
+// from Debian's source package, and the build compiles it as it stands.
 #pragma once
 
 #include "job.hpp"
@@ -9,7 +9,8 @@ namespace fast {
 /// Whether its program is beside this one. It is missing where its source could not be had.
 bool has_latency_test();
 
-/// Two processes of LatencyTest, publisher and subscriber, with the settings of the job's own ends. Blocks for 2 to 10 s.
+/// Two processes of LatencyTest, publisher and subscriber, with the settings of the job's own ends.
+/// Blocks for 2 to 10 s.
 peers::OwnTool run_latency_test(const peers::Job& job);
 
 }  // namespace fast

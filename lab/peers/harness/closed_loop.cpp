@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip. What is lost is counted,
-// and the next round begins.
+// SPDX-License-Identifier: Apache-2.0 Closed loop: ping, pong, and half of the time between. One
+// stamp at each end of the round trip. What is lost is counted, and the next round begins.
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -72,7 +71,8 @@ class Side : public Loop {
   /// Whether a question or an answer that came is to be lost on purpose.
   bool loses() { return job_.lose_every > 0 && ++arrivals_ % job_.lose_every == 0; }
 
-  /// Copies the payload if that belongs to taking it. The stamps only exist where the payload is handled.
+  /// Copies the payload if that belongs to taking it. The stamps only exist where the payload is
+  /// handled.
   Arrived arrive(std::span<const std::byte> payload) {
     Arrived a{payload, 0, 0, 0};
     if (!buffer_.empty() && payload.size() <= buffer_.size()) {
@@ -92,7 +92,8 @@ class Side : public Loop {
     if (source_) verdict_.check(a.payload, a.sequence);
   }
 
-  /// Where payloads are handled, waiting for the other end's verification would be counted too: then nothing is said.
+  /// Where payloads are handled, waiting for the other end's verification would be counted too:
+  /// then nothing is said.
   void count_cpu(bool calls_back) {
     if (source_ || calls_back || round_ <= job_.warm_up) return;
     end_.cpu_ns = cpu_ns(job_) - cpu_;
@@ -227,7 +228,8 @@ class Echo final : public Side {
     prepare();
   }
 
-  /// The other side may not have matched yet what this one has; then the greeting is lost, unless it is repeated.
+  /// The other side may not have matched yet what this one has; then the greeting is lost, unless
+  /// it is repeated.
   bool is_restless() const override { return round_ == 0; }
   void on_silence() override {
     next_ = 1;
@@ -287,7 +289,8 @@ class Echo final : public Side {
 template <typename Loop>
 End play(const Job& job, Sender& sender, Receiver& receiver) {
   Loop loop(job, sender);
-  // Both are asked each time: where asking is what connects, each side would wait for the other's question.
+  // Both are asked each time: where asking is what connects, each side would wait for the other's
+  // question.
   await_match(
       [&] {
         const bool sends = sender.matched(1), receives = receiver.matched();

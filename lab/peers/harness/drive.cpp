@@ -14,10 +14,12 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::uint64_t silence_ns = 200'000'000U;
-/// Looks at the clock only now and then while it spins: a look costs as much as a look for a sample.
+/// Looks at the clock only now and then while it spins: a look costs as much as a look for a
+/// sample.
 constexpr unsigned spins_per_look = 1024;
 
-/// Between a middleware's threads and a loop: one call at a time, and no exception into the middleware.
+/// Between a middleware's threads and a loop: one call at a time, and no exception into the
+/// middleware.
 class Callback : public Handler {
  public:
   explicit Callback(Loop& loop) : loop_(loop) {}
@@ -88,7 +90,8 @@ bool drive(const Job& job, Receiver& receiver, Loop& loop) {
   if (receiver.calls_back()) return Callback(loop).run(receiver);
   loop.start();
   const bool stamps_wake = job.rate_hz.has_value();
-  // Kept from wait to wait: as long as it has not found its sender, some middleware waits less long than it is told to.
+  // Kept from wait to wait: as long as it has not found its sender, some middleware waits less long
+  // than it is told to.
   auto silent_at = now_ns() + silence_ns;
   for (;;) {
     std::uint64_t woken = 0;

@@ -51,11 +51,13 @@ struct Job {
   std::uint64_t processing_us = 0;
   /// How long the asking end of a closed loop waits for an answer.
   std::uint64_t answer_timeout_ms = 10'000;
-  /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer away. 0: none.
+  /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer
+  /// away. 0: none.
   std::uint64_t lose_every = 0;
   std::filesystem::path raw_dir;
 
-  /// Where this end listens, and where the other one does: of reach network, one address of each host.
+  /// Where this end listens, and where the other one does: of reach network, one address of each
+  /// host.
   std::string own_address() const;
   std::string other_address() const;
   bool is_sending_host() const;

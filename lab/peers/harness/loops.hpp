@@ -19,7 +19,8 @@ class Loop : public Handler {
   /// Whether it wants to hear of silence, and what it does then: called every 200 ms or so.
   virtual bool is_restless() const { return false; }
   virtual void on_silence() {}
-  /// What it does when its deadline is over: gives up, has come to its end, or goes on with a new deadline.
+  /// What it does when its deadline is over: gives up, has come to its end, or goes on with a new
+  /// deadline.
   enum class Next { give_up, finished, go_on };
   virtual Next on_deadline() { return Next::give_up; }
   /// When waiting is over, on CLOCK_MONOTONIC.

@@ -45,8 +45,9 @@ class Quiet final : public Loop {
   std::uint64_t received = 0;
 };
 
-/// One end of a link, from its endpoints to its account. `ready` is called when its receiving endpoints exist.
-/// Endpoints are made under `making`, because middleware need not be made for that by several threads at once.
+/// One end of a link, from its endpoints to its account. `ready` is called when its receiving
+/// endpoints exist. Endpoints are made under `making`, because middleware need not be made for that
+/// by several threads at once.
 End one_end(const Job& job, Link& link, std::mutex& making, const std::function<void()>& ready) {
   const auto there = job.topic + "_ping", back = job.topic + "_pong";
   std::unique_ptr<Receiver> receiver;
@@ -137,7 +138,8 @@ std::vector<End> threads(const Job& job, Link& link) {
         auto refused = settle(j, cpu_of(j));
         return settled_end(j, link, making, std::move(refused), [&] { promise->set_value(); });
       } catch (const std::exception& e) {
-        // The other threads wait for what will never come: tell, and end the process with all of them.
+        // The other threads wait for what will never come: tell, and end the process with all of
+        // them.
         emit(failed(e.what()));
         std::_Exit(1);
       }
@@ -151,8 +153,8 @@ std::vector<End> threads(const Job& job, Link& link) {
 }
 
 void keep(Middleware& middleware, const Job& job) {
-  // A Ctrl-C reaches the whole process group, and the keeper is the one that must clean up behind it. It ends with its
-  // standard input.
+  // A Ctrl-C reaches the whole process group, and the keeper is the one that must clean up behind
+  // it. It ends with its standard input.
   for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_IGN);
   auto keeper = middleware.keep(job);
   emit(event("ready"));
@@ -161,7 +163,8 @@ void keep(Middleware& middleware, const Job& job) {
   emit(done({}));
 }
 
-/// A measured process must not outlive whoever measures it, who holds the other end of standard input. The kernel tells of that one's end only who has asked before.
+/// A measured process must not outlive whoever measures it, who holds the other end of standard
+/// input. The kernel tells of that one's end only who has asked before.
 void end_with_conductor() {
   prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
   pollfd input{STDIN_FILENO, 0, 0};

@@ -29,10 +29,12 @@ void sleep_until(std::uint64_t at_ns);
 /// Processor time used so far: of the process, or of the thread where both ends share a process.
 std::uint64_t cpu_ns(const Job& job);
 
-/// Keeps the calling thread busy for so much of its own processor time: being displaced shortens no work.
+/// Keeps the calling thread busy for so much of its own processor time: being displaced shortens no
+/// work.
 void burn(std::uint64_t microseconds);
 
-/// Puts the calling thread, and those that it starts later, where the job wants them. Returns what the machine refused.
+/// Puts the calling thread, and those that it starts later, where the job wants them. Returns what
+/// the machine refused.
 std::vector<std::string> settle(const Job& job, std::optional<int> cpu);
 
 /// Rows of stamps, in memory that was touched before the clock started.

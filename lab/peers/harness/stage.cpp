@@ -45,8 +45,9 @@ Middleware& driveline() {
   return *middleware();
 }
 
-/// What the process has of each middleware that carries one of its edges. Shared by its stages: ends are made and taken down
-/// one after the other, because middleware need not be made for that by several threads at once.
+/// What the process has of each middleware that carries one of its edges. Shared by its stages:
+/// ends are made and taken down one after the other, because middleware need not be made for that
+/// by several threads at once.
 class Links {
  public:
   Links(Middleware& own, const Job& job) : own_(own), job_(job) {}
@@ -211,7 +212,8 @@ class Inputs final : public Loop {
     return !tally_.has_ended();
   }
 
-  /// Before the first message comes, some middleware has to be asked until it has connected the other inputs.
+  /// Before the first message comes, some middleware has to be asked until it has connected the
+  /// other inputs.
   bool is_restless() const override { return unmatched_ > 0; }
   void on_silence() override {
     unmatched_ = 0;

@@ -56,7 +56,8 @@ inline constexpr std::size_t message_head_size = 48;
 std::optional<MessageHead> find_message(std::span<const std::byte> payload);
 void write_message_head(std::span<std::byte> payload, const MessageHead& head);
 
-/// Stamps of one message: origin, source, published, in_hand, work_start, work_end, before_publish, returned.
+/// Stamps of one message: origin, source, published, in_hand, work_start, work_end, before_publish,
+/// returned.
 using StageRow = std::array<std::uint64_t, 8>;
 
 struct InputAccount {

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Programs that come with a middleware, as child processes: its own latency tool, and what answers it.
+// SPDX-License-Identifier: Apache-2.0 Programs that come with a middleware, as child processes: its
+// own latency tool, and what answers it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,11 +14,12 @@
 
 namespace peers {
 
-/// A running program. It does not outlive this process. Used by one thread; made before the process has others.
+/// A running program. It does not outlive this process. Used by one thread; made before the process
+/// has others.
 class Tool {
  public:
-  /// Starts it on a CPU (nothing: the kernel decides) with the job's priority. `package` is what installs it.
-  /// Throws if it is not there.
+  /// Starts it on a CPU (nothing: the kernel decides) with the job's priority. `package` is what
+  /// installs it. Throws if it is not there.
   Tool(const Job& job, std::optional<int> cpu, const std::vector<std::string>& command, const std::map<std::string, std::string>& environment,
        const std::string& package);
   Tool(const Tool&) = delete;
@@ -46,8 +47,8 @@ struct Interval {
   std::uint64_t n = 0;
 };
 
-/// Of all intervals: the median of each figure, weighted with the number of samples; the mean of the means.
-/// Throws if there is none.
+/// Of all intervals: the median of each figure, weighted with the number of samples; the mean of
+/// the means. Throws if there is none.
 OwnTool summary(const std::string& name, const std::string& version, const std::vector<Interval>& intervals);
 
 }  // namespace peers

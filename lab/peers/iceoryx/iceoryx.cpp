@@ -39,7 +39,8 @@ std::filesystem::path connected_file(const Job& job, const std::string& topic, s
   return job.domain_dir / (topic + "." + std::to_string(index) + ".connected");
 }
 
-/// The variant with a history, as the publisher and the subscriber of iceoryx's own latency tool have one.
+/// The variant with a history, as the publisher and the subscriber of iceoryx's own latency tool
+/// have one.
 std::uint64_t history(const Job& job) { return job.variant == "shm_history" ? 1 : 0; }
 
 class Publisher final : public peers::Sender {

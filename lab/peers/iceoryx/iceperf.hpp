@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// iceoryx's own latency tool. Debian has it as an example in source, which the build compiles as it stands.
+// SPDX-License-Identifier: Apache-2.0 iceoryx's own latency tool. Debian has it as an example in
+// source, which the build compiles as it stands.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,15 @@
 
 namespace ice {
 
-/// Its two programs, beside this one. They are missing where the system installs no documentation of packages, and examples with it.
+/// Its two programs, beside this one. They are missing where the system installs no documentation
+/// of packages, and examples with it.
 bool has_iceperf();
 
 /// Payloads in bytes, all of which it measures each time.
 std::vector<std::size_t> iceperf_sizes();
 
-/// Runs it up to nine times for its average of each. RouDi is there, with chunks for the greatest of its sizes. Blocks for 2 to 8 s, or longer
-/// where it alone takes longer.
+/// Runs it up to nine times for its average of each. RouDi is there, with chunks for the greatest
+/// of its sizes. Blocks for 2 to 8 s, or longer where it alone takes longer.
 peers::OwnTool run_iceperf(const peers::Job& job);
 
 }  // namespace ice

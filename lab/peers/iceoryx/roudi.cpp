@@ -92,8 +92,8 @@ class RouDi final : public peers::Keeper {
 
  private:
   static void write_configuration(const peers::Job& job, const fs::path& path) {
-    // A queue for each subscriber, a chunk that each looks at, one that is being written, and one that was published last, which is a history too;
-    // for both directions of a ping-pong.
+    // A queue for each subscriber, a chunk that each looks at, one that is being written, and one
+    // that was published last, which is a history too; for both directions of a ping-pong.
     const auto chunks = 2 * (job.subscribers * (job.depth + 2) + 4);
     const auto size = (job.size + chunk_head + 63) / 64 * 64;
     std::ofstream file(path);
@@ -140,8 +140,8 @@ class RouDi final : public peers::Keeper {
     for (const auto deadline = now_ns() + end_limit_ns; !has_ended(); std::this_thread::sleep_for(5ms)) {
       if (now_ns() > deadline) kill(pid_, SIGKILL);
     }
-    // It aborts if an end was killed that it wants to end. One that was ready was the only one on the machine, so what is
-    // left is its own.
+    // It aborts if an end was killed that it wants to end. One that was ready was the only one on
+    // the machine, so what is left is its own.
     if (ready_ && !tidied_up_) {
       std::error_code ignored;
       fs::remove("/dev/shm/iceoryx_mgmt", ignored);

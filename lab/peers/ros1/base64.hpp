@@ -4,7 +4,8 @@
 
 namespace ros1 {
 
-/// Throws where a header of some length would be sent with a NUL byte in it, which nobody would ever answer.
+/// Throws where a header of some length would be sent with a NUL byte in it, which nobody would
+/// ever answer.
 void check_base64();
 
 }  // namespace ros1

@@ -36,7 +36,8 @@ class Publisher final : public peers::Sender {
   }
 
   std::span<std::byte> loan() override {
-    // A pointer that was passed on belongs to its receivers; a message that was copied can be used again.
+    // A pointer that was passed on belongs to its receivers; a message that was copied can be used
+    // again.
     if (!message_) message_ = boost::make_shared<Bytes>();
     message_->bytes.resize(size_);
     return std::as_writable_bytes(std::span(message_->bytes));
@@ -137,7 +138,8 @@ class Ros1 final : public peers::Middleware {
     peers::Variant tcp;
     tcp.name = "tcp";
     tcp.title = "TCPROS on loopback";
-    // Threads of its own receive; a reader that spins on the same CPU would only keep them from that.
+    // Threads of its own receive; a reader that spins on the same CPU would only keep them from
+    // that.
     tcp.waits = {peers::WaitKind::block};
     tcp.reliability = {Reliability::best_effort};
     tcp.max_size = std::size_t{256} << 20;

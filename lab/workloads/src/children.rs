@@ -45,7 +45,8 @@ impl<'a> Children<'a> {
         Ok(Self { job, program, members: Vec::new(), heard, tell })
     }
 
-    /// Starts a part and gives its number. Only from the process's first thread, with which the kernel ends parts.
+    /// Starts a part and gives its number. Only from the process's first thread, with which the
+    /// kernel ends parts.
     pub(crate) fn start(&mut self, name: &str, part: Part) -> Result<usize> {
         let index = self.members.len();
         let raw_dir = self.job.raw_dir.join(format!("part-{index}"));
@@ -131,7 +132,8 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// What a part says next, if it says anything within this time. Fails if any part fails, with what it said.
+    /// What a part says next, if it says anything within this time. Fails if any part fails, with
+    /// what it said.
     pub(crate) fn hear(&mut self, index: usize, within: Duration) -> Result<Option<Said>> {
         let end = Instant::now() + within;
         loop {
@@ -169,7 +171,8 @@ impl<'a> Children<'a> {
         self.members.get(index).map_or_else(String::new, |m| m.name.clone())
     }
 
-    /// Waits until a part is done, and adds what it observed: series as they are, counters to those of the same name.
+    /// Waits until a part is done, and adds what it observed: series as they are, counters to those
+    /// of the same name.
     pub(crate) fn finish(
         &mut self,
         index: usize,

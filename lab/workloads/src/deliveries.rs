@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a workload calls the account of its deliveries, for whoever reads it: a message is one delivery for each subscription that
-//! is to get it.
+//! What a workload calls the account of its deliveries, for whoever reads it: a message is one
+//! delivery for each subscription that is to get it.
 
 /// Deliveries that were to be: in time, late, lost, or of messages that were not sent.
 pub const SCHEDULED: &str = "deliveries scheduled";

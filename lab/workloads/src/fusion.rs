@@ -28,7 +28,8 @@ enum FusionTrigger {
     /// Each sample of the first channel, with the newest of each other one (`all_latest`).
     #[default]
     FirstChannel,
-    /// Samples of all channels whose source times lie closest together, each used once (`approximate`).
+    /// Samples of all channels whose source times lie closest together, each used once
+    /// (`approximate`).
     Approximate,
 }
 
@@ -36,7 +37,8 @@ enum FusionTrigger {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Fusion {
-    /// Time between samples of each channel, in milliseconds: as many channels as there are numbers.
+    /// Time between samples of each channel, in milliseconds: as many channels as there are
+    /// numbers.
     #[schemars(length(min = 2, max = 8))]
     periods_ms: Vec<f64>,
     /// What starts the fusing callback.
@@ -44,8 +46,9 @@ pub(crate) struct Fusion {
     /// Length of each sample in bytes.
     #[schemars(range(min = 8, max = 67_108_864))]
     payload_bytes: u32,
-    /// Samples of each channel that `approximate` keeps until their partners come; 0 takes as many as the fastest channel
-    /// brings until the slowest brings one, and two more. With fewer than that it finds no partners.
+    /// Samples of each channel that `approximate` keeps until their partners come; 0 takes as many
+    /// as the fastest channel brings until the slowest brings one, and two more. With fewer than
+    /// that it finds no partners.
     #[schemars(range(max = 256))]
     queue: u32,
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The processes of a run beside its own: what they are told to be, and what both sides say meanwhile, a line of JSON each.
+//! The processes of a run beside its own: what they are told to be, and what both sides say
+//! meanwhile, a line of JSON each.
 
 use crate::faults::{FaultReader, FaultWriter};
 use crate::fusion::FusionPublisher;

@@ -88,7 +88,8 @@ impl Recorder {
     }
 }
 
-/// Random numbers for phases and payloads: the same seed and purpose give the same on every machine.
+/// Random numbers for phases and payloads: the same seed and purpose give the same on every
+/// machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(stats::Random);
 

@@ -36,7 +36,8 @@ impl Schedule {
         Self { period_ns, phase_ns: (period_ns as f64 * phase) as u64 }
     }
 
-    /// Publishes samples of `bytes` bytes whose first word is when they were due, until the run no longer counts. `fill` writes the rest.
+    /// Publishes samples of `bytes` bytes whose first word is when they were due, until the run no
+    /// longer counts. `fill` writes the rest.
     pub(crate) fn publish(
         self,
         publisher: &mut RawPublisher,

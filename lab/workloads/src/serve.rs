@@ -20,9 +20,10 @@ pub const WORKLOAD_COMMAND: &str = "bench-workload";
 /// How much longer than it was asked to a run may take before it gives itself up.
 const BEYOND: Duration = Duration::from_secs(60);
 
-/// Entry of the process of a run, for a program that is called with [`WORKLOAD_COMMAND`]: reads a [`WorkloadJob`] from
-/// standard input, runs it, and answers with a [`WorkloadEvent`] on standard output. Blocks until then, at most the time that
-/// was asked for and a minute. Ends with whoever started it, and takes all processes that it has started with it.
+/// Entry of the process of a run, for a program that is called with [`WORKLOAD_COMMAND`]: reads a
+/// [`WorkloadJob`] from standard input, runs it, and answers with a [`WorkloadEvent`] on standard
+/// output. Blocks until then, at most the time that was asked for and a minute. Ends with whoever
+/// started it, and takes all processes that it has started with it.
 #[must_use]
 pub fn workload_main() -> ExitCode {
     let mut arguments = std::env::args_os().skip_while(|a| a != WORKLOAD_COMMAND).skip(1);

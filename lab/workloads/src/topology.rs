@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Many nodes, a process each, in one of three shapes: pairs, one to all, all to one.
 //!
-//! A message is in time if its callback begins within the deadline after it was due; else it is late, lost, or was never
-//! sent because its publisher did not come to it.
+//! A message is in time if its callback begins within the deadline after it was due; else it is
+//! late, lost, or was never sent because its publisher did not come to it.
 
 use crate::catalogue::Experiment;
 use crate::children::{Children, PATIENCE};
@@ -63,7 +63,8 @@ pub(crate) struct Topology {
     /// Nodes; an even number for `t1`.
     #[schemars(range(min = 2, max = 128))]
     nodes: u32,
-    /// Length of each message in bytes, beside the 16 that say when it was due and what number it has.
+    /// Length of each message in bytes, beside the 16 that say when it was due and what number it
+    /// has.
     #[schemars(range(max = 67_108_864))]
     payload_bytes: u32,
     /// Messages of each publisher per second.
@@ -326,7 +327,8 @@ impl Experiment for Topology {
     }
 }
 
-/// The latencies of all subscriptions together, beside those of each: what is told of the whole is not that of whichever comes first.
+/// The latencies of all subscriptions together, beside those of each: what is told of the whole is
+/// not that of whichever comes first.
 fn tell_all(o: &mut Observations) {
     let latencies = o.series.iter().filter(|s| s.quantity == Quantity::Latency);
     let mut points: Vec<_> = latencies.flat_map(|s| s.points.iter().copied()).collect();
@@ -334,8 +336,8 @@ fn tell_all(o: &mut Observations) {
     o.put(ALL, Quantity::Latency, points);
 }
 
-/// Adds what follows from the counters of all ends, and looks whether the subscriptions say the same: they count on their own what they
-/// did not get, by the numbers of what they got.
+/// Adds what follows from the counters of all ends, and looks whether the subscriptions say the
+/// same: they count on their own what they did not get, by the numbers of what they got.
 fn close_account(o: &mut Observations) -> Result<()> {
     let of = |name: &str| o.counters.get(name).copied().unwrap_or(0);
     let (due, came) = (of(DUE), of(IN_TIME) + of(LATE));

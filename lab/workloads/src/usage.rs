@@ -18,7 +18,8 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Looks at processes, by name and id, while the run counts. One that ends meanwhile is looked at no more.
+    /// Looks at processes, by name and id, while the run counts. One that ends meanwhile is looked
+    /// at no more.
     pub(crate) fn start(processes: Vec<(String, u32)>, window: Window) -> Result<Self> {
         let body = move || watch(processes, window);
         let thread = std::thread::Builder::new()

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Work for callbacks: real, always the same, and as long as it is asked to be on this machine.
 //!
-//! Primes are counted by trial division, as in the public reference system. How far, is found by the thread's processor time,
-//! so that other processes on the machine do not make the work shorter.
+//! Primes are counted by trial division, as in the public reference system. How far, is found by
+//! the thread's processor time, so that other processes on the machine do not make the work
+//! shorter.
 
 use anyhow::{Result, ensure};
 use rustix::time::{ClockId, clock_gettime};
@@ -14,7 +15,8 @@ use std::time::Duration;
 const MAX_LIMIT: u32 = 1 << 26;
 /// Attempts of which the fastest counts.
 const ATTEMPTS: usize = 3;
-/// How often it is calibrated anew if the result is off by more than a twentieth: the machine was busy.
+/// How often it is calibrated anew if the result is off by more than a twentieth: the machine was
+/// busy.
 const CALIBRATIONS: usize = 5;
 
 /// A piece of work that takes a certain time alone on a CPU.
@@ -32,7 +34,8 @@ impl Crunch {
     /// No work.
     pub(crate) const NONE: Self = Self { limit: 0, times: 0, unit_ns: 0 };
 
-    /// Finds the work that takes `duration`. Takes some dozen times as long, on a busy machine some hundred times.
+    /// Finds the work that takes `duration`. Takes some dozen times as long, on a busy machine some
+    /// hundred times.
     pub(crate) fn calibrated(duration: Duration) -> Result<Self> {
         if duration.is_zero() {
             return Ok(Self::NONE);
@@ -98,7 +101,8 @@ fn cpu_ns() -> u64 {
     (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// How many primes there are up to `limit`, by dividing each number by all that are smaller, until one divides it.
+/// How many primes there are up to `limit`, by dividing each number by all that are smaller, until
+/// one divides it.
 fn primes_up_to(limit: u32) -> u32 {
     (2..=limit)
         .filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d)))
@@ -124,7 +128,8 @@ mod tests {
         (0..20).map(one).min().unwrap()
     }
 
-    /// Processor time, however little of it the machine gives at a time; where even that is disturbed, it is done once more.
+    /// Processor time, however little of it the machine gives at a time; where even that is
+    /// disturbed, it is done once more.
     #[test]
     fn calibrated_work_takes_as_long_as_was_asked_for() {
         let fits = |us: u64| {

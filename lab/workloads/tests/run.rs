@@ -53,8 +53,8 @@ fn answer(
     (serde_json::from_str(&text).unwrap(), out.status.success(), dir)
 }
 
-/// Runs a workload that gives the series that are `needed`; a slow machine, which has nothing to show for so short a time, does
-/// so again and for longer.
+/// Runs a workload that gives the series that are `needed`; a slow machine, which has nothing to
+/// show for so short a time, does so again and for longer.
 fn run(
     workload: &str,
     parameters: Value,
@@ -129,7 +129,8 @@ fn the_reference_system_runs_on_every_executor_and_its_account_closes() {
             &needed,
         );
         let latency = series(&o, "hot path", Quantity::Latency);
-        // Four steps of work lie on the way; how long each takes, a busy machine changes from one moment to the next.
+        // Four steps of work lie on the way; how long each takes, a busy machine changes from one
+        // moment to the next.
         let least = o.counters["crunch ns"] / 2;
         assert!(latency.points.iter().all(|p| p.value > least), "{executor}: {latency:?}");
         series(&o, "BehaviorPlanner", Quantity::PeriodDeviation);
@@ -152,13 +153,15 @@ const EDGES: u64 = 23;
 
 #[test]
 fn what_the_reference_system_replaces_between_processes_is_what_its_subscriptions_missed() {
-    // 2.85 CPUs of work for one thread, for a machine may be faster during the run than it was when the work was calibrated.
+    // 2.85 CPUs of work for one thread, for a machine may be faster during the run than it was when
+    // the work was calibrated.
     let parameters = json!({"executor": "single_threaded", "reach": "host", "crunch_ms": 15.0});
     let closes = |_| {
         let o = run("refsys", parameters.clone(), 700, &[]);
         let [sent, received, replaced] = ACCOUNT.map(|c| o.counters[c]);
         assert!(replaced > 0, "one thread came after all: {:?}", o.counters);
-        // What waited at the end is not known to be replaced, if it was. A machine that stood still just then has more of it.
+        // What waited at the end is not known to be replaced, if it was. A machine that stood still
+        // just then has more of it.
         sent <= received + replaced + EDGES
     };
     assert!((0..5).any(closes));
@@ -266,7 +269,8 @@ fn topology(parameters: &Value, subject: &str, fan_out: u64) -> u64 {
     );
     assert_eq!(of_each as u64, of("deliveries in time") + of("deliveries late"));
     series(&o, "publishing node 0", Quantity::Cpu);
-    // Lost is what did not come of what was due. The subscriptions count on their own, over the whole run.
+    // Lost is what did not come of what was due. The subscriptions count on their own, over the
+    // whole run.
     let lost_before = of("deliveries due in warm-up") - of("deliveries in warm-up");
     assert_eq!(
         of("deliveries lost") + lost_before,
@@ -313,7 +317,8 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
             of(Quantity::Idle).zip(of(Quantity::Communication)).zip(of(Quantity::Computation));
         for (latency, ((idle, communication), computation)) in of(Quantity::Latency).zip(parts) {
             assert_eq!(latency, idle + communication + computation, "{deployment}");
-            // The work of the 17 callbacks, whatever the load around them; calibrated on a busy machine it may be shorter.
+            // The work of the 17 callbacks, whatever the load around them; calibrated on a busy
+            // machine it may be shorter.
             assert!(
                 computation > 44_000_000 / 2 && communication > 0,
                 "{deployment}: {computation} {communication}"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An SVG chart: frame, axes, lines and bars. Colours come from the page's style sheet, so they follow light and dark.
+//! An SVG chart: frame, axes, lines and bars. Colours come from the page's style sheet, so they
+//! follow light and dark.
 
 use super::scale::Scale;
 use crate::escape::escape;
@@ -150,8 +151,8 @@ pub(super) struct Row {
     pub(super) end: String,
 }
 
-/// Lying bars, each made of parts, on one scale from zero. Not a picture but lines of text, so that a narrow page can put the
-/// words above their bar instead of cutting them off.
+/// Lying bars, each made of parts, on one scale from zero. Not a picture but lines of text, so that
+/// a narrow page can put the words above their bar instead of cutting them off.
 pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
     // A part below zero has no length; the figures tell it.
     let longest =

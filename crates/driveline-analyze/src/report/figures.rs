@@ -305,7 +305,8 @@ struct Stretch {
     most: f64,
 }
 
-/// Least and greatest value in each of [`RESOLUTION`] equal stretches that has any. `points` are sorted by time.
+/// Least and greatest value in each of [`RESOLUTION`] equal stretches that has any. `points` are
+/// sorted by time.
 fn stretches(points: &[(f64, f64)], span: f64) -> Vec<Stretch> {
     let width = (span / RESOLUTION as f64).max(f64::MIN_POSITIVE);
     let mut out: Vec<Stretch> = Vec::new();

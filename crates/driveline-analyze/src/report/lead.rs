@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a report begins: what was asked, the answer, the figures that count most; and the remarks that come after the picture.
+//! How a report begins: what was asked, the answer, the figures that count most; and the remarks
+//! that come after the picture.
 
 use super::scale::{duration, grouped, percent, significant};
 use crate::escape::{escape, sentence};
@@ -7,7 +8,8 @@ use crate::quantiles::Quantiles;
 use crate::summary::{EndToEnd, SubscriptionSummary, Summary};
 use std::fmt::Write;
 
-/// That the run did not end as it should, that calls failed or that work was not done; nothing after a good run.
+/// That the run did not end as it should, that calls failed or that work was not done; nothing
+/// after a good run.
 pub(super) fn banner(s: &Summary) -> String {
     let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
     let problems: String =
@@ -124,7 +126,8 @@ fn few(q: &Quantiles) -> &'static str {
     if q.p99_n_too_small { ", of few samples" } else { "" }
 }
 
-/// A figure: what it is, what explains it beneath, and what it means exactly, for those who point at it.
+/// A figure: what it is, what explains it beneath, and what it means exactly, for those who point
+/// at it.
 struct Card {
     value: String,
     label: String,
@@ -222,7 +225,8 @@ pub(super) fn cards(s: &Summary) -> String {
     format!("<div class=cards>{cards}</div>")
 }
 
-/// What a reader should know beside the figures. Only what takes something away from them stands in a box.
+/// What a reader should know beside the figures. Only what takes something away from them stands in
+/// a box.
 pub(super) fn remarks(s: &Summary) -> Option<String> {
     let items = |all: &mut dyn Iterator<Item = String>| {
         all.map(|text| format!("<li>{text}</li>")).collect::<String>()

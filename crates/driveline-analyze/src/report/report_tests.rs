@@ -8,7 +8,8 @@ use driveline_runtime::account::{CallbackCounters, InputCounters, Record};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName, Uncounted};
 
-/// A pipeline of five stages over `frames` frames, with durations from a fixed pseudo-random sequence.
+/// A pipeline of five stages over `frames` frames, with durations from a fixed pseudo-random
+/// sequence.
 fn pipeline(frames: u64) -> Collector {
     let topic = |t: &str| -> TopicName { t.parse().unwrap() };
     let stage = |name: &str, inputs: &[&str], output: &str| StageFacts {
@@ -156,7 +157,8 @@ fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
     let summary = run.summary();
     let page = render(&run, &summary);
     check_page(&page);
-    // Five histograms, distribution, age over time, missed over time; and the split, whose words are text of the page.
+    // Five histograms, distribution, age over time, missed over time; and the split, whose words
+    // are text of the page.
     assert_eq!((page.matches("<svg").count(), page.matches("class=\"bars\"").count()), (8, 1));
     let rows: Vec<&str> = page.split("<li class=\"row").skip(1).collect();
     for row in &rows {

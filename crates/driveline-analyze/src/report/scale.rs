@@ -109,7 +109,8 @@ fn nice_below(value: f64) -> f64 {
     [5.0, 2.0, 1.0].into_iter().map(|m| m * base).find(|&c| c <= value * 1.0001).unwrap_or(base)
 }
 
-/// A duration with its unit and three significant digits, shorter than `duration_us`: axes and sentences line up nothing.
+/// A duration with its unit and three significant digits, shorter than `duration_us`: axes and
+/// sentences line up nothing.
 pub(super) fn duration(us: f64) -> String {
     let (value, unit) = in_unit(us);
     format!("{} {unit}", significant(value))

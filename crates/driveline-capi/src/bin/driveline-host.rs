@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The program that runs one module of a graph.
 //!
-//! It holds no part of Driveline itself: it loads `libdriveline.so`, which component libraries are linked to as well, so
-//! that a process has one core. The library is looked for beside the program (as cargo builds it) and where an
-//! installation has it.
+//! It holds no part of Driveline itself: it loads `libdriveline.so`, which component libraries are
+//! linked to as well, so that a process has one core. The library is looked for beside the program
+//! (as cargo builds it) and where an installation has it.
 #![expect(unsafe_code, reason = "loads a library and calls its C function")]
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -44,7 +44,8 @@ fn run() -> Result<c_int, String> {
     let program = std::env::current_exe()
         .map_err(|e| format!("cannot find out where this program is: {e}"))?;
     let path = library_beside(&program);
-    // SAFETY: the library is the one that this program was built or installed with; its initialisers are Rust's.
+    // SAFETY: the library is the one that this program was built or installed with; its
+    // initialisers are Rust's.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| {
         let reason =
             std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);

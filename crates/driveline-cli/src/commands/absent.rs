@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why an end of a topic is not seen: its module is suspended, restarts or is down, or the topic stays in its process.
+//! Why an end of a topic is not seen: its module is suspended, restarts or is down, or the topic
+//! stays in its process.
 
 use crate::text::cut;
 use driveline_runtime::launch::control::{

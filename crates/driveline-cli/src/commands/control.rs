@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline status`, `stop` and `health`: what a run responds on its control socket (`docs/protocols/control.md`).
+//! `driveline status`, `stop` and `health`: what a run responds on its control socket
+//! (`docs/protocols/control.md`).
 
 use super::domains::DomainPlace;
 use super::list::print_table;
@@ -21,7 +22,8 @@ pub(super) const ASK: Duration = Duration::from_secs(2);
 const ASK_AT_LEAST: Duration = Duration::from_millis(500);
 /// Pause between two questions of a command that waits.
 pub(super) const AGAIN: Duration = Duration::from_millis(100);
-/// Digits of a run's id that are shown, and that are enough to name it if no other run begins with them.
+/// Digits of a run's id that are shown, and that are enough to name it if no other run begins with
+/// them.
 const SHORT_ID: usize = 8;
 /// Fewest digits that are taken for an id.
 const FEWEST_DIGITS: usize = 4;
@@ -135,7 +137,8 @@ pub(crate) fn health(arguments: &Health, screen: &Screen) -> u8 {
     let end = arguments.wait.map(|_| Instant::now() + arguments.timeout);
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        // A run that waits for nothing more is not asked again: neither what is ready nor what stays down changes.
+        // A run that waits for nothing more is not asked again: neither what is ready nor what
+        // stays down changes.
         let go_on = |run: &RunStatus| run.ready != Some(true) && !stays_down(run);
         let again = left.is_some_and(|left| !left.is_zero());
         let patience = left.map_or(ASK, |left| left.clamp(ASK_AT_LEAST, ASK));

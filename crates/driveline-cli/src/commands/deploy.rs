@@ -13,7 +13,8 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a module may take to end before its process gives it up: the launcher's grace and a second.
+/// How long a module may take to end before its process gives it up: the launcher's grace and a
+/// second.
 pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
 pub(super) fn version() -> &'static str {

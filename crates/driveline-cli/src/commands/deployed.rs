@@ -158,7 +158,8 @@ impl Drop for Scratch {
     }
 }
 
-/// The profile with `futex_waitv`, as a file in the run's directory; without one, the engine's own is used.
+/// The profile with `futex_waitv`, as a file in the run's directory; without one, the engine's own
+/// is used.
 fn seccomp_file(
     engine: &Engine,
     directory: &Path,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which domain is looked at, and where else something runs: who looks into the wrong one sees nothing and no reason.
+//! Which domain is looked at, and where else something runs: who looks into the wrong one sees
+//! nothing and no reason.
 
 use crate::text::{count, cut};
 use driveline_shm::domain::{self, DEFAULT, DIRECTORY_VARIABLE, NAME_VARIABLE};
@@ -138,7 +139,8 @@ fn processes_of(n: usize) -> String {
     if n == 1 { "1 process".to_owned() } else { format!("{n} processes") }
 }
 
-/// The other domains of this user in which somebody is, if that is wanted and a name could lead there.
+/// The other domains of this user in which somebody is, if that is wanted and a name could lead
+/// there.
 pub(super) fn elsewhere(place: &DomainPlace, wanted: bool) -> Vec<Other> {
     let DomainPlace::Named(own) = place else { return Vec::new() };
     if !wanted {

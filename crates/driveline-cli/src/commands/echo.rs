@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `topic echo`: the samples of a topic, one after the other.
 //!
-//! It joins its domain as an observer: publishers never wait for it, and it takes its pin from those that each of them keeps for tools. A
-//! sample is copied and given back before it is read and printed, so that a terminal that stands still holds nobody's memory.
+//! It joins its domain as an observer: publishers never wait for it, and it takes its pin from
+//! those that each of them keeps for tools. A sample is copied and given back before it is read and
+//! printed, so that a terminal that stands still holds nobody's memory.
 
 mod record;
 mod waiting;
@@ -26,7 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How often it is looked whether somebody wants an end, or whether there is a reason to tell why nothing comes.
+/// How often it is looked whether somebody wants an end, or whether there is a reason to tell why
+/// nothing comes.
 const TICK: Duration = Duration::from_millis(100);
 /// Samples that wait for this command, where the publisher keeps as many.
 const DEPTH: u32 = 8;
@@ -136,8 +138,9 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
     Ok(())
 }
 
-/// One for each kind of publisher, so that each is read as it is: what a transient-local one keeps for those who come late comes too, and
-/// nobody is refused. A publisher is matched with one of them, and passes over the others without a word.
+/// One for each kind of publisher, so that each is read as it is: what a transient-local one keeps
+/// for those who come late comes too, and nobody is refused. A publisher is matched with one of
+/// them, and passes over the others without a word.
 fn subscriptions(
     participant: &Participant,
     topic: &TopicName,
@@ -222,7 +225,8 @@ impl Audience<'_> {
         talker
     }
 
-    /// Who has published a sample. Samples can be there a moment before the event that tells of their publisher.
+    /// Who has published a sample. Samples can be there a moment before the event that tells of
+    /// their publisher.
     fn talker(&mut self, publisher: EndpointId, subscription: &mut Subscription) -> Arc<Talker> {
         for look in 0..LOOKS {
             if let Some(talker) = self.talkers.get(&publisher) {

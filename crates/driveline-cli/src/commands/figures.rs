@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tables of figures of a run, as wide as there is room.
 //!
-//! With enough columns each head says all; with fewer, as on a terminal of 80, heads stand over groups of columns and are
-//! shortened, and names give way at last.
+//! With enough columns each head says all; with fewer, as on a terminal of 80, heads stand over
+//! groups of columns and are shortened, and names give way at last.
 
 use super::live::{COLUMN_HEADS, Line};
 use crate::text::cut;

@@ -334,7 +334,8 @@ fn clock(h: &HostReport) -> String {
     }
 }
 
-/// An endpoint, for people: port 0 is one that the kernel chose, which only those hosts learn that are told of it.
+/// An endpoint, for people: port 0 is one that the kernel chose, which only those hosts learn that
+/// are told of it.
 fn listening(endpoint: &str) -> String {
     let (address, settings) = endpoint.split_once('#').unwrap_or((endpoint, ""));
     match address.strip_suffix(":0") {
@@ -356,7 +357,8 @@ fn dropped(drops: &[(&str, u64)]) -> String {
     }
 }
 
-/// Whether it was built from something else than this program is: what is seen there may be repaired here, or not be there yet.
+/// Whether it was built from something else than this program is: what is seen there may be
+/// repaired here, or not be there yet.
 fn of_another_build(report: &Report) -> Option<String> {
     let (version, commit) = (report.version.as_str(), report.commit.as_str());
     // Those of older releases do not say it.

@@ -8,7 +8,8 @@ use driveline_runtime::launch::Event;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A process tells each second of a call that takes long; without a word for this long it has ended.
+/// A process tells each second of a call that takes long; without a word for this long it has
+/// ended.
 const HOLDS: Duration = Duration::from_millis(2500);
 
 /// Calls that take long, components that were refused a connection, and modules that are stopped.

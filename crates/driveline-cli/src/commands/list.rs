@@ -214,7 +214,8 @@ fn topics(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
     topics
 }
 
-/// A tool may have a subscription for each kind of publisher: those that match nobody stand for nothing.
+/// A tool may have a subscription for each kind of publisher: those that match nobody stand for
+/// nothing.
 fn is_spare(participant: &ParticipantInfo, s: &SubscriptionInfo) -> bool {
     let mut others = participant.subscriptions.iter().filter(|o| o.observer && o.topic == s.topic);
     s.observer && s.matches.is_empty() && others.any(|o| !o.matches.is_empty() || o.id < s.id)
@@ -441,7 +442,8 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
     screen.print(&out);
 }
 
-/// Whether a process hands samples of this topic to itself, where the host transport does not see them.
+/// Whether a process hands samples of this topic to itself, where the host transport does not see
+/// them.
 fn passes_inside(process: &ParticipantInfo, ends: &Ends<'_>) -> bool {
     let by_pointer = |p: &PublisherInfo| p.schema.kind == PayloadKind::Protobuf;
     ends.publishers.iter().any(|(other, p)| std::ptr::eq(*other, process) && by_pointer(p))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The figures of a run as text: a table that renews itself on a terminal, a line now and then elsewhere.
+//! The figures of a run as text: a table that renews itself on a terminal, a line now and then
+//! elsewhere.
 
 use super::figures;
 use super::hung::Hung;
@@ -74,9 +75,9 @@ impl Live {
         }
     }
 
-    /// Shows figures if it is time to. `hung` says what gives no results, one line each; the clock is that of the run, which
-    /// goes on where no callback ends.
-    /// `cpu` has the modules' use of processors, one line.
+    /// Shows figures if it is time to. `hung` says what gives no results, one line each; the clock
+    /// is that of the run, which goes on where no callback ends. `cpu` has the modules' use of
+    /// processors, one line.
     pub(crate) fn tick(
         &mut self,
         collector: &Collector,
@@ -121,7 +122,8 @@ impl Live {
         rate
     }
 
-    /// The table while a run goes on: what the components did in the last seconds, and the ages at the ends.
+    /// The table while a run goes on: what the components did in the last seconds, and the ages at
+    /// the ends.
     fn live_table(
         &self,
         summary: &Summary,
@@ -237,7 +239,8 @@ impl Live {
     }
 }
 
-/// What a component says about the run; what it is about, only where that is not the component itself.
+/// What a component says about the run; what it is about, only where that is not the component
+/// itself.
 pub(super) fn fact(component: &str, name: &str, text: &str) -> String {
     if component == name {
         format!("{component}: {text}")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline param` and `driveline log-level`: parameters and logs of a run while it goes on (`docs/protocols/control.md`).
+//! `driveline param` and `driveline log-level`: parameters and logs of a run while it goes on
+//! (`docs/protocols/control.md`).
 
 use super::control::{AGAIN, ASK, Found, LINE, NAME, called, select};
 use super::list::print_table;

@@ -81,7 +81,8 @@ fn counts(s: &StageSummary, summary: &Summary) -> Counts {
 }
 
 impl Recent {
-    /// Notes a look at `now`, the time since the start of the run. Keeps one look that is older than the window.
+    /// Notes a look at `now`, the time since the start of the run. Keeps one look that is older
+    /// than the window.
     pub(super) fn push(&mut self, now: Duration, summary: &Summary) {
         let all = summary.stages.iter().map(|s| (s.stage.clone(), counts(s, summary))).collect();
         self.looks.push_back((now, all));

@@ -65,7 +65,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let host = launch::find_host();
     let describer = describer();
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
-    // Without a host no library can be looked into. That is said once, and only if nothing is wrong with the graph itself.
+    // Without a host no library can be looked into. That is said once, and only if nothing is wrong
+    // with the graph itself.
     let looked_into =
         if host.is_err() && modules.is_none() { Some(Vec::new()) } else { modules.clone() };
     let load_options = LoadOptions {
@@ -243,7 +244,8 @@ fn killed(outcome: &Outcome) -> Option<String> {
     (!killed.is_empty()).then(|| format!("killed because they had not stopped: {killed}"))
 }
 
-/// The last line of a run, and its error if there is one. `end`: how it ended, which is the error of a run that failed.
+/// The last line of a run, and its error if there is one. `end`: how it ended, which is the error
+/// of a run that failed.
 fn last_words(
     code: u8,
     end: &str,
@@ -301,8 +303,9 @@ fn not_done(summary: &Summary) -> String {
     text
 }
 
-/// Of a component that was never called: what it waited for. `refused`: a connection of its was, which a note tells;
-/// `failed`: calls of others did, whose results may be what it lacked; `cut_off`: those of others were.
+/// Of a component that was never called: what it waited for. `refused`: a connection of its was,
+/// which a note tells; `failed`: calls of others did, whose results may be what it lacked;
+/// `cut_off`: those of others were.
 fn never(
     component: &str,
     topics: &[&TopicName],
@@ -464,7 +467,8 @@ impl<'a> Show<'a> {
         format!("{} {line}\n", self.screen.paint(colour, &format!("{name} |")))
     }
 
-    /// A line of the launcher itself, with the time in UTC as components log it. All of these are on standard output, in order.
+    /// A line of the launcher itself, with the time in UTC as components log it. All of these are
+    /// on standard output, in order.
     fn say(&mut self, text: &str) {
         let now = jiff::Timestamp::now().strftime("%H:%M:%S%.3fZ");
         let line = self.prefixed("driveline", &format!("{now} {text}"));
@@ -545,7 +549,8 @@ impl<'a> Show<'a> {
                 "\n{}",
                 figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()
             ));
-            // Components that were never called have lines of their own, also those of which nothing else could be expected.
+            // Components that were never called have lines of their own, also those of which
+            // nothing else could be expected.
             let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
             problems
                 .take(MAX_PROBLEMS)
@@ -616,7 +621,8 @@ impl<'a> Show<'a> {
         Ok(code)
     }
 
-    /// A module whose process did not end by itself. Before all modules ran there was nothing to read.
+    /// A module whose process did not end by itself. Before all modules ran there was nothing to
+    /// read.
     fn cut_off(&mut self, module: &str) {
         if self.running.is_some() {
             self.hung

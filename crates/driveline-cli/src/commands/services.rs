@@ -116,7 +116,8 @@ pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, Stri
         .collect()
 }
 
-/// What to look at instead, if this is the name of a service, or of a topic that one is made of, and not that of a topic.
+/// What to look at instead, if this is the name of a service, or of a topic that one is made of,
+/// and not that of a topic.
 pub(super) fn of_service(name: &str, participants: &[ParticipantInfo]) -> Option<String> {
     if let Some(topic) = ServiceTopic::of(name) {
         return Some(format!(

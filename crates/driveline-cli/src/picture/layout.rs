@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Layered layout of a directed graph, from left to right (after Sugiyama, Tagawa and Toda 1981).
 //!
-//! Circles are broken, nodes get layers by their longest path, long edges get a bend in every layer that they cross, layers
-//! are ordered to cross little, and heights are fitted so that edges run straight where they can.
+//! Circles are broken, nodes get layers by their longest path, long edges get a bend in every layer
+//! that they cross, layers are ordered to cross little, and heights are fitted so that edges run
+//! straight where they can.
 
 /// Space between two layers and between two nodes of one.
 const LAYER_GAP: f64 = 40.0;
@@ -177,7 +178,8 @@ fn crossings(rows: &[Vec<usize>], items: &[Item]) -> usize {
     count
 }
 
-/// Orders each row by the mean position of neighbours in the row before, and behind, in turns; keeps the best.
+/// Orders each row by the mean position of neighbours in the row before, and behind, in turns;
+/// keeps the best.
 fn order(rows: &mut Vec<Vec<usize>>, items: &[Item]) {
     let mut position: Vec<f64> = vec![0.0; items.len()];
     let note = |row: &[usize], position: &mut Vec<f64>| {
@@ -210,7 +212,8 @@ fn order(rows: &mut Vec<Vec<usize>>, items: &[Item]) {
     *rows = best.1;
 }
 
-/// Gives every item a height near the mean of its neighbours', in the order of its row and without overlaps.
+/// Gives every item a height near the mean of its neighbours', in the order of its row and without
+/// overlaps.
 fn fit(rows: &[Vec<usize>], items: &mut [Item]) {
     for row in rows {
         let mut y = 0.0;
@@ -291,7 +294,8 @@ fn place(
         let mut points = Vec::new();
         for (k, &i) in chain.iter().enumerate() {
             let (x, y) = at(i);
-            // An edge passes a layer level, on its whole width, so that it keeps clear of the nodes there.
+            // An edge passes a layer level, on its whole width, so that it keeps clear of the nodes
+            // there.
             let half = if items[i].size.width == 0.0 {
                 widths[items[i].layer]
             } else {

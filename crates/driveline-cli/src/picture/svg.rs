@@ -11,7 +11,8 @@ use driveline_terminal::figures::bytes;
 use driveline_types::TopicName;
 use std::fmt::Write;
 
-/// Fill and line of each module in turn; readable in print and for most colour-blind people (after Okabe and Ito).
+/// Fill and line of each module in turn; readable in print and for most colour-blind people (after
+/// Okabe and Ito).
 const COLOURS: [(&str, &str); 7] = [
     ("#e3f0fa", "#0072b2"),
     ("#fdf0dc", "#b87400"),
@@ -86,7 +87,8 @@ fn draw(
     let width =
         placed.size.width.max(legend).max(text_width(&title, 9.5)).max(470.0) + 2.0 * MARGIN;
     let height = placed.size.height + TITLE + 2.0 * LEGEND + 2.0 * MARGIN;
-    // Somewhat wider than a window is shown smaller; where that could not be read any more, one has to scroll.
+    // Somewhat wider than a window is shown smaller; where that could not be read any more, one has
+    // to scroll.
     let scale = (WINDOW / width).clamp(SMALLEST, 1.0);
     let mut out = String::new();
     let _ = write!(

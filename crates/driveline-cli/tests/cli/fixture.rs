@@ -54,7 +54,8 @@ impl Fixture {
         )
     }
 
-    /// Asks what runs, until all of these words are in the answer: who is too busy to answer at once is not in the first one.
+    /// Asks what runs, until all of these words are in the answer: who is too busy to answer at
+    /// once is not in the first one.
     pub(crate) fn asked(&self, arguments: &[&str], words: &[&str]) -> (i32, String, String) {
         let end = Instant::now() + Duration::from_secs(60);
         loop {

@@ -76,7 +76,8 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
         "{modes:?}"
     );
     assert!(summary["inactive"].as_u64().unwrap() > 0);
-    // The account closes, also over the times in which the component was inactive. Its publisher ends with it.
+    // The account closes, also over the times in which the component was inactive. Its publisher
+    // ends with it.
     let subscriptions = summary["subscriptions"].as_array().unwrap();
     let printer = subscriptions.iter().find(|s| s["stage"] == "printer").unwrap();
     assert!(printer["inactive"].as_u64().unwrap() > 0);

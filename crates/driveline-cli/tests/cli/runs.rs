@@ -23,7 +23,8 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
             "counter.limit=30",
         ])
     };
-    // A module that gets no processor for 0.3 s at the end of a run is taken to have done all it had to.
+    // A module that gets no processor for 0.3 s at the end of a run is taken to have done all it
+    // had to.
     let of_all = |(_, out, _): &(i32, String, String)| out.contains("printer got 30\n");
     let (code, out, err) = (0..4).map(|_| run()).find(of_all).unwrap_or_else(run);
     assert_eq!(code, 0, "{out}{err}");

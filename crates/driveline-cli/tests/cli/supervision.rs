@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-/// Runs a graph until a line of its output contains `until`, and then Ctrl-C. Exit code, output and `summary.json`.
+/// Runs a graph until a line of its output contains `until`, and then Ctrl-C. Exit code, output and
+/// `summary.json`.
 fn run_until(f: &Fixture, set: &str, until: &str) -> (i32, Vec<String>, Value) {
     let mut command =
         f.command(&["run", "g.yaml", "--set", "counter.limit=0", "--set", set, "--report", "out"]);

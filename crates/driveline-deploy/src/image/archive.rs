@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Images as files that every engine loads (`docker save` format): layers, a configuration, and a list of both. No byte
-//! depends on when or where they were made.
+//! Images as files that every engine loads (`docker save` format): layers, a configuration, and a
+//! list of both. No byte depends on when or where they were made.
 
 use crate::{COMPONENTS_IN_IMAGE, HOST_IN_IMAGE};
 use serde_json::json;
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tar::{Builder, EntryType, Header};
 
-/// Environment variable with the time that files and images have, in seconds since 1970; 0 without it.
+/// Environment variable with the time that files and images have, in seconds since 1970; 0 without
+/// it.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
 /// Something in a layer.

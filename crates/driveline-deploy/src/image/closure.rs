@@ -48,8 +48,8 @@ pub enum ClosureError {
     },
 }
 
-/// The libraries that a file needs, with those that these need; none of a file that is no dynamic executable. Runs `ldd`, which
-/// loads the file's libraries without running it.
+/// The libraries that a file needs, with those that these need; none of a file that is no dynamic
+/// executable. Runs `ldd`, which loads the file's libraries without running it.
 ///
 /// # Errors
 /// [`ClosureError`].

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Images from what a module loads: the host program, its component libraries and every library that these need, and nothing
-//! else. No base image, no registry, no shell, no package manager; the same files give the same digest everywhere.
+//! Images from what a module loads: the host program, its component libraries and every library
+//! that these need, and nothing else. No base image, no registry, no shell, no package manager; the
+//! same files give the same digest everywhere.
 
 mod archive;
 mod closure;
@@ -64,7 +65,8 @@ pub fn architecture() -> &'static str {
     archive::architecture()
 }
 
-/// What is put into the images of one run. Layers are made once and used for all images that have them.
+/// What is put into the images of one run. Layers are made once and used for all images that have
+/// them.
 #[derive(Debug)]
 pub struct Images {
     host: PathBuf,
@@ -76,13 +78,15 @@ pub struct Images {
 }
 
 impl Images {
-    /// Of modules that `host` runs. `directory`: for files of the size of the images, which the caller removes.
+    /// Of modules that `host` runs. `directory`: for files of the size of the images, which the
+    /// caller removes.
     #[must_use]
     pub fn new(host: PathBuf, version: &str, directory: PathBuf) -> Self {
         Self { host, version: version.to_owned(), directory, base: None, layers: Vec::new() }
     }
 
-    /// The image of a module with these component libraries. Reads all files and writes them into layers; blocks.
+    /// The image of a module with these component libraries. Reads all files and writes them into
+    /// layers; blocks.
     ///
     /// # Errors
     /// [`ImageError`].

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of ROS 2 types to Driveline's own messages and back: `docs/protocols/ros2-dds.md`, section 3.
+//! Samples of ROS 2 types to Driveline's own messages and back: `docs/protocols/ros2-dds.md`,
+//! section 3.
 //!
-//! Either way pixels, points and returns stay where they are until they are copied to where they go. What does not fit is an
-//! error with a name to count it under, never something shorter.
+//! Either way pixels, points and returns stay where they are until they are copied to where they
+//! go. What does not fit is an error with a name to count it under, never something shorter.
 
 mod cloud;
 mod compressed_image;
@@ -95,7 +96,8 @@ impl<'a> FromRos<'a> {
         }
     }
 
-    /// Writes the payload, which has the length of [`payload_len`](Self::payload_len): the only copy.
+    /// Writes the payload, which has the length of [`payload_len`](Self::payload_len): the only
+    /// copy.
     ///
     /// # Errors
     /// [`ConvertError`] if it has another length or is not aligned.
@@ -115,7 +117,8 @@ impl<'a> FromRos<'a> {
     }
 }
 
-/// A sample for ROS 2: three parts, one behind the other, with the encapsulation at the beginning and padding at the end.
+/// A sample for ROS 2: three parts, one behind the other, with the encapsulation at the beginning
+/// and padding at the end.
 #[derive(Debug)]
 pub struct ToRos<'a> {
     head: Vec<u8>,
@@ -125,8 +128,8 @@ pub struct ToRos<'a> {
 }
 
 impl<'a> ToRos<'a> {
-    /// What a payload of Driveline's is in ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may have at most `max_len` bytes.
-    /// Allocates for what is not pixels, points or returns.
+    /// What a payload of Driveline's is in ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may
+    /// have at most `max_len` bytes. Allocates for what is not pixels, points or returns.
     ///
     /// # Errors
     /// [`ConvertError`]: its publisher wrote something that is no such message, or something in it does not fit.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples in one piece or in several: over Zenoh, a long one comes as it was cut for the links. What is long in it is copied from where it lies to where it
-//! goes, once.
+//! Samples in one piece or in several: over Zenoh, a long one comes as it was cut for the links.
+//! What is long in it is copied from where it lies to where it goes, once.
 
 use super::{ConvertError, Result};
 use driveline_rosidl::cdr::{Decoder, HEADER_LEN};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// So much of a sample's beginning is put together for reading, if its first piece is shorter: more than what stands before the pixels, points or returns of any
-/// sample that fits.
+/// So much of a sample's beginning is put together for reading, if its first piece is shorter: more
+/// than what stands before the pixels, points or returns of any sample that fits.
 const BEGINNING: usize = 1024;
 /// And so much of its end: more than what stands behind them.
 const END: usize = 8;
@@ -129,8 +129,9 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Has `parse` read the sample. What is long in it is only passed over. Where that leaves something to be read that is neither at the beginning nor at the
-    /// end, the sample is put together for it: then it is broken, or of a kind that is read in full.
+    /// Has `parse` read the sample. What is long in it is only passed over. Where that leaves
+    /// something to be read that is neither at the beginning nor at the end, the sample is put
+    /// together for it: then it is broken, or of a kind that is read in full.
     pub(super) fn read<T>(&self, parse: impl Fn(Decoder<'_>) -> Result<T>) -> Result<T> {
         if let Some(sample) = self.one() {
             return parse(Decoder::new(sample)?);

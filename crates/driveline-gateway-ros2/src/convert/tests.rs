@@ -59,7 +59,8 @@ fn image_bytes(encoding: &str, data: &[u8]) -> Vec<u8> {
     to.finish()
 }
 
-/// Laid out by hand, after the rules of XCDR1: 4 bytes of encapsulation, alignment counted behind them, strings with their NUL.
+/// Laid out by hand, after the rules of XCDR1: 4 bytes of encapsulation, alignment counted behind
+/// them, strings with their NUL.
 #[test]
 fn the_bytes_of_an_image() {
     let mut slot = slot();
@@ -165,7 +166,8 @@ fn what_does_not_fit_an_image_is_named() {
     assert_eq!(reason(&image_bytes("32FC3", &[1; 8])), "encoding");
     assert_eq!(reason(&image_bytes("nv12", &[1; 8])), "image", "half as many bytes more");
     assert_eq!(reason(&image_bytes("mono8", &[1; 7])), "image");
-    // `is_bigendian` stands behind the name and its NUL; it says something of numbers of several bytes only.
+    // `is_bigendian` stands behind the name and its NUL; it says something of numbers of several
+    // bytes only.
     let big = |encoding: &str| {
         let mut bytes = image_bytes(encoding, &[1; 8]);
         let name = bytes.windows(encoding.len()).position(|w| w == encoding.as_bytes()).unwrap();

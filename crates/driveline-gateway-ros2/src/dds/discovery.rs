@@ -74,8 +74,8 @@ impl Discovery {
         let mut samples = [std::ptr::null_mut(); BATCH];
         // SAFETY: plain numbers and bools, for which zeros are good.
         let mut infos: [c::dds_sample_info_t; BATCH] = unsafe { std::mem::zeroed() };
-        // SAFETY: room for as many pointers and infos as is said. All pointers being null asks for a loan: they then point to samples of
-        // CycloneDDS until `dds_return_loan`.
+        // SAFETY: room for as many pointers and infos as is said. All pointers being null asks for
+        // a loan: they then point to samples of CycloneDDS until `dds_return_loan`.
         let count = unsafe {
             c::dds_take(
                 self.reader.0,
@@ -91,7 +91,8 @@ impl Discovery {
             if info.instance_state != c::dds_instance_state_DDS_IST_ALIVE {
                 found.push(Found::Gone(info.instance_handle));
             } else if info.valid_data && !sample.is_null() {
-                // SAFETY: a valid sample of one of the two built-in topics, both of which have this type.
+                // SAFETY: a valid sample of one of the two built-in topics, both of which have this
+                // type.
                 let endpoint = unsafe { &*sample.cast::<c::dds_builtintopic_endpoint_t>() };
                 found.extend(read(endpoint, info.instance_handle).map(Found::Here));
             }
@@ -117,8 +118,8 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
     let (mut blocking, mut deadline, mut lease) = (0, i64::MAX, i64::MAX);
     let (mut history, mut depth) = (c::dds_history_kind_DDS_HISTORY_KEEP_LAST, 0);
     let (mut data, mut len) = (std::ptr::null_mut(), 0);
-    // SAFETY: `qos` belongs to the sample and is only read (a null one too is answered with false); each call writes what it is given
-    // room for, or nothing.
+    // SAFETY: `qos` belongs to the sample and is only read (a null one too is answered with false);
+    // each call writes what it is given room for, or nothing.
     unsafe {
         c::dds_qget_reliability(qos, &raw mut reliability, &raw mut blocking);
         c::dds_qget_durability(qos, &raw mut durability);
@@ -129,7 +130,8 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
     }
     let mut user_data = Vec::new();
     if !data.is_null() {
-        // SAFETY: `dds_qget_userdata` has given a block of `len` bytes that is ours, and that is freed once.
+        // SAFETY: `dds_qget_userdata` has given a block of `len` bytes that is ours, and that is
+        // freed once.
         unsafe {
             user_data.extend_from_slice(std::slice::from_raw_parts(
                 data.cast::<u8>(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What CycloneDDS says to people: lines on standard error, as many as somebody can read. Of each packet that is broken it says so, and whoever reaches its ports
-//! sends as many as he likes.
+//! What CycloneDDS says to people: lines on standard error, as many as somebody can read. Of each
+//! packet that is broken it says so, and whoever reaches its ports sends as many as he likes.
 
 use cyclors as c;
 use driveline_gateway::{LineLimit, LineVerdict};
@@ -51,7 +51,8 @@ fn show(line: &[u8], verdict: &LineVerdict) {
 }
 
 unsafe extern "C" fn sink(_: *mut c_void, said: *const c::dds_log_data_t) {
-    // SAFETY: CycloneDDS calls it with a structure that lives, and does not change, as long as the call.
+    // SAFETY: CycloneDDS calls it with a structure that lives, and does not change, as long as the
+    // call.
     let Some(said) = (unsafe { said.as_ref() }) else { return };
     let verdict = limit(|limit| limit.line(Instant::now()));
     // After a fatal one it ends the process: nothing else would say why.
@@ -60,15 +61,17 @@ unsafe extern "C" fn sink(_: *mut c_void, said: *const c::dds_log_data_t) {
     {
         return;
     }
-    // SAFETY: as many bytes of a buffer of the calling thread, which nobody changes as long as the call; without the end of the line.
+    // SAFETY: as many bytes of a buffer of the calling thread, which nobody changes as long as the
+    // call; without the end of the line.
     show(unsafe { std::slice::from_raw_parts(said.message.cast::<u8>(), said.size) }, &verdict);
 }
 
 /// Has CycloneDDS say no more than that, in all of its domains, from now on.
 pub(super) fn bound() {
     static ONCE: Once = Once::new();
-    // SAFETY: the function is part of the program, has the signature that is asked for, cannot unwind (a panic in a function of C's ABI ends the process),
-    // and looks at nothing of its first argument.
+    // SAFETY: the function is part of the program, has the signature that is asked for, cannot
+    // unwind (a panic in a function of C's ABI ends the process), and looks at nothing of its first
+    // argument.
     ONCE.call_once(|| unsafe { c::dds_set_log_sink(Some(sink), std::ptr::null_mut()) });
 }
 

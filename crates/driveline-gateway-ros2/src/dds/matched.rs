@@ -10,7 +10,8 @@ const MATCHES: usize = 64;
 /// … and at most.
 const MAX_MATCHES: usize = 4096;
 
-/// Handles of all that are matched. `tell` fills as many as there is room for, and says how many there are.
+/// Handles of all that are matched. `tell` fills as many as there is room for, and says how many
+/// there are.
 fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec<u64>> {
     let mut handles = vec![0; MATCHES];
     loop {
@@ -33,7 +34,8 @@ fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec
 }
 
 impl Writer {
-    /// Its readers; those of this process are not among them. An error if they are more than can be looked at.
+    /// Its readers; those of this process are not among them. An error if they are more than can be
+    /// looked at.
     pub(crate) fn readers(&self) -> Result<Vec<Endpoint>> {
         // SAFETY: room for as many numbers as it is told.
         let tell = |to: &mut [u64]| unsafe {
@@ -53,7 +55,8 @@ impl Writer {
 
     /// From now on, only later changes wake anybody up. Before a look, so that nothing is missed.
     pub(crate) fn looked(&self) {
-        // SAFETY: plain numbers, for which zeros are good; written by the call, which keeps no pointer.
+        // SAFETY: plain numbers, for which zeros are good; written by the call, which keeps no
+        // pointer.
         unsafe {
             let mut status = std::mem::zeroed::<c::dds_publication_matched_status>();
             c::dds_get_publication_matched_status(self.entity.0, &raw mut status);
@@ -87,7 +90,8 @@ impl Reader {
 
     /// As [`Writer::looked`].
     pub(crate) fn looked(&self) {
-        // SAFETY: plain numbers, for which zeros are good; written by the call, which keeps no pointer.
+        // SAFETY: plain numbers, for which zeros are good; written by the call, which keeps no
+        // pointer.
         unsafe {
             let mut status = std::mem::zeroed::<c::dds_subscription_matched_status>();
             c::dds_get_subscription_matched_status(self.entity.0, &raw mut status);
@@ -112,7 +116,8 @@ unsafe fn owned(endpoint: *mut c::dds_builtintopic_endpoint_t, handle: u64) -> O
     if endpoint.is_null() {
         return None;
     }
-    // SAFETY: a whole structure of ours alone, as the caller says, with texts and QoS that end with it; nothing of it is used after it was freed.
+    // SAFETY: a whole structure of ours alone, as the caller says, with texts and QoS that end with
+    // it; nothing of it is used after it was freed.
     unsafe {
         let found = read(&*endpoint, handle);
         c::dds_builtintopic_free_endpoint(endpoint);

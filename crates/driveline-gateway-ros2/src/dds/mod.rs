@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! CycloneDDS as far as the gateway needs it: topics of any type as bytes, discovery, waiting. The only place of this crate that calls C.
+//! CycloneDDS as far as the gateway needs it: topics of any type as bytes, discovery, waiting. The
+//! only place of this crate that calls C.
 //!
-//! Entities are numbers which CycloneDDS looks up in a table of its own, under its own locks: a number that has become invalid is an
-//! error and not a fault, and every function that takes one can be called from any thread. What remains to be argued is memory: strings
-//! and structures that go in, and samples that come out.
+//! Entities are numbers which CycloneDDS looks up in a table of its own, under its own locks: a
+//! number that has become invalid is an error and not a fault, and every function that takes one
+//! can be called from any thread. What remains to be argued is memory: strings and structures that
+//! go in, and samples that come out.
 #![allow(unsafe_code, reason = "the border to C; tools/check_source.py knows this directory")]
 
 mod discovery;
@@ -45,7 +47,8 @@ fn checked(action: &'static str, code: i32) -> Result<i32> {
     if code >= 0 {
         return Ok(code);
     }
-    // SAFETY: it takes any number and gives a pointer to a text that is part of the program and ends in NUL.
+    // SAFETY: it takes any number and gives a pointer to a text that is part of the program and
+    // ends in NUL.
     let text = unsafe { CStr::from_ptr(c::dds_strretcode(code)) };
     Err(DdsError { action, reason: text.to_string_lossy().into_owned() })
 }
@@ -54,7 +57,8 @@ fn text(action: &'static str, text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| DdsError { action, reason: "a name with a zero byte".into() })
 }
 
-/// Something of DDS that ends with this value, or before: then, whatever is asked of it is an error. (CycloneDDS draws numbers at random, of two thousand million.)
+/// Something of DDS that ends with this value, or before: then, whatever is asked of it is an
+/// error. (CycloneDDS draws numbers at random, of two thousand million.)
 #[derive(Debug)]
 pub(crate) struct Entity(c::dds_entity_t, AtomicBool);
 
@@ -80,8 +84,8 @@ impl Drop for Entity {
     }
 }
 
-/// No participant goes before what was made from it, but in tests. There a reader that is deleted meanwhile would delete its topic once more, which
-/// CycloneDDS asserts is not so.
+/// No participant goes before what was made from it, but in tests. There a reader that is deleted
+/// meanwhile would delete its topic once more, which CycloneDDS asserts is not so.
 #[cfg(test)]
 static TURN: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
@@ -136,8 +140,8 @@ fn or_infinite(t: Option<Duration>) -> i64 {
 
 impl Native {
     fn new(user_data: &str) -> Self {
-        // SAFETY: `dds_create_qos` gives a structure that is ours, or ends the program where there is no memory; `dds_qset_userdata`
-        // copies as many bytes as it is told there are.
+        // SAFETY: `dds_create_qos` gives a structure that is ours, or ends the program where there
+        // is no memory; `dds_qset_userdata` copies as many bytes as it is told there are.
         unsafe {
             let qos = c::dds_create_qos();
             c::dds_qset_userdata(qos, user_data.as_ptr().cast(), user_data.len());
@@ -166,7 +170,8 @@ impl Native {
             LivelinessKind::ManualByTopic => c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_TOPIC,
         };
         let depth = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-        // SAFETY: all of them write numbers into our structure; the representation is read from an array of one number, as is said.
+        // SAFETY: all of them write numbers into our structure; the representation is read from an
+        // array of one number, as is said.
         unsafe {
             c::dds_qset_reliability(this.0, reliability, ns(config.max_blocking));
             c::dds_qset_durability(this.0, durability);
@@ -198,7 +203,8 @@ impl Native {
     }
 }
 
-/// Taking part in a DDS domain. Everything that was made from it ends with it, so that it goes when nobody writes any more.
+/// Taking part in a DDS domain. Everything that was made from it ends with it, so that it goes when
+/// nobody writes any more.
 #[derive(Debug)]
 pub(crate) struct Participant {
     participant: Entity,
@@ -227,7 +233,8 @@ impl Participant {
         self.participant.gid()
     }
 
-    /// Ends it, and everything that was made from it, before its value goes: whatever is asked of that is an error from then on.
+    /// Ends it, and everything that was made from it, before its value goes: whatever is asked of
+    /// that is an error from then on.
     #[cfg(test)]
     pub(crate) fn close(&self) {
         if !self.participant.1.swap(true, Ordering::AcqRel) {
@@ -241,8 +248,8 @@ impl Participant {
     pub(crate) fn topic(&self, name: &str, type_name: &str) -> Result<Entity> {
         const ACTION: &str = "create a topic";
         let (name, type_name) = (text(ACTION, name)?, text(ACTION, type_name)?);
-        // SAFETY: both texts end in NUL and outlive the call; it takes them as mutable, but only reads and copies them
-        // (`ddsi_sertype_init_flags`, `dds_create_topic_sertype`).
+        // SAFETY: both texts end in NUL and outlive the call; it takes them as mutable, but only
+        // reads and copies them (`ddsi_sertype_init_flags`, `dds_create_topic_sertype`).
         let topic = unsafe {
             c::cdds_create_blob_topic(
                 self.participant.0,
@@ -302,7 +309,8 @@ impl Participant {
     }
 }
 
-/// Writes samples of one topic, which must outlive it: whoever has a writer has its topic too, and lets go of it later.
+/// Writes samples of one topic, which must outlive it: whoever has a writer has its topic too, and
+/// lets go of it later.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) entity: Entity,
@@ -311,9 +319,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Hands a sample over, of which CycloneDDS makes its only copy. The parts' lengths add up to a multiple of 4. A writer that keeps all samples waits for
-    /// reliable readers, one that keeps the last few never does. Returns how many samples were replaced, since the last call, that a reliable reader has not
-    /// acknowledged in time, where that can be known: not where samples are kept for late joiners.
+    /// Hands a sample over, of which CycloneDDS makes its only copy. The parts' lengths add up to a
+    /// multiple of 4. A writer that keeps all samples waits for reliable readers, one that keeps
+    /// the last few never does. Returns how many samples were replaced, since the last call, that a
+    /// reliable reader has not acknowledged in time, where that can be known: not where samples are
+    /// kept for late joiners.
     pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<u64> {
         let mut unacknowledged =
             self.unacknowledged.as_ref().map(|u| u.lock().unwrap_or_else(PoisonError::into_inner));
@@ -334,20 +344,24 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The next sample; `None`: there is none now. What is no data (a writer has gone) is passed over.
+    /// The next sample; `None`: there is none now. What is no data (a writer has gone) is passed
+    /// over.
     pub(crate) fn take(&self) -> Result<Option<Taken>> {
         sample::take(&self.entity)
     }
 
-    /// Ends it before its value goes. Others see it go at once; whatever is asked of it is an error from then on.
+    /// Ends it before its value goes. Others see it go at once; whatever is asked of it is an error
+    /// from then on.
     pub(crate) fn close(&self) {
         self.entity.close();
     }
 
-    /// How many samples were lost, and how many rejected for good, so far. To a reliable reader without room CycloneDDS offers a sample again and
-    /// again, and calls each time a rejection: none of them is a loss.
+    /// How many samples were lost, and how many rejected for good, so far. To a reliable reader
+    /// without room CycloneDDS offers a sample again and again, and calls each time a rejection:
+    /// none of them is a loss.
     pub(crate) fn losses(&self) -> (u32, u32) {
-        // SAFETY: plain numbers, for which zeros are good; written by the calls, which keep no pointer. If they fail, zeros stay.
+        // SAFETY: plain numbers, for which zeros are good; written by the calls, which keep no
+        // pointer. If they fail, zeros stay.
         unsafe {
             let (mut lost, mut rejected) = (
                 std::mem::zeroed::<c::dds_sample_lost_status>(),
@@ -389,7 +403,8 @@ impl Waiting {
 
     /// Waits, at most for so long.
     pub(crate) fn wait(&self, longest: Duration) -> Result<()> {
-        // SAFETY: numbers; it is told that there is room for none of what was attached, and writes nothing.
+        // SAFETY: numbers; it is told that there is room for none of what was attached, and writes
+        // nothing.
         unsafe {
             checked("wait", c::dds_waitset_wait(self.set.0, std::ptr::null_mut(), 0, ns(longest)))?;
             c::dds_set_guardcondition(self.guard.0, false);

@@ -24,9 +24,10 @@ impl Taken {
         if self.reference.iov_base.is_null() {
             return &[];
         }
-        // SAFETY: `reference` was given for all bytes of `data` (`cdds_to_ser_ref`: a pointer into the one block in which the sample
-        // was put together, and its length). The block is written once, before anybody can take the sample, and lives as long as
-        // `data`, of which we hold a reference until this value is dropped. Lengths above isize::MAX are excluded in `take`.
+        // SAFETY: `reference` was given for all bytes of `data` (`cdds_to_ser_ref`: a pointer into
+        // the one block in which the sample was put together, and its length). The block is written
+        // once, before anybody can take the sample, and lives as long as `data`, of which we hold a
+        // reference until this value is dropped. Lengths above isize::MAX are excluded in `take`.
         unsafe {
             std::slice::from_raw_parts(self.reference.iov_base.cast(), self.reference.iov_len)
         }
@@ -35,8 +36,8 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // SAFETY: gives back the reference of `ddsi_serdata_to_ser_ref`, with what it gave, and then the one of `dds_takecdr`; neither is
-        // used afterwards.
+        // SAFETY: gives back the reference of `ddsi_serdata_to_ser_ref`, with what it gave, and
+        // then the one of `dds_takecdr`; neither is used afterwards.
         unsafe {
             if !self.reference.iov_base.is_null() {
                 c::ddsi_serdata_to_ser_unref(self.data, &raw const self.reference);
@@ -51,7 +52,8 @@ pub(super) fn take(reader: &Entity) -> Result<Option<Taken>> {
         let mut data: *mut c::ddsi_serdata = std::ptr::null_mut();
         // SAFETY: plain numbers and a bool, for which zeros are good.
         let mut info: c::dds_sample_info_t = unsafe { std::mem::zeroed() };
-        // SAFETY: room for one pointer and one info, which is what it is told; both are written before it says that there was one.
+        // SAFETY: room for one pointer and one info, which is what it is told; both are written
+        // before it says that there was one.
         let count =
             unsafe { c::dds_takecdr(reader.0, &raw mut data, 1, &raw mut info, c::DDS_ANY_STATE) };
         if checked("take a sample", count)? == 0 || data.is_null() {
@@ -69,8 +71,9 @@ pub(super) fn take(reader: &Entity) -> Result<Option<Taken>> {
             // Tells that a writer has gone; has no bytes, and must not be asked for any.
             continue;
         }
-        // SAFETY: `data` is a valid sample of a topic made by `cdds_create_blob_topic`, whose size is that of its block; the reference
-        // spans exactly that. It is a u32, so no length above isize::MAX.
+        // SAFETY: `data` is a valid sample of a topic made by `cdds_create_blob_topic`, whose size
+        // is that of its block; the reference spans exactly that. It is a u32, so no length above
+        // isize::MAX.
         unsafe {
             let size = c::ddsi_serdata_size(data) as usize;
             if size > 0 {
@@ -85,21 +88,24 @@ pub(super) fn take(reader: &Entity) -> Result<Option<Taken>> {
 #[derive(Debug)]
 pub(super) struct Reference(*mut c::ddsi_serdata);
 
-// SAFETY: CycloneDDS counts references atomically and passes samples between threads of its own; nothing else of a sample is used here.
+// SAFETY: CycloneDDS counts references atomically and passes samples between threads of its own;
+// nothing else of a sample is used here.
 unsafe impl Send for Reference {}
 
 impl Reference {
     /// # Safety
     /// `data` is a sample of type `sertype`, and both are there during the call.
     unsafe fn new(sertype: *const c::ddsi_sertype, data: *mut c::ddsi_serdata) -> Self {
-        // SAFETY: as the caller says. Of a sample of that type it makes no other one, but counts one more reference.
+        // SAFETY: as the caller says. Of a sample of that type it makes no other one, but counts
+        // one more reference.
         Self(unsafe { c::ddsi_serdata_ref_as_type(sertype, data) })
     }
 }
 
 impl Written for Reference {
     fn is_in_history(&self) -> bool {
-        // SAFETY: this reference keeps the sample in memory. CycloneDDS reads and writes the count with atomic operations only.
+        // SAFETY: this reference keeps the sample in memory. CycloneDDS reads and writes the count
+        // with atomic operations only.
         let count = unsafe { AtomicU32::from_ptr(&raw mut (*self.0).refc.v) };
         // Relaxed: it is counted, and nothing else is read on its strength.
         count.load(Ordering::Relaxed) > 1
@@ -108,12 +114,14 @@ impl Written for Reference {
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // SAFETY: the reference that `new` took, which is not used afterwards. What frees a sample needs nothing but the sample (`cdds_serdata_free`).
+        // SAFETY: the reference that `new` took, which is not used afterwards. What frees a sample
+        // needs nothing but the sample (`cdds_serdata_free`).
         unsafe { c::ddsi_serdata_unref(self.0) };
     }
 }
 
-/// Writes a sample. Returns how many samples were replaced, since the last call, that a reader has not acknowledged, where `unacknowledged` says what was written.
+/// Writes a sample. Returns how many samples were replaced, since the last call, that a reader has
+/// not acknowledged, where `unacknowledged` says what was written.
 pub(super) fn write(
     writer: &Entity,
     parts: &[&[u8]],
@@ -129,12 +137,15 @@ pub(super) fn write(
         |p: &&[u8]| c::ddsrt_iovec_t { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() };
     let iov: Vec<_> = parts.iter().map(pointed).collect();
     let mut sertype: *const c::ddsi_sertype = std::ptr::null();
-    // SAFETY: room for one pointer. It points to the type of the writer's topic (CycloneDDS derives another for a writer only if the type says how, and those of
-    // `cdds_create_blob_topic` do not), of which the topic has a reference of its own. Another thread may close the writer at any moment; its topic outlives the
-    // value (see `Writer`), and the value this function. What else would end the topic is its participant, which goes last.
+    // SAFETY: room for one pointer. It points to the type of the writer's topic (CycloneDDS derives
+    // another for a writer only if the type says how, and those of `cdds_create_blob_topic` do
+    // not), of which the topic has a reference of its own. Another thread may close the writer at
+    // any moment; its topic outlives the value (see `Writer`), and the value this function. What
+    // else would end the topic is its participant, which goes last.
     checked(ACTION, unsafe { c::dds_get_entity_sertype(writer.0, &raw mut sertype) })?;
-    // SAFETY: `sertype` is that of a topic made by `cdds_create_blob_topic`. `iov` has as many entries as is said, whose lengths add up to
-    // `len`, below 2^31; they are only read (mutable by C's habit) and copied into a block of the sample's own before the call returns.
+    // SAFETY: `sertype` is that of a topic made by `cdds_create_blob_topic`. `iov` has as many
+    // entries as is said, whose lengths add up to `len`, below 2^31; they are only read (mutable by
+    // C's habit) and copied into a block of the sample's own before the call returns.
     let data = unsafe {
         c::ddsi_serdata_from_ser_iov(
             sertype,
@@ -153,6 +164,7 @@ pub(super) fn write(
         samples.push(unsafe { Reference::new(sertype, data) });
         replaced
     });
-    // SAFETY: a sample of the writer's type, of which one reference goes over to the call. (Where the writer is gone, it leaks.)
+    // SAFETY: a sample of the writer's type, of which one reference goes over to the call. (Where
+    // the writer is gone, it leaks.)
     checked(ACTION, unsafe { c::dds_writecdr(writer.0, data) }).map(|_| replaced.unwrap_or(0))
 }

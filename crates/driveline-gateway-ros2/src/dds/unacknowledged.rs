@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples that a keep-last writer replaces although a reliable reader has not acknowledged them for longer than acknowledgements take.
+//! Samples that a keep-last writer replaces although a reliable reader has not acknowledged them
+//! for longer than acknowledgements take.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Longest time until a reader that lacks nothing acknowledges: CycloneDDS's readers collect acknowledgements for 10 ms.
+/// Longest time until a reader that lacks nothing acknowledges: CycloneDDS's readers collect
+/// acknowledgements for 10 ms.
 const DUE: Duration = Duration::from_millis(20);
 
 /// A sample that was written.
@@ -34,7 +36,8 @@ impl<T: Written> Unacknowledged<T> {
         }
     }
 
-    /// Releases what was acknowledged. Returns how many samples are known to be replaced before that, since the last call, if the next one is written now.
+    /// Releases what was acknowledged. Returns how many samples are known to be replaced before
+    /// that, since the last call, if the next one is written now.
     pub(super) fn make_room(&mut self, now: Instant) -> u64 {
         let before = self.samples.len();
         // Readers acknowledge in the order of the samples.
@@ -91,7 +94,8 @@ mod tests {
             }
         }
 
-        /// Writes so many samples, each that much later than the one before. Returns how many were replaced.
+        /// Writes so many samples, each that much later than the one before. Returns how many were
+        /// replaced.
         fn write(&mut self, count: u32, period: Duration) -> u64 {
             let one = |_| {
                 self.now += period;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishers here that offer less than subscriptions in ROS 2 request: each hears of it, as a writer in DDS does.
+//! Publishers here that offer less than subscriptions in ROS 2 request: each hears of it, as a
+//! writer in DDS does.
 
 use super::conductor::Common;
 use super::endpoint::{Endpoint, Handle, Profile, Writing};
@@ -12,7 +13,8 @@ use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Subscriptions in ROS 2 whose publishers are asked at a time; the others are told by the gateway alone.
+/// Subscriptions in ROS 2 whose publishers are asked at a time; the others are told by the gateway
+/// alone.
 const MAX_ASKED: usize = 64;
 
 /// A subscription in ROS 2, and a class of publishers on this host.
@@ -45,7 +47,8 @@ fn request(of: &EndpointQos) -> Qos {
     }
 }
 
-/// The publisher of a writer, by its class, if it offers less than a subscription requests: not where a rule alone has the writer offer less.
+/// The publisher of a writer, by its class, if it offers less than a subscription requests: not
+/// where a rule alone has the writer offer less.
 fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
     let offered = writing.offered.as_ref().filter(|_| writing.profile == Profile::Dds)?;
     let lacks = |offered: &EndpointQos| !mismatches(offered, &reader.qos).is_empty();
@@ -57,8 +60,9 @@ fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
 }
 
 impl Asking {
-    /// Asks publishers on this host for what a subscription in ROS 2 requests and does not get, as long as both are there. The publisher refuses it, and
-    /// hears why. An observer's request holds up nobody and takes no pins of others.
+    /// Asks publishers on this host for what a subscription in ROS 2 requests and does not get, as
+    /// long as both are there. The publisher refuses it, and hears why. An observer's request holds
+    /// up nobody and takes no pins of others.
     pub(super) fn look<'a>(
         &mut self,
         common: &Common,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples on their way to a writer that may wait, such as one whose link has no room. A thread of their own hands them over, so no other writer and no
-//! local subscription waits as well.
+//! Samples on their way to a writer that may wait, such as one whose link has no room. A thread of
+//! their own hands them over, so no other writer and no local subscription waits as well.
 
 use super::lock;
 use std::collections::VecDeque;
@@ -10,7 +10,8 @@ use std::thread::JoinHandle;
 
 /// Bytes that wait at most, of one writer; a single sample may be longer.
 const MAX_BYTES: usize = 64 << 20;
-/// Samples that may wait at least, whatever a writer's depth: what comes while its thread wakes is no backlog.
+/// Samples that may wait at least, whatever a writer's depth: what comes while its thread wakes is
+/// no backlog.
 const MIN_SAMPLES: usize = 16;
 
 /// What became of a sample that was to wait, and of those before it.
@@ -37,7 +38,8 @@ struct Shared<T> {
     more: Condvar,
 }
 
-/// Keeps the newest samples that wait. When it is dropped, the thread hands over what still waits, and ends; nobody waits for that.
+/// Keeps the newest samples that wait. When it is dropped, the thread hands over what still waits,
+/// and ends; nobody waits for that.
 pub(super) struct Backlog<T> {
     shared: Arc<Shared<T>>,
     most: usize,

@@ -44,7 +44,8 @@ const MAX_ENDPOINTS: usize = 16_384;
 const MAX_BESIDE: usize = 16;
 /// Reasons for which types are left out that are told of.
 const MAX_LEFT_OUT: usize = 64;
-/// Topics that are told of because they can have no such name here, and how long a name may be in such a text.
+/// Topics that are told of because they can have no such name here, and how long a name may be in
+/// such a text.
 const MAX_MISNAMED: usize = 256;
 const LONGEST_NAMED: usize = 256;
 /// What becomes of a subscription of which there is something to remark.
@@ -253,7 +254,8 @@ fn goes_out(
     OutgoingTopic::start(common, local, rule).map(Some)
 }
 
-/// Topics that are looked for in ROS 2: those of the graph that a rule covers, and those that a rule names.
+/// Topics that are looked for in ROS 2: those of the graph that a rule covers, and those that a
+/// rule names.
 fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
     let covered = config
         .topics
@@ -266,7 +268,8 @@ fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
     covered.chain(named).map(|t| t.to_string()).collect()
 }
 
-/// What stands between a writer of the gateway and a reader of ROS 2 on the same topic and profile; empty: nothing.
+/// What stands between a writer of the gateway and a reader of ROS 2 on the same topic and profile;
+/// empty: nothing.
 pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
     let mut reasons = Vec::new();
     if writing.profile == Profile::Dds {
@@ -475,7 +478,8 @@ impl Conductor {
         self.common.zenoh.iter().for_each(Session::give_up);
     }
 
-    /// For how long nothing has to be looked at if nothing comes. What DDS refuses is told, and keeps nobody from the rest.
+    /// For how long nothing has to be looked at if nothing comes. What DDS refuses is told, and
+    /// keeps nobody from the rest.
     fn look(&mut self) -> Duration {
         let learnt = self.learn();
         let ((found, services), troubles) =
@@ -546,7 +550,8 @@ impl Conductor {
         graph.say(dds.gid()?, writings, readers, self.services.own())
     }
 
-    /// Has topics go to ROS 2 that only a pattern names, from the moment on at which they are published here.
+    /// Has topics go to ROS 2 that only a pattern names, from the moment on at which they are
+    /// published here.
     fn find_local_topics(&mut self) {
         for topic in self.local_topics.as_ref().map(LocalTopics::take).unwrap_or_default() {
             if self.outgoing.contains_key(&topic) {

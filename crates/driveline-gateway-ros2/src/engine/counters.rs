@@ -30,7 +30,8 @@ impl Counters {
         self.across.load(Relaxed)
     }
 
-    /// Counts what became of earlier samples as one was written. `tell`: of the first that was not written, under `reason`.
+    /// Counts what became of earlier samples as one was written. `tell`: of the first that was not
+    /// written, under `reason`.
     pub(super) fn written(&self, written: &Written, reason: &'static str, tell: impl FnOnce(&str)) {
         self.replaced.fetch_add(written.replaced, Relaxed);
         if written.failed > 0 {

@@ -31,7 +31,8 @@ impl fmt::Display for Profile {
     }
 }
 
-/// By what a sample says who has written it: over DDS a number of CycloneDDS's, over Zenoh the publisher's id.
+/// By what a sample says who has written it: over DDS a number of CycloneDDS's, over Zenoh the
+/// publisher's id.
 pub(super) type Handle = u128;
 
 pub(super) fn handle_of(gid: &Gid) -> Handle {
@@ -62,7 +63,8 @@ pub(super) struct Endpoint {
     pub(super) node: Option<RosNode>,
 }
 
-/// What is to be known of two ends over DDS which name one type and have different definitions of it: nodes of ROS 2 talk to each other nonetheless.
+/// What is to be known of two ends over DDS which name one type and have different definitions of
+/// it: nodes of ROS 2 talk to each other nonetheless.
 pub(super) fn definitions_differ(
     writer: Option<TypeHash>,
     reader: Option<TypeHash>,
@@ -83,7 +85,8 @@ pub(super) enum Change {
     Gone(Handle),
 }
 
-/// What has changed: endpoints of topics, with whether each is a writer, and servers and clients of services.
+/// What has changed: endpoints of topics, with whether each is a writer, and servers and clients of
+/// services.
 pub(super) type Changes = (Vec<(bool, Change)>, Vec<ServiceChange>);
 
 impl Change {
@@ -118,7 +121,8 @@ impl Change {
         })))
     }
 
-    /// From a token that was declared, with whether it is a publisher's; `None`: it is no endpoint of a topic.
+    /// From a token that was declared, with whether it is a publisher's; `None`: it is no endpoint
+    /// of a topic.
     pub(super) fn of_token(token: Token, text: &str) -> Option<(bool, Self)> {
         let publishes = match token.kind {
             Kind::Publisher => true,

@@ -27,8 +27,9 @@ const KEPT: std::ops::RangeInclusive<u64> = 16..=MOST_KEPT;
 /// Samples of a reader that wait at most; over Zenoh, of a topic.
 const MOST_KEPT: u64 = 4096;
 
-/// How many samples of a topic may wait. Zenoh's end knows a topic's own bound before it keeps one; DDS has one bound for all topics, so that there samples of
-/// any may be as long as the longest of any.
+/// How many samples of a topic may wait. Zenoh's end knows a topic's own bound before it keeps one;
+/// DDS has one bound for all topics, so that there samples of any may be as long as the longest of
+/// any.
 pub(super) fn kept(profile: Profile, of_topic: u64, of_any: u64) -> u32 {
     let longest = if profile == Profile::Dds { of_topic.max(of_any) } else { of_topic };
     // At most 4096.
@@ -50,15 +51,18 @@ pub(super) struct Came<'a> {
     pub(super) source_timestamp: i64,
     /// Its number among those of its writer, from 1, where it tells.
     pub(super) number: Option<i64>,
-    /// Samples of this class that did not come, of whichever writer, and that no header has yet: the inlet that counts one takes it from here.
+    /// Samples of this class that did not come, of whichever writer, and that no header has yet:
+    /// the inlet that counts one takes it from here.
     pub(super) lost: &'a AtomicU64,
-    /// Samples of its writer that came before it and found no room: they are among those that its number shows to be missing.
+    /// Samples of its writer that came before it and found no room: they are among those that its
+    /// number shows to be missing.
     pub(super) rejected: u64,
     /// The sample, as it came; or its length, if it is longer than anything that is kept.
     pub(super) sample: Result<Pieces<'a>, usize>,
 }
 
-/// Nodes here that are shown as subscriptions of a topic at most; of the others, ROS 2 sees the gateway.
+/// Nodes here that are shown as subscriptions of a topic at most; of the others, ROS 2 sees the
+/// gateway.
 const MOST_SHOWN: usize = 64;
 
 /// What a reader asks for, type and hash.
@@ -170,7 +174,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Has what a writer of this class keeps for those who come late come before anything else of it.
+    /// Has what a writer of this class keeps for those who come late come before anything else of
+    /// it.
     pub(super) fn history(
         &self,
         common: &Common,
@@ -213,7 +218,8 @@ impl Feed {
                     };
                     any = true;
                     let losses = u64::from(losses.0) + u64::from(losses.1);
-                    // DDS does not tell whose they are: one inlet has them, and none has them twice.
+                    // DDS does not tell whose they are: one inlet has them, and none has them
+                    // twice.
                     r.lost.fetch_add(
                         losses.saturating_sub(r.seen.swap(losses, Ordering::Relaxed)),
                         Ordering::Relaxed,
@@ -254,7 +260,8 @@ impl Feed {
         }
     }
 
-    /// Samples that did not come, by reason, so far. Over Zenoh those that were lost on the way show in what comes after them.
+    /// Samples that did not come, by reason, so far. Over Zenoh those that were lost on the way
+    /// show in what comes after them.
     pub(super) fn losses(&self) -> [(&'static str, u64); 2] {
         match self {
             Self::Dds { readers, .. } => {
@@ -291,7 +298,8 @@ impl Feed {
         }
     }
 
-    /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the conductor does, for all topics.
+    /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the conductor
+    /// does, for all topics.
     pub(super) fn show(&self, common: &Common, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
         let (Self::Zenoh { readers, shown, .. }, Ok(session)) = (self, common.zenoh()) else {
             return;

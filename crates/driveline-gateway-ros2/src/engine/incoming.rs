@@ -64,7 +64,8 @@ pub(super) struct Incoming {
     leaving: HashMap<Handle, (TopicName, Weak<Inlet>)>,
     /// An inlet or a topic has ended since those for whom there was no room were tried again.
     freed: bool,
-    /// Writers that have an inlet, and do not pass to the other profile for want of room: the one that came first is first.
+    /// Writers that have an inlet, and do not pass to the other profile for want of room: the one
+    /// that came first is first.
     short: Vec<(Handle, Newcomer)>,
     /// How many writers were refused so far.
     count: u64,
@@ -107,7 +108,8 @@ struct Why {
 enum Kind {
     /// As long as it is as it is.
     Lasting,
-    /// It offers less than the rule asks for, and there is a reader that asks for it: so DDS tells the writer's node.
+    /// It offers less than the rule asks for, and there is a reader that asks for it: so DDS tells
+    /// the writer's node.
     Asked,
     /// Until others have gone.
     NoRoom,
@@ -153,7 +155,8 @@ impl Incoming {
         }
     }
 
-    /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
+    /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is
+    /// known.
     pub(super) fn writer(
         &mut self,
         common: &Arc<Common>,
@@ -187,7 +190,8 @@ impl Incoming {
         }
     }
 
-    /// Takes from writers for which there was no room, who came first before the others, if somebody has gone; and passes to the other profile what could not.
+    /// Takes from writers for which there was no room, who came first before the others, if
+    /// somebody has gone; and passes to the other profile what could not.
     pub(super) fn try_again(&mut self, common: &Arc<Common>) {
         self.pass_again(common);
         if !std::mem::take(&mut self.freed) {
@@ -280,7 +284,8 @@ impl Incoming {
                 "this gateway takes from {MAX_INLETS} publishers by {profile}, which is the most there can be: {FEWER}"
             )));
         }
-        // Before anything is opened or told: whoever waits is tried again each time that somebody has gone.
+        // Before anything is opened or told: whoever waits is tried again each time that somebody
+        // has gone.
         self.has_room_for(topic)?;
         let crossing =
             common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
@@ -312,7 +317,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Asks for what a writer does not offer, by `class`, so that its node is told by DDS; `text` says what that is. By keys alone, rmw_zenoh would have it read.
+    /// Asks for what a writer does not offer, by `class`, so that its node is told by DDS; `text`
+    /// says what that is. By keys alone, rmw_zenoh would have it read.
     fn ask(
         &mut self,
         common: &Arc<Common>,
@@ -332,12 +338,14 @@ impl Incoming {
         }
     }
 
-    /// Whether a topic goes on by the other profile: if there is one, and rules carry the topic in both directions.
+    /// Whether a topic goes on by the other profile: if there is one, and rules carry the topic in
+    /// both directions.
     fn passes(&self, common: &Common, topic: &TopicName) -> bool {
         common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
     }
 
-    /// Has samples of a writer go on by the other profile. `false`: there is no room for that, as was told.
+    /// Has samples of a writer go on by the other profile. `false`: there is no room for that, as
+    /// was told.
     fn pass(
         &self,
         common: &Arc<Common>,
@@ -374,7 +382,8 @@ impl Incoming {
         }
     }
 
-    /// Opens writers of the other profile for which there was no room, if there is some now, in the order in which they came.
+    /// Opens writers of the other profile for which there was no room, if there is some now, in the
+    /// order in which they came.
     fn pass_again(&mut self, common: &Arc<Common>) {
         for (handle, newcomer) in std::mem::take(&mut self.short) {
             let topic = &newcomer.endpoint.topic;
@@ -441,7 +450,8 @@ impl Incoming {
         self.leaving.extend(leaving.map(|inlet| (handle, (topic, inlet))));
     }
 
-    /// Lets go of topics that nobody publishes any more, or as it is asked for, and of those whose threads cannot go on.
+    /// Lets go of topics that nobody publishes any more, or as it is asked for, and of those whose
+    /// threads cannot go on.
     pub(super) fn tidy(&mut self, common: &Common) {
         let ended = self
             .topics
@@ -461,7 +471,8 @@ impl Incoming {
         self.freed |= self.topics.len() + self.leaving.len() < before;
     }
 
-    /// The thread of a topic has ended: its writers are refused. Those that come later get another one.
+    /// The thread of a topic has ended: its writers are refused. Those that come later get another
+    /// one.
     fn give_up(&mut self, common: &Common, topic: &TopicName) {
         let Some(t) = self.topics.remove(topic) else { return };
         let why = t.shared.ended.get().map_or(PANICKED, String::as_str);
@@ -483,7 +494,8 @@ impl Incoming {
         }
     }
 
-    /// Ids of all readers in DDS, each of the nodes here that subscribe to its topic, or of the gateway where none does.
+    /// Ids of all readers in DDS, each of the nodes here that subscribe to its topic, or of the
+    /// gateway where none does.
     pub(super) fn dds_readers(&self) -> Vec<(RosNode, [u8; 16])> {
         let of = |shared: &Shared| {
             let (gids, mut nodes) = (shared.feed.dds_readers(), shared.subscribers());
@@ -549,8 +561,8 @@ impl Incoming {
     }
 }
 
-/// Number of samples of a writer that its inlet keeps for slow readers and for those who come late: as many as the writer does, as far as that is known and
-/// takes little memory.
+/// Number of samples of a writer that its inlet keeps for slow readers and for those who come late:
+/// as many as the writer does, as far as that is known and takes little memory.
 fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
     let kept = if class.durability == Durability::TransientLocal {
         endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE)

@@ -434,7 +434,8 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
         let (shared, mut number, common) =
             (incoming.topics[&topic].shared.clone(), 0, common.clone());
         let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
-        // In pieces, as Zenoh brings what is long; and whether it went across, with what it is counted under if it does not fit.
+        // In pieces, as Zenoh brings what is long; and whether it went across, with what it is
+        // counted under if it does not fit.
         move |sample: &[u8]| {
             number += 1;
             let pieces: Vec<_> = sample.chunks(1000).collect();
@@ -515,7 +516,8 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     let first = gone(went);
     let next = shared.part(&common, went + GRACE / 4, true, 0);
     assert_eq!((next, comes(1)), (GRACE * 3 / 4, 1), "it was under way");
-    // It is back before its inlet has ended, and goes again: that one is another one, with as much time.
+    // It is back before its inlet has ended, and goes again: that one is another one, with as much
+    // time.
     let (kept, over) = (shared.feed.kept(), went + GRACE * 3);
     shared.part(&common, over, false, 1);
     here(WRITER);

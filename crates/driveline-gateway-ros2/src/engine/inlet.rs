@@ -20,7 +20,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
-/// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
+/// Kept for those who come late where the writer keeps something, but does not tell how much, or
+/// tells more.
 pub(super) const MOST_LATE: u32 = 16;
 
 /// Why a sample was not published.
@@ -29,7 +30,8 @@ pub(super) struct Dropped {
     pub(super) reason: &'static str,
     /// For people.
     pub(super) text: String,
-    /// It was found to be no sample of its type: nobody shall get it. If not, nobody may have looked at all of it.
+    /// It was found to be no sample of its type: nobody shall get it. If not, nobody may have
+    /// looked at all of it.
     pub(super) broken: bool,
 }
 
@@ -45,7 +47,8 @@ impl Dropped {
     }
 }
 
-/// See the module. What is not behind its lock stays as it is, so that others can ask for it while a sample waits for readers.
+/// See the module. What is not behind its lock stays as it is, so that others can ask for it while
+/// a sample waits for readers.
 pub(super) struct Inlet {
     pub(super) node: NodeName,
     pub(super) crossing: Crossing,
@@ -109,7 +112,8 @@ impl Numbers {
         Some(gap)
     }
 
-    /// How many of `gap` missing samples did not come: `rejected` more came and found no room, which is counted elsewhere.
+    /// How many of `gap` missing samples did not come: `rejected` more came and found no room,
+    /// which is counted elsewhere.
     pub(super) fn lost(&mut self, gap: u64, rejected: u64) -> u64 {
         let known = self.rejected.saturating_add(rejected);
         self.rejected = known.saturating_sub(gap);
@@ -135,8 +139,8 @@ pub(super) struct Across {
 }
 
 impl Across {
-    /// Hands a sample over as it is. `unchecked`: what it must be, if nobody has looked at all of it yet. `None`: it is none, or too long; its inlet has counted
-    /// it then. Does not wait.
+    /// Hands a sample over as it is. `unchecked`: what it must be, if nobody has looked at all of
+    /// it yet. `None`: it is none, or too long; its inlet has counted it then. Does not wait.
     pub(super) fn pass_on(
         &self,
         sample: &Came<'_>,
@@ -160,8 +164,9 @@ pub(super) struct Outside {
     pub(super) stamps_ahead_ns: Option<i64>,
 }
 
-/// How many samples are missing before `number`; `None`: it came already. `last` came last, and `before` last to the inlet that the publisher had when it was
-/// there before: what that one kept is gone with it, so history that comes again is none that came already.
+/// How many samples are missing before `number`; `None`: it came already. `last` came last, and
+/// `before` last to the inlet that the publisher had when it was there before: what that one kept
+/// is gone with it, so history that comes again is none that came already.
 fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
     if last.is_some_and(|last| number <= last) {
         return None;
@@ -227,7 +232,8 @@ impl Inlet {
         let mut publishing = lock(&self.publishing);
         while let Some(event) = publishing.publisher.poll_event() {
             any = true;
-            // That the type or the QoS differs is the graph's mistake, or a rule's; other reasons pass, or are those of strangers.
+            // That the type or the QoS differs is the graph's mistake, or a rule's; other reasons
+            // pass, or are those of strangers.
             if let PublisherEvent::Refused { code: RefusalCode::Qos | RefusalCode::Type, text } =
                 event
             {
@@ -256,7 +262,8 @@ impl Inlet {
         happened
     }
 
-    /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing so far. Where the topic is reliable this may wait for readers.
+    /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing
+    /// so far. Where the topic is reliable this may wait for readers.
     pub(super) fn take(
         &self,
         sample: &Came<'_>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network interfaces that sockets of the gateway are bound to, none of which tells when its interface is another one: `docs/protocols/ros2-dds.md`, section 5.
+//! The network interfaces that sockets of the gateway are bound to, none of which tells when its
+//! interface is another one: `docs/protocols/ros2-dds.md`, section 5.
 
 use driveline_gateway::interfaces::Interface;
 use driveline_gateway::ros2::Ros2Spec;
@@ -14,7 +15,8 @@ struct Bound {
     name: String,
     /// Its number in the kernel; `None`: it was not there.
     index: Option<u32>,
-    /// CycloneDDS takes the first one of an interface, and tells it to others. `None`: none is used.
+    /// CycloneDDS takes the first one of an interface, and tells it to others. `None`: none is
+    /// used.
     address: Option<Ipv4Addr>,
     /// With an address of IPv4 alone.
     by_address: bool,
@@ -126,7 +128,8 @@ mod tests {
         vec![Interface { name: "eth0".into(), index, is_up, is_running: is_up, addresses }]
     }
 
-    /// What is said of one that was there with the number 3 and two addresses, one look after the other.
+    /// What is said of one that was there with the number 3 and two addresses, one look after the
+    /// other.
     fn said(looks: &[Vec<Interface>]) -> Vec<Result<Option<String>, String>> {
         let mut bound =
             Bound::new("eth0", true, &card(3, UP, &["fe80::1", "10.0.0.1", "10.0.0.2"]));

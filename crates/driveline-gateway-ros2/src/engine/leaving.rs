@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When inlets of writers that have gone end: when nothing of them can come any more, and whatever had come by then is taken, also while others never stop.
+//! When inlets of writers that have gone end: when nothing of them can come any more, and whatever
+//! had come by then is taken, also while others never stop.
 
 use super::endpoint::Profile;
 use std::time::{Duration, Instant};
 
-/// Over Zenoh, the news that a publisher is gone has precedence on links, and overtakes what it has sent before: for so long that may still come.
+/// Over Zenoh, the news that a publisher is gone has precedence on links, and overtakes what it has
+/// sent before: for so long that may still come.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// A writer has gone.
@@ -27,8 +29,8 @@ impl Gone {
         self.until.saturating_duration_since(now)
     }
 
-    /// Whether its inlet ends. `now`: before the feed was looked at, of which so many `rounds` have taken something, and in which at most `kept` samples
-    /// wait; `is_empty`: none does.
+    /// Whether its inlet ends. `now`: before the feed was looked at, of which so many `rounds` have
+    /// taken something, and in which at most `kept` samples wait; `is_empty`: none does.
     pub(super) fn ends(&mut self, now: Instant, is_empty: bool, rounds: u64, kept: u64) -> bool {
         now >= self.until && (is_empty || rounds >= *self.last.get_or_insert(rounds + kept))
     }

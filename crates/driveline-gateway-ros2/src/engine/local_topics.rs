@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics of this host that a pattern takes to ROS 2 although the graph does not have them: whoever publishes in the domain is asked.
+//! Topics of this host that a pattern takes to ROS 2 although the graph does not have them: whoever
+//! publishes in the domain is asked.
 
 use super::lock;
 use super::waiting::Waiting;
@@ -13,9 +14,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// How often it is checked whether endpoints have come or gone, which shows in the domain's directory.
+/// How often it is checked whether endpoints have come or gone, which shows in the domain's
+/// directory.
 const CHECKED: Duration = Duration::from_millis(250);
-/// How often participants are asked after a change: who has just begun to publish may not say so yet.
+/// How often participants are asked after a change: who has just begun to publish may not say so
+/// yet.
 const ASKED: u32 = 4;
 /// How long answers are waited for.
 const ANSWERED: Duration = Duration::from_millis(500);

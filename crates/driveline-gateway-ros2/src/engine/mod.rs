@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gateway itself: `docs/protocols/ros2-dds.md`, `docs/protocols/ros2-zenoh.md` and `docs/protocols/ros2-services.md`.
+//! The gateway itself: `docs/protocols/ros2-dds.md`, `docs/protocols/ros2-zenoh.md` and
+//! `docs/protocols/ros2-services.md`.
 //!
-//! One thread, the *conductor*, listens to the discovery of both profiles and decides what is carried. Samples do not pass through it: each topic has
-//! a thread of its own in each direction, and from ROS 2 for each profile. Each service has one (its executor), and over DDS one more for each of its ends;
-//! requests and responses by rmw_zenoh come on threads of Zenoh's. What of a service is let go has a thread until it has gone.
+//! One thread, the *conductor*, listens to the discovery of both profiles and decides what is
+//! carried. Samples do not pass through it: each topic has a thread of its own in each direction,
+//! and from ROS 2 for each profile. Each service has one (its executor), and over DDS one more for
+//! each of its ends; requests and responses by rmw_zenoh come on threads of Zenoh's. What of a
+//! service is let go has a thread until it has gone.
 
 mod asking;
 mod backlog;
@@ -61,7 +64,8 @@ fn report(control: &conductor::Control) -> Report {
     Report { version: env!("CARGO_PKG_VERSION").into(), commit: COMMIT.into(), ..control.report() }
 }
 
-/// A running gateway. Dropping it ends it, and with it what it has brought to this host. A process can have one for each DDS domain, and any number without DDS.
+/// A running gateway. Dropping it ends it, and with it what it has brought to this host. A process
+/// can have one for each DDS domain, and any number without DDS.
 pub struct Gateway {
     control: Arc<conductor::Control>,
     thread: Option<JoinHandle<()>>,
@@ -70,8 +74,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Joins the domain, and ROS 2 by the profiles that are configured. Returns when it takes part in them; others are found later. Blocks on files of
-    /// definitions.
+    /// Joins the domain, and ROS 2 by the profiles that are configured. Returns when it takes part
+    /// in them; others are found later. Blocks on files of definitions.
     ///
     /// # Errors
     /// [`GatewayError`] if something in the configuration, the domain, DDS or Zenoh does not let it.
@@ -101,13 +105,15 @@ impl Gateway {
         Ok(Self { control, thread: Some(thread), status: Some(status), greeting })
     }
 
-    /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
+    /// What it carries at present, what became of it, and what is not carried, why. Blocks until
+    /// the gateway has looked, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
         report(&self.control)
     }
 
-    /// Why it cannot go on, if it cannot: nothing new is carried any more. Whoever has it lets go of it, and may start another one.
+    /// Why it cannot go on, if it cannot: nothing new is carried any more. Whoever has it lets go
+    /// of it, and may start another one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure().or_else(|| {
@@ -136,7 +142,8 @@ impl driveline_gateway::Gateway for Gateway {
     fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         let over_zenoh = config.ros2.zenoh.is_some();
         let gateway = Self::start(config)?;
-        // All TCP connections of this program are Zenoh's, which those of a program that it is embedded in are not.
+        // All TCP connections of this program are Zenoh's, which those of a program that it is
+        // embedded in are not.
         if over_zenoh && let Err(why) = break_unanswered(zenoh::UNANSWERED) {
             gateway.control.tell(format!(
                 "what this gateway has open cannot be looked at ({why}): topics may stay silent after a link to a node or router was. Is /proc mounted?"

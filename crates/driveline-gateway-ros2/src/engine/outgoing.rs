@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that go to ROS 2: one thread for each, which takes samples of local publishers and writes them by every profile.
+//! Topics that go to ROS 2: one thread for each, which takes samples of local publishers and writes
+//! them by every profile.
 
 use super::conductor::Common;
 use super::counters::Counters;
@@ -27,7 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a sample waits for the news of its publisher, and how often it is asked for: it takes microseconds, or a stalled machine's while.
+/// How long a sample waits for the news of its publisher, and how often it is asked for: it takes
+/// microseconds, or a stalled machine's while.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 /// After a take that failed, so that a cause that lasts costs no CPU.
@@ -131,7 +133,8 @@ struct Known {
     gone: bool,
 }
 
-/// What to know of a publisher of which a rule has the gateway offer more in ROS 2 than the publisher does here; `None`: it does not.
+/// What to know of a publisher of which a rule has the gateway offer more in ROS 2 than the
+/// publisher does here; `None`: it does not.
 fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
     let weaker = mismatches(&of_publisher(qos, &RuleQos::default()), &of_publisher(qos, rule));
     let pairs: Vec<_> = weaker
@@ -225,7 +228,8 @@ impl Sender {
         taken
     }
 
-    /// Waits until a sample was given back or something happens, at most for so long: what can be taken then does not end it.
+    /// Waits until a sample was given back or something happens, at most for so long: what can be
+    /// taken then does not end it.
     fn breathe(&mut self, longest: Duration) -> Wake {
         self.sources.set_muted(&mut self.set, true);
         let woken = self.set.wait(Some(MonotonicNs::now() + longest), Duration::ZERO);
@@ -353,7 +357,8 @@ impl Sender {
         self.count_short();
     }
 
-    /// Events were pushed out while a sample waited for readers in ROS 2: what they added up to, whoever is there tells.
+    /// Events were pushed out while a sample waited for readers in ROS 2: what they added up to,
+    /// whoever is there tells.
     fn compare(&mut self) {
         let there = self.sources.publishers();
         for (publisher, known) in &mut self.publishers {
@@ -407,7 +412,8 @@ impl Sender {
         Ok(opened)
     }
 
-    /// Ends writers of publishers that are gone, as soon as everything of them was taken: also where others never stop.
+    /// Ends writers of publishers that are gone, as soon as everything of them was taken: also
+    /// where others never stop.
     fn forget(&mut self) {
         if !self.publishers.values().any(|known| known.gone) {
             return;
@@ -427,7 +433,8 @@ impl Sender {
         }
     }
 
-    /// Hears of a publisher whose sample is here already: the news of it comes a moment after the first samples can be taken.
+    /// Hears of a publisher whose sample is here already: the news of it comes a moment after the
+    /// first samples can be taken.
     fn meet(&mut self, publisher: EndpointId) {
         let end = Instant::now() + KNOWN_WITHIN;
         loop {
@@ -461,7 +468,8 @@ impl Sender {
             self.counters.dropped("refused");
             return;
         };
-        // Pinned until the last profile has taken it; none of them copies it but into what it sends.
+        // Pinned until the last profile has taken it; none of them copies it but into what it
+        // sends.
         let slot = Bytes::from_owner(Pinned(sample));
         let converted = match carried.crossing.kind {
             Some(kind) => ToRos::new(kind, &slot, self.common.clock.ahead_ns(offset), self.max_len),
@@ -506,7 +514,8 @@ impl Sender {
     }
 }
 
-/// A schema without a definition is that of a message without fields: what to do if its samples have some.
+/// A schema without a definition is that of a message without fields: what to do if its samples
+/// have some.
 fn undefined(crossing: &Crossing, e: &ConvertError) -> &'static str {
     let trails = matches!(e, ConvertError::Cdr(e) if matches!(e.fault, Fault::Trailing(_)));
     if trails && crossing.schema.definition.trim().is_empty() {

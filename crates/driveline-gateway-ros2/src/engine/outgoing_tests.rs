@@ -59,7 +59,8 @@ fn a_sample_that_is_still_held_is_waited_for() {
     let loan = publisher.loan(8).unwrap();
     publisher.publish(loan, &mut SampleHeader::default()).unwrap();
     assert_eq!(sender.sources.take_next().unwrap_err(), TakeError::AllHeld { max_held: 1 });
-    // Once what has happened before is through, the next one that can be taken does not end the wait …
+    // Once what has happened before is through, the next one that can be taken does not end the
+    // wait …
     eventually("nothing happens", || sender.breathe(Duration::ZERO) == Wake::TimedOut);
     drop(held);
     // … but that there is room for it.
@@ -143,7 +144,8 @@ fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
     let mut sender = sender(&conductor, &topic, Qos::default());
     let others = others(dir.path());
     let publisher = |node| publisher(&others, &topic, node, Qos::default());
-    // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was heard of and is there.
+    // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was
+    // heard of and is there.
     let refused = || {
         let mut nodes: Vec<_> =
             lock(&conductor.common.refusals).values().map(|r| r.host.clone()).collect();
@@ -155,7 +157,8 @@ fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
         sender.events();
         refused() == ["goes", "stays"]
     });
-    // As while a sample waits for readers in ROS 2: nobody asks for what has happened, and more happens than is kept.
+    // As while a sample waits for readers in ROS 2: nobody asks for what has happened, and more
+    // happens than is kept.
     drop(goes);
     eventually("gone", || sender.sources.matched() == 1);
     let comes = publisher("comes");

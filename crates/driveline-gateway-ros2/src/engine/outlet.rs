@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A writer towards ROS 2, by one profile. It never holds up whoever writes: over DDS it keeps the last few samples, as rclcpp does, and by rmw_zenoh, where
-//! a link without room is waited for, it has a thread that waits.
+//! A writer towards ROS 2, by one profile. It never holds up whoever writes: over DDS it keeps the
+//! last few samples, as rclcpp does, and by rmw_zenoh, where a link without room is waited for, it
+//! has a thread that waits.
 
 use super::backlog::{Backlog, Pushed};
 use super::conductor::Common;
@@ -46,7 +47,8 @@ pub(super) struct Offer<'a> {
     pub(super) topic: &'a TopicName,
     pub(super) crossing: &'a Crossing,
     pub(super) qos: EndpointQos,
-    /// Samples that the writer keeps: for reliable readers that have not acknowledged them, and for those who come late.
+    /// Samples that the writer keeps: for reliable readers that have not acknowledged them, and for
+    /// those who come late.
     pub(super) depth: u32,
     pub(super) lifespan: Option<Duration>,
     /// A link that has no room holds up nobody but this writer.
@@ -64,7 +66,8 @@ pub(super) struct Offer<'a> {
 /// What became of a sample that was written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
-    /// Earlier samples that gave way to others before all reliable readers had acknowledged them, which was overdue, or before a link had room for them.
+    /// Earlier samples that gave way to others before all reliable readers had acknowledged them,
+    /// which was overdue, or before a link had room for them.
     pub(super) replaced: u64,
     /// Earlier samples that were not written after all, and why the last of them was not.
     pub(super) failed: u64,
@@ -127,7 +130,8 @@ impl Outlet {
             Profile::Dds => {
                 let config = dds::EndpointConfig {
                     qos,
-                    // One that keeps all would wait for a reader that is gone until its lease is over, and all other readers with it.
+                    // One that keeps all would wait for a reader that is gone until its lease is
+                    // over, and all other readers with it.
                     history: dds::History::KeepLast(depth),
                     max_blocking: Duration::ZERO,
                     lifespan: offer.lifespan,
@@ -196,8 +200,9 @@ impl Outlet {
         Ok(Self { writer })
     }
 
-    /// Hands a sample over, in parts whose lengths add up to a multiple of 4. `slot`: what parts lie in that may be kept for a while.
-    /// `source_timestamp`: on the wall clock, in nanoseconds; DDS takes the time of the call. Waits for a link by rmw_zenoh unless the writer is apart.
+    /// Hands a sample over, in parts whose lengths add up to a multiple of 4. `slot`: what parts
+    /// lie in that may be kept for a while. `source_timestamp`: on the wall clock, in nanoseconds;
+    /// DDS takes the time of the call. Waits for a link by rmw_zenoh unless the writer is apart.
     pub(super) fn write(
         &self,
         parts: &[&[u8]],

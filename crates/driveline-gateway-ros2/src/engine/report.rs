@@ -90,7 +90,8 @@ impl Conductor {
         }
     }
 
-    /// What is to be known of publishers of a topic here, and of subscriptions in ROS 2 that get its samples.
+    /// What is to be known of publishers of a topic here, and of subscriptions in ROS 2 that get
+    /// its samples.
     fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
         let matched = pairs(writings, &self.readers)
             .filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());

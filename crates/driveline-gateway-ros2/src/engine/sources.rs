@@ -11,8 +11,9 @@ use driveline_shm::{
 };
 use driveline_types::{Durability, EndpointId, Qos, Reliability};
 
-/// One subscription for each class (reliability and durability) of publishers, so that each publisher is read with what it offers: one that asks for less
-/// would lose samples that the publisher keeps for it, and one that asks for more would not match.
+/// One subscription for each class (reliability and durability) of publishers, so that each
+/// publisher is read with what it offers: one that asks for less would lose samples that the
+/// publisher keeps for it, and one that asks for more would not match.
 pub(super) struct Sources {
     subscriptions: Vec<Subscription>,
     /// Which of them has its turn.
@@ -28,7 +29,8 @@ fn access(spec: &Spec) -> Access {
     }
 }
 
-/// What the gateway requests of publishers that offer this. A rule that has less pass than is offered asks for no more here either.
+/// What the gateway requests of publishers that offer this. A rule that has less pass than is
+/// offered asks for no more here either.
 fn requested(
     local: &LocalTopic,
     rule: &Rule,
@@ -86,7 +88,8 @@ impl Sources {
         self.subscriptions.iter().for_each(|subscription| set.set_muted(subscription, muted));
     }
 
-    /// Takes the next sample of one class after the other. An error where nothing but samples that are still held could be taken.
+    /// Takes the next sample of one class after the other. An error where nothing but samples that
+    /// are still held could be taken.
     pub(super) fn take_next(&mut self) -> Result<Option<Sample>, TakeError> {
         let mut held = None;
         for _ in 0..self.subscriptions.len() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The thread of a topic from ROS 2: it takes samples of writers that it knows, publishes them here, and passes them on to the other profile.
+//! The thread of a topic from ROS 2: it takes samples of writers that it knows, publishes them
+//! here, and passes them on to the other profile.
 
 use super::conductor::Common;
 use super::counters::Counters;
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 
 /// How long a sample waits for the conductor to know its writer …
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-/// … and that again only after so many times as long: over Zenoh anybody may send what no publisher has announced.
+/// … and that again only after so many times as long: over Zenoh anybody may send what no publisher
+/// has announced.
 const PAUSES: u32 = 30;
 /// Nobody needs to look more often than that if nothing comes …
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,7 +36,8 @@ pub(super) enum Known {
 
 /// A writer that is taken from.
 pub(super) struct Open {
-    /// The topic's thread has it too while it publishes, and may wait for readers then: nobody else does.
+    /// The topic's thread has it too while it publishes, and may wait for readers then: nobody else
+    /// does.
     pub(super) inlet: Arc<Inlet>,
     pub(super) numbers: Numbers,
     /// The writer is gone; its inlet ends when everything was taken.
@@ -134,7 +137,8 @@ impl Shared {
         drop(before);
     }
 
-    /// A writer has gone. If it is taken from, the thread lets go of its inlet when it has taken everything.
+    /// A writer has gone. If it is taken from, the thread lets go of its inlet when it has taken
+    /// everything.
     pub(super) fn gone(&self, handle: Handle, gone: Gone) -> Option<Weak<Inlet>> {
         let mut writers = lock(&self.writers);
         let leaving = match writers.known.get_mut(&handle) {
@@ -166,7 +170,8 @@ impl Shared {
         }
     }
 
-    /// Lets go of inlets whose writers have gone, as [`Gone::ends`] has it. For how long nobody needs to look if nothing comes.
+    /// Lets go of inlets whose writers have gone, as [`Gone::ends`] has it. For how long nobody
+    /// needs to look if nothing comes.
     pub(super) fn part(
         &self,
         common: &Common,
@@ -227,7 +232,8 @@ impl Shared {
 
     pub(super) fn run(&self, common: &Common, profile: Profile) {
         let mut patience = Patience::new(Instant::now());
-        // Rounds of the feed that have taken something, and when somebody looked for inlets that end.
+        // Rounds of the feed that have taken something, and when somebody looked for inlets that
+        // end.
         let (mut rounds, mut looked) = (0, Instant::now());
         while !self.stop.load(Ordering::Acquire) {
             let now = Instant::now();
@@ -298,7 +304,8 @@ impl Shared {
                 Some(gap) => {
                     let (inlet, gaps) = (open.inlet.clone(), open.numbers.gaps());
                     let lost = open.numbers.lost(gap, sample.rejected);
-                    // Others may look at the topic while this waits for readers, here and then by the other profile.
+                    // Others may look at the topic while this waits for readers, here and then by
+                    // the other profile.
                     drop(writers);
                     self.counters.add("lost", lost);
                     let unchecked = match inlet.take(sample, gaps, common.outside(profile)) {
@@ -332,7 +339,8 @@ impl Shared {
             },
             Some(Known::Refused(reason)) => reason,
             None => {
-                // The next one does not wait; if the conductor comes to know of the writer, it says so.
+                // The next one does not wait; if the conductor comes to know of the writer, it says
+                // so.
                 writers.unknown.insert(sample.writer);
                 "unknown"
             }

@@ -4,10 +4,12 @@
 use super::endpoint::Handle;
 use std::collections::{HashSet, VecDeque};
 
-/// Writers that are kept in mind; over Zenoh anybody may send what no publisher has announced, under as many names as he likes.
+/// Writers that are kept in mind; over Zenoh anybody may send what no publisher has announced,
+/// under as many names as he likes.
 pub(super) const MAX_UNKNOWN: usize = 1024;
 
-/// Those for whose announcement nobody waits any more. Of too many, the one that came first is forgotten, and waited for again.
+/// Those for whose announcement nobody waits any more. Of too many, the one that came first is
+/// forgotten, and waited for again.
 #[derive(Debug, Default)]
 pub(super) struct Unknown {
     writers: HashSet<Handle>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How threads wait: the conductor for discovery and for whoever wakes it, a topic's thread for samples that come over Zenoh.
+//! How threads wait: the conductor for discovery and for whoever wakes it, a topic's thread for
+//! samples that come over Zenoh.
 
 use super::lock;
 use crate::dds;

@@ -88,7 +88,8 @@ pub fn gid_of(token: &str) -> Gid {
     XxHash3_128::oneshot(token.as_bytes()).to_le_bytes()
 }
 
-/// What stands in keys for the hash of a type in a release of ROS 2; `None`: the hash is needed, and not known.
+/// What stands in keys for the hash of a type in a release of ROS 2; `None`: the hash is needed,
+/// and not known.
 #[must_use]
 pub fn key_hash(hash: Option<TypeHash>, release: Release) -> Option<String> {
     if release == Release::Humble { Some(NO_HASH.to_owned()) } else { hash.map(|h| h.to_string()) }

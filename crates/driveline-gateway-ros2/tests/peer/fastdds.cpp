@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// A node of ROS 2 as its middleware on Fast DDS has it on the wire: Debian's Fast DDS 2.9, CDR written field by field.
+// SPDX-License-Identifier: Apache-2.0 A node of ROS 2 as its middleware on Fast DDS has it on the
+// wire: Debian's Fast DDS 2.9, CDR written field by field.
 //
 //   peer pub TOPIC string|string_be|image SIZE COUNT PERIOD_US QOS   as peer.c; string_be: in the other byte order
 //   peer sub TOPIC string|image QOS                                  as peer.c
@@ -99,7 +99,8 @@ class Type final : public fast::TopicDataType {
   bool swapped_;
 };
 
-/// Requests and responses of AddTwoInts as rmw_fastrtps has them: nothing before them. Of what comes, the length.
+/// Requests and responses of AddTwoInts as rmw_fastrtps has them: nothing before them. Of what
+/// comes, the length.
 class Plain final : public fast::TopicDataType {
  public:
   explicit Plain(const char* name) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway, a domain of its own, and nodes as ROS 2 has them on the wire, which know nothing of Driveline.
+//! A gateway, a domain of its own, and nodes as ROS 2 has them on the wire, which know nothing of
+//! Driveline.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
 pub(crate) mod calls;
@@ -81,7 +82,8 @@ fn from_environment(variable: &str, what: &str) -> PathBuf {
     })
 }
 
-/// Builds a program, and says where it is: what an earlier run has left there is replaced, at once and by the same, whoever runs it meanwhile.
+/// Builds a program, and says where it is: what an earlier run has left there is replaced, at once
+/// and by the same, whoever runs it meanwhile.
 fn built(name: &str, build: impl FnOnce(&Path, &Path)) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -162,7 +164,8 @@ impl Vendor {
     }
 }
 
-/// A node of ROS 2 (or a gateway as a process), and what it has printed. It is killed when this value goes.
+/// A node of ROS 2 (or a gateway as a process), and what it has printed. It is killed when this
+/// value goes.
 pub(crate) struct Peer {
     child: Child,
     input: Option<ChildStdin>,
@@ -265,7 +268,8 @@ impl Drop for Rig {
 }
 
 impl Rig {
-    /// A gateway with these rules, and graph topics with these names and longest payloads. `domain_id`: of this test alone (`domains`).
+    /// A gateway with these rules, and graph topics with these names and longest payloads.
+    /// `domain_id`: of this test alone (`domains`).
     pub(crate) fn new(domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Self {
         Self::with(json!({ "domain_id": domain_id, "topics": rules }), topics)
     }
@@ -315,7 +319,8 @@ impl Rig {
         self.gateway = None;
     }
 
-    /// A gateway with the same configuration as a process, which is killed when the value goes. Returns when it takes part.
+    /// A gateway with the same configuration as a process, which is killed when the value goes.
+    /// Returns when it takes part.
     pub(crate) fn process(&self) -> Peer {
         self.started(&mut self.program())
     }
@@ -430,7 +435,8 @@ impl Rig {
         Peer::start(&mut self.command(vendor, arguments))
     }
 
-    /// Starts a node on another host, of which this stands before its programs, and on this interface there.
+    /// Starts a node on another host, of which this stands before its programs, and on this
+    /// interface there.
     pub(crate) fn node_on(&self, host: &[String], interface: &str, arguments: &str) -> Peer {
         let configuration = format!(
             "<General><Interfaces><NetworkInterface name=\"{interface}\"/></Interfaces></General>"
@@ -450,7 +456,8 @@ impl Rig {
         Peer::start(self.command(vendor, arguments).env("NODE", name))
     }
 
-    /// Starts a node on ros2-client over Zenoh, which connects to the router alone and to others by gossip, as nodes do.
+    /// Starts a node on ros2-client over Zenoh, which connects to the router alone and to others by
+    /// gossip, as nodes do.
     pub(crate) fn over_zenoh(&self, router: &rmw::Router, name: &str, arguments: &str) -> Peer {
         let program =
             from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy");
@@ -467,9 +474,11 @@ impl Rig {
         Peer::start(command.env("NODE", name).env("ZENOH_CONFIG_OVERRIDE", settings))
     }
 
-    /// Waits until the one topic that goes out has this node as its reader. By Zenoh nothing is lost from then on: a node tells of its subscription before it
-    /// tells of it in the graph, on the same connection, and no router passes on either. That something was heard says less: a new connection carries all
-    /// until the other end has told what it wants, and then nothing until it wants it.
+    /// Waits until the one topic that goes out has this node as its reader. By Zenoh nothing is
+    /// lost from then on: a node tells of its subscription before it tells of it in the graph, on
+    /// the same connection, and no router passes on either. That something was heard says less: a
+    /// new connection carries all until the other end has told what it wants, and then nothing
+    /// until it wants it.
     #[track_caller]
     pub(crate) fn is_read_by(&self, node: &str) {
         eventually(&format!("read by {node}"), || {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nodes as rmw_zenoh has them on the wire, and their router: written from the facts about it, on Zenoh alone. Nothing in this file may come from the gateway, so
-//! that a mistake there is not made here as well.
+//! Nodes as rmw_zenoh has them on the wire, and their router: written from the facts about it, on
+//! Zenoh alone. Nothing in this file may come from the gateway, so that a mistake there is not made
+//! here as well.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -119,7 +120,8 @@ impl Node {
         Self::at("tcp/localhost:0", router, domain, name)
     }
 
-    /// The same, where nodes of other hosts can connect to it: a router passes nothing on between nodes.
+    /// The same, where nodes of other hosts can connect to it: a router passes nothing on between
+    /// nodes.
     pub(crate) fn at(listens: &str, router: &Router, domain: u32, name: &str) -> Self {
         let (connect, listen) = (format!("['{}']", router.endpoint()), format!("['{listens}']"));
         let own = [("connect/endpoints", connect.as_str()), ("listen/endpoints", listen.as_str())];

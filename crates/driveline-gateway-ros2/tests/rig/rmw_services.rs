@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers and clients of services as rmw_zenoh has them on the wire. As the rest of these nodes, nothing of it comes from the gateway.
+//! Servers and clients of services as rmw_zenoh has them on the wire. As the rest of these nodes,
+//! nothing of it comes from the gateway.
 
 use super::eventually;
 use super::rmw::{Node, Qos, gid};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The places that other hosts and their publishers have here: who gets one, who gives way, and what is let go of.
+//! The places that other hosts and their publishers have here: who gets one, who gives way, and
+//! what is let go of.
 
 use super::{Directory, Fate, Host, Inlets, MAX_HOSTS};
 use crate::clock::ClockEstimate;
@@ -15,7 +16,8 @@ use std::time::Duration;
 pub const MAX_PUBLISHERS: usize = 1024;
 /// Most of these that publish one topic.
 pub const MAX_PUBLISHERS_OF_TOPIC: usize = 64;
-/// How long the inlet of a publisher that is listed no longer waits for samples that are on their way.
+/// How long the inlet of a publisher that is listed no longer waits for samples that are on their
+/// way.
 const LINGERS: Duration = Duration::from_secs(1);
 /// How long what a host has published here waits for the host to come back.
 const HOST_MAY_RETURN: Duration = Duration::from_secs(60);
@@ -99,7 +101,8 @@ impl<I> Directory<I> {
         self.publishers.values().any(|p| p.host == *id)
     }
 
-    /// Who gives way to `new`: an earlier start of the same host, whose inlets the new one takes over or nobody does, or whoever is gone for longest and of no more use.
+    /// Who gives way to `new`: an earlier start of the same host, whose inlets the new one takes
+    /// over or nobody does, or whoever is gone for longest and of no more use.
     pub(super) fn gives_way(&self, new: &HostId) -> Option<HostId> {
         let earlier = |h: &HostId| h.name() == new.name();
         let all = self.may_give_way().filter(|(h, _)| earlier(h) || !self.is_of_use(h));
@@ -150,7 +153,8 @@ impl<I> Directory<I> {
         Ok(())
     }
 
-    /// What is left of publishers that are gone gives way, first what promises least; nothing of one that is there does.
+    /// What is left of publishers that are gone gives way, first what promises least; nothing of
+    /// one that is there does.
     fn make_room(
         &mut self,
         topic: &TopicName,
@@ -227,7 +231,8 @@ impl<I> Directory<I> {
             .filter(|(_, h)| h.alive)
             .map(|(id, _)| id.name().to_owned())
             .collect();
-        // One that was there is told of for as long as no other start of it is, and as long as there is room.
+        // One that was there is told of for as long as no other start of it is, and as long as
+        // there is room.
         let kept = |id: &HostId, h: &Host| h.alive || (h.met && !there.contains(id.name()));
         self.hosts.retain(|id, h| {
             kept(id, h)
@@ -238,7 +243,8 @@ impl<I> Directory<I> {
     }
 }
 
-/// Whether an inlet that was made with one serves the other: nodes may have another name after a restart.
+/// Whether an inlet that was made with one serves the other: nodes may have another name after a
+/// restart.
 fn same_terms(a: &Offer, b: &Offer) -> bool {
     a.schema == b.schema && a.qos == b.qos && a.max_payload == b.max_payload
 }

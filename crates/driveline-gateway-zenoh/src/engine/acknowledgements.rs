@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Acknowledgements on their way to one host: `docs/protocols/network.md`, section 5. They are sent by a thread of their own, which may wait for room where the
-//! threads that receive must not; what waits meanwhile becomes one for each edge.
+//! Acknowledgements on their way to one host: `docs/protocols/network.md`, section 5. They are sent
+//! by a thread of their own, which may wait for room where the threads that receive must not; what
+//! waits meanwhile becomes one for each edge.
 
 use super::worker::{Mailbox, Worker};
 use crate::wire::{Ack, Outcome};
@@ -12,7 +13,8 @@ use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Locality;
 use zenoh::{Session, Wait};
 
-/// Most acknowledgements that wait for one host; further ones are dropped and counted. The next one of the edge makes good for it, or its sender's time-out.
+/// Most acknowledgements that wait for one host; further ones are dropped and counted. The next one
+/// of the edge makes good for it, or its sender's time-out.
 const MAX_WAITING: usize = 1024;
 
 /// Acknowledgements that wait for the thread, the oldest first.
@@ -23,8 +25,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// One says that all before it have arrived, so it takes the place of the one before it of the same edge if both say nothing else. Without room it is
-    /// dropped, and counted.
+    /// One says that all before it have arrived, so it takes the place of the one before it of the
+    /// same edge if both say nothing else. Without room it is dropped, and counted.
     fn push(&mut self, key: String, ack: Ack) {
         if let Some((_, last)) = self.queue.iter_mut().rev().find(|(other, _)| *other == key)
             && (last.outcome, ack.outcome) == (Outcome::Published, Outcome::Published)
@@ -40,7 +42,8 @@ impl Waiting {
     }
 }
 
-/// The handle. Dropping it ends the thread, after what that is just handing to Zenoh; what waits is not sent.
+/// The handle. Dropping it ends the thread, after what that is just handing to Zenoh; what waits is
+/// not sent.
 pub(super) struct Acknowledgements(Worker<Waiting>);
 
 impl Acknowledgements {

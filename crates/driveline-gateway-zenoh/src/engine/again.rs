@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connects again to hosts that were found through others: see [`crate::neighbours`] for whom and when, and [`driveline_zenoh::Attempts`] for how.
+//! Connects again to hosts that were found through others: see [`crate::neighbours`] for whom and
+//! when, and [`driveline_zenoh::Attempts`] for how.
 
 use super::lock;
 use crate::neighbours::{Made, Neighbours, Standing};
@@ -11,7 +12,8 @@ use zenoh::Wait;
 use zenoh::config::ZenohId;
 use zenoh::sample::SampleKind;
 
-/// What the identity of a gateway's session begins with. The number of its start follows, which its tokens have, too: so it is known of which host a connection was.
+/// What the identity of a gateway's session begins with. The number of its start follows, which its
+/// tokens have, too: so it is known of which host a connection was.
 const MARK: &str = "d1";
 
 /// Attempts that go on, hosts that others tell of included: half of all that there may be.
@@ -26,7 +28,8 @@ fn identity_of(start: u64) -> String {
     format!("{MARK}{start:016x}")
 }
 
-/// The number of the start of the gateway whose session has this identity, if one of this version's has.
+/// The number of the start of the gateway whose session has this identity, if one of this version's
+/// has.
 pub(super) fn start_of(identity: &str) -> Option<u64> {
     let number = identity.strip_prefix(MARK).filter(|number| number.len() == 16)?;
     u64::from_str_radix(number, 16).ok()
@@ -39,7 +42,8 @@ pub(super) struct Again {
 }
 
 impl Again {
-    /// Begins to watch the connections of a session that was opened just now. `under_way`: what is handed to them. `wake`: has somebody look. `None`, and why: Zenoh does not tell of them.
+    /// Begins to watch the connections of a session that was opened just now. `under_way`: what is
+    /// handed to them. `wake`: has somebody look. `None`, and why: Zenoh does not tell of them.
     pub(super) fn new(
         opened: &Opened,
         me: &HostId,
@@ -98,7 +102,8 @@ impl Again {
         next
     }
 
-    /// Whether one may be tried that others tell of: no attempt to it goes on, few do to others (whoever names hosts that are none keeps nobody from being connected to again), and it was
+    /// Whether one may be tried that others tell of: no attempt to it goes on, few do to others
+    /// (whoever names hosts that are none keeps nobody from being connected to again), and it was
     /// not lost a moment ago from where this host had connected to it, which is tried all the time.
     pub(super) fn may_meet(&self, start: u64, now: MonotonicNs) -> bool {
         self.attempts.count() < MAX_MEETING

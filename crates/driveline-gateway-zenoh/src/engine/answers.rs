@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists of publishers on their way to whoever has asked for them: `docs/protocols/network.md`, section 5. They are sent by threads of their own: one that is longer than
-//! two of Zenoh's batches waits for room, and over TLS it is the thread that receives which makes some.
+//! Lists of publishers on their way to whoever has asked for them: `docs/protocols/network.md`,
+//! section 5. They are sent by threads of their own: one that is longer than two of Zenoh's batches
+//! waits for room, and over TLS it is the thread that receives which makes some.
 //!
-//! How long it waits is Zenoh's setting for all messages, up to a minute where samples are long and links are slow. So a host is answered by one thread at a time, and what it has asked
-//! meanwhile and has given up on is not answered any more: it holds up itself.
+//! How long it waits is Zenoh's setting for all messages, up to a minute where samples are long and
+//! links are slow. So a host is answered by one thread at a time, and what it has asked meanwhile
+//! and has given up on is not answered any more: it holds up itself.
 
 use super::incoming::{ASKED_BY, LIST_WITHIN};
 use super::outgoing::Lists;
@@ -20,14 +22,17 @@ use zenoh::query::Query;
 
 /// Hosts that are answered at a time.
 const THREADS: usize = 4;
-/// Most questions that wait: as many as there are if each of 64 hosts asks for 64 topics at once. Whoever is not answered asks again.
+/// Most questions that wait: as many as there are if each of 64 hosts asks for 64 topics at once.
+/// Whoever is not answered asks again.
 const MAX_WAITING: usize = 4096;
-/// Most bytes of a question: its key, which may have 512, and parameters, which say who asks. Longer ones are not answered.
+/// Most bytes of a question: its key, which may have 512, and parameters, which say who asks.
+/// Longer ones are not answered.
 const MAX_QUESTION_LEN: usize = 1024;
 
 /// A question for a list.
 struct Question<Q> {
-    /// Who asks. `None`: a gateway that does not say so, or somebody else; all of these are one to the threads.
+    /// Who asks. `None`: a gateway that does not say so, or somebody else; all of these are one to
+    /// the threads.
     by: Option<HostId>,
     /// For which list.
     key: String,
@@ -56,7 +61,8 @@ struct Turn<Q> {
     by: Option<HostId>,
     /// To be answered, if its asker still waits for that.
     answer: Option<Q>,
-    /// To be ended without an answer: the same was asked again, or its asker has given up. Here, as that may wait for room as well.
+    /// To be ended without an answer: the same was asked again, or its asker has given up. Here, as
+    /// that may wait for room as well.
     end: Vec<Q>,
 }
 
@@ -77,7 +83,8 @@ impl<Q> Waiting<Q> {
         None
     }
 
-    /// The oldest question of somebody who is not just being answered, and all that ask the same for him.
+    /// The oldest question of somebody who is not just being answered, and all that ask the same
+    /// for him.
     fn next(&mut self, now: MonotonicNs) -> Option<Turn<Q>> {
         self.full &= !self.queue.is_empty();
         let at = self.queue.iter().position(|q| !self.answered.contains(&q.by))?;
@@ -123,7 +130,8 @@ fn serve<Q>(mailbox: &Mailbox<Waiting<Q>>, answer: impl Fn(Q)) {
     }
 }
 
-/// The handle. Dropping it ends the threads, after the list that each is just handing to Zenoh; who still waits is not answered.
+/// The handle. Dropping it ends the threads, after the list that each is just handing to Zenoh; who
+/// still waits is not answered.
 pub(super) struct Answers {
     worker: Worker<Waiting<Query>>,
     notices: Arc<Notices>,
@@ -140,8 +148,9 @@ impl Answers {
         })
     }
 
-    /// Has a question answered. On Zenoh's thread, and waits for nothing. It ends no question here unless there are too many: that is said to the other host, behind the
-    /// list that a thread may just be waiting with.
+    /// Has a question answered. On Zenoh's thread, and waits for nothing. It ends no question here
+    /// unless there are too many: that is said to the other host, behind the list that a thread may
+    /// just be waiting with.
     pub(super) fn answer(&self, mut query: Query) {
         // Questions have neither; what strangers write there shall not wait here.
         query.payload_mut().into_iter().for_each(|payload| *payload = ZBytes::new());
@@ -163,7 +172,8 @@ impl Answers {
     }
 }
 
-/// Hands the list that is asked for to Zenoh, as it is now. Who asks for anything else learns that there is no answer when the question is dropped.
+/// Hands the list that is asked for to Zenoh, as it is now. Who asks for anything else learns that
+/// there is no answer when the question is dropped.
 fn answer(keys: &Keys, lists: &Lists, query: &Query) {
     let Some(Parsed::Topic { topic, .. }) = keys.parse(query.key_expr().as_str()) else { return };
     let list = lists.read().unwrap_or_else(PoisonError::into_inner).of_topic.get(&topic).cloned();

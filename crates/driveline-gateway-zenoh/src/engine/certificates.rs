@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is the matter with the certificates of this host, in words that name the file. Zenoh says of a key that fits no certificate only where it listens, and of one
-//! that has expired nothing at all: each connection ends, here and there, without a reason.
+//! What is the matter with the certificates of this host, in words that name the file. Zenoh says
+//! of a key that fits no certificate only where it listens, and of one that has expired nothing at
+//! all: each connection ends, here and there, without a reason.
 
 use super::GatewayError;
 use driveline_gateway::network::TlsSpec;
@@ -81,7 +82,8 @@ impl Certificates {
         })
     }
 
-    /// Why hosts of the same authority refuse the certificate now, and what to do: that may be otherwise later, and elsewhere.
+    /// Why hosts of the same authority refuse the certificate now, and what to do: that may be
+    /// otherwise later, and elsewhere.
     pub(super) fn refused(&self) -> Option<String> {
         self.refused_at(UnixTime::now())
     }

@@ -31,7 +31,8 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
 use zenoh::{Session, Wait};
 
-/// Where nobody was reached for so long, that is told: all start together, and this one may be the first.
+/// Where nobody was reached for so long, that is told: all start together, and this one may be the
+/// first.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether interfaces that are named are still there.
@@ -79,7 +80,8 @@ impl Drop for Common {
     fn drop(&mut self) {
         // A large sample on a slow link would keep the session open for as long as that takes.
         self.under_way.give_up(&self.session);
-        // What Zenoh calls has the session, too, which would go on without anybody who answers for it.
+        // What Zenoh calls has the session, too, which would go on without anybody who answers for
+        // it.
         let _ = self.session.close().wait();
     }
 }
@@ -103,7 +105,8 @@ pub(super) struct Conductor {
     /// How this host is to take part.
     network: NetworkSpec,
     certificates: Option<Certificates>,
-    /// The interfaces that it is bound to, as they were when the session was opened, and when to look at them again.
+    /// The interfaces that it is bound to, as they were when the session was opened, and when to
+    /// look at them again.
     interfaces: BTreeMap<String, u32>,
     interfaces_at: Option<MonotonicNs>,
     /// Most neighbours that there were at a time since the session was opened.
@@ -112,7 +115,8 @@ pub(super) struct Conductor {
     compare_at: Option<MonotonicNs>,
     /// Another one has come meanwhile.
     compare_again: bool,
-    /// Topics that nobody has sent yet, and those of much the same name that somebody did: told of each once.
+    /// Topics that nobody has sent yet, and those of much the same name that somebody did: told of
+    /// each once.
     similar: BTreeMap<TopicName, TopicName>,
     topics: Vec<CarriedTopic>,
     _token: LivelinessToken,
@@ -259,7 +263,8 @@ impl Conductor {
         })
     }
 
-    /// Until it is stopped: `None`. Or until a host does not answer any more: then it is to be started anew, with these as `tried`.
+    /// Until it is stopped: `None`. Or until a host does not answer any more: then it is to be
+    /// started anew, with these as `tried`.
     pub(super) fn run(mut self) -> Option<BTreeSet<String>> {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();
@@ -299,7 +304,8 @@ impl Conductor {
         None
     }
 
-    /// Tells once if nobody was reached. When somebody is, that is told as of every host. Gives when to look again.
+    /// Tells once if nobody was reached. When somebody is, that is told as of every host. Gives
+    /// when to look again.
     fn look_for_others(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
         let at = self.alone_at.filter(|_| !self.incoming.has_met_a_host());
         self.alone_at = at.filter(|at| now < *at);
@@ -312,7 +318,8 @@ impl Conductor {
         self.alone_at
     }
 
-    /// An interface that sockets are bound to and that has gone: they stay bound to what was there, also when there is another of that name.
+    /// An interface that sockets are bound to and that has gone: they stay bound to what was there,
+    /// also when there is another of that name.
     fn lost_interface(&mut self, now: MonotonicNs) -> Option<String> {
         self.interfaces_at.take_if(|at| now >= *at)?;
         self.interfaces_at = Some(now + INTERFACES_EVERY);
@@ -325,7 +332,8 @@ impl Conductor {
             .map(|(name, _)| name.clone())
     }
 
-    /// Has those looked for who were there and are not, however long they have been gone. One that does not come back is looked for as long as this session lasts.
+    /// Has those looked for who were there and are not, however long they have been gone. One that
+    /// does not come back is looked for as long as this session lasts.
     fn look_again(&mut self) {
         if self.network.interface.is_none() || !self.control.has_sockets() {
             return;
@@ -339,7 +347,8 @@ impl Conductor {
         }
     }
 
-    /// Tells which topics are perhaps misspelt, here or there, a while after a host has come. Gives when to look again.
+    /// Tells which topics are perhaps misspelt, here or there, a while after a host has come. Gives
+    /// when to look again.
     fn compare(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
         if self.compare_at.take_if(|at| now >= *at).is_some() {
             let carried = self.topics.iter().map(|t| t.topic.clone()).collect();
@@ -447,7 +456,8 @@ impl Conductor {
     }
 }
 
-/// Has Zenoh call for samples, acknowledgements, questions and tokens, as long as the session is open.
+/// Has Zenoh call for samples, acknowledgements, questions and tokens, as long as the session is
+/// open.
 fn declare(
     common: &Common,
     inboxes: &Inboxes,
@@ -494,7 +504,8 @@ fn declare(
         let received = MonotonicNs::now();
         let changes = lists.read().unwrap_or_else(PoisonError::into_inner).changes;
         let time = Time { received, answered: MonotonicNs::now(), changes };
-        // From here, as a thread between would count as the way: it is short, and of another priority than lists.
+        // From here, as a thread between would count as the way: it is short, and of another
+        // priority than lists.
         let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     };
     session
@@ -520,7 +531,8 @@ fn declare(
     };
     changes.callback(heard).background().wait().map_err(failed(&key))?;
 
-    // Gateways of this version have a subscriber of their own: whoever may only ask for that is refused the other one.
+    // Gateways of this version have a subscriber of their own: whoever may only ask for that is
+    // refused the other one.
     let others = (keys.hosts_of_all_versions(), true);
     for (key, of_other_versions) in [
         (keys.tokens("host"), false),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What outlives a conductor: what the gateway's owner asks, what is told meanwhile, and that there is no other gateway of the domain on this host.
+//! What outlives a conductor: what the gateway's owner asks, what is told meanwhile, and that there
+//! is no other gateway of the domain on this host.
 
 use super::error::GatewayError;
 use super::{KIND, lock, session};
@@ -19,7 +20,8 @@ const MAX_TOLD: usize = 16;
 
 /// The gateway on this host.
 struct Here {
-    /// One for all conductors, by which each knows what the one before still publishes for other hosts.
+    /// One for all conductors, by which each knows what the one before still publishes for other
+    /// hosts.
     participant: Participant,
     /// Goes last: the only gateway of the domain on this host.
     _only: OnlyOne,
@@ -115,7 +117,8 @@ impl Control {
         *lock(&self.present) = None;
     }
 
-    /// What keeps this host out of the network, where it is tried again: for reports, and told unless it was `told` lately.
+    /// What keeps this host out of the network, where it is tried again: for reports, and told
+    /// unless it was `told` lately.
     pub(super) fn kept_out(
         &self,
         config: &GatewayConfig,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that are there and are not heard: those beyond the bound, which wait for a place, and those of other releases.
+//! Hosts that are there and are not heard: those beyond the bound, which wait for a place, and
+//! those of other releases.
 
 use crate::directory::MAX_HOSTS;
 use crate::wire::{HostId, VERSION};
@@ -44,7 +45,8 @@ impl TurnedAway {
         self.waiting.is_empty()
     }
 
-    /// Who is to be asked now whether it is still there, as there are so many places, and some of them for who has one of its own; and when to look again.
+    /// Who is to be asked now whether it is still there, as there are so many places, and some of
+    /// them for who has one of its own; and when to look again.
     pub(super) fn take(
         &mut self,
         places: usize,

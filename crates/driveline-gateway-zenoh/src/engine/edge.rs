@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One topic on its way to one other host: a thread that takes the newest sample when the one before has arrived.
+//! One topic on its way to one other host: a thread that takes the newest sample when the one
+//! before has arrived.
 
 use super::counters::EdgeCounters;
 use super::lock;
@@ -29,16 +30,16 @@ use zenoh::{Session, Wait};
 
 /// Up to this length a sample goes before the batches of longer ones.
 const SMALL_BYTES: usize = 8 * 1024;
-/// Acknowledgements that wait for the edge's thread: more than can be in flight, and be answered twice. Beyond, the oldest is dropped and
-/// counted as an impossible one.
+/// Acknowledgements that wait for the edge's thread: more than can be in flight, and be answered
+/// twice. Beyond, the oldest is dropped and counted as an impossible one.
 const MAX_WAITING_ACKS: usize = 128;
 /// A question for the time that another has asked so recently follows what is in flight here, too.
 const NUDGED_LATELY: Duration = Duration::from_millis(2);
 /// After a failure of the host transport or of Zenoh, so that a lasting one costs no CPU.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// How long samples of a publisher that the other host has no inlet for yet are sent again, and others of the edge wait. Then each that it
-/// has none for is dropped at once, until it has one.
+/// How long samples of a publisher that the other host has no inlet for yet are sent again, and
+/// others of the edge wait. Then each that it has none for is dropped at once, until it has one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Publishers of which it is remembered whether they have an inlet. Beyond, it is found out again.
 const MAX_STANDING: usize = 256;
@@ -50,7 +51,8 @@ pub(super) struct EdgeInbox {
     stop: AtomicBool,
     /// The other host does not want it at present.
     parked: AtomicBool,
-    /// How often it has ceased to. What goes and comes back before the thread looks has parted nevertheless.
+    /// How often it has ceased to. What goes and comes back before the thread looks has parted
+    /// nevertheless.
     partings: AtomicU64,
     /// Publishers of which something is on its way, or still to be taken although they are gone.
     owed: Mutex<Vec<EndpointId>>,
@@ -96,7 +98,8 @@ pub(super) struct Edge {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is left of an edge whose handle is gone: its thread may be handing a sample to Zenoh, for as long as that waits for room.
+/// What is left of an edge whose handle is gone: its thread may be handing a sample to Zenoh, for
+/// as long as that waits for room.
 pub(super) struct Ending(Weak<()>);
 
 impl Ending {
@@ -233,7 +236,8 @@ impl Edge {
             notices: parts.notices,
             subscription,
             set,
-            // Behind all numbers of an edge that had this key before: none sends a sample each nanosecond.
+            // Behind all numbers of an edge that had this key before: none sends a sample each
+            // nanosecond.
             window: Window::new(reliable, parts.window_bytes, MonotonicNs::now().0),
             latched: mark.durability == Durability::TransientLocal,
             standing: BTreeMap::new(),
@@ -289,13 +293,16 @@ struct Sender {
     subscription: Subscription,
     set: WaitSet,
     window: Window,
-    /// Late subscriptions are to get earlier samples, so the first one of a publisher counts although it is sent best effort.
+    /// Late subscriptions are to get earlier samples, so the first one of a publisher counts
+    /// although it is sent best effort.
     latched: bool,
     standing: BTreeMap<EndpointId, Standing>,
-    /// The samples in flight that may have to be sent again: the last one pinned if it is long, the others copied.
+    /// The samples in flight that may have to be sent again: the last one pinned if it is long, the
+    /// others copied.
     held: VecDeque<(Bytes, SampleHead)>,
     period: Option<Duration>,
-    /// Where a rate is asked for, the newest sample is, however many are kept; not where each counts.
+    /// Where a rate is asked for, the newest sample is, however many are kept; not where each
+    /// counts.
     newest: bool,
     /// Of a publisher's samples only each whose number is a multiple of this is sent.
     every: u64,
@@ -365,7 +372,8 @@ impl Sender {
         self.window.deadline().into_iter().chain(self.window.nudge_at()).chain(rate).min()
     }
 
-    /// Has something small follow what is in flight, and something small come back behind its acknowledgement, if it has been quiet for long.
+    /// Has something small follow what is in flight, and something small come back behind its
+    /// acknowledgement, if it has been quiet for long.
     fn nudge(&mut self, now: MonotonicNs) {
         if self.window.nudge_at().is_some_and(|at| now >= at) {
             self.window.nudged(now);
@@ -521,7 +529,8 @@ impl Sender {
         }
         // While Zenoh has no room, handing over takes as long as the link does.
         self.tell_what_is_owed(false);
-        // What others follow before it is acknowledged is copied: the publisher grants each edge one pin, which the next sample needs.
+        // What others follow before it is acknowledged is copied: the publisher grants each edge
+        // one pin, which the next sample needs.
         let copied = reliable && !alone && self.window.may_be_followed(len);
         let bytes = if copied {
             Bytes::copy_from_slice(sample.payload())

@@ -40,7 +40,8 @@ pub enum GatewayError {
         /// What Zenoh says.
         reason: String,
     },
-    /// An interface that is named is not there, or cannot be used yet. Zenoh would look for nobody, and never again.
+    /// An interface that is named is not there, or cannot be used yet. Zenoh would look for nobody,
+    /// and never again.
     #[error("the network interface {name} {why}; `ip address` lists them")]
     Interface {
         /// Its name.
@@ -104,7 +105,8 @@ pub enum GatewayError {
 }
 
 impl GatewayError {
-    /// Whether it may be otherwise without anybody doing anything: a computer that starts may not have all its addresses and interfaces yet.
+    /// Whether it may be otherwise without anybody doing anything: a computer that starts may not
+    /// have all its addresses and interfaces yet.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Interface { .. } | Self::Address(_) => true,

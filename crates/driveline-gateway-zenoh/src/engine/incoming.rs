@@ -28,7 +28,8 @@ use zenoh::query::ConsolidationMode;
 pub(super) const LIST_WITHIN: Duration = Duration::from_secs(5);
 /// The parameter of a question for a list that says who asks.
 pub(super) const ASKED_BY: &str = "by";
-/// How long what is left of a gateway that has gone may be told of: a lease, 10 s with routers that have Zenoh's own settings.
+/// How long what is left of a gateway that has gone may be told of: a lease, 10 s with routers that
+/// have Zenoh's own settings.
 const NAMESAKES_AFTER: Duration = Duration::from_secs(15);
 
 /// Of which host, publishers with which offer, of which topic.
@@ -127,7 +128,8 @@ impl Incoming {
         }
     }
 
-    /// The clock of a host, which may not have said that it is there yet. `None`: there are too many.
+    /// The clock of a host, which may not have said that it is there yet. `None`: there are too
+    /// many.
     pub(super) fn clock(
         &mut self,
         common: &Common,
@@ -195,7 +197,8 @@ impl Incoming {
         }
     }
 
-    /// Tells of hosts with one name, when none of them is what is left of a gateway that has been started again.
+    /// Tells of hosts with one name, when none of them is what is left of a gateway that has been
+    /// started again.
     fn tell_of_namesakes(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
         let (hosts, mut next) = (self.directory.hosts(), None::<MonotonicNs>);
         self.namesakes.retain(|name, since| {
@@ -242,7 +245,8 @@ impl Incoming {
         self.directory.changed(host, topic, change, now);
     }
 
-    /// A host was asked for the time, and has told as well how many changes of its lists there were.
+    /// A host was asked for the time, and has told as well how many changes of its lists there
+    /// were.
     pub(super) fn counted(
         &mut self,
         host: &HostId,
@@ -323,8 +327,9 @@ impl Incoming {
         next
     }
 
-    /// Asks the hosts that are there for the time, and whether their lists have changed: those that send nothing that is received here less often, to find out whether
-    /// they can be reached at all.
+    /// Asks the hosts that are there for the time, and whether their lists have changed: those that
+    /// send nothing that is received here less often, to find out whether they can be reached at
+    /// all.
     fn probe(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
         let hosts = self.directory.hosts();
         let every = |h: &Host| if h.sends_something() { ASK_EVERY } else { ASK_OTHERS_EVERY };
@@ -483,7 +488,8 @@ fn ask(common: &Common, question: Question) {
     let selector = format!("{key}?{ASKED_BY}={}", common.me);
     let name = question.host.name().to_owned();
     let inbox = common.inbox.clone();
-    // After small samples: a list may be long. Before large ones, which may leave no room for anything after them.
+    // After small samples: a list may be long. Before large ones, which may leave no room for
+    // anything after them.
     let get = common
         .session
         .get(selector)

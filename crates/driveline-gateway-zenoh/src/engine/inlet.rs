@@ -30,13 +30,16 @@ use zenoh::sample::Sample;
 /// What another host may have reserved here for the history of one publisher.
 const MAX_HISTORY_BYTES: u64 = 1 << 30;
 
-/// How long publishing waits for readers at most, whatever the publisher offers: until then its segment and the thread stay, even if it has gone meanwhile.
+/// How long publishing waits for readers at most, whatever the publisher offers: until then its
+/// segment and the thread stay, even if it has gone meanwhile.
 const LONGEST_WAIT_MS: u32 = 60_000;
 
-/// The conductor is told of unknown publishers no more often than this: a list that is asked for tells of all.
+/// The conductor is told of unknown publishers no more often than this: a list that is asked for
+/// tells of all.
 const TELL_AGAIN: Duration = Duration::from_millis(20);
 
-/// Hosts of which it is known that acknowledgements to them were dropped; of further ones only as long as they have inlets.
+/// Hosts of which it is known that acknowledgements to them were dropped; of further ones only as
+/// long as they have inlets.
 const MAX_WAYS_BACK: usize = 128;
 
 /// A publisher of another host.
@@ -57,7 +60,8 @@ pub(super) struct Inlet {
 struct Source {
     host: HostId,
     clock: Arc<Mutex<ClockEstimate>>,
-    /// Acknowledgements to it. None where no thread could be started: then they go with those to strangers.
+    /// Acknowledgements to it. None where no thread could be started: then they go with those to
+    /// strangers.
     _acknowledgements: Option<Arc<Acknowledgements>>,
 }
 
@@ -148,8 +152,9 @@ impl Inlet {
         lock(&self.watch).look();
     }
 
-    /// What is asked of its publisher. `None`: nobody listens. What is kept for late joiners is asked for with the first that listens,
-    /// whatever that one asks for: later it could not be put before what has come meanwhile.
+    /// What is asked of its publisher. `None`: nobody listens. What is kept for late joiners is
+    /// asked for with the first that listens, whatever that one asks for: later it could not be put
+    /// before what has come meanwhile.
     pub(super) fn wanted(&self) -> Option<QosMark> {
         let reliability = lock(&self.watch).reliability()?;
         Some(QosMark { reliability, durability: self.offer.qos.durability })
@@ -169,7 +174,8 @@ impl Inlet {
         };
     }
 
-    /// Notes what became of its publisher, and says it to readers. `false`: a sample is just being published, and they are to be told again.
+    /// Notes what became of its publisher, and says it to readers. `false`: a sample is just being
+    /// published, and they are to be told again.
     pub(super) fn is(&self, fate: Fate) -> bool {
         *lock(&self.fate) = fate;
         let free = self.publishing.try_lock().ok();
@@ -206,7 +212,8 @@ impl Inlet {
         if host == from { Ok(clock.clone()) } else { Err(Outcome::NotYet) }
     }
 
-    /// Takes a sample: copies it into a slot and publishes it. Where the topic is reliable this may wait for readers.
+    /// Takes a sample: copies it into a slot and publishes it. Where the topic is reliable this may
+    /// wait for readers.
     pub(super) fn take(&self, sample: &Arrived) -> Outcome {
         let clock = match self.clock_of(&sample.from) {
             Ok(clock) => clock,
@@ -326,7 +333,8 @@ pub(super) struct Receiving {
     /// As long as there are inlets of each.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
     acknowledgements: Mutex<BTreeMap<HostId, WayBack>>,
-    /// To all hosts that have no inlets, so that no thread of Zenoh's waits for room on the way to them. What is dropped of these is of samples that `unknown` counts.
+    /// To all hosts that have no inlets, so that no thread of Zenoh's waits for room on the way to
+    /// them. What is dropped of these is of samples that `unknown` counts.
     to_strangers: Arc<Acknowledgements>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,

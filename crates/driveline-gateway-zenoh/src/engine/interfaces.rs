@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network interfaces that a configuration names, as they are and as Zenoh has seen them: it asks for those of the host once in a process, and goes by what there was then.
+//! The network interfaces that a configuration names, as they are and as Zenoh has seen them: it
+//! asks for those of the host once in a process, and goes by what there was then.
 
 use super::GatewayError;
 use driveline_gateway::interfaces::{Interface, interfaces};
@@ -21,7 +22,8 @@ fn named(spec: &NetworkSpec) -> impl Iterator<Item = (&str, bool)> {
     spec.interface.as_deref().map(|name| (name, true)).into_iter().chain(spec.listen_interfaces())
 }
 
-/// Each that is named with its number in the kernel: another one when it is made anew. Those that are not there have none.
+/// Each that is named with its number in the kernel: another one when it is made anew. Those that
+/// are not there have none.
 pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
     let names: Vec<&str> = named(spec).map(|(name, _)| name).collect();
     let there = if names.is_empty() { Vec::new() } else { interfaces() };
@@ -59,7 +61,8 @@ pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
     seen.map(addresses).unwrap_or_default()
 }
 
-/// Why Zenoh is of no more use in this process: an interface that is named has none of the addresses that it has seen, but others.
+/// Why Zenoh is of no more use in this process: an interface that is named has none of the
+/// addresses that it has seen, but others.
 pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     let seen = SEEN.get()?;
     let there = interfaces();

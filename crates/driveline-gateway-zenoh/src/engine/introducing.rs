@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks hosts whom they hear, answers them, and has those connected to that this host does not hear: see [`crate::introductions`].
+//! Asks hosts whom they hear, answers them, and has those connected to that this host does not
+//! hear: see [`crate::introductions`].
 
 use super::GatewayError;
 use super::again::{Again, start_of};
@@ -46,7 +47,8 @@ impl Introducing {
         Ok(Self { introductions, answer })
     }
 
-    /// Asks who is to be asked, of the hosts that are here, and tries what is to be tried. Gives when to look again.
+    /// Asks who is to be asked, of the hosts that are here, and tries what is to be tried. Gives
+    /// when to look again.
     pub(super) fn look<'a>(
         &mut self,
         common: &Common,
@@ -81,7 +83,8 @@ impl Introducing {
     }
 }
 
-/// Asks a host whom it hears. Anybody may answer: what counts is the first answer of the session that is the host's.
+/// Asks a host whom it hears. Anybody may answer: what counts is the first answer of the session
+/// that is the host's.
 fn ask_whom(common: &Common, host: HostId) {
     let (key, inbox) = (common.keys.key(&Parsed::Met(host.clone())), common.inbox.clone());
     let get = common
@@ -90,7 +93,8 @@ fn ask_whom(common: &Common, host: HostId) {
         .timeout(WITHIN)
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::DataHigh);
-    // As they come: nothing is kept of those that others send. All, and not only of whoever says that he knows all.
+    // As they come: nothing is kept of those that others send. All, and not only of whoever says
+    // that he knows all.
     let get = get.consolidation(ConsolidationMode::None).target(QueryTarget::All);
     let is_answered = AtomicBool::new(false);
     let asked = get.callback(move |reply| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of reliable publishers of another host, one after the other: which is taken, and a thread that publishes it, which may wait for readers.
+//! Samples of reliable publishers of another host, one after the other: which is taken, and a
+//! thread that publishes it, which may wait for readers.
 
 use super::inlet::{Arrived, Inlet, Receiving};
 use super::worker::{Mailbox, Worker};
@@ -35,13 +36,15 @@ struct Waiting {
     intake: Intake<(Arrived, Weak<Inlet>)>,
 }
 
-/// What is said of a sample that will not be published, where nothing is known of those before it: a final answer would say that these have arrived, too.
+/// What is said of a sample that will not be published, where nothing is known of those before it:
+/// a final answer would say that these have arrived, too.
 pub(super) fn out_of_turn(outcome: Outcome, place: u16) -> Outcome {
     if place > 1 { Outcome::NotYet } else { outcome }
 }
 
 impl Waiting {
-    /// Takes a sample into the queue, or gives what is to be said of it; neither, if that will be said or it will come again.
+    /// Takes a sample into the queue, or gives what is to be said of it; neither, if that will be
+    /// said or it will come again.
     fn enter(
         &mut self,
         sample: Arrived,
@@ -106,7 +109,8 @@ fn publish(
         || Some((mailbox.next(|waiting| waiting.intake.next_in_turn())?, receiving.upgrade()?));
     while let Some((Queued { number, place, fate, what: (sample, inlet), .. }, receiving)) = next()
     {
-        // An inlet that is gone may come back, or its publisher be refused, when the sample comes again.
+        // An inlet that is gone may come back, or its publisher be refused, when the sample comes
+        // again.
         let outcome = fate.unwrap_or_else(|| {
             inlet.upgrade().map_or(Outcome::NotYet, |inlet| inlet.take(&sample))
         });

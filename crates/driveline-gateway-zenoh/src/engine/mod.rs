@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gateway itself: local publishers to other hosts, publishers of other hosts to local subscriptions.
+//! The gateway itself: local publishers to other hosts, publishers of other hosts to local
+//! subscriptions.
 //!
-//! One thread, the *conductor*, decides what exists: tokens, offers, edges, inlets. It is woken by the host transport and by Zenoh's
-//! callbacks, and sleeps otherwise. Samples do not pass through it: each edge has a thread of its own, what arrives is
-//! published on Zenoh's, and acknowledgements to each host have a thread. Lists of publishers have some of their own.
+//! One thread, the *conductor*, decides what exists: tokens, offers, edges, inlets. It is woken by
+//! the host transport and by Zenoh's callbacks, and sleeps otherwise. Samples do not pass through
+//! it: each edge has a thread of its own, what arrives is published on Zenoh's, and
+//! acknowledgements to each host have a thread. Lists of publishers have some of their own.
 
 mod acknowledgements;
 mod again;
@@ -45,7 +47,8 @@ const KIND: &str = "zenoh";
 /// The commit that it was built from.
 const COMMIT: &str = env!("DRIVELINE_COMMIT");
 
-/// The pause after a gateway that has to start could not: what it listens on may not be there, or not be free yet.
+/// The pause after a gateway that has to start could not: what it listens on may not be there, or
+/// not be free yet.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
@@ -60,8 +63,9 @@ fn report(control: &Control) -> Report {
 
 /// A running gateway. Dropping it ends it, and with it what it has brought to this host.
 ///
-/// Any process can hold one: where one process owns all the traffic, it needs no other. Its own endpoints do not count
-/// as local then: a gateway does not carry what the same [`driveline_shm::Participant`] publishes, but it makes one of its own.
+/// Any process can hold one: where one process owns all the traffic, it needs no other. Its own
+/// endpoints do not count as local then: a gateway does not carry what the same
+/// [`driveline_shm::Participant`] publishes, but it makes one of its own.
 pub struct Gateway {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -69,9 +73,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Joins the domain and the network. Returns when both know of it; others are found later. Where this host has an address or an interface not yet, as when it
-    /// starts, it returns as well, and the network is tried again each second. Zenoh asks for the interfaces of a host once in a process: where it was used before, those
-    /// that come later are not used. Blocks, for at most a few seconds.
+    /// Joins the domain and the network. Returns when both know of it; others are found later.
+    /// Where this host has an address or an interface not yet, as when it starts, it returns as
+    /// well, and the network is tried again each second. Zenoh asks for the interfaces of a host
+    /// once in a process: where it was used before, those that come later are not used. Blocks, for
+    /// at most a few seconds.
     ///
     /// # Errors
     /// [`GatewayError`] if something in the configuration, the domain or the network does not let it.
@@ -101,21 +107,23 @@ impl Gateway {
         Ok(Self { control, thread: Some(thread), status: Some(status) })
     }
 
-    /// This host as the others see it: its name and the number of this start, which is another after the gateway had to start anew. Empty as long as it does not
-    /// take part in the network.
+    /// This host as the others see it: its name and the number of this start, which is another
+    /// after the gateway had to start anew. Empty as long as it does not take part in the network.
     #[must_use]
     pub fn host(&self) -> String {
         self.control.host()
     }
 
-    /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
+    /// What it carries at present, what became of it, and what is not carried, why. Blocks until
+    /// the gateway has looked, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
         report(&self.control)
     }
 
-    /// Why this process is of no more use for the network, if it is not: an interface that is named has other addresses than Zenoh has seen. The gateway goes on, and
-    /// other hosts do not find it there; the gateway's program ends with that.
+    /// Why this process is of no more use for the network, if it is not: an interface that is named
+    /// has other addresses than Zenoh has seen. The gateway goes on, and other hosts do not find it
+    /// there; the gateway's program ends with that.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure()
@@ -128,7 +136,8 @@ impl Gateway {
     }
 }
 
-/// Has one conductor after the other, until it is stopped. `first`: or what has kept this host out of the network.
+/// Has one conductor after the other, until it is stopped. `first`: or what has kept this host out
+/// of the network.
 fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, control: &Arc<Control>) {
     let (mut told, mut next) = match first {
         Ok(first) => (BTreeSet::new(), Ok(first.run())),
@@ -145,7 +154,8 @@ fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, contr
             }
         };
         control.is_away();
-        // It may have been stopped while the one before took its leave, which a connection that is broken makes long.
+        // It may have been stopped while the one before took its leave, which a connection that is
+        // broken makes long.
         if control.is_stopped() {
             return;
         }
@@ -181,7 +191,8 @@ impl driveline_gateway::Gateway for Gateway {
         let of_sockets = config.clone();
         // First: it tells all that is wrong with the configuration.
         let gateway = Self::start(config)?;
-        // All sockets of this program are its own, which those of a program that it is embedded in are not.
+        // All sockets of this program are its own, which those of a program that it is embedded in
+        // are not.
         gateway.control.owns_sockets();
         if let Err(why) = break_unanswered(session::unanswered(&of_sockets)?) {
             gateway.control.tell(format!(

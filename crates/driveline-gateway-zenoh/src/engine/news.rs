@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What Zenoh's callbacks tell the conductor, on its way there.
 //!
-//! Who comes and goes is told once, and must not be lost. Changes of lists may be: they are numbered, and the last number is asked for again and again. So
-//! each kind has room of its own, and none can push out another.
+//! Who comes and goes is told once, and must not be lost. Changes of lists may be: they are
+//! numbered, and the last number is asked for again and again. So each kind has room of its own,
+//! and none can push out another.
 
 use super::lock;
 use crate::directory::Question;

@@ -27,7 +27,8 @@ use zenoh::sample::Locality;
 const MAX_EDGES: usize = 256;
 /// Edges that could not be made, and are tried again.
 const MAX_FAILED: usize = 1024;
-/// Pairs of publisher and host of which it is kept what was to go there first; of further ones it is not announced.
+/// Pairs of publisher and host of which it is kept what was to go there first; of further ones it
+/// is not announced.
 const MAX_FIRSTS: usize = 4096;
 /// How long an edge that nobody wants is kept as it is.
 const KEPT_PARKED: Duration = Duration::from_secs(60);
@@ -52,8 +53,9 @@ struct SentTopic {
 }
 
 impl SentTopic {
-    /// Compares the list with the publishers that are there now, and those that are gone while edges owe their last samples. Events
-    /// only say when to look: some may have been dropped. Gives whether the list is another one now.
+    /// Compares the list with the publishers that are there now, and those that are gone while
+    /// edges owe their last samples. Events only say when to look: some may have been dropped.
+    /// Gives whether the list is another one now.
     fn compare(&mut self, common: &Common, owed: impl Fn(EndpointId) -> bool) -> bool {
         let offer = |MatchedPublisher { publisher, node, schema, qos, max_payload }| {
             Some((publisher, Offer { node, schema: schema?, qos, max_payload }))
@@ -119,7 +121,8 @@ pub(super) struct Listed {
 /// Publishers that others are not told of, for edges: nobody will ever know them.
 pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 
-/// By publisher and host, the first sample of the publisher that was to go there; for edges, which know it.
+/// By publisher and host, the first sample of the publisher that was to go there; for edges, which
+/// know it.
 #[derive(Clone, Default)]
 pub(super) struct Firsts(Arc<Mutex<BTreeMap<(EndpointId, HostId), u64>>>);
 
@@ -149,7 +152,8 @@ impl Firsts {
 pub(super) struct Outgoing {
     topics: BTreeMap<TopicName, SentTopic>,
     edges: BTreeMap<EdgeKey, Edge>,
-    /// Edges that have ended and whose thread had not when that was looked at; with `edges` at most `MAX_EDGES`.
+    /// Edges that have ended and whose thread had not when that was looked at; with `edges` at most
+    /// `MAX_EDGES`.
     ending: Vec<(EdgeKey, Ending)>,
     /// Some of them have since.
     freed: bool,
@@ -333,8 +337,8 @@ impl Outgoing {
         }
     }
 
-    /// Sees to it that an edge can be added without one more thread or pin of its publishers than there may be: of hosts that want the topic no longer, those that
-    /// left first make room.
+    /// Sees to it that an edge can be added without one more thread or pin of its publishers than
+    /// there may be: of hosts that want the topic no longer, those that left first make room.
     fn make_room(
         &mut self,
         (_, offered, topic): &EdgeKey,
@@ -408,7 +412,8 @@ impl Outgoing {
         self.freed |= self.ending.len() < before;
     }
 
-    /// Lets go of edges that nobody has wanted for long, and tries again what could not be made. Gives when to look again.
+    /// Lets go of edges that nobody has wanted for long, and tries again what could not be made.
+    /// Gives when to look again.
     pub(super) fn due(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
         let over: Vec<_> = self
             .edges
@@ -502,7 +507,8 @@ fn tell_of_change(common: &Common, lists: &Lists, firsts: &Firsts, topic: &SentT
     }
     drop(listed);
     let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: name.clone() });
-    // Whoever does not get it sees from the next one, or from an answer to its question for the time, that it has missed something.
+    // Whoever does not get it sees from the next one, or from an answer to its question for the
+    // time, that it has missed something.
     let put = common
         .session
         .put(key, change.to_le_bytes().to_vec())

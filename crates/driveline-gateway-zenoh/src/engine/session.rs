@@ -12,29 +12,38 @@ use zenoh::Config;
 
 /// A peer without a sign of life for so long is gone.
 const LEASE_MS: u64 = 2_000;
-/// How often in a lease something is written where there is nothing to say: so many, that none is over before the kernel has broken a connection.
+/// How often in a lease something is written where there is nothing to say: so many, that none is
+/// over before the kernel has broken a connection.
 const KEEP_ALIVE: u64 = 8;
-/// How often something is written where there is nothing to say, over TLS: Zenoh does not flush what TLS keeps back when the kernel has no room, so the end of a sample
-/// stays there until the next write, which without this comes after half a second.
+/// How often something is written where there is nothing to say, over TLS: Zenoh does not flush
+/// what TLS keeps back when the kernel has no room, so the end of a sample stays there until the
+/// next write, which without this comes after half a second.
 const FLUSHED_EACH_MS: u64 = 10;
-/// How long opening a connection may take. The kernel knocks at once and after a second, so that not only the first packet finds a link that is back.
+/// How long opening a connection may take. The kernel knocks at once and after a second, so that
+/// not only the first packet finds a link that is back.
 const OPEN_WITHIN_MS: u64 = 2_000;
-/// How long a message waits for room behind others before it is dropped: a little less than the lease. Zenoh ends a connection only when nobody waits for room
-/// in it any more.
+/// How long a message waits for room behind others before it is dropped: a little less than the
+/// lease. Zenoh ends a connection only when nobody waits for room in it any more.
 const ROOM_WITHIN_MS: u64 = 1_500;
-/// The rest of one that is longer than a batch has so much more, and twice what the link takes for the longest …
+/// The rest of one that is longer than a batch has so much more, and twice what the link takes for
+/// the longest …
 const REST_WITHIN_MS: u64 = 500;
 /// … but no longer than this, however slow the link is said to be.
 const REST_WITHIN_AT_MOST_MS: u64 = 60_000;
-/// The pause before the next attempt, always the same: longer ones would leave a link that is back unused for longer.
+/// The pause before the next attempt, always the same: longer ones would leave a link that is back
+/// unused for longer.
 const RETRY_MS: u64 = 200;
-/// A batch is what a small sample waits for while a large one is sent: 1.3 ms of what the link carries. Zenoh's lengths have 16 bits.
+/// A batch is what a small sample waits for while a large one is sent: 1.3 ms of what the link
+/// carries. Zenoh's lengths have 16 bits.
 const BATCH_BYTES: [u32; 2] = [16 * 1024, u16::MAX as u32];
-/// Of the kernel's queue 2.6 ms, which it doubles. What it holds bounds what is on its way unacknowledged, too: with less, TCP finds a lost packet by
-/// its time-out only, and a long way stands idle. Beyond `net.core.wmem_max` the kernel takes that.
+/// Of the kernel's queue 2.6 ms, which it doubles. What it holds bounds what is on its way
+/// unacknowledged, too: with less, TCP finds a lost packet by its time-out only, and a long way
+/// stands idle. Beyond `net.core.wmem_max` the kernel takes that.
 const SEND_BUFFER_BYTES: [u32; 2] = [32 * 1024, 16 << 20];
-/// What the kernel keeps of what arrives, on a slow link what that carries in 0.1 s: a host that stands still shall be found by its full queue (see [`unanswered`]), and the kernel's own bound is
-/// megabytes. Not on faster ones, where it would hold less than what is on its way, as the kernel grants no more than that unless it is told to.
+/// What the kernel keeps of what arrives, on a slow link what that carries in 0.1 s: a host that
+/// stands still shall be found by its full queue (see [`unanswered`]), and the kernel's own bound
+/// is megabytes. Not on faster ones, where it would hold less than what is on its way, as the
+/// kernel grants no more than that unless it is told to.
 const SOCKET_RECEIVES_US: u32 = 100_000;
 const SOCKET_RECEIVES_BYTES: [u32; 2] = [64 * 1024, 208 * 1024];
 /// Room of a message beside its payload.
@@ -43,7 +52,8 @@ const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
 /// Most peers and routers connected at once, and of them on their way in.
 const MAX_SESSIONS: u32 = 64;
 
-/// What so many microseconds of this bandwidth are, within bounds. 1 Mbit/s is one bit each microsecond.
+/// What so many microseconds of this bandwidth are, within bounds. 1 Mbit/s is one bit each
+/// microsecond.
 fn bytes_of(mbit: u32, us: u32, [least, most]: [u32; 2]) -> u32 {
     (mbit.saturating_mul(us) / 8).clamp(least, most)
 }
@@ -132,7 +142,8 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("transport/link/rx/buffer_size", buffer.as_str()),
         ("transport/link/rx/max_message_size", longest.as_str()),
         ("transport/link/tx/keep_alive", keep_alive.as_str()),
-        // Of all connections, those to hosts included that are found by multicast or through others, of which no endpoint is written anywhere. One that is may say it itself.
+        // Of all connections, those to hosts included that are found by multicast or through
+        // others, of which no endpoint is written anywhere. One that is may say it itself.
         ("transport/link/tcp/so_sndbuf", send_buffer.as_str()),
         ("transport/link/tcp/so_rcvbuf", receive_buffer.as_str()),
         ("transport/link/tls/so_sndbuf", send_buffer.as_str()),
@@ -167,15 +178,18 @@ pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> 
     Opened::new(config)
 }
 
-/// For how long what was sent may stay unacknowledged until the kernel breaks the connection: with the first repetition, 0.2 s later, less than the lease and what may have
-/// passed of it before, so that it is the kernel who finds a dead connection. What waits for room in it then is woken, and if Zenoh finds it, only when the time for that is over.
+/// For how long what was sent may stay unacknowledged until the kernel breaks the connection: with
+/// the first repetition, 0.2 s later, less than the lease and what may have passed of it before, so
+/// that it is the kernel who finds a dead connection. What waits for room in it then is woken, and
+/// if Zenoh finds it, only when the time for that is over.
 pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
     let ms =
         config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
     Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)) * 5 / 8)
 }
 
-/// What people should know of a file of Zenoh's that has this host do what it otherwise does only where it is asked to: nothing in it needs to say so, as these are Zenoh's defaults.
+/// What people should know of a file of Zenoh's that has this host do what it otherwise does only
+/// where it is asked to: nothing in it needs to say so, as these are Zenoh's defaults.
 pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     let path = spec.zenoh.as_ref()?;
     let open = open_to_all(config);
@@ -188,7 +202,8 @@ pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     (!does.is_empty()).then(|| format!("{} has this host {}", path.display(), does.join(", and ")))
 }
 
-/// Where it listens on all addresses and nobody has to show a certificate, which Zenoh by itself asks nobody for.
+/// Where it listens on all addresses and nobody has to show a certificate, which Zenoh by itself
+/// asks nobody for.
 fn open_to_all(config: &Config) -> Vec<String> {
     let mode = value(config, "mode");
     let listens = match value(config, "listen/endpoints") {
@@ -212,7 +227,8 @@ pub(super) fn connects(config: &Config) -> Vec<String> {
     endpoints(config, "connect/endpoints")
 }
 
-/// Whether Zenoh connects to whom it is told of by others, and its session has the identity of this gateway's start, by which others know it.
+/// Whether Zenoh connects to whom it is told of by others, and its session has the identity of this
+/// gateway's start, by which others know it.
 pub(super) fn meets_through_others(config: &Config) -> bool {
     let is_peer = value(config, "mode").as_str().is_none_or(|mode| mode == "peer");
     is_peer
@@ -225,7 +241,8 @@ fn value(config: &Config, key: &str) -> Value {
     config.get_json(key).ok().and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default()
 }
 
-/// A list of endpoints, or one list for each mode, of Zenoh's settings of each with the interface alone.
+/// A list of endpoints, or one list for each mode, of Zenoh's settings of each with the interface
+/// alone.
 fn endpoints(config: &Config, key: &str) -> Vec<String> {
     let lists = match value(config, key) {
         Value::Object(by_mode) => by_mode.into_iter().map(|(_, list)| list).collect(),
@@ -335,7 +352,8 @@ mod tests {
         let open_within = number("transport/unicast/open_timeout");
         // While packets are lost: the repeated one, and the first of the next attempt.
         let lost = REPEATED_AFTER_MS.max(open_within - REPEATED_AFTER_MS + first.max(longest));
-        // Before the lease is over TCP repeats what it has; whichever comes first of that and of a new connection.
+        // Before the lease is over TCP repeats what it has; whichever comes first of that and of a
+        // new connection.
         let lease = number("transport/link/tx/lease");
         let (flush, repeated_first) = (lease / 4, 300);
         let kept = (lease + flush + longest + repeated_first) / 2;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may connect to a socket that this host listens on: whoever may enter its directory, if not all may. Zenoh leaves it to the umask, by which only its own user may, as a rule.
+//! Who may connect to a socket that this host listens on: whoever may enter its directory, if not
+//! all may. Zenoh leaves it to the umask, by which only its own user may, as a rule.
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use std::fs::{Permissions, set_permissions};
@@ -15,7 +16,8 @@ const ALL_ENTER: u32 = 0o001;
 /// Of a socket to which everybody may connect who gets there.
 const ALL_CONNECT: u32 = 0o666;
 
-/// Lets in whoever may enter the directory of the socket that is listened on there. In one that all may enter, and of endpoints that are no such sockets, all stays as it is.
+/// Lets in whoever may enter the directory of the socket that is listened on there. In one that all
+/// may enter, and of endpoints that are no such sockets, all stays as it is.
 pub(super) fn let_in(endpoint: &str) -> io::Result<()> {
     let Some(path) = endpoint.strip_prefix(PROTOCOL).map(Path::new) else { return Ok(()) };
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };

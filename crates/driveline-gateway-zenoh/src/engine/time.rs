@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Questions for another host's time: to measure its clock, and as something small that follows what is in flight.
-//! `docs/protocols/network.md`, sections 5 and 6.
+//! Questions for another host's time: to measure its clock, and as something small that follows
+//! what is in flight. `docs/protocols/network.md`, sections 5 and 6.
 
 use super::lock;
 use crate::clock::{ClockEstimate, Exchange};
@@ -26,8 +26,9 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 pub(super) struct Questions(Arc<Mutex<BTreeMap<String, MonotonicNs>>>);
 
 impl Questions {
-    /// Asks the host that answers under `key` for its time, unless that was done within the last `pause`. On the answer, the clock is told, and then `then`, when
-    /// it was asked and how often its lists had changed: on a thread of Zenoh's.
+    /// Asks the host that answers under `key` for its time, unless that was done within the last
+    /// `pause`. On the answer, the clock is told, and then `then`, when it was asked and how often
+    /// its lists had changed: on a thread of Zenoh's.
     pub(super) fn ask(
         &self,
         session: &Session,
@@ -42,7 +43,8 @@ impl Questions {
         }
     }
 
-    /// A host is about to be asked. `false`: that was done within the last `pause`, so it need not be; without a pause it always is.
+    /// A host is about to be asked. `false`: that was done within the last `pause`, so it need not
+    /// be; without a pause it always is.
     fn is_due(&self, key: &str, now: MonotonicNs, pause: Duration) -> bool {
         let mut hosts = lock(&self.0);
         let asked = hosts.get(key).copied();
@@ -71,8 +73,8 @@ fn ask(
         .timeout(WITHIN)
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::RealTime);
-    // Not `express`: then each would fill one of two batches, and who asks wait for room where a host reads nothing.
-    // As they come: nothing is kept of what others send.
+    // Not `express`: then each would fill one of two batches, and who asks wait for room where a
+    // host reads nothing. As they come: nothing is kept of what others send.
     let asked = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let returned = MonotonicNs::now();
         let Ok(sample) = reply.result() else { return };

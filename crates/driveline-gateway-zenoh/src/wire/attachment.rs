@@ -46,7 +46,8 @@ pub enum WireError {
     },
 }
 
-/// Reads little-endian words from bytes that are long enough, as was checked before; beyond the end there are zeros.
+/// Reads little-endian words from bytes that are long enough, as was checked before; beyond the end
+/// there are zeros.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -69,7 +70,8 @@ impl Words<'_> {
 pub struct SampleHead {
     /// It was sent before, and not acknowledged.
     pub sent_again: bool,
-    /// Of several that are in flight and must be taken in order: 1 for the oldest, 2 for the one after it, and so on. 0: it may be taken whatever came before.
+    /// Of several that are in flight and must be taken in order: 1 for the oldest, 2 for the one
+    /// after it, and so on. 0: it may be taken whatever came before.
     pub place: u16,
     /// Of the sample on this edge.
     pub number: u64,
@@ -77,12 +79,13 @@ pub struct SampleHead {
     pub publisher: u128,
     /// Number among those that the publisher has written.
     pub written: u64,
-    /// How many samples of this publisher before it were to go to this host. Releases before this write 0.
+    /// How many samples of this publisher before it were to go to this host. Releases before this
+    /// write 0.
     pub owed: u32,
     /// When it was handed to Zenoh, on the sending host's clock.
     pub sent: MonotonicNs,
-    /// Sequence, publish time, wall offset, trace id, checksum, clock error and origins, of the sending host. The payload's
-    /// length is that of the payload; `remote` is not sent.
+    /// Sequence, publish time, wall offset, trace id, checksum, clock error and origins, of the
+    /// sending host. The payload's length is that of the payload; `remote` is not sent.
     pub header: SampleHeader,
 }
 
@@ -199,16 +202,19 @@ pub enum Outcome {
     Unknown,
     /// There is no inlet for its publisher yet: it may be sent again.
     NotYet,
-    /// Not of the sample that came, which was not taken because one before it is missing: `number` is the last before that. Of a sample without a place never.
+    /// Not of the sample that came, which was not taken because one before it is missing: `number`
+    /// is the last before that. Of a sample without a place never.
     Gap,
 }
 
-/// An acknowledgement: all samples of the edge up to `number` have arrived; with [`Outcome::NotYet`] all before it, unless order matters.
+/// An acknowledgement: all samples of the edge up to `number` have arrived; with
+/// [`Outcome::NotYet`] all before it, unless order matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// What became of that sample.
     pub outcome: Outcome,
-    /// How many samples in order the receiver takes before the first of them is acknowledged. 0: one; it is of a release before there were places.
+    /// How many samples in order the receiver takes before the first of them is acknowledged. 0:
+    /// one; it is of a release before there were places.
     pub accepts: u32,
     /// The sample's number on its edge.
     pub number: u64,

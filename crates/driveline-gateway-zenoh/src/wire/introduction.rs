@@ -5,7 +5,8 @@ use super::HostId;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Longest one that is sent or read, in bytes: it fits into one of Zenoh's batches, so whoever answers waits for no more room than for the time.
+/// Longest one that is sent or read, in bytes: it fits into one of Zenoh's batches, so whoever
+/// answers waits for no more room than for the time.
 pub const MAX_INTRODUCTION_LEN: usize = 8 * 1024;
 /// Most addresses of a host, and their length in bytes.
 const MAX_ADDRESSES: usize = 4;
@@ -28,7 +29,8 @@ struct Text {
 }
 
 impl Introduction {
-    /// As bytes. Hosts that find no room are left out, and so is what of their addresses is none, too long or too much.
+    /// As bytes. Hosts that find no room are left out, and so is what of their addresses is none,
+    /// too long or too much.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut text = Text { listens: places(&self.listens), hears: Vec::new() };
@@ -46,7 +48,8 @@ impl Introduction {
         bytes(&text)
     }
 
-    /// From bytes that anybody may have sent. `None`: it is none. What is not the name of a host, no address, too long or too much is left out.
+    /// From bytes that anybody may have sent. `None`: it is none. What is not the name of a host,
+    /// no address, too long or too much is left out.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > MAX_INTRODUCTION_LEN {
@@ -72,8 +75,10 @@ fn places(addresses: &[String]) -> Vec<String> {
     places
 }
 
-/// An address of Zenoh's that others may reach, without what it says of how to: a protocol, an IP address or a name, and a port. None is one of the loopback device, where they would find
-/// themselves, of one interface, whose name is another's elsewhere, of a group, and no path. So others can neither say how this host connects, nor have people read what is no address.
+/// An address of Zenoh's that others may reach, without what it says of how to: a protocol, an IP
+/// address or a name, and a port. None is one of the loopback device, where they would find
+/// themselves, of one interface, whose name is another's elsewhere, of a group, and no path. So
+/// others can neither say how this host connects, nor have people read what is no address.
 #[must_use]
 pub fn place(endpoint: &str) -> Option<String> {
     let place = endpoint.split(['?', '#']).next().filter(|place| place.len() <= MAX_ADDRESS_LEN)?;

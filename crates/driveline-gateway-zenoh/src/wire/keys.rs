@@ -209,7 +209,8 @@ impl Keys {
         format!("{ROOT}/*/{}/host/*", self.domain)
     }
 
-    /// The version that a key of [`Self::hosts_of_all_versions`] is of, and the gateway; `None`: it is none, or of this version.
+    /// The version that a key of [`Self::hosts_of_all_versions`] is of, and the gateway; `None`: it
+    /// is none, or of this version.
     #[must_use]
     pub fn of_another_version(&self, key: &str) -> Option<(u16, HostId)> {
         if key.len() > MAX_KEY_LEN {

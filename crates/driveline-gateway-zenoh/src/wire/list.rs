@@ -39,7 +39,8 @@ pub struct Offer {
 pub struct List {
     /// Topic.
     pub topic: TopicName,
-    /// Number of its last change, among all changes of this gateway's lists; 0: nothing has changed yet.
+    /// Number of its last change, among all changes of this gateway's lists; 0: nothing has changed
+    /// yet.
     pub change: u64,
     /// Each once.
     pub publishers: Vec<(EndpointId, Offer)>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What two gateways say to each other, as bytes and keys: `docs/protocols/network.md`, sections 2 to 5. Every byte may have been
-//! written by anybody.
+//! What two gateways say to each other, as bytes and keys: `docs/protocols/network.md`, sections 2
+//! to 5. Every byte may have been written by anybody.
 
 mod attachment;
 mod introduction;

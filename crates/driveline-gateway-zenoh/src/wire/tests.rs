@@ -392,7 +392,8 @@ proptest! {
         }
     }
 
-    /// Whatever a host tells, what is sent and read of it has its bounds, and what is read is sent as it is.
+    /// Whatever a host tells, what is sent and read of it has its bounds, and what is read is sent
+    /// as it is.
     #[test]
     fn introductions_are_bounded_and_survive_damage(
         hears in prop::collection::vec((any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)), 0..30),

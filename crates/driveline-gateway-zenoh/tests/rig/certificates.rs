@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A fleet's certificates, made by `openssl` in a directory. Each has the addresses of all hosts of the rig.
+//! A fleet's certificates, made by `openssl` in a directory. Each has the addresses of all hosts of
+//! the rig.
 
 use super::ADDRESSES;
 use super::net::addresses_in_nets;

@@ -101,12 +101,14 @@ impl Meeting {
         Parsed::Topic { host: self.me.clone(), topic: TOPIC.parse().unwrap() }
     }
 
-    /// Says that the stranger has these publishers of the topic, and what time it is, as long as what is returned exists.
+    /// Says that the stranger has these publishers of the topic, and what time it is, as long as
+    /// what is returned exists.
     pub(crate) fn offer(&self, publishers: Vec<(EndpointId, Offer)>) -> Offered {
         let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers, ended: Vec::new() };
         let lists =
             self.session.declare_queryable(self.keys.key(&self.topic())).callback(move |query| {
-                // Who asked may be gone. A panic would be one of Zenoh's own threads, which all sessions of a process share.
+                // Who asked may be gone. A panic would be one of Zenoh's own threads, which all
+                // sessions of a process share.
                 let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
             });
         let clock = self
@@ -124,7 +126,8 @@ impl Meeting {
         }
     }
 
-    /// What is said of each sample that the gateway sends the stranger, as long as the subscriber exists.
+    /// What is said of each sample that the gateway sends the stranger, as long as the subscriber
+    /// exists.
     pub(crate) fn heads(&self) -> (Arc<Mutex<Vec<SampleHead>>>, Subscriber<()>) {
         let heads = Arc::new(Mutex::new(Vec::new()));
         let of_callback = heads.clone();

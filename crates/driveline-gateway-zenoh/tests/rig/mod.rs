@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two hosts on one machine: two domain directories, two gateways as processes, each in a network namespace of its own where that is
-//! permitted, with a cable between them. Publishers and subscriptions are in the test.
+//! Two hosts on one machine: two domain directories, two gateways as processes, each in a network
+//! namespace of its own where that is permitted, with a cable between them. Publishers and
+//! subscriptions are in the test.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
 pub(crate) mod certificates;
@@ -153,8 +154,8 @@ impl Cable {
         true
     }
 
-    /// Has every packet go to a card that is not there, in both directions, or to the right one again. Nobody is told, as a carrier
-    /// that is lost would tell. `false`: there is no cable.
+    /// Has every packet go to a card that is not there, in both directions, or to the right one
+    /// again. Nobody is told, as a carrier that is lost would tell. `false`: there is no cable.
     pub(crate) fn drop_silently(&self, dropping: bool) -> bool {
         let Some([a, b]) = self.hosts() else { return false };
         misdirect((a, DEVICE), (b, DEVICE), ADDRESSES[1], dropping);
@@ -162,7 +163,8 @@ impl Cable {
         true
     }
 
-    /// The carrier is gone, and so is all that the host's kernel knew of its connections: the host has a new network, without a cable.
+    /// The carrier is gone, and so is all that the host's kernel knew of its connections: the host
+    /// has a new network, without a cable.
     fn take_away(&mut self, side: usize) {
         let Self::Wire { relay, hosts } = self else { return };
         assert!(relay.is_none(), "the cable that is laid again would have no delay");
@@ -191,7 +193,8 @@ impl Cable {
         if let Self::Wire { relay, .. } = self { relay.as_ref() } else { None }
     }
 
-    /// Loses so many of a hundred packets in each direction, as they would be on a wire. `false`: there is no cable, or there are no tools for that.
+    /// Loses so many of a hundred packets in each direction, as they would be on a wire. `false`:
+    /// there is no cable, or there are no tools for that.
     pub(crate) fn lose(&self, percent: u32) -> bool {
         let Some(hosts) = self.hosts() else { return false };
         let lost = hosts.iter().try_for_each(|host| {
@@ -201,7 +204,8 @@ impl Cable {
             .is_ok()
     }
 
-    /// Breaks all connections over the cable, whatever is on its way in them; they can be made anew at once. `false`: that cannot be done here.
+    /// Breaks all connections over the cable, whatever is on its way in them; they can be made anew
+    /// at once. `false`: that cannot be done here.
     pub(crate) fn reset_connections(&self) -> bool {
         let Some([a, _]) = self.hosts() else { return false };
         let other = ADDRESSES[1].to_string();
@@ -209,7 +213,8 @@ impl Cable {
         a.run(&format!("ss -K dst {other}")).is_ok_and(|ended| ended.contains(&other))
     }
 
-    /// Lets so many bits through each second, in both directions, without a long queue. `false`: there is no cable.
+    /// Lets so many bits through each second, in both directions, without a long queue. `false`:
+    /// there is no cable.
     pub(crate) fn limit(&self, mbit: u32) -> bool {
         let Some(hosts) = self.hosts() else { return false };
         hosts.iter().for_each(|host| host.limit_rate(DEVICE, mbit).expect("tbf"));
@@ -244,8 +249,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// A host without a running gateway, which is to be started behind `words`, takes part in the network as `network` says and carries
-    /// `topics`. Its files are in `directory`.
+    /// A host without a running gateway, which is to be started behind `words`, takes part in the
+    /// network as `network` says and carries `topics`. Its files are in `directory`.
     pub(crate) fn new(
         directory: &Path,
         name: &str,
@@ -283,7 +288,8 @@ impl Host {
         std::fs::write(&self.config, serde_json::to_string(&self.settings).unwrap()).unwrap();
     }
 
-    /// The domain's directory is empty, as it is when a computer has just started; `node` is still in the old one.
+    /// The domain's directory is empty, as it is when a computer has just started; `node` is still
+    /// in the old one.
     fn forget(&mut self) {
         self.starts += 1;
         self.domain_dir.set_extension(self.starts.to_string());
@@ -416,7 +422,8 @@ impl Rig {
         Self::over(Cable::new(), topics, qos, shift_s, &calls)
     }
 
-    /// Each direction of the cable takes so long: from the first host to the second, and back. `None`, and it is said: there is no such cable here.
+    /// Each direction of the cable takes so long: from the first host to the second, and back.
+    /// `None`, and it is said: there is no such cable here.
     pub(crate) fn with_delays(
         topics: &[Carried<'_>],
         qos: &Qos,
@@ -426,7 +433,8 @@ impl Rig {
         Some(Self::over(Cable::with_delays(delays)?, topics, qos, shift_s, &calls))
     }
 
-    /// Hosts that take part in the network as `network` says, given a directory for files and the address of the first one.
+    /// Hosts that take part in the network as `network` says, given a directory for files and the
+    /// address of the first one.
     pub(crate) fn with(
         topics: &[Carried<'_>],
         qos: &Qos,
@@ -492,8 +500,8 @@ impl Rig {
         if side == 0 { &mut self.a } else { &mut self.b }
     }
 
-    /// One host's power fails: its gateway and this process of it are gone, and neither they nor its kernel say farewell. `false`: without network
-    /// namespaces the kernel does.
+    /// One host's power fails: its gateway and this process of it are gone, and neither they nor
+    /// its kernel say farewell. `false`: without network namespaces the kernel does.
     pub(crate) fn switch_off(&mut self, side: usize, process: Process) -> bool {
         let silent = self.cable.drop_silently(true);
         drop(process);
@@ -560,7 +568,8 @@ pub(crate) fn signed_ms(percentile: Option<i64>) -> String {
     percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
 }
 
-/// Exact percentiles of times on the way in nanoseconds, as the headers have them: below zero by no more than the clocks' offset is estimated wrong.
+/// Exact percentiles of times on the way in nanoseconds, as the headers have them: below zero by no
+/// more than the clocks' offset is estimated wrong.
 pub(crate) struct Transit {
     pub(crate) n: u64,
     pub(crate) p50: Option<i64>,

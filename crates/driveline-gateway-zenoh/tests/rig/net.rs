@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any number of hosts with cables between some of them: network namespaces, each cable a network of its own.
+//! Any number of hosts with cables between some of them: network namespaces, each cable a network
+//! of its own.
 
 use super::misdirect;
 use driveline_namespaces::Namespace;
@@ -45,7 +46,8 @@ impl Net {
         wire
     }
 
-    /// Plugs the first `hosts` hosts into the last one, which is a switch; where each of them listens.
+    /// Plugs the first `hosts` hosts into the last one, which is a switch; where each of them
+    /// listens.
     pub(crate) fn switch(&mut self, hosts: usize) -> Vec<String> {
         let Some((switch, others)) = self.hosts.split_last() else { return Vec::new() };
         switch.run("ip link add dlsw type bridge").expect("a bridge");
@@ -76,7 +78,8 @@ impl Net {
         misdirect((b, &card), (a, &card), wire.address(0), dropping);
     }
 
-    /// Loses all packets between two hosts at the switch without telling anybody, or no longer. Others hear both.
+    /// Loses all packets between two hosts at the switch without telling anybody, or no longer.
+    /// Others hear both.
     pub(crate) fn part(&self, a: usize, b: usize, parted: bool) {
         for (from, to) in [(a, b), (b, a)] {
             let [from, its] = [from, to].map(|h| (&self.hosts[h], AT_SWITCH));
@@ -91,7 +94,8 @@ impl Net {
             .for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));
     }
 
-    /// From now on the kernel of a host keeps up to 16 MiB of what arrives on a connection, so that whoever sends notices late that nobody reads there.
+    /// From now on the kernel of a host keeps up to 16 MiB of what arrives on a connection, so that
+    /// whoever sends notices late that nobody reads there.
     pub(crate) fn keeps_what_arrives(&self, host: usize) {
         let write = || {
             self.hosts[host].enter().expect("to enter its name space");

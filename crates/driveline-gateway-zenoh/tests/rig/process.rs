@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process of a host: this program once more, in a role. It publishes numbers on one topic, and says which it hears on another.
+//! A process of a host: this program once more, in a role. It publishes numbers on one topic, and
+//! says which it hears on another.
 
 use super::{publisher_options, subscription_options};
 use driveline::types::Qos;
@@ -66,7 +67,8 @@ pub(crate) fn words(subscription: &mut RawSubscription) -> Vec<Word> {
     words
 }
 
-/// Does what the process was started for, until it is killed, or whoever has started it is gone. Otherwise, nothing.
+/// Does what the process was started for, until it is killed, or whoever has started it is gone.
+/// Otherwise, nothing.
 pub(crate) fn play() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let role: Role = serde_json::from_str(&role).unwrap();

@@ -75,10 +75,12 @@ impl Heard {
             self.numbers.last()
         );
         let last = self.numbers.last().copied();
-        // Before the first one those are missed that were to come: perhaps not all that were published.
+        // Before the first one those are missed that were to come: perhaps not all that were
+        // published.
         let gap = last.map_or(missed.min(number - 1), |last| number - last - 1);
         assert_eq!(missed, gap, "before {number}");
-        // Both hosts have one clock here, so the way took as long as is said, to within what is said.
+        // Both hosts have one clock here, so the way took as long as is said, to within what is
+        // said.
         assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
         assert_eq!(header.clock_error_ns, remote.offset_error_ns);
         if last.is_none() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A delayed link, with a delay of its own in each direction: a program between two that talk over TCP.
+//! A delayed link, with a delay of its own in each direction: a program between two that talk over
+//! TCP.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long something took, and for how much of that somebody who was to do it stood ready and had no processor. So a machine that has other
-//! work to do as well, which makes everything take longer, does not decide what is said of gateways.
+//! How long something took, and for how much of that somebody who was to do it stood ready and had
+//! no processor. So a machine that has other work to do as well, which makes everything take
+//! longer, does not decide what is said of gateways.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// No more is put down to the machine, however little of it there was: what is late by more has another reason, or says nothing.
+/// No more is put down to the machine, however little of it there was: what is late by more has
+/// another reason, or says nothing.
 pub(crate) const MOST: Duration = Duration::from_millis(1_500);
 /// Who has waited for no longer has had a processor when one was needed.
 const QUIET: Duration = Duration::from_millis(100);
-/// How often it is looked who waits. What is on its way from one host to the other passes some threads of each process in that time, and not all.
+/// How often it is looked who waits. What is on its way from one host to the other passes some
+/// threads of each process in that time, and not all.
 const LOOK: Duration = Duration::from_millis(50);
 /// Of `/proc/stat`, which is in hundredths of a second everywhere.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Runs. It looks at this process and those that it has started.
 ///
-/// Threads that wait side by side delay nobody twice, so what they have waited is not added up. Whatever is on its way is with one thread at a time. So of each process counts, of
-/// each twentieth of a second, the thread that has waited for longest; processes are added up, as it passes from one to the next; and all of it is no more than the time that has gone by.
-/// That is less than what the machine may have cost where several threads of one process had their turn and waited within that twentieth, and never more than what somebody has waited.
+/// Threads that wait side by side delay nobody twice, so what they have waited is not added up.
+/// Whatever is on its way is with one thread at a time. So of each process counts, of each
+/// twentieth of a second, the thread that has waited for longest; processes are added up, as it
+/// passes from one to the next; and all of it is no more than the time that has gone by. That is
+/// less than what the machine may have cost where several threads of one process had their turn and
+/// waited within that twentieth, and never more than what somebody has waited.
 pub(crate) struct Stopwatch {
     began: Instant,
     looks: Arc<Mutex<Looks>>,
@@ -40,7 +46,8 @@ struct Looks {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Took {
     pub(crate) time: Duration,
-    /// For how long of that threads that were needed may have been ready to run and did not; what the hypervisor has taken is among it.
+    /// For how long of that threads that were needed may have been ready to run and did not; what
+    /// the hypervisor has taken is among it.
     pub(crate) waited: Duration,
 }
 
@@ -119,7 +126,8 @@ impl Took {
         Self { time, waited: self.waited.saturating_sub(earlier.waited).min(time) }
     }
 
-    /// Whether it would have been in time, had all had a processor when they needed one. Where there are enough of them, that is the time alone.
+    /// Whether it would have been in time, had all had a processor when they needed one. Where
+    /// there are enough of them, that is the time alone.
     pub(crate) fn is_within(self, promised: Duration) -> bool {
         self.is_within_but_for(promised, MOST)
     }
@@ -130,14 +138,15 @@ impl Took {
     }
 }
 
-/// Returns true if durations are judged: in `make measure`, which sets `DRIVELINE_MEASURE`. A gating
-/// test only waits for what is promised, and prints how long it took.
+/// Returns true if durations are judged: in `make measure`, which sets `DRIVELINE_MEASURE`. A
+/// gating test only waits for what is promised, and prints how long it took.
 pub(crate) fn measures() -> bool {
     std::env::var_os("DRIVELINE_MEASURE").is_some()
 }
 
-/// What is promised within a time is, where durations are judged. If it was not, and the machine had other work, it is measured once more: late twice is late. Tells what it took, past the test harness, which
-/// keeps to itself what passing tests print.
+/// What is promised within a time is, where durations are judged. If it was not, and the machine
+/// had other work, it is measured once more: late twice is late. Tells what it took, past the test
+/// harness, which keeps to itself what passing tests print.
 #[track_caller]
 pub(crate) fn within(promised: Duration, what: &str, measure: impl FnMut() -> Took) {
     within_if(measures(), promised, what, measure);
@@ -180,7 +189,8 @@ pub(crate) fn this_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
-/// How long these threads of this process have waited for a processor since they began, and what the hypervisor has taken of all processors.
+/// How long these threads of this process have waited for a processor since they began, and what
+/// the hypervisor has taken of all processors.
 pub(crate) fn waited_of(threads: &[u32]) -> Duration {
     let waited = threads
         .iter()

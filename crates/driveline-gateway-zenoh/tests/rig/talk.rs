@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Somebody who publishes without a pause on a thread of his own, somebody beside him who listens, and what is heard on the other host. So what
-//! a test does to the network meanwhile delays neither by itself.
+//! Somebody who publishes without a pause on a thread of his own, somebody beside him who listens,
+//! and what is heard on the other host. So what a test does to the network meanwhile delays neither
+//! by itself.
 
 use super::readings::{Heard, TOPIC};
 use super::stopwatch::{Stopwatch, Took, measures, tell, this_thread, waited_of, within};
@@ -37,10 +38,11 @@ impl Speech {
 pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
 /// After so long it still goes on: what was heard first was not only what had been kept.
 const GOES_ON: Duration = Duration::from_millis(500);
-/// What publishing may take beyond the topic's `max_blocking_ms`, and what a sample may take to a subscription beside the publisher: less than
-/// anything that waits for the network does.
+/// What publishing may take beyond the topic's `max_blocking_ms`, and what a sample may take to a
+/// subscription beside the publisher: less than anything that waits for the network does.
 pub(crate) const LOCAL: Duration = Duration::from_millis(200);
-/// The longest pause there is that and the publisher's own, which a machine that sleeps makes longer.
+/// The longest pause there is that and the publisher's own, which a machine that sleeps makes
+/// longer.
 const PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
@@ -138,8 +140,9 @@ impl Talk {
         Since { watch: Stopwatch::start(), said: self.shared.said.load(SeqCst) }
     }
 
-    /// What was wrong until the moment that `outage` gives is so no longer: the first sample that was published since is heard in time. If the machine had other work there may be a
-    /// second outage.
+    /// What was wrong until the moment that `outage` gives is so no longer: the first sample that
+    /// was published since is heard in time. If the machine had other work there may be a second
+    /// outage.
     #[track_caller]
     pub(crate) fn recovers(&mut self, what: &str, mut outage: impl FnMut(&mut Self) -> Since) {
         within(RECOVERY, what, || {
@@ -148,7 +151,8 @@ impl Talk {
         });
     }
 
-    /// The same of what cannot be had a second time, where somebody may have yet to find out that something is wrong.
+    /// The same of what cannot be had a second time, where somebody may have yet to find out that
+    /// something is wrong.
     #[track_caller]
     pub(crate) fn recovers_within(&mut self, promised: Duration, since: &Since, what: &str) {
         let took = self.took_to_recover(since, what);
@@ -159,7 +163,8 @@ impl Talk {
         );
     }
 
-    /// Until a sample that was published since then is heard and others after it: what was heard first may have been all that was kept.
+    /// Until a sample that was published since then is heard and others after it: what was heard
+    /// first may have been all that was kept.
     #[track_caller]
     pub(crate) fn took_to_recover(&mut self, since: &Since, what: &str) -> Took {
         eventually("received again", || {
@@ -198,7 +203,8 @@ impl Talk {
             rig.b.kill_gateway()
         }
         if side == 1 {
-            // The new one makes a new publisher there, and what came meanwhile counts as missed before its first sample.
+            // The new one makes a new publisher there, and what came meanwhile counts as missed
+            // before its first sample.
             let subscription = &mut self.subscription;
             eventually("the old publisher is gone", || subscription.matched() == 0);
         }
@@ -209,7 +215,8 @@ impl Talk {
         since
     }
 
-    /// Ends. Each sample since the first that was heard has arrived or is counted, and nobody on the publisher's host waited for the network.
+    /// Ends. Each sample since the first that was heard has arrived or is counted, and nobody on
+    /// the publisher's host waited for the network.
     #[track_caller]
     pub(crate) fn all_accounted_for(&mut self) {
         self.stop();

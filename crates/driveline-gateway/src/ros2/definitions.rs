@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Definitions of ROS 2 types, of the packages that stand under `ros2: types:`: which can be used, and which not, why.
+//! Definitions of ROS 2 types, of the packages that stand under `ros2: types:`: which can be used,
+//! and which not, why.
 //!
-//! Both who checks a graph and the gateway that runs it ask here, so that the one says what the other will do.
+//! Both who checks a graph and the gateway that runs it ask here, so that the one says what the
+//! other will do.
 
 use super::{Direction, Form, Rule};
 use driveline_graph::closest;
@@ -77,9 +79,11 @@ impl fmt::Display for LeftOut {
 }
 
 impl Definitions {
-    /// Reads the definitions of packages: `directories` are those of packages, those with directories of packages, or those where ROS 2 is installed, which have
-    /// these under `share`; or several of them with `:` between them. Of packages with one name that are not given by themselves, the first counts, as in ROS 2.
-    /// Remedies name paths below `base` relative to it. Blocks on files.
+    /// Reads the definitions of packages: `directories` are those of packages, those with
+    /// directories of packages, or those where ROS 2 is installed, which have these under `share`;
+    /// or several of them with `:` between them. Of packages with one name that are not given by
+    /// themselves, the first counts, as in ROS 2. Remedies name paths below `base` relative to it.
+    /// Blocks on files.
     #[must_use]
     pub fn read(directories: &[PathBuf], base: &Path) -> Self {
         let (directories, base) = (directories.to_vec(), base.to_owned());
@@ -153,8 +157,8 @@ impl Definitions {
         true
     }
 
-    /// Directories that cannot be used as they are, by their number from 0: without definitions, or with one that another package has
-    /// differently.
+    /// Directories that cannot be used as they are, by their number from 0: without definitions, or
+    /// with one that another package has differently.
     pub fn unusable(&self) -> impl Iterator<Item = (usize, &DefinitionError)> {
         self.unusable.iter().map(|(number, error)| (*number, error))
     }
@@ -178,7 +182,8 @@ impl Definitions {
         self.catalog.schema(name).map_err(|e| self.explained(e, name))
     }
 
-    /// A service by its type, such as `nav_msgs/srv/GetMap`, and the schemas of its requests and responses, defined with all that they refer to.
+    /// A service by its type, such as `nav_msgs/srv/GetMap`, and the schemas of its requests and
+    /// responses, defined with all that they refer to.
     ///
     /// # Errors
     /// As [`Definitions::message`], and if this is the name of no type.
@@ -241,7 +246,8 @@ impl Definitions {
             };
             match out.iter_mut().find(same) {
                 Some(left) => left.types.push(name.clone()),
-                // To explain takes a look at all definitions, so it is done once for all that are told together.
+                // To explain takes a look at all definitions, so it is done once for all that are
+                // told together.
                 None => out.push(LeftOut {
                     directory,
                     types: vec![name.clone()],
@@ -279,7 +285,8 @@ impl Definitions {
         DefinitionError { remedy: remedy.unwrap_or(error.remedy), ..error }
     }
 
-    /// What to do about a type that is not defined. `by_name`: somebody has written it, who may mean that of another package.
+    /// What to do about a type that is not defined. `by_name`: somebody has written it, who may
+    /// mean that of another package.
     fn remedy(&self, missing: &TypeName, by_name: bool) -> String {
         if let Some((_, error)) = self.broken.get(missing) {
             return format!("its own definition has a mistake: {error}");
@@ -311,7 +318,8 @@ impl Definitions {
         }
     }
 
-    /// The name that somebody who wrote this one probably meant. `by_name`: it is no definition's, which knows its packages.
+    /// The name that somebody who wrote this one probably meant. `by_name`: it is no definition's,
+    /// which knows its packages.
     fn near(&self, missing: &TypeName, by_name: bool) -> Option<String> {
         let messages = self.catalog.messages().map(|m| &m.name);
         let all = messages.chain(self.catalog.services().map(|s| &s.name));

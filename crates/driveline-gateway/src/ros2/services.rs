@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules for services: what stands under `ros2: services:`. Keys: `docs/ros2.md`; what they mean: `docs/protocols/ros2-services.md`, section 1.
+//! Rules for services: what stands under `ros2: services:`. Keys: `docs/ros2.md`; what they mean:
+//! `docs/protocols/ros2-services.md`, section 1.
 
 use super::{MAX_PATTERN_LEN, Mistake, is_token};
 use driveline_graph::ByteSize;
@@ -27,7 +28,8 @@ const LONGEST_PAYLOAD: u64 = 1 << 30;
 pub struct ServiceRule {
     /// Full name in ROS 2, such as `/map/tile`; here it is called `map/tile`.
     pub service: String,
-    /// Type in ROS 2, such as `nav_msgs/srv/GetMap`; the directory of its package is to be named under `types`.
+    /// Type in ROS 2, such as `nav_msgs/srv/GetMap`; the directory of its package is to be named
+    /// under `types`.
     #[serde(rename = "type")]
     pub ros_type: String,
     /// Who answers.
@@ -35,7 +37,8 @@ pub struct ServiceRule {
     /// Longest request: bytes, or text such as `8 MiB`. Default 64 KiB.
     #[serde(default = "default_max_request")]
     pub max_request: ByteSize,
-    /// Longest response. Default 256 KiB. With `server: driveline`, the server has memory for `max(pending, 2) + 2 · pending + 4` of its own longest.
+    /// Longest response. Default 256 KiB. With `server: driveline`, the server has memory for
+    /// `max(pending, 2) + 2 · pending + 4` of its own longest.
     #[serde(default = "default_max_response")]
     pub max_response: ByteSize,
     /// Calls that may be under way at once, of all clients on the other side together. Default 4.
@@ -126,7 +129,8 @@ impl ServiceRule {
         Duration::from_millis(self.timeout_ms.into())
     }
 
-    /// Bytes that a server reserves for the responses of one client whose calls these bounds let be under way.
+    /// Bytes that a server reserves for the responses of one client whose calls these bounds let be
+    /// under way.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let pending = u64::from(self.pending);

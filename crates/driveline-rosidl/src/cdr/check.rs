@@ -9,8 +9,9 @@ use crate::layout::{Kind, Layout, Member, StructId, size_of};
 
 type Result<T, E = CdrError> = std::result::Result<T, E>;
 
-/// Whether [`read`](super::read()) would find a fault in a sample, encapsulation included, and which. Arrays of numbers, and of messages that consist of numbers, are
-/// passed over at once; truth values and strings are looked at one by one. Allocates nothing but for errors.
+/// Whether [`read`](super::read()) would find a fault in a sample, encapsulation included, and
+/// which. Arrays of numbers, and of messages that consist of numbers, are passed over at once;
+/// truth values and strings are looked at one by one. Allocates nothing but for errors.
 ///
 /// # Errors
 /// Those of [`read`](super::read()), but for [`Fault::TooManyValues`]: none is made.
@@ -39,7 +40,8 @@ impl Checker<'_> {
             .try_for_each(|member| self.member(member).map_err(|e| e.in_member(&member.name)))
     }
 
-    /// Passes over so many messages, if nothing in them can be wrong and all of them are there. If they are not, a closer look tells what is missing.
+    /// Passes over so many messages, if nothing in them can be wrong and all of them are there. If
+    /// they are not, a closer look tells what is missing.
     fn passes_over(&mut self, id: StructId, count: u32) -> bool {
         let len = self
             .layout

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 type Result<T, E = CdrError> = std::result::Result<T, E>;
 
-/// Reads a sample from its beginning to its end. Copies nothing of its own accord and allocates nothing but for errors.
+/// Reads a sample from its beginning to its end. Copies nothing of its own accord and allocates
+/// nothing but for errors.
 ///
 /// ```
 /// use driveline_rosidl::cdr::Decoder;
@@ -47,8 +48,9 @@ impl<'a> Decoder<'a> {
         Ok(Self { body, end: &[], len: body.len(), at: 0, order })
     }
 
-    /// Of a sample of `len` bytes of which the beginning, with the encapsulation, and the end are at hand. What lies between them can be
-    /// [passed over](Self::pass_over); reading it is a fault.
+    /// Of a sample of `len` bytes of which the beginning, with the encapsulation, and the end are
+    /// at hand. What lies between them can be [passed over](Self::pass_over); reading it is a
+    /// fault.
     ///
     /// # Errors
     /// [`Fault::NoHeader`], [`Fault::Encapsulation`].
@@ -109,7 +111,8 @@ impl<'a> Decoder<'a> {
         Ok(found)
     }
 
-    /// Passes over `count` bytes without looking at them, and says where in the sample they are, encapsulation included.
+    /// Passes over `count` bytes without looking at them, and says where in the sample they are,
+    /// encapsulation included.
     ///
     /// # Errors
     /// [`Fault::Truncated`]
@@ -130,7 +133,8 @@ impl<'a> Decoder<'a> {
         self.take(T::LEN as u64, T::LEN).map(|b| T::from_bytes(b, self.order))
     }
 
-    /// `count` numbers without a length before them, as an array. Allocates for them once it knows that they are there.
+    /// `count` numbers without a length before them, as an array. Allocates for them once it knows
+    /// that they are there.
     ///
     /// # Errors
     /// [`Fault::Truncated`]
@@ -185,7 +189,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The length of a sequence whose elements take `min_len` bytes each, or more; of a string with 1.
+    /// The length of a sequence whose elements take `min_len` bytes each, or more; of a string
+    /// with 1.
     ///
     /// # Errors
     /// [`Fault::Truncated`]; [`Fault::Length`] and [`Fault::ByteOrder`] if there are not enough bytes for so many.

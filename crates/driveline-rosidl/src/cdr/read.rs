@@ -10,8 +10,8 @@ use crate::value::Value;
 /// Bounds of what one sample may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Values in the tree: scalars, strings, messages, and vectors of primitives, which count once each. A value takes 32 bytes besides
-    /// what is in it.
+    /// Values in the tree: scalars, strings, messages, and vectors of primitives, which count once
+    /// each. A value takes 32 bytes besides what is in it.
     pub max_values: usize,
 }
 
@@ -22,7 +22,8 @@ impl Default for ReadLimits {
     }
 }
 
-/// Reads a sample with its encapsulation. Allocates what its strings and numbers take, and 32 bytes for each value; see [`ReadLimits`].
+/// Reads a sample with its encapsulation. Allocates what its strings and numbers take, and 32 bytes
+/// for each value; see [`ReadLimits`].
 ///
 /// # Errors
 /// The first [`Fault`] and its place; never panics, whatever the bytes.
@@ -161,7 +162,8 @@ impl Reader<'_> {
     }
 }
 
-/// ROS 2 bounds strings in characters (Python) or not at all (C++), so the wider of the readings holds.
+/// ROS 2 bounds strings in characters (Python) or not at all (C++), so the wider of the readings
+/// holds.
 pub(super) fn characters(text: &[u8]) -> usize {
     text.iter().filter(|b| **b & 0xc0 != 0x80).count()
 }

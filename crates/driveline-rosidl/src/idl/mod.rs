@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads the part of OMG IDL 4.2 that ROS 2 reads: modules, one struct for a message or two for a service, constants, type
-//! definitions, annotations.
+//! Reads the part of OMG IDL 4.2 that ROS 2 reads: modules, one struct for a message or two for a
+//! service, constants, type definitions, annotations.
 
 mod lexer;
 mod parser;
@@ -19,7 +19,8 @@ pub enum Interface {
     Service(Service),
 }
 
-/// Reads the text of an `.idl`; its modules and structs name what it defines. `file` is named in errors.
+/// Reads the text of an `.idl`; its modules and structs name what it defines. `file` is named in
+/// errors.
 ///
 /// # Errors
 /// The first mistake, with its line; also what is IDL but not known to ROS 2.

@@ -440,7 +440,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// All that stand before a definition. Of those that ROS 2 knows, `@default` and comments are kept.
+    /// All that stand before a definition. Of those that ROS 2 knows, `@default` and comments are
+    /// kept.
     fn annotations(&mut self) -> Result<Notes> {
         let mut notes = Notes::default();
         while self.takes("@") {

@@ -113,7 +113,8 @@ fn many(layout: &Layout, kind: Kind, count: usize, random: &mut Random, depth: u
     }
 }
 
-/// Messages `invented/msg/M0`, `invented_more/msg/M1`, …, each of which may refer to those before it; the last is the one to test.
+/// Messages `invented/msg/M0`, `invented_more/msg/M1`, …, each of which may refer to those before
+/// it; the last is the one to test.
 #[derive(Clone, Debug)]
 pub(crate) struct Invented {
     /// Texts of `.msg` files.
@@ -152,7 +153,8 @@ pub(crate) fn has(layout: &Layout, id: StructId, kind: &impl Fn(Kind) -> bool) -
     })
 }
 
-/// Up to five messages of up to eight fields and constants each: all that a `.msg` may have, but wchar.
+/// Up to five messages of up to eight fields and constants each: all that a `.msg` may have, but
+/// wchar.
 pub(crate) fn invented() -> impl Strategy<Value = Invented> {
     let field = (0..18_usize, 0..6_usize, 1..6_u32, any::<u64>(), any::<bool>());
     proptest::collection::vec((proptest::collection::vec(field, 0..8), any::<u16>()), 1..6)

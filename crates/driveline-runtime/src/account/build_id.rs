@@ -10,8 +10,8 @@ const SOURCES: [&str; 3] = [
     include_str!("../launch/child.rs"),
 ];
 
-/// Returns the version and eight digits that differ between builds whose launchers and module processes may not understand
-/// each other. Computed once.
+/// Returns the version and eight digits that differ between builds whose launchers and module
+/// processes may not understand each other. Computed once.
 #[must_use]
 pub fn build_id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();

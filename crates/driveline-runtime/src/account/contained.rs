@@ -60,7 +60,8 @@ pub struct Usage {
     /// Memory in use, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Most memory in use at once, in bytes. Where the kernel does not keep it: the most that was seen, once a second.
+    /// Most memory in use at once, in bytes. Where the kernel does not keep it: the most that was
+    /// seen, once a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
     /// Limit on memory, in bytes; absent also where there is none.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the processes of a graph tell whoever started them: one JSON record per line.
 //!
-//! A module's process [writes](Writer) the stream into a socket that the launcher gave it; the launcher [reads](LineReader)
-//! the streams of all modules. The data path only fills prepared records and hands them to a queue without locks; if the
-//! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Only the thread that writes
-//! waits for the launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
+//! A module's process [writes](Writer) the stream into a socket that the launcher gave it; the
+//! launcher [reads](LineReader) the streams of all modules. The data path only fills prepared
+//! records and hands them to a queue without locks; if the launcher is slow, records are dropped,
+//! counted and reported in the stream ([`Record::Lost`]). Only the thread that writes waits for the
+//! launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
 
 mod build_id;
 mod contained;
@@ -48,7 +49,8 @@ pub enum Record {
     Started {
         /// What became of the schedules: one line per thread.
         threads: Vec<String>,
-        /// How threads wait for samples: `futex_waitv` or `helper threads`. Releases before do not say it.
+        /// How threads wait for samples: `futex_waitv` or `helper threads`. Releases before do not
+        /// say it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waits: Option<String>,
     },
@@ -93,7 +95,8 @@ pub enum Record {
         /// The component or node at the other end.
         peer: String,
     },
-    /// An input gets no samples because its component keeps as many as it may hold; once more when it goes on.
+    /// An input gets no samples because its component keeps as many as it may hold; once more when
+    /// it goes on.
     Held {
         /// Component.
         component: String,
@@ -118,8 +121,8 @@ pub enum Record {
         /// The fact, for people.
         text: String,
     },
-    /// Counters of one input of a component, once a second if they changed, and at the end. Other than the callbacks, they
-    /// know of samples that no call has seen.
+    /// Counters of one input of a component, once a second if they changed, and at the end. Other
+    /// than the callbacks, they know of samples that no call has seen.
     Input {
         /// Component.
         component: String,
@@ -131,7 +134,8 @@ pub enum Record {
         #[serde(flatten)]
         stats: InputCounters,
     },
-    /// Counter of one output of a component, once a second if it changed, and at the end. From the start of the process.
+    /// Counter of one output of a component, once a second if it changed, and at the end. From the
+    /// start of the process.
     Output {
         /// Component.
         component: String,
@@ -151,7 +155,8 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "BlockedCounters::is_zero")]
         blocked: BlockedCounters,
     },
-    /// Calls of one service that a component makes or answers, once a second if they changed, and at the end. From the start of the process.
+    /// Calls of one service that a component makes or answers, once a second if they changed, and
+    /// at the end. From the start of the process.
     Service {
         /// Component.
         component: String,
@@ -176,7 +181,8 @@ pub enum Record {
         /// Component.
         component: String,
     },
-    /// The process knows that a component of the run has finished: its timers make one more tick each, and then only those for new samples.
+    /// The process knows that a component of the run has finished: its timers make one more tick
+    /// each, and then only those for new samples.
     Draining {
         /// Since when.
         at_ns: u64,
@@ -196,7 +202,8 @@ pub enum Record {
         #[serde(default)]
         others: u64,
     },
-    /// The start has reached a call: until the next of these, or until the process is ready, it is in there.
+    /// The start has reached a call: until the next of these, or until the process is ready, it is
+    /// in there.
     Entered {
         /// The call: the loading of a library, or a component's initialisation.
         #[serde(flatten)]
@@ -268,7 +275,8 @@ pub struct ComponentWork {
     /// Inputs with samples that will be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<UnreadInput>,
-    /// Time until the tick that works on them, or on what calls have left to a timer of the component, in milliseconds.
+    /// Time until the tick that works on them, or on what calls have left to a timer of the
+    /// component, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_ms: Option<u64>,
 }
@@ -291,7 +299,8 @@ pub struct HeldEnd {
     pub missed: u64,
 }
 
-/// Characters of a text in a record that would be too long; in JSON none takes more than six bytes for each of its own.
+/// Characters of a text in a record that would be too long; in JSON none takes more than six bytes
+/// for each of its own.
 const LONGEST_TEXT: usize = 8 * 1024;
 
 impl Record {
@@ -352,8 +361,8 @@ impl Call {
     }
 }
 
-/// A call of a component, and what it was made for. Displays for people: `component 'lane' in on_trigger on sample 7 of
-/// 'camera/image'`.
+/// A call of a component, and what it was made for. Displays for people:
+/// `component 'lane' in on_trigger on sample 7 of 'camera/image'`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallPlace {
     /// Component.
@@ -399,10 +408,12 @@ pub struct CallbackAccount {
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
-    /// Of the time in between, what went into decoding inputs and other conversions of its own: communication.
+    /// Of the time in between, what went into decoding inputs and other conversions of its own:
+    /// communication.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conversion_ns: u64,
-    /// What went into encoding what it published, after the publish time: communication of the next hop.
+    /// What went into encoding what it published, after the publish time: communication of the next
+    /// hop.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub encoding_ns: u64,
     /// Whether it failed.
@@ -450,7 +461,8 @@ pub struct InputAccount {
 pub struct OriginAccount {
     /// Source topic.
     pub topic: TopicId,
-    /// Source time of the oldest contribution; negative if another host saw it before this one's clock began.
+    /// Source time of the oldest contribution; negative if another host saw it before this one's
+    /// clock began.
     #[serde(deserialize_with = "signed")]
     pub oldest_ns: i64,
     /// Source time of the newest contribution, likewise.
@@ -537,7 +549,8 @@ impl From<driveline::Blocked> for BlockedCounters {
     }
 }
 
-/// Counters of an input. Published after the match is the sum of all up to `standby`, whenever they are read.
+/// Counters of an input. Published after the match is the sum of all up to `standby`, whenever they
+/// are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {
@@ -563,7 +576,8 @@ pub struct InputCounters {
     /// Samples of publishers that were not the owner of the topic.
     #[serde(skip_serializing_if = "is_zero")]
     pub standby: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came. In no sum.
+    /// Publishers of other hosts of which it is not known how many samples they published after the
+    /// newest one that came. In no sum.
     pub uncounted: u64,
     /// Why, of one of them.
     pub uncounted_reason: Option<Uncounted>,

@@ -14,7 +14,8 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Calls that can wait for the thread: far more than come between two of its rounds at sensor rates.
+/// Calls that can wait for the thread: far more than come between two of its rounds at sensor
+/// rates.
 const SLOTS: usize = 512;
 /// Bytes kept of a name.
 const MAX_NAME: usize = 64;
@@ -26,10 +27,11 @@ const VITAL: usize = 64;
 const BUFFER: usize = 256 * 1024;
 /// Longest that [`Writer::close`] tries to write what is left, if the reader does not read.
 pub const CLOSE_WITHIN: Duration = Duration::from_secs(1);
-/// Time-out that whoever makes a writer over a socket sets for a single write: what is not taken by then is tried again,
-/// and the end is noticed in between.
+/// Time-out that whoever makes a writer over a socket sets for a single write: what is not taken by
+/// then is tried again, and the end is noticed in between.
 pub const WRITE_WITHIN: Duration = Duration::from_millis(100);
-/// The thread lets records gather this long, so that a busy graph costs one wake-up per round and not one per call.
+/// The thread lets records gather this long, so that a busy graph costs one wake-up per round and
+/// not one per call.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// The thread could not be started.
@@ -106,8 +108,8 @@ impl Name {
 }
 
 impl Writer {
-    /// Starts the thread. It ends when `out` refuses to be written to or the writer is dropped. A write to `out` must not
-    /// block for long: give a socket the time-out [`WRITE_WITHIN`].
+    /// Starts the thread. It ends when `out` refuses to be written to or the writer is dropped. A
+    /// write to `out` must not block for long: give a socket the time-out [`WRITE_WITHIN`].
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -143,7 +145,8 @@ impl Writer {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Writes a record that is not of a call. Does not block: where too many wait already it is dropped and counted.
+    /// Writes a record that is not of a call. Does not block: where too many wait already it is
+    /// dropped and counted.
     pub fn send(&self, record: Record) {
         if self.shared.rare.len() < RARE {
             self.send_vital(record);
@@ -153,7 +156,8 @@ impl Writer {
         }
     }
 
-    /// As [`Self::send`], for the few records on which the run depends: they find room where others are dropped.
+    /// As [`Self::send`], for the few records on which the run depends: they find room where others
+    /// are dropped.
     pub fn send_vital(&self, record: Record) {
         if self.shared.rare.push(record).is_err() {
             self.shared.lost_others.fetch_add(1, Ordering::Relaxed);
@@ -175,8 +179,8 @@ impl Writer {
         }
     }
 
-    /// Writes what is left and ends the thread; nothing is written after it. Blocks until then: [`CLOSE_WITHIN`] and a
-    /// single write at most, if the reader does not read.
+    /// Writes what is left and ends the thread; nothing is written after it. Blocks until then:
+    /// [`CLOSE_WITHIN`] and a single write at most, if the reader does not read.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -244,7 +248,8 @@ impl Observer for Writer {
 
 impl Shared {
     fn wake(&self) {
-        // Release pairs with the Acquire in `write`: whoever clears the flag sees what was pushed before it was set.
+        // Release pairs with the Acquire in `write`: whoever clears the flag sees what was pushed
+        // before it was set.
         if !self.pending.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.thread.get()
         {
@@ -318,7 +323,8 @@ impl<W: Write> Outlet<'_, W> {
         let start = self.bytes.len();
         serde_json::to_writer(&mut self.bytes, record)?;
         if self.bytes.len() - start > MAX_LINE_BYTES {
-            // A component's error may be of any length, and that it failed matters more than all of its words.
+            // A component's error may be of any length, and that it failed matters more than all of
+            // its words.
             self.bytes.truncate(start);
             serde_json::to_writer(&mut self.bytes, &record.clone().shortened())?;
         }
@@ -326,7 +332,8 @@ impl<W: Write> Outlet<'_, W> {
         if self.bytes.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
-    /// Writes all. While the reader does not read it tries again, until the stream is to end and its time is up.
+    /// Writes all. While the reader does not read it tries again, until the stream is to end and
+    /// its time is up.
     fn flush(&mut self) -> std::io::Result<()> {
         let mut written = 0;
         while written < self.bytes.len() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of a component's parameters while it runs: made in the group of its callback, and acknowledged to the launcher.
+//! Changes of a component's parameters while it runs: made in the group of its callback, and
+//! acknowledged to the launcher.
 
 use super::words::ParameterWord;
 use crate::account::{Call, Record, Writer};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The first process of a module's container: starts the module, passes on signals, reaps orphans, and reports to the
-//! launcher (`docs/protocols/deployment.md`).
+//! The first process of a module's container: starts the module, passes on signals, reaps orphans,
+//! and reports to the launcher (`docs/protocols/deployment.md`).
 //!
-//! One thread, which sleeps in the kernel. It holds nothing of the module: if the launcher goes, the module notices it by
-//! itself; if the module goes, this process reports how and ends with its exit code.
+//! One thread, which sleeps in the kernel. It holds nothing of the module: if the launcher goes,
+//! the module notices it by itself; if the module goes, this process reports how and ends with its
+//! exit code.
 
 use super::run::{HostOptions, signals};
 use super::{exit, launcher_socket, output, usage};
@@ -31,7 +32,8 @@ const KILL_AFTER: Duration = Duration::from_secs(10);
 /// Exit code of a process that a signal has ended: this plus its number, as shells say it.
 const SIGNALLED: i32 = 128;
 
-/// Runs a module as the first process of its container, and returns the exit code. Blocks until the module has ended.
+/// Runs a module as the first process of its container, and returns the exit code. Blocks until the
+/// module has ended.
 pub(super) fn contain(arguments: &[OsString], options: &HostOptions) -> u8 {
     match contained(arguments, options) {
         Ok(code) => u8::try_from(code).unwrap_or(exit::FAILED),
@@ -42,7 +44,8 @@ pub(super) fn contain(arguments: &[OsString], options: &HostOptions) -> u8 {
     }
 }
 
-/// Waits for SIGTERM or SIGINT and reaps orphans. What else runs in the container ends with this process.
+/// Waits for SIGTERM or SIGINT and reaps orphans. What else runs in the container ends with this
+/// process.
 pub(super) fn hold() -> u8 {
     let ended = signals().and_then(|asked| {
         let children = child_signals()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is said when a signal is about to end the process: which component's call it was. All of this runs in the
-//! handler of the signal, so it only makes system calls and looks at atomics.
+//! What is said when a signal is about to end the process: which component's call it was. All of
+//! this runs in the handler of the signal, so it only makes system calls and looks at atomics.
 
 use crate::account::Record;
 use crate::activity::{Text, describe_own};

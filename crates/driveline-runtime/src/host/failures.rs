@@ -56,7 +56,8 @@ impl Failures {
         }
     }
 
-    /// Makes a call, which can be seen from outside while it runs. A failure or panic fails the invocation, and is reported.
+    /// Makes a call, which can be seen from outside while it runs. A failure or panic fails the
+    /// invocation, and is reported.
     pub(crate) fn watch(
         &self,
         invocation: &Invocation<'_>,
@@ -83,7 +84,8 @@ impl Failures {
         outcome
     }
 
-    /// Counts a failure and, unless there are too many, reports it with the sample that triggered the call.
+    /// Counts a failure and, unless there are too many, reports it with the sample that triggered
+    /// the call.
     fn report(&self, invocation: &Invocation<'_>, failure: &ComponentFailure) {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(sink) = &self.sink {

@@ -293,15 +293,16 @@ impl Instance {
         (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
     }
 
-    /// A component of the run has finished: timers tick once more, and then only for what is new. That nothing more comes from it misses
-    /// no deadline.
+    /// A component of the run has finished: timers tick once more, and then only for what is new.
+    /// That nothing more comes from it misses no deadline.
     pub(super) fn drain(&self) {
         self.callback.iter().for_each(CallbackHandle::end_deadlines);
         self.outputs.iter().for_each(|o| o.published.end_deadlines());
         self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
     }
 
-    /// What is in progress or waits. In this order: a call that ends meanwhile is seen in one of the two.
+    /// What is in progress or waits. In this order: a call that ends meanwhile is seen in one of
+    /// the two.
     pub(super) fn work(&self) -> ComponentWork {
         let timers = self.timers.added();
         let all: Vec<_> = timers.iter().chain(&self.callback).map(|c| c.pending()).collect();
@@ -321,7 +322,8 @@ impl Instance {
         }
     }
 
-    /// Reports inputs whose samples the component keeps although nothing else is to come, however short that has lasted.
+    /// Reports inputs whose samples the component keeps although nothing else is to come, however
+    /// short that has lasted.
     pub(super) fn report_stalls(&self, account: &Writer) {
         for (input, stall) in self.callback.iter().flat_map(CallbackHandle::unreported_stalls) {
             tracing::error!(component = self.name.as_str(), input, "{stall}");
@@ -334,7 +336,8 @@ impl Instance {
         self.outputs.iter().any(|o| o.watched)
     }
 
-    /// The counters of outputs that have changed. `watched`: only of those that a mode's condition asks for.
+    /// The counters of outputs that have changed. `watched`: only of those that a mode's condition
+    /// asks for.
     pub(super) fn outputs(&mut self, watched: bool) -> Vec<Record> {
         let mut changed = Vec::new();
         for output in self.outputs.iter_mut().filter(|o| o.watched || !watched) {
@@ -417,7 +420,8 @@ impl Instance {
         self.outputs.iter().any(|o| o.promises)
     }
 
-    /// Logs what happened to the outputs besides samples, and tells the account, as the executor does for inputs.
+    /// Logs what happened to the outputs besides samples, and tells the account, as the executor
+    /// does for inputs.
     pub(crate) fn log_events(&mut self, account: Option<&Writer>) {
         for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {

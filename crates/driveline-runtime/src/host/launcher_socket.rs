@@ -15,8 +15,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// A launcher that is not there after this is reported once.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 
-/// Connects to the launcher's socket, and waits for it until `signals` becomes readable: then `None`. The signal stays there
-/// to be read.
+/// Connects to the launcher's socket, and waits for it until `signals` becomes readable: then
+/// `None`. The signal stays there to be read.
 ///
 /// # Errors
 /// If the path cannot be that of a socket, or a stranger listens there.
@@ -53,8 +53,9 @@ fn is_readable(socket: &UnixStream, within: Duration) -> bool {
     poll(&mut fds, Some(&within)).is_ok_and(|n| n > 0)
 }
 
-/// Makes sure that whoever listens may tell this process what to do: its own user, root, or the owner of the directory, who
-/// could put any socket there. In other user namespaces, launcher and owner have the same number.
+/// Makes sure that whoever listens may tell this process what to do: its own user, root, or the
+/// owner of the directory, who could put any socket there. In other user namespaces, launcher and
+/// owner have the same number.
 fn checked(path: &Path, socket: UnixStream) -> io::Result<UnixStream> {
     let peer = PeerUser::of(&socket)?;
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -12,13 +12,14 @@
 //! HOST describe LIBRARY
 //! HOST load LIBRARY…
 //! ```
-//! With `--account-stdin`, standard input is a stream socket to whoever started the process: the account goes out
-//! through it ([`crate::account`]), the components start when a line `go` comes in, and its end ends the module. Without it
-//! the module starts at once and ends on SIGINT, SIGTERM, or when a component has finished. `--control` names the launcher's
-//! socket ([`crate::launch::control`]), which the process removes if the launcher has died.
+//! With `--account-stdin`, standard input is a stream socket to whoever started the process: the
+//! account goes out through it ([`crate::account`]), the components start when a line `go` comes
+//! in, and its end ends the module. Without it the module starts at once and ends on SIGINT,
+//! SIGTERM, or when a component has finished. `--control` names the launcher's socket
+//! ([`crate::launch::control`]), which the process removes if the launcher has died.
 //!
-//! Nothing that a component does keeps the process from ending: if a callback hangs, it ends without once the time for
-//! stopping is up, or at a second signal.
+//! Nothing that a component does keeps the process from ending: if a callback hangs, it ends
+//! without once the time for stopping is up, or at a second signal.
 
 mod arguments;
 mod changes;
@@ -47,8 +48,8 @@ use std::io::IsTerminal;
 
 /// How long a module may take to stop where nobody says otherwise.
 pub(crate) const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
-/// Interrupts within this are one. `timeout`, and scripts that pass on what the terminal has sent to all already, interrupt twice
-/// within milliseconds; who has lost patience does so later.
+/// Interrupts within this are one. `timeout`, and scripts that pass on what the terminal has sent
+/// to all already, interrupt twice within milliseconds; who has lost patience does so later.
 pub(crate) const ONE_INTERRUPT: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Exit codes of a host process.
@@ -65,8 +66,8 @@ pub mod exit {
     pub const STUCK: u8 = 5;
 }
 
-/// Runs a host process: parses the arguments (without the program's name), does what they say and gives the exit code.
-/// Messages go to standard error. Blocks until the module has ended.
+/// Runs a host process: parses the arguments (without the program's name), does what they say and
+/// gives the exit code. Messages go to standard error. Blocks until the module has ended.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn ComponentLoader) -> u8 {
     match arguments::parse(arguments) {
@@ -109,8 +110,10 @@ fn load(libraries: &[std::path::PathBuf], loader: &dyn ComponentLoader) -> u8 {
     exit::DONE
 }
 
-/// Ends this process at once, without destructors and exit handlers: for code of a component library that has left the process in a state in which
-/// neither can run, such as an exception out of the dynamic linker. `text` is said on standard error and is the cause in the launcher's account.
+/// Ends this process at once, without destructors and exit handlers: for code of a component
+/// library that has left the process in a state in which neither can run, such as an exception out
+/// of the dynamic linker. `text` is said on standard error and is the cause in the launcher's
+/// account.
 pub fn end_at_once(text: &str) -> ! {
     crash::report_failure(text);
     signal_hook::low_level::exit(i32::from(exit::FAILED))

@@ -38,7 +38,8 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// How often events of outputs are polled where one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
-/// Without a launcher: the module ends when this long after a component has finished the others have no work left …
+/// Without a launcher: the module ends when this long after a component has finished the others
+/// have no work left …
 const SETTLE: Duration = Duration::from_millis(500);
 /// … and at the latest after this: it cannot know whether what others go on publishing matters.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
@@ -59,7 +60,8 @@ pub struct HostOptions {
     pub account_stdin: bool,
     /// The launcher's socket for the account; waited for until it is there.
     pub account_socket: Option<PathBuf>,
-    /// Modules run as the users that the graph names, and as this one where it names none; without it, all as one user.
+    /// Modules run as the users that the graph names, and as this one where it names none; without
+    /// it, all as one user.
     pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
@@ -106,7 +108,8 @@ fn os<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> HostError {
 
 type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 
-/// Runs a module until it is told to end. Takes over SIGINT and SIGTERM, and standard input where it is the account's.
+/// Runs a module until it is told to end. Takes over SIGINT and SIGTERM, and standard input where
+/// it is the account's.
 ///
 /// # Errors
 /// [`HostError`] if the graph has errors or something cannot be brought up; nothing has run then.
@@ -200,7 +203,8 @@ struct Module<'a> {
 }
 
 impl Module<'_> {
-    /// Words that the launcher reads, where there is one and the graph declares something that they are for.
+    /// Words that the launcher reads, where there is one and the graph declares something that they
+    /// are for.
     fn heartbeats(&self, module: &ResolvedModule) -> Result<Option<Arc<Heartbeats>>, HostError> {
         let Some((layout, handed)) = Layout::of(module).zip(self.handed) else { return Ok(None) };
         let cannot = || os("cannot make the words of its heartbeats");
@@ -386,7 +390,8 @@ pub(super) fn signals() -> std::io::Result<UnixStream> {
     Ok(reader)
 }
 
-/// The socket at standard input, which becomes `/dev/null`, so that no component reads what is not meant for it.
+/// The socket at standard input, which becomes `/dev/null`, so that no component reads what is not
+/// meant for it.
 fn take_stdin() -> std::io::Result<UnixStream> {
     let owned = rustix::stdio::stdin().try_clone_to_owned()?;
     let is_socket = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&owned)?.st_mode)

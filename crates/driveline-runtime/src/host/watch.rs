@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A thread that nothing a component does can hold up.
 //!
-//! It takes signals and notices that the launcher is gone, passes both on to the main thread, and ends the process itself
-//! if that takes too long: a component that hangs must not outlive its run. It also tells of calls that take long.
+//! It takes signals and notices that the launcher is gone, passes both on to the main thread, and
+//! ends the process itself if that takes too long: a component that hangs must not outlive its run.
+//! It also tells of calls that take long.
 
 use super::pulse::Pulse;
 use super::{ONE_INTERRUPT, crash, exit};
@@ -91,12 +92,14 @@ impl Watch {
         let _ = self.pulse.set(pulse);
     }
 
-    /// The main thread ends the module, of its own accord or because it was asked to: from now on the time counts.
+    /// The main thread ends the module, of its own accord or because it was asked to: from now on
+    /// the time counts.
     pub(super) fn ending(&self) {
         let _ = (&self.word).write(&[1]);
     }
 
-    /// Where nobody is left who could do it: ends the processes that components have started and not ended.
+    /// Where nobody is left who could do it: ends the processes that components have started and
+    /// not ended.
     pub(super) fn end_the_rest(&self) {
         if self.launcher_gone.load(Ordering::Acquire) {
             signal_own_group(Signal::TERM);
@@ -104,7 +107,8 @@ impl Watch {
     }
 }
 
-/// Only a process that a launcher has started leads a group of its own; others share it with who knows whom.
+/// Only a process that a launcher has started leads a group of its own; others share it with who
+/// knows whom.
 fn signal_own_group(signal: Signal) {
     let own = rustix::process::getpid();
     if rustix::process::getpgrp() == own {
@@ -159,7 +163,8 @@ impl Thread {
     }
 
     fn wait(&mut self, timeout: Duration) {
-        // The launcher's words are for the main thread; here only the end of them matters, which is always told.
+        // The launcher's words are for the main thread; here only the end of them matters, which is
+        // always told.
         let launcher =
             self.subject.socket.as_ref().filter(|_| !self.launcher_gone.load(Ordering::Relaxed));
         let mut fds = vec![PollFd::new(&self.subject.signals, PollFlags::IN)];
@@ -188,7 +193,8 @@ impl Thread {
         }
         let read = if word { Some((&self.word).read(&mut bytes)) } else { None };
         match read {
-            // The main thread is on its way out of the process; what runs there at last is still bounded.
+            // The main thread is on its way out of the process; what runs there at last is still
+            // bounded.
             Some(Ok(0)) => self.main_listens = false,
             Some(Err(ref e)) if e.kind() != std::io::ErrorKind::WouldBlock => {
                 self.main_listens = false
@@ -201,8 +207,9 @@ impl Thread {
         }
     }
 
-    /// The second signal is that of somebody without patience, if there is no launcher: that has its own, and tells each module to end
-    /// when its turn comes, also those that somebody has told already together with it.
+    /// The second signal is that of somebody without patience, if there is no launcher: that has
+    /// its own, and tells each module to end when its turn comes, also those that somebody has told
+    /// already together with it.
     fn asked_for_the_end(&mut self, signals: usize) {
         let alone = self.subject.socket.is_none() || self.launcher_gone.load(Ordering::Relaxed);
         match self.asked {

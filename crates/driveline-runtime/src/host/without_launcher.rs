@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a module does if its launcher is lost and the graph declares a mode for that (`on_launcher_lost: {mode: NAME}`).
+//! What a module does if its launcher is lost and the graph declares a mode for that
+//! (`on_launcher_lost: {mode: NAME}`).
 //!
 //! Nothing is taken over: each module enters the mode by itself, and ends on SIGTERM.
 
@@ -28,7 +29,8 @@ pub(super) fn word(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Mod
     })
 }
 
-/// The launcher read both outputs. Nothing reads them any more: a write would fail, and `println!` of a component panic.
+/// The launcher read both outputs. Nothing reads them any more: a write would fail, and `println!`
+/// of a component panic.
 pub(super) fn close_outputs() {
     let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else { return };
     let _ = rustix::stdio::dup2_stdout(&null);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines from the launcher on the account's socket (`docs/protocols/account.md`, `docs/protocols/modes.md`).
+//! Lines from the launcher on the account's socket (`docs/protocols/account.md`,
+//! `docs/protocols/modes.md`).
 
 use driveline::ParameterValue;
 use serde::{Deserialize, Serialize};

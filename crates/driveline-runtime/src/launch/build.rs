@@ -16,7 +16,8 @@ const MAX_LEN: usize = 100;
 pub struct Build {
     /// Of Driveline.
     pub version: String,
-    /// `-dirty-` and eight digits mean that there were changes beyond it, which ones, `-debug` that it is not optimised.
+    /// `-dirty-` and eight digits mean that there were changes beyond it, which ones, `-debug` that
+    /// it is not optimised.
     pub commit: String,
 }
 
@@ -92,8 +93,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
             let path = dir.path().join(name);
-            // Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for
-            // writing cannot be started.
+            // Another process writes it: a child that a test beside this one starts could inherit
+            // the file while it is open, and what is open for writing cannot be started.
             let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
             assert!(
                 Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success()

@@ -60,7 +60,8 @@ pub(super) struct Child {
     pub(super) told: bool,
     /// It was killed because it did not end.
     pub(super) killed: bool,
-    /// It is killed because a component did not change its state in time; what happened, for people.
+    /// It is killed because a component did not change its state in time; what happened, for
+    /// people.
     pub(super) hung: Option<String>,
     /// When it was started.
     pub(super) since: Instant,
@@ -96,7 +97,8 @@ enum Body {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Death,
-    /// Connections of a module that is no child of the launcher, and news of the one that started it.
+    /// Connections of a module that is no child of the launcher, and news of the one that started
+    /// it.
     Remote,
     Account,
     Out,
@@ -120,7 +122,8 @@ impl Child {
         Self::spawn(command, with.module, None)
     }
 
-    /// A gateway, which is no module of the graph and gives the same account. Its configuration is the first line it reads.
+    /// A gateway, which is no module of the graph and gives the same account. Its configuration is
+    /// the first line it reads.
     pub(super) fn start_gateway(
         gateway: &GatewayOptions,
         control: Option<&Path>,
@@ -145,7 +148,8 @@ impl Child {
             command.env_remove(variable);
         }
         let mut process = command.spawn()?;
-        // The command still holds the other end of the socket, which must close when the process ends.
+        // The command still holds the other end of the socket, which must close when the process
+        // ends.
         drop(command);
         if let Some(line) = first_line {
             // A process that does not read is noticed by not being ready.
@@ -252,7 +256,8 @@ impl Child {
         [death, account, out, err].into_iter().flatten().chain(remote)
     }
 
-    /// Writes a line to the process. A process that is gone, or does not read, is noticed otherwise.
+    /// Writes a line to the process. A process that is gone, or does not read, is noticed
+    /// otherwise.
     pub(super) fn say(&mut self, line: &[u8]) {
         if let Some(socket) = &mut self.socket {
             let _ = socket.write_all(line);
@@ -399,7 +404,8 @@ impl Child {
         self.is_due(age)
     }
 
-    /// Whether something that has taken so long is to be told of, again when it has taken twice as long.
+    /// Whether something that has taken so long is to be told of, again when it has taken twice as
+    /// long.
     pub(super) fn is_due(&mut self, age: Duration) -> bool {
         let due = age >= self.told_after * 2;
         if due {
@@ -408,7 +414,8 @@ impl Child {
         due
     }
 
-    /// The call that takes longest, if one does. Before the process is ready, the call that it has reached.
+    /// The call that takes longest, if one does. Before the process is ready, the call that it has
+    /// reached.
     pub(super) fn busy_call(&self) -> Option<&CallPlace> {
         let long = self
             .busy
@@ -441,8 +448,8 @@ impl Child {
         changed
     }
 
-    /// Ends whatever the module has started and not ended itself. While the process is not reaped, nobody else can have
-    /// got the number of its group.
+    /// Ends whatever the module has started and not ended itself. While the process is not reaped,
+    /// nobody else can have got the number of its group.
     fn kill_group(&self) {
         if let Body::Own { process, .. } = &self.body
             && let Some(group) = Pid::from_raw(process.id().cast_signed())
@@ -451,8 +458,8 @@ impl Child {
         }
     }
 
-    /// After a death: takes the status and what is left in the pipes. Processes that the module has started may hold the
-    /// pipes open; what they write later is lost.
+    /// After a death: takes the status and what is left in the pipes. Processes that the module has
+    /// started may hold the pipes open; what they write later is lost.
     pub(super) fn reap(
         &mut self,
         sink: &mut dyn Sink,

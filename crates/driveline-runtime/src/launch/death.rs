@@ -122,7 +122,8 @@ pub(super) fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-/// How to get from a crash to the line of code. `gdb` is a command that runs the module in a debugger.
+/// How to get from a crash to the line of code. `gdb` is a command that runs the module in a
+/// debugger.
 pub(super) fn help(status: ExitStatus, pid: u32, gdb: &str) -> Option<String> {
     let signal = status.signal()?;
     if ![s::SIGSEGV, s::SIGABRT, s::SIGBUS, s::SIGFPE, s::SIGILL, s::SIGSYS, s::SIGTRAP]

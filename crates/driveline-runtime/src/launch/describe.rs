@@ -76,8 +76,8 @@ pub fn find_host() -> Result<PathBuf, ProgramNotFound> {
     find(NAME, "install Driveline", HOST)
 }
 
-/// The program that carries topics to other hosts: the one in [`GATEWAY`], beside this program, or in `../libexec`. It is built
-/// apart from the others.
+/// The program that carries topics to other hosts: the one in [`GATEWAY`], beside this program, or
+/// in `../libexec`. It is built apart from the others.
 ///
 /// # Errors
 /// [`ProgramNotFound`].
@@ -85,8 +85,8 @@ pub fn find_gateway() -> Result<PathBuf, ProgramNotFound> {
     find(GATEWAY_NAME, BUILD_GATEWAYS, GATEWAY)
 }
 
-/// The program that exchanges topics with ROS 2 nodes: the one in [`ROS2_GATEWAY`], beside this program, or in `../libexec`. It is
-/// built apart from the others.
+/// The program that exchanges topics with ROS 2 nodes: the one in [`ROS2_GATEWAY`], beside this
+/// program, or in `../libexec`. It is built apart from the others.
 ///
 /// # Errors
 /// [`ProgramNotFound`].
@@ -138,7 +138,8 @@ fn found(
     })
 }
 
-/// Asks the host program, in a process of its own, so that a broken library harms nobody else. Blocks, at most 20 s.
+/// Asks the host program, in a process of its own, so that a broken library harms nobody else.
+/// Blocks, at most 20 s.
 #[derive(Clone, Debug)]
 pub struct HostDescriber {
     host: PathBuf,
@@ -257,7 +258,8 @@ pub(super) fn watch(mut child: Child, time_out: Duration) -> Result<Seen, String
     if result.is_err() {
         let _ = child.kill();
     }
-    // The outputs have ended or the process was killed, so this does not wait for a process that runs on.
+    // The outputs have ended or the process was killed, so this does not wait for a process that
+    // runs on.
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
@@ -365,7 +367,8 @@ mod tests {
     ) -> T {
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");
-        // Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
+        // Written by another process: a program that this one holds open cannot be started by a
+        // process forked meanwhile.
         let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
         let mut child =
             Command::new("sh").args(write).arg(&host).stdin(Stdio::piped()).spawn().unwrap();

@@ -21,9 +21,10 @@ pub struct Interrupter {
 }
 
 impl Interrupt {
-    /// On SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone) of this process, whose default actions are replaced for
-    /// good. SIGHUP stays ignored where it is, as under `nohup`. Replaced is also that of SIGTSTP (Ctrl-Z): while a launcher is
-    /// suspended, its modules go on until they wait for somebody to read their output.
+    /// On SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone) of this process, whose default
+    /// actions are replaced for good. SIGHUP stays ignored where it is, as under `nohup`. Replaced
+    /// is also that of SIGTSTP (Ctrl-Z): while a launcher is suspended, its modules go on until
+    /// they wait for somebody to read their output.
     ///
     /// # Errors
     /// If the system refuses sockets or handlers.
@@ -88,8 +89,8 @@ impl Interrupter {
         let _ = (&self.socket).write(&[1]);
     }
 
-    /// Asks for the end because nobody looks on any more. A shell and the kernel can say so several times: it counts once,
-    /// and never as the second Ctrl-C that kills.
+    /// Asks for the end because nobody looks on any more. A shell and the kernel can say so several
+    /// times: it counts once, and never as the second Ctrl-C that kills.
     pub fn hang_up(&self) {
         let _ = (&self.hang_up).write(&[1]);
     }

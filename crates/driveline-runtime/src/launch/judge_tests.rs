@@ -177,7 +177,8 @@ fn a_process_that_is_stopped_for_a_minute_does_not_hang() {
     }
 }
 
-/// `CLOCK_MONOTONIC` stands still while the machine does, so that only looks are further apart on the clock of the wall.
+/// `CLOCK_MONOTONIC` stands still while the machine does, so that only looks are further apart on
+/// the clock of the wall.
 #[test]
 fn a_machine_that_is_suspended_makes_no_finding() {
     let module = module();

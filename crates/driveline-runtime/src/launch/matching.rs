@@ -55,7 +55,8 @@ pub(super) fn found(unconnected: &mut Vec<Unconnected>, domain_dir: &Path) -> Ve
     before.into_iter().filter(|e| !unconnected.iter().any(|u| u.is_same(e))).collect()
 }
 
-/// Takes the connection that a component's port reports out of those that did not exist, and returns it.
+/// Takes the connection that a component's port reports out of those that did not exist, and
+/// returns it.
 pub(super) fn reported(
     unconnected: &mut Vec<Unconnected>,
     graph: &ResolvedGraph,
@@ -92,7 +93,8 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Unconnected
             for (to, subscription) in
                 components().filter(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic))
             {
-                // Within a process, protobuf messages are handed over as pointers and nothing has to be found.
+                // Within a process, protobuf messages are handed over as pointers and nothing has
+                // to be found.
                 let by_pointer =
                     resolved.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Protobuf);
                 if !by_pointer || from.name != to.name {

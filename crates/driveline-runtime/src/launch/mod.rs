@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One process for each module of a graph: started, watched, stopped.
 //!
-//! Everything happens on the caller's thread, which sleeps in the kernel until a process says something, ends, or somebody
-//! interrupts. Deaths are known from the kernel (pidfds), signals go to processes that were started here and to no other.
+//! Everything happens on the caller's thread, which sleeps in the kernel until a process says
+//! something, ends, or somebody interrupts. Deaths are known from the kernel (pidfds), signals go
+//! to processes that were started here and to no other.
 //!
-//! Each process has a process group of its own, so that Ctrl-C on a terminal reaches only the launcher, which then stops
-//! the modules in reverse order: SIGTERM, and SIGKILL after a grace. A second interrupt kills at once. Whatever a module has
-//! started and left in its group is killed once it has ended. A launcher that is killed takes nobody's word with it: the
-//! modules see their end of the account's socket close, and end, if need be without a component that hangs.
+//! Each process has a process group of its own, so that Ctrl-C on a terminal reaches only the
+//! launcher, which then stops the modules in reverse order: SIGTERM, and SIGKILL after a grace. A
+//! second interrupt kills at once. Whatever a module has started and left in its group is killed
+//! once it has ended. A launcher that is killed takes nobody's word with it: the modules see their
+//! end of the account's socket close, and end, if need be without a component that hangs.
 //!
-//! Restarts are decided by a state machine without clock and processes, `supervisor.rs` (`docs/protocols/supervision.md`).
+//! Restarts are decided by a state machine without clock and processes, `supervisor.rs`
+//! (`docs/protocols/supervision.md`).
 //!
 //! Not here: what people see of a run ([`Sink`]).
 
@@ -60,10 +63,11 @@ pub enum Stream {
     Err,
 }
 
-/// Gets what happens in a run, on the launcher's thread. What takes long here delays the launcher, not the modules.
+/// Gets what happens in a run, on the launcher's thread. What takes long here delays the launcher,
+/// not the modules.
 pub trait Sink {
-    /// A process has written a line. It has no line end and at most 4096 bytes (longer ones come in pieces), bytes that
-    /// are not UTF-8 replaced.
+    /// A process has written a line. It has no line end and at most 4096 bytes (longer ones come in
+    /// pieces), bytes that are not UTF-8 replaced.
     fn output(&mut self, module: &str, stream: Stream, line: &str);
 
     /// A process has accounted for something.
@@ -170,7 +174,8 @@ pub enum Event {
         /// Module.
         module: String,
     },
-    /// Somebody wants to suspend the launcher (Ctrl-Z), which it does not do: the modules would go on without it.
+    /// Somebody wants to suspend the launcher (Ctrl-Z), which it does not do: the modules would go
+    /// on without it.
     NotSuspended,
     /// A process has ended.
     Ended {
@@ -261,8 +266,8 @@ pub enum Event {
         /// Why it failed.
         error: Option<String>,
     },
-    /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a rate is out of range, a
-    /// deadline is missed, or its process uses too much.
+    /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a
+    /// rate is out of range, a deadline is missed, or its process uses too much.
     Fault {
         /// Module.
         module: String,
@@ -419,7 +424,8 @@ pub struct Down {
     pub why: String,
 }
 
-/// Work of a component that made no progress after its source had finished, and was cut off. Displays for people.
+/// Work of a component that made no progress after its source had finished, and was cut off.
+/// Displays for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CutOff {
     /// Component.

@@ -13,8 +13,8 @@ use std::time::Duration;
 pub struct LaunchOptions {
     /// The program that runs a module; see [`super::find_host`].
     pub host: PathBuf,
-    /// What stands between that program and what every host takes ([`crate::host`]): for a program that is a host among other
-    /// things, or that starts one elsewhere.
+    /// What stands between that program and what every host takes ([`crate::host`]): for a program
+    /// that is a host among other things, or that starts one elsewhere.
     pub host_arguments: Vec<String>,
     /// Where modules run that are not processes of this launcher; `None`: they are.
     pub placement: Option<Placement>,
@@ -22,8 +22,9 @@ pub struct LaunchOptions {
     pub gateways: Vec<GatewayOptions>,
     /// Directory of the domain, for all modules.
     pub domain_dir: PathBuf,
-    /// Socket on which the run responds to tools (`driveline status`, `stop`, `health`); none if `None`. Its name stays until the
-    /// last reference is dropped, which tells tools that the run has ended.
+    /// Socket on which the run responds to tools (`driveline status`, `stop`, `health`); none if
+    /// `None`. Its name stays until the last reference is dropped, which tells tools that the run
+    /// has ended.
     pub control: Option<Arc<ControlSocket>>,
     /// Modules to start; all if `None`.
     pub modules: Option<Vec<String>>,
@@ -33,23 +34,25 @@ pub struct LaunchOptions {
     pub ready_within: Duration,
     /// How long a module may take to stop before it is killed.
     pub grace: Duration,
-    /// After all modules are ready, how long to wait until their host topics are matched, so that no first samples are
-    /// lost. What is not matched by then is told, and the graph runs without it.
+    /// After all modules are ready, how long to wait until their host topics are matched, so that
+    /// no first samples are lost. What is not matched by then is told, and the graph runs without
+    /// it.
     pub matched_within: Duration,
-    /// After a component has finished, the run ends when no call runs and no sample waits that descends from it, and nothing was
-    /// worked on for this long …
+    /// After a component has finished, the run ends when no call runs and no sample waits that
+    /// descends from it, and nothing was worked on for this long …
     pub quiet: Duration,
     /// … or for this long, where other sources keep the readers busy …
     pub settle: Duration,
-    /// … or when for this long, and that of the slowest call so far, no call of the work that is left has ended: what is left is cut
-    /// off then.
+    /// … or when for this long, and that of the slowest call so far, no call of the work that is
+    /// left has ended: what is left is cut off then.
     pub stuck: Duration,
     /// Time between two calls of `Sink::tick`.
     pub tick: Duration,
 }
 
 impl LaunchOptions {
-    /// Defaults: 60 s to become ready, 3 s to be matched, 5 s grace, 0.3 s quiet, 3 s to settle, 30 s without progress.
+    /// Defaults: 60 s to become ready, 3 s to be matched, 5 s grace, 0.3 s quiet, 3 s to settle, 30
+    /// s without progress.
     #[must_use]
     pub fn new(host: PathBuf, domain_dir: PathBuf) -> Self {
         Self {

@@ -533,7 +533,8 @@ impl Launcher<'_> {
         if matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             return;
         }
-        // A module that was never started has no end of its own: that of the one it depends on is the cause.
+        // A module that was never started has no end of its own: that of the one it depends on is
+        // the cause.
         let death = self.processes[process]
             .death
             .clone()
@@ -710,8 +711,9 @@ impl Launcher<'_> {
             self.killed.push(c.module.clone());
         }
         let killed = c.killed && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
-        // Told to end, a module still fails if it ends in any other way than it should. The signal itself ends it only
-        // before it has come so far as to listen for it. Who ends all processes of a run at once, as systemd does, has told it as well.
+        // Told to end, a module still fails if it ends in any other way than it should. The signal
+        // itself ends it only before it has come so far as to listen for it. Who ends all processes
+        // of a run at once, as systemd does, has told it as well.
         let expected = killed
             || (c.told || with_the_run)
                 && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
@@ -768,7 +770,8 @@ impl Launcher<'_> {
             p.past.failed(death.to_string());
         }
         self.sink.event(&Event::Ended { death: shown, expected: expected && !faulty });
-        // The first cause counts, but a crash at the end matters more than that the end was asked for.
+        // The first cause counts, but a crash at the end matters more than that the end was asked
+        // for.
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
         }
@@ -944,7 +947,8 @@ impl Launcher<'_> {
         let _ = self.switch(super::modes::Input::GraphRuns);
     }
 
-    /// Tells the last process that still runs to end, once those after it have; kills it when its time is up.
+    /// Tells the last process that still runs to end, once those after it have; kills it when its
+    /// time is up.
     fn advance_stop(&mut self, now: Instant) {
         let Phase::Stopping { at, until } = self.phase else { return };
         if self.processes.get(at).is_some_and(Process::is_alive) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages to systemd, if it started the launcher as a service with `Type=notify` (`sd_notify(3)`).
+//! Messages to systemd, if it started the launcher as a service with `Type=notify`
+//! (`sd_notify(3)`).
 
 use sd_notify::NotifyState;
 use std::time::{Duration, Instant};
@@ -36,7 +37,8 @@ impl ServiceManager {
         send(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
-    /// Sends a sign of life when it is due. The launcher's loop calls it: if that hangs, systemd kills the unit.
+    /// Sends a sign of life when it is due. The launcher's loop calls it: if that hangs, systemd
+    /// kills the unit.
     pub(super) fn alive(&mut self, now: Instant) {
         let Some(period) = self.period.filter(|_| now >= self.next) else { return };
         self.next = now + period;

@@ -5,7 +5,8 @@ use super::*;
 use proptest::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
-/// Longer than all pauses and time-outs of a schedule together, so that each process reaches its limit.
+/// Longer than all pauses and time-outs of a schedule together, so that each process reaches its
+/// limit.
 const WINDOW: Duration = Duration::from_secs(3600);
 
 fn rules() -> Rules {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Modal` publishes 1, 2, 3, …, prints what it gets and in which state it is, and misbehaves when told to.
+//! `Modal` publishes 1, 2, 3, …, prints what it gets and in which state it is, and misbehaves when
+//! told to.
 
 use super::{failure, hang, integer, number, publish};
 use driveline::{Invocation, ParameterValue};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A host program whose components are compiled in, in Rust, instead of loaded from shared libraries.
+//! A host program whose components are compiled in, in Rust, instead of loaded from shared
+//! libraries.
 //!
-//! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at `limit`; `Relay` passes
-//! on, and misbehaves when told to; `Planner` reads at its own times; `Printer` prints.
+//! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at
+//! `limit`; `Relay` passes on, and misbehaves when told to; `Planner` reads at its own times;
+//! `Printer` prints.
 
 use driveline::service::RawClient;
 use driveline::types::Schema;

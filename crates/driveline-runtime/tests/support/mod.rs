@@ -30,11 +30,13 @@ pub fn host() -> PathBuf {
 
 /// Longer than anything takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// For runs with a module that never stops: long enough for the others to stop before theirs is over.
+/// For runs with a module that never stops: long enough for the others to stop before theirs is
+/// over.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// Makes a script that can be started. Another process writes it: a file that this one holds open for writing cannot be started,
-/// nor while a process that another test forks meanwhile still has it.
+/// Makes a script that can be started. Another process writes it: a file that this one holds open
+/// for writing cannot be started, nor while a process that another test forks meanwhile still has
+/// it.
 pub fn script(path: &Path, text: &str) {
     let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
     let mut child = Command::new("sh").args(write).arg(path).stdin(Stdio::piped()).spawn().unwrap();
@@ -59,7 +61,8 @@ impl Fixture {
         let graph =
             loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
         let mut options = LaunchOptions::new(host(), dir.path().join("domain"));
-        // A machine that stands still for a moment must not decide: neither that all is processed, nor that there is no match.
+        // A machine that stands still for a moment must not decide: neither that all is processed,
+        // nor that there is no match.
         options.quiet = Duration::from_secs(3);
         (options.settle, options.matched_within) = (PATIENCE, PATIENCE);
         Self { dir, graph, options }
@@ -201,8 +204,8 @@ impl Sink for Seen {
     }
 }
 
-/// Two modules, each a chain of its own: so these tests are about processes and not about what is between them. The run ends
-/// when `one` fails.
+/// Two modules, each a chain of its own: so these tests are about processes and not about what is
+/// between them. The run ends when `one` fails.
 pub fn graph(limit: u32, relay: &str, printer: &str) -> String {
     format!(
         "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    restart: {{on_exhausted: stop}}\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"

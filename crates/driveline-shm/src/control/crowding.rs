@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many publishers one subscription asks and matches. Neither the silence nor the agreement of another user's
-//! publishers may use up what those of others need.
+//! How many publishers one subscription asks and matches. Neither the silence nor the agreement of
+//! another user's publishers may use up what those of others need.
 
 use crate::limits::{
     MAX_ASKED, MAX_ASKED_PER_USER, MAX_FOREIGN_ASKED, MAX_FOREIGN_MATCHES, MAX_MATCHES,

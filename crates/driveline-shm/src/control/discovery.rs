@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Finding publishers, being found, and cleaning up after the dead.
 //!
-//! A new publisher sends its name as a hint to every participant; who wants the topic dials it. Hints can be lost (a
-//! queue is short), so whoever finds several waiting looks through the directory instead, and once a second its time
-//! stamp is compared as a safety net; then it is also seen whether own names are still there (`presence`). Neither hints nor names that others leave in the directory cost more than a bounded
-//! share of this process's time.
+//! A new publisher sends its name as a hint to every participant; who wants the topic dials it.
+//! Hints can be lost (a queue is short), so whoever finds several waiting looks through the
+//! directory instead, and once a second its time stamp is compared as a safety net; then it is also
+//! seen whether own names are still there (`presence`). Neither hints nor names that others leave
+//! in the directory cost more than a bounded share of this process's time.
 
 use super::{Command, Control, Source};
 use crate::sys::directory::{Kind, Name, Stamp};
@@ -17,9 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SAFETY_NET: Duration = Duration::from_secs(1);
-/// Least time between two looks through the directory, so that a hundred starting processes cost one look, not many.
+/// Least time between two looks through the directory, so that a hundred starting processes cost
+/// one look, not many.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Hints taken in one go; one more than a few means that some may have been lost (`net.unix.max_dgram_qlen` is 10).
+/// Hints taken in one go; one more than a few means that some may have been lost
+/// (`net.unix.max_dgram_qlen` is 10).
 const MAX_HINTS: usize = 64;
 const FEW_HINTS: usize = 6;
 
@@ -30,7 +33,8 @@ pub(super) struct Discovery {
     last: MonotonicNs,
     next_check: MonotonicNs,
     stamp: Option<Stamp>,
-    /// The stamp has the clock tick's resolution: after a change one more look a second later makes sure.
+    /// The stamp has the clock tick's resolution: after a change one more look a second later makes
+    /// sure.
     again: bool,
     /// The directory has more entries than are read.
     pub(super) cut: bool,
@@ -94,7 +98,8 @@ impl Control {
 
     pub(super) fn receive_hints(&mut self, key: u64) {
         if !self.rescan.is_harmless() {
-            // An older kernel, and other users: the kernel closes what they send, and that may take long.
+            // An older kernel, and other users: the kernel closes what they send, and that may take
+            // long.
             self.set_listening(key, EventFlags::empty());
             let commands = Arc::clone(&self.commands);
             self.rescan.apart(move |rescan| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one message by which a connection is decided. From other users it is received on a thread of theirs (see
-//! `sys::errands`), since the kernel may close descriptors meanwhile.
+//! The one message by which a connection is decided. From other users it is received on a thread of
+//! theirs (see `sys::errands`), since the kernel may close descriptors meanwhile.
 
 use super::{Command, Control, Source};
 use crate::limits::MAX_MESSAGE_LEN;
@@ -41,7 +41,8 @@ pub(super) fn oversized() -> String {
 }
 
 impl Control {
-    /// Watches a connection that is not decided yet. If somebody else is to listen to it, it is reported once.
+    /// Watches a connection that is not decided yet. If somebody else is to listen to it, it is
+    /// reported once.
     pub(super) fn watch_undecided(&mut self, connection: &Foreign) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much attention hints get. Whoever can enter the domain directory can send them, so their number must not decide
-//! how much time this process spends on them.
+//! How much attention hints get. Whoever can enter the domain directory can send them, so their
+//! number must not decide how much time this process spends on them.
 //!
-//! A store of attention pays for each hint and fills up slowly. When it is empty the socket is left alone for a while,
-//! twice as long each time; then one look through the directory finds what the unheard hints were about.
+//! A store of attention pays for each hint and fills up slowly. When it is empty the socket is left
+//! alone for a while, twice as long each time; then one look through the directory finds what the
+//! unheard hints were about.
 
 use driveline_types::MonotonicNs;
 use std::time::Duration;
@@ -41,7 +42,8 @@ impl Attention {
         }
     }
 
-    /// Pays for one more hint. `false`: no more; the socket is to be left alone until [`deaf_until`](Self::deaf_until).
+    /// Pays for one more hint. `false`: no more; the socket is to be left alone until
+    /// [`deaf_until`](Self::deaf_until).
     pub(super) fn hears_one(&mut self, now: MonotonicNs) -> bool {
         self.refill(now);
         if let Some(left) = self.left.checked_sub(1) {
@@ -58,7 +60,8 @@ impl Attention {
         self.deaf_until
     }
 
-    /// Whether a pause has just ended: hints are heard again, and a look through the directory is due.
+    /// Whether a pause has just ended: hints are heard again, and a look through the directory is
+    /// due.
     pub(super) fn recovers(&mut self, now: MonotonicNs) -> bool {
         let over = self.deaf_until.is_some_and(|until| until <= now);
         if over {

@@ -46,7 +46,8 @@ impl Control {
                 Err(_) => return self.rest(key),
             };
             let user = socket.user();
-            // Nobody can take the tools away from others: least of all from the one whose process this is.
+            // Nobody can take the tools away from others: least of all from the one whose process
+            // this is.
             let own = user.is_surely(User::own());
             let users = || {
                 self.sources.values().filter_map(|s| {

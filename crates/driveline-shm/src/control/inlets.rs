@@ -118,7 +118,8 @@ impl Control {
         state.inlet.change(Vec::clear);
     }
 
-    /// A publisher's name was seen. Dials it for every subscription that wants it and does not have it.
+    /// A publisher's name was seen. Dials it for every subscription that wants it and does not have
+    /// it.
     pub(super) fn consider(&mut self, name: &Name) {
         let Kind::Publisher(topic) = name.kind else { return };
         let wanted: Vec<EndpointId> = self
@@ -197,7 +198,8 @@ impl Control {
                 if self.identity.directory.remove(name) {
                     state.known.remove(name);
                 } else {
-                    // Another user's leftover in a sticky directory. Names are never used again: it need not be dialled again.
+                    // Another user's leftover in a sticky directory. Names are never used again: it
+                    // need not be dialled again.
                     state.known.insert(name.to_owned(), Known::Refused);
                 }
             }
@@ -220,7 +222,8 @@ impl Control {
         }
     }
 
-    /// Whether one more publisher of this user may be asked, if need be after another was given up for a while.
+    /// Whether one more publisher of this user may be asked, if need be after another was given up
+    /// for a while.
     fn room_for(&mut self, id: EndpointId, user: User) -> Room {
         let dials = self.sources.iter().filter_map(|(key, s)| match s {
             Source::Dial(d) if d.inlet == id => Some(d.dialled(*key)),
@@ -250,7 +253,8 @@ impl Control {
             let key = self.watch_undecided(&socket)?;
             fault::point("join.before_hello");
             match socket::send(&socket, &packet, &[page_fd.as_fd()]) {
-                // The publisher has refused by the user alone and hung up: its reason is there to be read.
+                // The publisher has refused by the user alone and hung up: its reason is there to
+                // be read.
                 Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
                 other => other?,
             }
@@ -435,8 +439,8 @@ impl Control {
         self.refused(id, &name, &refusal, pause);
     }
 
-    /// End of file: the publisher is gone, says the kernel; or it lives and has hung up, for want of descriptors for one.
-    /// Asking again tells, and removes the socket of a dead one.
+    /// End of file: the publisher is gone, says the kernel; or it lives and has hung up, for want
+    /// of descriptors for one. Asking again tells, and removes the socket of a dead one.
     fn hung_up(&mut self, key: u64) {
         let Some(Source::Dial(dial)) = self.sources.remove(&key) else { return };
         let Some(state) = self.inlets.get_mut(&dial.inlet) else { return };
@@ -491,7 +495,8 @@ impl Control {
                     note(at);
                     continue;
                 }
-                // Silence is not death: a stopped process may go on. It stays asked; nobody waits for it.
+                // Silence is not death: a stopped process may go on. It stays asked; nobody waits
+                // for it.
                 *complain_at = None;
                 if let Some(state) = self.inlets.get(inlet) {
                     let text = format!(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The control thread: matches endpoints, notices deaths, answers tools, watches deadlines. It sleeps in `epoll`, and
-//! no peer can make it wait: every socket is non-blocking and every peer is a small state machine with a time limit.
+//! The control thread: matches endpoints, notices deaths, answers tools, watches deadlines. It
+//! sleeps in `epoll`, and no peer can make it wait: every socket is non-blocking and every peer is
+//! a small state machine with a time limit.
 
 mod crowding;
 mod discovery;
@@ -210,8 +211,8 @@ impl Control {
         self.wake_at(self.now + delay);
     }
 
-    /// A listener cannot accept, for want of descriptors or memory: epoll would report it in a loop, so it is left alone
-    /// for a while. Those who have connected wait in its queue.
+    /// A listener cannot accept, for want of descriptors or memory: epoll would report it in a
+    /// loop, so it is left alone for a while. Those who have connected wait in its queue.
     fn rest(&mut self, key: u64) {
         self.set_listening(key, epoll::EventFlags::empty());
         self.resting.push(key);
@@ -268,7 +269,8 @@ impl Control {
                 timeout.as_ref(),
             ) && e != rustix::io::Errno::INTR
             {
-                // Unreachable with valid arguments; without epoll there is nothing this thread can do.
+                // Unreachable with valid arguments; without epoll there is nothing this thread can
+                // do.
                 break;
             }
             self.now = MonotonicNs::now();

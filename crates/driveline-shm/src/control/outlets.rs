@@ -109,7 +109,8 @@ impl Control {
     }
 
     pub(super) fn accept_peers(&mut self, key: u64, id: EndpointId) {
-        // A bound, so that one busy publisher cannot starve the others; epoll reports the rest again.
+        // A bound, so that one busy publisher cannot starve the others; epoll reports the rest
+        // again.
         for _ in 0..32 {
             let Some(outlet) = self.outlets.get_mut(&id) else { return };
             if self.errands.are_too_many() {
@@ -254,8 +255,9 @@ impl Control {
         }
     }
 
-    /// Drops the matches whose connections have ended. Epoll may report a newcomer before an end that came first, and
-    /// nobody is to be refused for want of pins that were given back before they were asked for.
+    /// Drops the matches whose connections have ended. Epoll may report a newcomer before an end
+    /// that came first, and nobody is to be refused for want of pins that were given back before
+    /// they were asked for.
     fn drop_ended_peers(&mut self, id: EndpointId) {
         let matched = self.sources.iter().filter_map(|(key, source)| match source {
             Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Matched(_)) => {
@@ -265,7 +267,8 @@ impl Control {
         });
         let (keys, mut fds): (Vec<u64>, Vec<PollFd<'_>>) =
             matched.map(|(key, socket)| (key, PollFd::new(socket, PollFlags::IN))).unzip();
-        // Without memory for it those that have ended are dropped a little later, as their events come.
+        // Without memory for it those that have ended are dropped a little later, as their events
+        // come.
         if !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..)) {
             return;
         }
@@ -370,8 +373,8 @@ impl Outlet {
         }
     }
 
-    /// Checks a request and, if all is well, enters the match and answers. In this order: whoever has an answer is in
-    /// the list that the next scan reads.
+    /// Checks a request and, if all is well, enters the match and answers. In this order: whoever
+    /// has an answer is in the list that the next scan reads.
     fn admit(
         &mut self,
         hello: Hello,
@@ -496,13 +499,15 @@ impl Outlet {
         if let Err(e) = sent {
             self.dismiss(&m);
             if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) {
-                // The subscription has left meanwhile, as a tool that has seen enough does: nobody was refused.
+                // The subscription has left meanwhile, as a tool that has seen enough does: nobody
+                // was refused.
                 let text = format!("topic '{topic}': the subscription has left");
                 return no(RefusalCode::PassedOver, text);
             }
             return no(RefusalCode::System, format!("topic '{topic}': cannot answer: {e}"));
         }
-        // Release pairs with the Acquire in reliable::look; from now on the publisher may wait for it.
+        // Release pairs with the Acquire in reliable::look; from now on the publisher may wait for
+        // it.
         m.believed.store(first - 1, Release);
         self.publication.counters.matched.store(self.changes.get().len() as u64, Relaxed);
         self.publication.first_match.keep_if(false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who gets how many of a publisher's pins. Those of other users must not be able to take them all: half stays for the
-//! publisher's own user, where the topic is open to anyone no user has more than half of the rest, and of the two for
-//! tools one stays, too.
+//! Who gets how many of a publisher's pins. Those of other users must not be able to take them all:
+//! half stays for the publisher's own user, where the topic is open to anyone no user has more than
+//! half of the rest, and of the two for tools one stays, too.
 
 use crate::config::Access;
 use crate::limits::OBSERVER_PINS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Being found again after somebody has removed this participant's names, or the whole directory: a clean-up of /dev/shm,
-//! systemd's RemoveIPC, a hasty `rm`. Running matches do not need any of it, so nothing else would show that nobody new
-//! finds anybody.
+//! Being found again after somebody has removed this participant's names, or the whole directory: a
+//! clean-up of /dev/shm, systemd's RemoveIPC, a hasty `rm`. Running matches do not need any of it,
+//! so nothing else would show that nobody new finds anybody.
 
 use super::{Control, Source};
 use crate::event::{PublisherEvent, RefusalCode, SubscriptionEvent};
@@ -32,8 +32,8 @@ pub(super) fn rescan_socket(
 }
 
 impl Control {
-    /// After a change of the directory: takes part in its successor if it was removed, and makes own names again that are
-    /// not there.
+    /// After a change of the directory: takes part in its successor if it was removed, and makes
+    /// own names again that are not there.
     pub(super) fn see_to_presence(&mut self) {
         let directory = &self.identity.directory;
         if directory.is_removed() {

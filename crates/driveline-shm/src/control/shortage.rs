@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Too few descriptors: one is held in reserve, so that the other end can be told and tools are still answered.
+//! Too few descriptors: one is held in reserve, so that the other end can be told and tools are
+//! still answered.
 //!
-//! Nothing here waits or loops: a peer that was told asks again after 5 ms to 1 s, and a listener that cannot accept even
-//! with the reserve rests.
+//! Nothing here waits or loops: a peer that was told asks again after 5 ms to 1 s, and a listener
+//! that cannot accept even with the reserve rests.
 
 use super::Control;
 use crate::limits::MAX_DIRECTORY_ENTRIES;
@@ -68,8 +69,8 @@ impl Control {
         }
     }
 
-    /// Names in the directory, read with the descriptor in reserve if need be. If there are more entries than are read, all
-    /// ends get an event, once after each that was created.
+    /// Names in the directory, read with the descriptor in reserve if need be. If there are more
+    /// entries than are read, all ends get an event, once after each that was created.
     pub(super) fn names(&mut self) -> io::Result<Vec<Name>> {
         let read = match self.identity.directory.names() {
             Err(e) if descriptors::is_shortage(&e) && self.reserve.give_up() => {

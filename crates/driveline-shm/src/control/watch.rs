@@ -25,7 +25,8 @@ impl Period {
         length.map(|length| Self { length, ends: now + length })
     }
 
-    /// Looks at the time of the last sign. Whether a period has passed without one; the next one begins then.
+    /// Looks at the time of the last sign. Whether a period has passed without one; the next one
+    /// begins then.
     fn missed(&mut self, last: u64, now: MonotonicNs) -> bool {
         // A sign from the future (another process wrote it) counts as one from now.
         let due = MonotonicNs(last.min(now.0)) + self.length;
@@ -73,7 +74,8 @@ impl SubscriptionWatch {
     }
 
     pub(super) fn add(&mut self, edge: &Arc<Edge>, now: MonotonicNs) {
-        // A process that is alive needs no proof beyond the kernel's: its end closes the connection.
+        // A process that is alive needs no proof beyond the kernel's: its end closes the
+        // connection.
         let lease = self.lease.filter(|_| edge.qos.liveliness == Liveliness::ManualByTopic);
         if self.deadline.is_some() || lease.is_some() {
             self.edges.push(EdgeWatch {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far a subscription has read; a publisher that waits for reliable subscriptions, and how they end its wait.
+//! How far a subscription has read; a publisher that waits for reliable subscriptions, and how they
+//! end its wait.
 //!
-//! The publisher says that it waits, fences, and looks at the cursors; the subscriber moves its cursor, fences, and looks
-//! whether somebody waits. One of the two sees the other. What the publisher sleeps on is the cursor itself, compared with
-//! the value that it looked at: it moves between the look and the sleep, or the subscriber wakes.
+//! The publisher says that it waits, fences, and looks at the cursors; the subscriber moves its
+//! cursor, fences, and looks whether somebody waits. One of the two sees the other. What the
+//! publisher sleeps on is the cursor itself, compared with the value that it looked at: it moves
+//! between the look and the sleep, or the subscriber wakes.
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64, Mutant, fence, mutant};
 
-/// The publisher is about to look at the cursors and to sleep. Then [`settle`], then [`position`] of each.
+/// The publisher is about to look at the cursors and to sleep. Then [`settle`], then [`position`]
+/// of each.
 #[inline]
 pub fn begin_waiting(waiting: &AtomicU32) {
     waiting.store(1, Relaxed);
@@ -26,11 +29,13 @@ pub fn settle() {
 /// How far a subscription has read, as it says.
 #[inline]
 pub fn position(cursor: &AtomicU64) -> u64 {
-    // Acquire pairs with the Release of `tell` and `advance`: the pins of what it has read up to there are visible.
+    // Acquire pairs with the Release of `tell` and `advance`: the pins of what it has read up to
+    // there are visible.
     cursor.load(Acquire)
 }
 
-/// A subscription that nobody waits for has read up to `sequence`, and pins whatever of that it still holds.
+/// A subscription that nobody waits for has read up to `sequence`, and pins whatever of that it
+/// still holds.
 #[inline]
 pub fn tell(cursor: &AtomicU64, sequence: u64) {
     cursor.store(sequence, Release);
@@ -42,7 +47,8 @@ pub fn end_waiting(waiting: &AtomicU32) {
     waiting.store(0, Relaxed);
 }
 
-/// The subscriber has read up to `sequence`. Whether the publisher may sleep on the cursor and must be woken.
+/// The subscriber has read up to `sequence`. Whether the publisher may sleep on the cursor and must
+/// be woken.
 #[inline]
 pub fn advance(cursor: &AtomicU64, waiting: &AtomicU32, sequence: u64) -> bool {
     cursor.store(sequence, Release);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A value that one thread scans without waiting while another replaces it.
 //!
-//! The scanning side makes `scans` odd, fences, loads the pointer, and makes it even again when done. The changing
-//! side stores the new pointer, fences, and reads `scans`: even means that no scan can have the old pointer; odd means
-//! that one may, until `scans` is another number. Nobody waits: what cannot be freed yet is asked about again later.
+//! The scanning side makes `scans` odd, fences, loads the pointer, and makes it even again when
+//! done. The changing side stores the new pointer, fences, and reads `scans`: even means that no
+//! scan can have the old pointer; odd means that one may, until `scans` is another number. Nobody
+//! waits: what cannot be freed yet is asked about again later.
 #![allow(unsafe_code, reason = "a value behind a pointer, freed when no scan can have it")]
 
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -14,12 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 struct Inner<T> {
     current: AtomicPtr<T>,
     scans: AtomicU64,
-    /// Replaced values with the number of the scan that may still use them. Only the changing side looks in here.
+    /// Replaced values with the number of the scan that may still use them. Only the changing side
+    /// looks in here.
     old: Mutex<Vec<(NonNull<T>, u64)>>,
 }
 
-// SAFETY: the pointers are owned boxes; T is shared with the scanning thread by reference and dropped on whichever
-// thread comes last, so it must be both Send and Sync.
+// SAFETY: the pointers are owned boxes; T is shared with the scanning thread by reference and
+// dropped on whichever thread comes last, so it must be both Send and Sync.
 unsafe impl<T: Send + Sync> Send for Inner<T> {}
 // SAFETY: as above; all mutation goes through atomics and the mutex.
 unsafe impl<T: Send + Sync> Sync for Inner<T> {}
@@ -29,8 +31,8 @@ impl<T> Drop for Inner<T> {
         let old = self.old.get_mut().unwrap_or_else(PoisonError::into_inner);
         let current = NonNull::new(self.current.load(Relaxed));
         for p in old.drain(..).map(|(p, _)| p).chain(current) {
-            // SAFETY: each pointer came from Box::into_raw and is in exactly one of the two places; both sides are
-            // gone, so no scan runs.
+            // SAFETY: each pointer came from Box::into_raw and is in exactly one of the two places;
+            // both sides are gone, so no scan runs.
             drop(unsafe { Box::from_raw(p.as_ptr()) });
         }
     }
@@ -59,8 +61,8 @@ impl<T> Scans<T> {
     /// Begins a scan. The caller must pass a SeqCst fence before [`Scan::load`].
     pub fn enter(&mut self) -> Scan<'_, T> {
         let scans = self.0.scans.load(Relaxed);
-        // The caller's fence orders it before the load of the pointer. Release: who sees this number (`reclaim`) takes
-        // the earlier scans for over, so it must see that they are.
+        // The caller's fence orders it before the load of the pointer. Release: who sees this
+        // number (`reclaim`) takes the earlier scans for over, so it must see that they are.
         self.0.scans.store(scans.wrapping_add(1), Release);
         Scan(&self.0)
     }
@@ -71,8 +73,9 @@ impl<'a, T> Scan<'a, T> {
     pub fn load(&self) -> &T {
         // Acquire pairs with the Release of `replace`: the new value's content.
         let p = self.0.current.load(Acquire);
-        // SAFETY: never null. `replace` frees a value only after it has seen, behind a fence, that no scan which can
-        // have loaded it is running; this scan is running and its fence (see `enter`) came before this load.
+        // SAFETY: never null. `replace` frees a value only after it has seen, behind a fence, that
+        // no scan which can have loaded it is running; this scan is running and its fence (see
+        // `enter`) came before this load.
         unsafe { &*p }
     }
 }
@@ -88,11 +91,13 @@ impl<T> Drop for Scan<'_, T> {
 impl<T> Changes<T> {
     /// The present value.
     pub fn get(&self) -> &T {
-        // SAFETY: only this side replaces and frees; it is borrowed for as long as the reference lives.
+        // SAFETY: only this side replaces and frees; it is borrowed for as long as the reference
+        // lives.
         unsafe { &*self.0.current.load(Relaxed) }
     }
 
-    /// Replaces the value. Scans that begin later see the new one. Returns whether nothing is left to [`reclaim`](Self::reclaim).
+    /// Replaces the value. Scans that begin later see the new one. Returns whether nothing is left
+    /// to [`reclaim`](Self::reclaim).
     pub fn replace(&mut self, value: T) -> bool {
         let old = self.0.current.swap(Box::into_raw(Box::new(value)), AcqRel);
         // Pairs with the scanning side's fence between `scans` odd and the load of the pointer.
@@ -116,11 +121,13 @@ impl<T> Changes<T> {
                 unsafe { p.drop_in_place() };
                 return false;
             }
-            // A mutant that breaks the scan's fence must not also have the model itself read freed memory.
+            // A mutant that breaks the scan's fence must not also have the model itself read freed
+            // memory.
             let in_use = running || mutant(Mutant::ListBeforeFence);
             if !in_use {
-                // SAFETY: it came from Box::into_raw, is listed once, and no scan uses it: none was running behind the
-                // fence in `replace` (even), or that one has ended since (another number).
+                // SAFETY: it came from Box::into_raw, is listed once, and no scan uses it: none was
+                // running behind the fence in `replace` (even), or that one has ended since
+                // (another number).
                 drop(unsafe { Box::from_raw(p.as_ptr()) });
             }
             in_use

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One word that ends a wait. A kick stays until a wait has returned it. One waiter, any number of kickers.
+//! One word that ends a wait. A kick stays until a wait has returned it. One waiter, any number of
+//! kickers.
 //!
 //! | from | to | who |
 //! |---|---|---|
@@ -40,13 +41,15 @@ impl Kick {
         self.0.swap(KICKED, order) == WAITING
     }
 
-    /// Has a sleeping waiter look for data; nothing to do if it is awake, for then it will. Whether it is to be woken.
+    /// Has a sleeping waiter look for data; nothing to do if it is awake, for then it will. Whether
+    /// it is to be woken.
     #[must_use]
     pub fn look(&self) -> bool {
         if mutant(Mutant::LookOverwrites) {
             return self.0.swap(LOOK, AcqRel) == WAITING;
         }
-        // Release as for `kick`. A failure means idle, already looking, or kicked: all of them look.
+        // Release as for `kick`. A failure means idle, already looking, or kicked: all of them
+        // look.
         self.0.compare_exchange(WAITING, LOOK, AcqRel, Relaxed).is_ok()
     }
 
@@ -57,7 +60,8 @@ impl Kick {
             && self.0.compare_exchange(KICKED, IDLE, Acquire, Relaxed).is_ok()
     }
 
-    /// Begins to wait, unless there is a kick. Then the word can be slept on while it is [`WAITING`].
+    /// Begins to wait, unless there is a kick. Then the word can be slept on while it is
+    /// [`WAITING`].
     pub fn begin(&self) -> bool {
         self.0.compare_exchange(IDLE, WAITING, AcqRel, Relaxed).is_ok()
     }

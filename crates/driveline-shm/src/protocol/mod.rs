@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lock-free core, over atomics that somebody else owns: mapped memory in the product, loom's in the models.
+//! The lock-free core, over atomics that somebody else owns: mapped memory in the product, loom's
+//! in the models.
 //!
 //! | module | side | state |
 //! |---|---|---|
@@ -35,7 +36,8 @@ pub trait Segment {
     fn slots(&self) -> usize;
     /// Number of ring entries.
     fn ring_len(&self) -> usize;
-    /// Begins to fetch header and payload of an existing slot, which are read as soon as the slot is pinned.
+    /// Begins to fetch header and payload of an existing slot, which are read as soon as the slot
+    /// is pinned.
     fn prefetch(&self, _slot: usize) {}
 }
 
@@ -49,8 +51,8 @@ pub trait Match {
     fn woken(&self) -> &AtomicU64;
     /// Number of its trust group: no two groups in one list have the same; below 64.
     fn group(&self) -> usize;
-    /// Sequence up to which the subscription asks for nothing any more: it says what it has read, or it was told where it
-    /// begins. At most `newest`; 0 as long as nothing is known.
+    /// Sequence up to which the subscription asks for nothing any more: it says what it has read,
+    /// or it was told where it begins. At most `newest`; 0 as long as nothing is known.
     fn position(&self, newest: u64) -> u64;
 }
 

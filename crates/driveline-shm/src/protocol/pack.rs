@@ -8,7 +8,8 @@ pub fn pack(sequence: u64, slot: u16) -> u64 {
     sequence << 16 | u64::from(slot)
 }
 
-/// Sequence and slot of a packed word. Any word gives something; 0 gives sequence 0, which no sample has.
+/// Sequence and slot of a packed word. Any word gives something; 0 gives sequence 0, which no
+/// sample has.
 #[inline]
 #[must_use]
 pub fn unpack(word: u64) -> (u64, usize) {

@@ -31,7 +31,8 @@ pub enum Borrow {
     },
     /// The publisher overtook every attempt; try again.
     Overrun,
-    /// The sample is announced but not there, although the publisher stands still: skip up to this sequence.
+    /// The sample is announced but not there, although the publisher stands still: skip up to this
+    /// sequence.
     Vanished {
         /// Last sequence to skip.
         sequence: u64,
@@ -56,15 +57,17 @@ pub fn newest<S: Segment>(segment: &S) -> (u64, usize) {
 /// Pins `slot` and tells whether it still holds `sequence`; if not, the pin is gone again.
 #[inline]
 pub fn pin<S: Segment>(segment: &S, cell: &AtomicU32, sequence: u64, slot: usize) -> bool {
-    // Between the choice and the pin anything can happen to the slot: that is what the validation is for.
+    // Between the choice and the pin anything can happen to the slot: that is what the validation
+    // is for.
     fault::point("borrow.before_pin");
-    // Release: a scan that sees this pin sees that all reads under the cell's earlier pins are over.
+    // Release: a scan that sees this pin sees that all reads under the cell's earlier pins are
+    // over.
     let order = if mutant(Mutant::RelaxedPin) { Relaxed } else { Release };
     cell.store(slot as u32 + 1, order);
     fault::point("borrow.after_pin");
     if !mutant(Mutant::NoBorrowFence) {
-        // Pairs with the fence in Slots::publish (seqw = 0, fence, scan): either that scan sees the pin, or the load
-        // below sees 0 (or a later sequence).
+        // Pairs with the fence in Slots::publish (seqw = 0, fence, scan): either that scan sees the
+        // pin, or the load below sees 0 (or a later sequence).
         fence(SeqCst);
     }
     if segment.seqw(slot).load(Relaxed) == sequence {
@@ -86,8 +89,8 @@ pub fn unpin(cell: &AtomicU32) {
     cell.store(0, Release);
 }
 
-/// Borrows the wanted sample among those with sequence ≥ `next`, of which at most the newest `depth` count.
-/// Bounded; never waits.
+/// Borrows the wanted sample among those with sequence ≥ `next`, of which at most the newest
+/// `depth` count. Bounded; never waits.
 #[inline]
 pub fn borrow<S: Segment>(
     segment: &S,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Falling asleep without missing a sample, and waking only who sleeps.
 //!
-//! The waiter announces the sequence that it waits for (`armed`), fences, and looks again; the publisher publishes,
-//! fences, and looks at `armed`. One of the two sees the other. What the kernel compares (the wake word) was loaded
-//! before arming, and the publisher sets it to a new value after it has seen the arming: who was counted is either asleep
-//! already and is woken, or finds the word changed and does not fall asleep. Nobody else needs the word to change.
+//! The waiter announces the sequence that it waits for (`armed`), fences, and looks again; the
+//! publisher publishes, fences, and looks at `armed`. One of the two sees the other. What the
+//! kernel compares (the wake word) was loaded before arming, and the publisher sets it to a new
+//! value after it has seen the arming: who was counted is either asleep already and is woken, or
+//! finds the word changed and does not fall asleep. Nobody else needs the word to change.
 
 use super::{Match, Segment, reader};
 use crate::fault;
@@ -31,10 +32,12 @@ pub fn has_unread<S: Sleeper>(sleeper: &S) -> bool {
     reader::newest(sleeper.segment()).0 >= sleeper.next()
 }
 
-/// First step: remembers the wake word and announces sleep. Then [`settle`], once for all matches of the waiter.
+/// First step: remembers the wake word and announces sleep. Then [`settle`], once for all matches
+/// of the waiter.
 pub fn arm<S: Sleeper>(sleeper: &S) -> u32 {
     let word = sleeper.word().load(Relaxed);
-    // Before the store below. Pairs with the Release of the wake-up: whoever sees its word sees its sample.
+    // Before the store below. Pairs with the Release of the wake-up: whoever sees its word sees its
+    // sample.
     fence(Acquire);
     sleeper.armed().store(sleeper.next(), Release);
     word
@@ -64,7 +67,8 @@ pub fn must_wake<M: Match>(m: &M, sequence: u64) -> bool {
     if armed == 0 {
         return false;
     }
-    // Waking for a sequence that is still to come would use up the one wake-up that this waiter gets for it.
+    // Waking for a sequence that is still to come would use up the one wake-up that this waiter
+    // gets for it.
     if armed > sequence && !mutant(Mutant::WakeTooEarly) {
         return false;
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The publishing thread's side: which slot is what, and the passes that free them.
 //!
-//! A slot is, in this order: free → loaned → published → retired → free. Only the publishing thread moves it (a loan
-//! that is dropped elsewhere comes back through a bitmap that this thread collects). A sample is retired when newer ones
-//! have taken its place, or earlier, when everybody has read it (`withdraw`). With `kept + loans + pins` slots,
-//! the free list cannot be empty while a loan is to be had: `kept` are published, at most `loans - 1` others are
-//! loaned, and a pass leaves at most one slot retired per pin cell, because it reads each cell exactly once. A publish that
-//! leaves `loans` slots free needs no pass.
+//! A slot is, in this order: free → loaned → published → retired → free. Only the publishing thread
+//! moves it (a loan that is dropped elsewhere comes back through a bitmap that this thread
+//! collects). A sample is retired when newer ones have taken its place, or earlier, when everybody
+//! has read it (`withdraw`). With `kept + loans + pins` slots, the free list cannot be empty while
+//! a loan is to be had: `kept` are published, at most `loans - 1` others are loaned, and a pass
+//! leaves at most one slot retired per pin cell, because it reads each cell exactly once. A publish
+//! that leaves `loans` slots free needs no pass.
 
 use super::epoch::Scans;
 use super::pack::pack;
@@ -22,7 +23,8 @@ pub fn slots_needed(kept: usize, loans: usize, pins: usize) -> usize {
     kept + loans + pins - usize::from(mutant(Mutant::OneSlotFewer))
 }
 
-/// Bytes of retired slots' payloads that may wait in the caches: a part of what one processor core has to itself.
+/// Bytes of retired slots' payloads that may wait in the caches: a part of what one processor core
+/// has to itself.
 pub const WARM: usize = 256 * 1024;
 
 /// The publishing thread's private record of the slots.
@@ -36,7 +38,8 @@ pub struct Slots {
     /// Scratch: one bit per slot seen pinned in the running pass.
     pinned: Box<[u64]>,
     sequence: u64,
-    /// The sequence's places in the ring and among the published ones: its remainders, without a division for each.
+    /// The sequence's places in the ring and among the published ones: its remainders, without a
+    /// division for each.
     ring_at: usize,
     published_at: usize,
     /// So many slots are free after each publish: as many as loans can be out before the next one.
@@ -47,15 +50,17 @@ pub struct Slots {
 
 /// How to reach those who sleep.
 pub trait Wakers<M> {
-    /// The sample is published. Here, and not before, is written what lies in one cache line with `latest`: a reader that spins on it
-    /// takes the line away after the first store, and each store before that of `latest` would cost the time of one more way.
+    /// The sample is published. Here, and not before, is written what lies in one cache line with
+    /// `latest`: a reader that spins on it takes the line away after the first store, and each
+    /// store before that of `latest` would cost the time of one more way.
     fn announced(&mut self) {}
     /// Sets the wake word of a match's group to the sequence, and wakes all who sleep on it.
     fn wake(&mut self, m: &M, sequence: u64);
 }
 
 impl Slots {
-    /// All of `slots` free; the newest `kept` samples stay published; `loans` slots are lent out at a time.
+    /// All of `slots` free; the newest `kept` samples stay published; `loans` slots are lent out at
+    /// a time.
     #[must_use]
     pub fn new(slots: u16, kept: usize, loans: usize) -> Self {
         Self {
@@ -77,9 +82,10 @@ impl Slots {
         self.sequence = sequence;
     }
 
-    /// How many bytes of the caches a slot takes that is retired and waits for a pass. As long as all of them together take no more
-    /// than [`WARM`], and enough others are free, publishing makes none: the line that readers pin in is then looked at now
-    /// and then only, and mostly stays with its writer. At first there is a pass at each publish.
+    /// How many bytes of the caches a slot takes that is retired and waits for a pass. As long as
+    /// all of them together take no more than [`WARM`], and enough others are free, publishing
+    /// makes none: the line that readers pin in is then looked at now and then only, and mostly
+    /// stays with its writer. At first there is a pass at each publish.
     pub fn set_weight(&mut self, bytes: usize) {
         self.weight = bytes;
     }
@@ -102,29 +108,32 @@ impl Slots {
         self.free.pop()
     }
 
-    /// Takes back a slot that was popped and not published. Nobody else has ever seen its new content.
+    /// Takes back a slot that was popped and not published. Nobody else has ever seen its new
+    /// content.
     pub fn push_free(&mut self, slot: u16) {
         self.free.push(slot);
     }
 
-    /// Takes back published samples that nobody can ask for any more: every matched subscription says that it has read them,
-    /// or begins after them. Those that nobody pins are free at once, the newest to be used first: its memory is in the
-    /// caches. Bounded by the number of matches and pin cells; never waits.
+    /// Takes back published samples that nobody can ask for any more: every matched subscription
+    /// says that it has read them, or begins after them. Those that nobody pins are free at once,
+    /// the newest to be used first: its memory is in the caches. Bounded by the number of matches
+    /// and pin cells; never waits.
     ///
     /// Not if somebody who joins later may still ask for samples that are published now.
     ///
-    /// Which samples go is a matter of the subscriptions' word; that no slot is filled under a reader is not. It rests on
-    /// the same `seqw`, fence, scan as in [`publish`](Self::publish), so whoever lies about what it has read loses samples,
-    /// and reads none that is torn.
+    /// Which samples go is a matter of the subscriptions' word; that no slot is filled under a
+    /// reader is not. It rests on the same `seqw`, fence, scan as in [`publish`](Self::publish), so
+    /// whoever lies about what it has read loses samples, and reads none that is torn.
     pub fn withdraw<S: Segment, M: Match>(&mut self, segment: &S, matches: &mut Scans<Vec<M>>) {
         if self.retired.is_empty() && self.published.iter().all(Option::is_none) {
             return;
         }
         let scan = matches.enter();
         if !mutant(Mutant::NoWithdrawListFence) {
-            // Pairs with the fence in epoch::Changes::replace (list, fence, scans): the list is not freed during this scan.
-            // Whoever enters it later begins after the samples that are published now: since the fence of their publish,
-            // one who is not in the list reads a `latest` that names them.
+            // Pairs with the fence in epoch::Changes::replace (list, fence, scans): the list is not
+            // freed during this scan. Whoever enters it later begins after the samples that are
+            // published now: since the fence of their publish, one who is not in the list reads a
+            // `latest` that names them.
             fence(SeqCst);
         }
         let list = scan.load();
@@ -173,8 +182,8 @@ impl Slots {
         });
     }
 
-    /// Publishes a filled slot as the next sequence, retires the oldest, frees what nobody pins if slots run short, wakes who sleeps.
-    /// Bounded by the number of pin cells; never waits.
+    /// Publishes a filled slot as the next sequence, retires the oldest, frees what nobody pins if
+    /// slots run short, wakes who sleeps. Bounded by the number of pin cells; never waits.
     pub fn publish<S: Segment, M: Match, W: Wakers<M>>(
         &mut self,
         segment: &S,
@@ -198,9 +207,11 @@ impl Slots {
         wakers.announced();
         fault::point("publish.after_latest");
 
-        // Only now is the oldest taken away: a death in between leaves one whole sample too many, never one too few.
+        // Only now is the oldest taken away: a death in between leaves one whole sample too many,
+        // never one too few.
         if let Some(old) = self.published[self.published_at].replace(slot) {
-            // Relaxed: ordered by the fence below against the borrow's fence; a borrow sees 0 or is seen pinning.
+            // Relaxed: ordered by the fence below against the borrow's fence; a borrow sees 0 or is
+            // seen pinning.
             segment.seqw(usize::from(old)).store(0, Relaxed);
             self.retired.push(old);
         }
@@ -209,8 +220,9 @@ impl Slots {
         let scan = matches.enter();
         let early = if mutant(Mutant::ListBeforeFence) { Some(scan.load()) } else { None };
         if !mutant(Mutant::NoWriterFence) {
-            // Pairs with the fences in reader::pin (pin, fence, seqw), sleep::arm (armed, fence, latest) and
-            // epoch::Changes::replace (list, fence, scans): of two such store-then-load pairs, one sees the other.
+            // Pairs with the fences in reader::pin (pin, fence, seqw), sleep::arm (armed, fence,
+            // latest) and epoch::Changes::replace (list, fence, scans): of two such store-then-load
+            // pairs, one sees the other.
             fence(SeqCst);
         }
         fault::point("publish.after_fence");
@@ -232,7 +244,8 @@ impl Slots {
         if pass {
             self.free_unpinned();
         }
-        // Still within the scan: a group lives as long as its matches do. No group is bigger than the list.
+        // Still within the scan: a group lives as long as its matches do. No group is bigger than
+        // the list.
         for m in list {
             if groups == 0 {
                 break;
@@ -259,8 +272,9 @@ fn next_of(place: usize, count: usize) -> usize {
 #[inline]
 fn mark_pinned<M: Match>(pinned: &mut [u64], m: &M) {
     for pin in m.pins() {
-        // Acquire pairs with the Release of pin and unpin: what the reader read from an earlier slot of this cell is over
-        // before that slot is filled again. Exactly one load per cell and pass bounds what it can exclude.
+        // Acquire pairs with the Release of pin and unpin: what the reader read from an earlier
+        // slot of this cell is over before that slot is filled again. Exactly one load per cell and
+        // pass bounds what it can exclude.
         let order = if mutant(Mutant::RelaxedScan) { Relaxed } else { Acquire };
         let slot = pin.load(order).wrapping_sub(1) as usize;
         if let Some(word) = pinned.get_mut(slot / 64) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One process of a user at a time checks how much memory there is and reserves some: two that check at once would both
-//! find enough, and exceeding a memory cgroup is answered with SIGKILL.
+//! One process of a user at a time checks how much memory there is and reserves some: two that
+//! check at once would both find enough, and exceeding a memory cgroup is answered with SIGKILL.
 //!
-//! The lock is a `flock` on the user's own directory in /dev/shm. The kernel releases it with its holder, so there is
-//! nothing to clean up; whoever waits for it waits a bounded time. `docs/protocols/shm.md`, Memory.
+//! The lock is a `flock` on the user's own directory in /dev/shm. The kernel releases it with its
+//! holder, so there is nothing to clean up; whoever waits for it waits a bounded time.
+//! `docs/protocols/shm.md`, Memory.
 
 use super::directory::Directory;
 use super::fork::GuardedFd;
@@ -24,7 +25,8 @@ const WITHOUT_LOCK: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two tries. The kernel has no wait for a lock with a time limit.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Bounds of what is kept free of the tightest limit, which is a sixteenth: page tables, stacks and heaps come later.
+/// Bounds of what is kept free of the tightest limit, which is a sixteenth: page tables, stacks and
+/// heaps come later.
 const MARGIN: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
 
 /// Memory was not admitted.
@@ -57,7 +59,8 @@ pub enum MemoryRefusal {
     },
 }
 
-/// The right to reserve what was admitted. As long as it is held, no other process of this user checks or reserves.
+/// The right to reserve what was admitted. As long as it is held, no other process of this user
+/// checks or reserves.
 #[derive(Debug)]
 #[must_use = "another process may reserve the memory as soon as this is dropped"]
 pub struct MemoryAdmission {
@@ -71,8 +74,9 @@ impl Drop for MemoryAdmission {
     }
 }
 
-/// Admits `needed` bytes that are about to be reserved, if they leave the margin free. Drop the result when they are
-/// reserved. Blocks up to 10 s while other processes of this user reserve memory; reads files and allocates. Any thread.
+/// Admits `needed` bytes that are about to be reserved, if they leave the margin free. Drop the
+/// result when they are reserved. Blocks up to 10 s while other processes of this user reserve
+/// memory; reads files and allocates. Any thread.
 ///
 /// # Errors
 /// [`MemoryRefusal`] if there is too little, or if another process does not end its reservation and there is not plenty.
@@ -125,7 +129,8 @@ fn place() -> PathBuf {
 }
 
 enum Taken {
-    /// The request is small, or this user has no directory where the lock could be: it is done without.
+    /// The request is small, or this user has no directory where the lock could be: it is done
+    /// without.
     Needless,
     Lock(Lock),
     Busy {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Open descriptors of this process: the limit, how many are free, and how many are kept for endpoints that exist.
+//! Open descriptors of this process: the limit, how many are free, and how many are kept for
+//! endpoints that exist.
 //!
-//! An endpoint that cannot be matched is of no use. So a new one is refused while the free descriptors would not suffice
-//! for the first match of each that exists, and further matches do not take what those first matches need.
+//! An endpoint that cannot be matched is of no use. So a new one is refused while the free
+//! descriptors would not suffice for the first match of each that exists, and further matches do
+//! not take what those first matches need.
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -10,9 +12,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, Once};
 
-/// Descriptors kept for what is open for a moment: looks through the directory, pages in passing, tools, cgroup files.
+/// Descriptors kept for what is open for a moment: looks through the directory, pages in passing,
+/// tools, cgroup files.
 const SPARE: usize = 16;
-/// What a participant opens with its first endpoint: commands, epoll, hints, tools, and one in reserve.
+/// What a participant opens with its first endpoint: commands, epoll, hints, tools, and one in
+/// reserve.
 pub(crate) const OF_PARTICIPANT: usize = 5;
 /// What a publisher opens: segment and listener.
 pub(crate) const OF_PUBLISHER: usize = 2;
@@ -30,7 +34,8 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// Held from a look at the free descriptors until what they are wanted for is counted.
 static DECISION: Mutex<()> = Mutex::new(());
 
-/// Raises the soft limit on open descriptors to the hard limit, once per process. A failure leaves it as it is.
+/// Raises the soft limit on open descriptors to the hard limit, once per process. A failure leaves
+/// it as it is.
 pub(crate) fn raise_limit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -167,8 +172,8 @@ impl Drop for ForFirstMatch {
     }
 }
 
-/// Admits a new endpoint that opens `opens` descriptors and whose first match takes `first`, if enough are free for it and
-/// for all that exist.
+/// Admits a new endpoint that opens `opens` descriptors and whose first match takes `first`, if
+/// enough are free for it and for all that exist.
 pub(crate) fn admit(
     opens: usize,
     first: usize,

@@ -26,8 +26,8 @@ pub(crate) struct Directory {
 pub(crate) struct Stamp(i64, u32, u32);
 
 impl Directory {
-    /// Opens or creates the configured directory, or that of the domain without a name. This user's own are checked more
-    /// strictly than those that somebody has made for several.
+    /// Opens or creates the configured directory, or that of the domain without a name. This user's
+    /// own are checked more strictly than those that somebody has made for several.
     pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
         let path =
             configured.map_or_else(|| domain::directory(None), |path| Ok(path.to_owned()))?;
@@ -70,7 +70,8 @@ impl Directory {
                 remedy: "run as a user that the user namespace maps, or choose a directory with DRIVELINE_DOMAIN_DIR",
             });
         }
-        // In a directory where everybody may create names, the parent must be proven ours before it is used.
+        // In a directory where everybody may create names, the parent must be proven ours before it
+        // is used.
         open(&parent, Some(user.uid()))?;
         open(path, Some(user.uid()))
     }
@@ -142,7 +143,8 @@ impl Directory {
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
     }
 
-    /// The sockets with names of Driveline's own form, of at most [`MAX_DIRECTORY_ENTRIES`] entries; everything else is ignored.
+    /// The sockets with names of Driveline's own form, of at most [`MAX_DIRECTORY_ENTRIES`]
+    /// entries; everything else is ignored.
     pub(crate) fn names(&self) -> io::Result<Names> {
         let mut names = Vec::new();
         for (read, entry) in Dir::read_from(&self.fd)?.enumerate() {
@@ -150,7 +152,8 @@ impl Directory {
                 return Ok(Names { names, cut: true });
             }
             let entry = entry?;
-            // Where strangers may create names, a link could lead to anybody's socket. Some file systems do not tell.
+            // Where strangers may create names, a link could lead to anybody's socket. Some file
+            // systems do not tell.
             if !matches!(entry.file_type(), FileType::Socket | FileType::Unknown) {
                 continue;
             }
@@ -191,8 +194,8 @@ impl Directory {
         fstat(&self.fd).is_ok_and(|s| s.st_nlink == 0)
     }
 
-    /// After its removal: goes on in the directory that is at its place now. One of this user's alone is made if need be;
-    /// who makes one for several knows best how.
+    /// After its removal: goes on in the directory that is at its place now. One of this user's
+    /// alone is made if need be; who makes one for several knows best how.
     pub(crate) fn reopen(&self) -> Result<(), String> {
         if self.shared && !self.path.exists() {
             return Err("it was made for several users, so make it again with its mode".into());
@@ -211,8 +214,8 @@ impl Directory {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Removes a name; whoever was faster is fine, too. Whether it is gone: in a sticky directory another user's leftover
-    /// stays for that user's next participant.
+    /// Removes a name; whoever was faster is fine, too. Whether it is gone: in a sticky directory
+    /// another user's leftover stays for that user's next participant.
     pub(crate) fn remove(&self, name: &str) -> bool {
         matches!(unlinkat(&self.fd, name, AtFlags::empty()), Ok(()) | Err(rustix::io::Errno::NOENT))
     }

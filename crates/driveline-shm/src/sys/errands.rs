@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Work that another user can make take as long as it likes, on a thread that serves nobody but that user.
+//! Work that another user can make take as long as it likes, on a thread that serves nobody but
+//! that user.
 //!
-//! Closing a descriptor can block if nobody else has it: a TCP socket may linger, a file's server may hang. Another user
-//! decides what it sends, and whose close is the last. Closing a socket closes what lies unread in it, and receiving
-//! closes what the receiver has no room for. So all three happen here, for whatever comes from users that could not do
-//! to this process what they like anyway.
+//! Closing a descriptor can block if nobody else has it: a TCP socket may linger, a file's server
+//! may hang. Another user decides what it sends, and whose close is the last. Closing a socket
+//! closes what lies unread in it, and receiving closes what the receiver has no room for. So all
+//! three happen here, for whatever comes from users that could not do to this process what they
+//! like anyway.
 
 use super::fork::{Birthplace, GuardedFd};
 use super::peer::User;
@@ -19,7 +21,8 @@ use std::sync::{Arc, Mutex};
 
 type Errand = Box<dyn FnOnce() + Send>;
 
-/// The threads of one participant, one for each user that needs one. They end with this, or are left alone if they hang.
+/// The threads of one participant, one for each user that needs one. They end with this, or are
+/// left alone if they hang.
 pub(crate) struct Errands {
     /// Where connections are taken out of when they end, however late they are closed.
     epoll: Arc<GuardedFd>,
@@ -189,11 +192,13 @@ impl Drop for Foreign {
             return;
         }
         if self.connection {
-            // The other end is told now, whenever it is closed; and nothing is reported here any more.
+            // The other end is told now, whenever it is closed; and nothing is reported here any
+            // more.
             let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
             let _ = epoll::delete(&self.errands.epoll, &self.fd);
         }
-        // In its place anything that outlives this: which of two references is dropped last must not depend on threads.
+        // In its place anything that outlives this: which of two references is dropped last must
+        // not depend on threads.
         let fd = std::mem::replace(&mut self.fd, Arc::clone(&self.errands.epoll));
         self.errands.run(self.user, move || drop(fd));
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Telling a process from its forked child, and keeping descriptors out of the child.
 //!
-//! A page with `MADV_WIPEONFORK` holds a number that handles compare (one load); in a child it reads zero, however the
-//! child was made. Descriptors are listed, and a `pthread_atfork` handler closes them in the child, so that the
-//! parent's death is seen by its peers although the child lives. Mappings, which the child does not get, are listed as well,
-//! and zeros put in their place: references into samples that were taken before are read there without harm.
+//! A page with `MADV_WIPEONFORK` holds a number that handles compare (one load); in a child it
+//! reads zero, however the child was made. Descriptors are listed, and a `pthread_atfork` handler
+//! closes them in the child, so that the parent's death is seen by its peers although the child
+//! lives. Mappings, which the child does not get, are listed as well, and zeros put in their place:
+//! references into samples that were taken before are read there without harm.
 #![allow(unsafe_code, reason = "C calls about fork and descriptors")]
 
 use std::io;
@@ -22,7 +23,8 @@ fn page() -> Option<&'static AtomicU32> {
     *PAGE.get_or_init(|| {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         let len = rustix::param::page_size();
-        // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that exists.
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that
+        // exists.
         let p = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -34,7 +36,8 @@ fn page() -> Option<&'static AtomicU32> {
         .ok()?;
         // SAFETY: advice on exactly that mapping; only a child would see its content change.
         unsafe { madvise(p, len, Advice::LinuxWipeOnFork) }.ok()?;
-        // SAFETY: registering a handler that only uses async-signal-safe calls and atomics (see `in_child`).
+        // SAFETY: registering a handler that only uses async-signal-safe calls and atomics (see
+        // `in_child`).
         let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         // SAFETY: page-aligned, zeroed, never unmapped, accessed only as this atomic.
         Some(unsafe { &*p.cast::<AtomicU32>() })
@@ -75,8 +78,8 @@ impl Birthplace {
 }
 
 const LISTED: usize = 16 * 1024;
-/// Descriptor + 1, or 0. Descriptors beyond the capacity are not closed in a child (which then delays the notice of a
-/// death, nothing else).
+/// Descriptor + 1, or 0. Descriptors beyond the capacity are not closed in a child (which then
+/// delays the notice of a death, nothing else).
 static DESCRIPTORS: [AtomicI32; LISTED] = [const { AtomicI32::new(0) }; LISTED];
 static HINT: AtomicUsize = AtomicUsize::new(0);
 
@@ -91,7 +94,8 @@ static MAPPINGS: [Listed; LISTED] =
     [const { Listed { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; LISTED];
 static MAPPING_HINT: AtomicUsize = AtomicUsize::new(0);
 
-/// The place of a mapping in the list, which a forked child has zeros instead of. Drop it before the mapping is gone.
+/// The place of a mapping in the list, which a forked child has zeros instead of. Drop it before
+/// the mapping is gone.
 #[derive(Debug)]
 pub(crate) struct ZerosInChild {
     entry: usize,
@@ -127,11 +131,12 @@ fn map_zeros(start: usize, len: usize) {
     let flags =
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let at = std::ptr::without_provenance_mut::<libc::c_void>(start);
-    // SAFETY: mmap is a system call and nothing else. The range was left out of the child by MADV_DONTFORK; whatever may
-    // lie there since is not replaced.
+    // SAFETY: mmap is a system call and nothing else. The range was left out of the child by
+    // MADV_DONTFORK; whatever may lie there since is not replaced.
     let got = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if got != libc::MAP_FAILED && got != at {
-        // SAFETY: kernels before 4.17 take the flag for none and may map elsewhere: what was mapped just now goes again.
+        // SAFETY: kernels before 4.17 take the flag for none and may map elsewhere: what was mapped
+        // just now goes again.
         let _ = unsafe { libc::munmap(got, len) };
     }
 }
@@ -146,7 +151,8 @@ extern "C" fn in_child() {
     for entry in &DESCRIPTORS {
         let fd = entry.swap(0, Relaxed) - 1;
         if fd >= 0 {
-            // SAFETY: close is async-signal-safe; the number was listed by its owner, whose drop does nothing in a child.
+            // SAFETY: close is async-signal-safe; the number was listed by its owner, whose drop
+            // does nothing in a child.
             let _ = unsafe { libc::close(fd) };
         }
     }
@@ -173,9 +179,11 @@ impl GuardedFd {
         Ok(Self { fd, entry, birthplace })
     }
 
-    /// Stands for what another descriptor stands for, from now on and in one step, with the number that it has.
+    /// Stands for what another descriptor stands for, from now on and in one step, with the number
+    /// that it has.
     pub(crate) fn become_copy_of(&self, other: &Self) -> io::Result<()> {
-        // SAFETY: both are open and owned here; whoever uses the number meanwhile sees either the one or the other.
+        // SAFETY: both are open and owned here; whoever uses the number meanwhile sees either the
+        // one or the other.
         let done = unsafe { libc::dup3(other.fd, self.fd, libc::O_CLOEXEC) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -188,8 +196,8 @@ impl GuardedFd {
 
 impl AsFd for GuardedFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: owned and open until drop; in a child it may be closed, and then gives EBADF like any closed number
-        // (handles answer "forked" before they come here).
+        // SAFETY: owned and open until drop; in a child it may be closed, and then gives EBADF like
+        // any closed number (handles answer "forked" before they come here).
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 }
@@ -205,7 +213,8 @@ impl Drop for GuardedFd {
         if !self.birthplace.is_here() {
             return;
         }
-        // Off the list first: a child made in between must not close a number that is somebody else's by then.
+        // Off the list first: a child made in between must not close a number that is somebody
+        // else's by then.
         if let Some(entry) = DESCRIPTORS.get(self.entry) {
             entry.store(0, Relaxed);
         }
@@ -224,7 +233,8 @@ mod tests {
         let (r, w) = (GuardedFd::new(r).unwrap(), w);
         let home = Birthplace::here().unwrap();
         assert!(home.is_here());
-        // SAFETY: the child only loads atomics, calls async-signal-safe functions and leaves with _exit.
+        // SAFETY: the child only loads atomics, calls async-signal-safe functions and leaves with
+        // _exit.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             let closed = rustix::fs::fcntl_getfl(&r).is_err();

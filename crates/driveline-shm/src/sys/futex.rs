@@ -38,7 +38,8 @@ pub(crate) fn wake(word: &AtomicU32, scope: Scope, count: u32) {
     let _ = futex::wake(word, flags(scope), count);
 }
 
-/// Sleeps while `word` is `expected`, until woken or until `deadline`. May return early; the caller looks again.
+/// Sleeps while `word` is `expected`, until woken or until `deadline`. May return early; the caller
+/// looks again.
 pub(crate) fn wait(word: &AtomicU32, scope: Scope, expected: u32, deadline: Option<MonotonicNs>) {
     // FUTEX_WAIT's time-out is relative; the bitset form takes an absolute one on CLOCK_MONOTONIC.
     let at = deadline.map(timespec);
@@ -66,8 +67,8 @@ impl WaitList {
         Self(Vec::with_capacity(words.min(MAX_WORDS)))
     }
 
-    /// Sleeps while every word has its expected value, until one is woken or until `deadline`. At most
-    /// [`MAX_WORDS`]; needs [`have_waitv`]. May return early; the caller looks again.
+    /// Sleeps while every word has its expected value, until one is woken or until `deadline`. At
+    /// most [`MAX_WORDS`]; needs [`have_waitv`]. May return early; the caller looks again.
     pub(crate) fn wait_any<'a>(
         &mut self,
         words: impl Iterator<Item = Word<'a>>,

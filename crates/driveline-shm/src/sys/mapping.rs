@@ -34,14 +34,15 @@ pub(crate) struct Mapping {
     zeros_in_child: Option<ZerosInChild>,
 }
 
-// SAFETY: the memory is shared between processes anyway; it is reached through atomics, or through byte ranges whose
-// exclusive use is argued for where they are made.
+// SAFETY: the memory is shared between processes anyway; it is reached through atomics, or through
+// byte ranges whose exclusive use is argued for where they are made.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes of a memfd that is sealed against shrinking (or about to be, by its only owner).
+    /// Maps the first `len` bytes of a memfd that is sealed against shrinking (or about to be, by
+    /// its only owner).
     pub(crate) fn new(fd: impl AsFd, len: usize, mode: Mode) -> io::Result<Self> {
         let birthplace = Birthplace::here()?;
         let prot = match mode {
@@ -60,8 +61,9 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Makes every page present, so that nobody meets a fault later. The kernel clears fresh pages here, which for a great
-    /// segment is most of the time that its creation takes: several threads share it.
+    /// Makes every page present, so that nobody meets a fault later. The kernel clears fresh pages
+    /// here, which for a great segment is most of the time that its creation takes: several threads
+    /// share it.
     fn populate(&self) -> io::Result<()> {
         let threads = (self.len / BYTES_PER_POPULATING_THREAD).clamp(1, MAX_POPULATING_THREADS);
         let share = self.len.div_ceil(threads).next_multiple_of(PAGE);
@@ -126,7 +128,8 @@ impl Mapping {
 
     #[inline]
     fn at(&self, offset: usize, len: usize, align: usize) -> *mut u8 {
-        // Layouts are validated when they come in; this makes a mistake in them a panic instead of a stray access.
+        // Layouts are validated when they come in; this makes a mistake in them a panic instead of
+        // a stray access.
         assert!(
             offset.is_multiple_of(align) && offset <= self.len && len <= self.len - offset,
             "outside of the mapping"
@@ -138,14 +141,16 @@ impl Mapping {
     /// The 64-bit word at an offset. If the mapping is read-only, only Relaxed loads are allowed.
     #[inline]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: in bounds and aligned (see `at`), mapped as long as `self`; every process accesses it atomically.
+        // SAFETY: in bounds and aligned (see `at`), mapped as long as `self`; every process
+        // accesses it atomically.
         unsafe { &*self.at(offset, 8, 8).cast::<AtomicU64>() }
     }
 
     /// `count` consecutive 64-bit words.
     #[inline]
     pub(crate) fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
-        // SAFETY: as for `word`; the product cannot overflow because it is checked against the length.
+        // SAFETY: as for `word`; the product cannot overflow because it is checked against the
+        // length.
         unsafe {
             std::slice::from_raw_parts(
                 self.at(offset, count.saturating_mul(8), 8).cast::<AtomicU64>(),
@@ -176,9 +181,9 @@ impl Mapping {
     /// Bytes for reading.
     ///
     /// # Safety
-    /// The range must not be written by an honest process while the result lives: it is a slot that is pinned and
-    /// validated, or loaned to the caller. (A hostile publisher can change bytes all the same; the types that are read
-    /// from them are valid for any bits.)
+    /// The range must not be written by an honest process while the result lives: it is a slot that
+    /// is pinned and validated, or loaned to the caller. (A hostile publisher can change bytes all
+    /// the same; the types that are read from them are valid for any bits.)
     #[inline]
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         // SAFETY: in bounds and mapped as long as `self`; stability is the caller's promise.
@@ -188,8 +193,8 @@ impl Mapping {
     /// Bytes for writing.
     ///
     /// # Safety
-    /// The mapping must be read-write, and the caller the only one in any process that accesses the range while the
-    /// result lives: a slot that is loaned to it.
+    /// The mapping must be read-write, and the caller the only one in any process that accesses the
+    /// range while the result lives: a slot that is loaned to it.
     #[inline]
     #[allow(clippy::mut_from_ref, reason = "exclusive use of the range is the caller's promise")]
     pub(crate) unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
@@ -198,15 +203,16 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len, 1), len) }
     }
 
-    /// Asks for the cache line at `offset` to be on its way, to be written: readers that have it lose it now and not when the first
-    /// store waits for it.
+    /// Asks for the cache line at `offset` to be on its way, to be written: readers that have it
+    /// lose it now and not when the first store waits for it.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, offset: usize) {
         // No pointer to be used: it need not be checked.
         let p = self.start.as_ptr().wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as for `prefetch`; processors that do not know the instruction take it for none. The intrinsic becomes an
-        // ordinary prefetch unless the whole program is compiled for newer processors.
+        // SAFETY: as for `prefetch`; processors that do not know the instruction take it for none.
+        // The intrinsic becomes an ordinary prefetch unless the whole program is compiled for newer
+        // processors.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly));
         }
@@ -234,7 +240,8 @@ impl Drop for Mapping {
         if self.birthplace.is_here() {
             // Before the memory goes: a child must not put zeros where something else lies by then.
             self.zeros_in_child = None;
-            // SAFETY: mapped in `new` with this length, unmapped only here; nothing borrowed from `self` is left.
+            // SAFETY: mapped in `new` with this length, unmapped only here; nothing borrowed from
+            // `self` is left.
             let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         }
     }

@@ -12,11 +12,13 @@ use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Nobody can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it writable anew, or unseal it.
+/// Nobody can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it writable
+/// anew, or unseal it.
 const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
-/// Makes a memfd of `len` bytes, reserved and prefaulted, mapped read-write here and nowhere else ever.
+/// Makes a memfd of `len` bytes, reserved and prefaulted, mapped read-write here and nowhere else
+/// ever.
 pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)> {
     // NOEXEC_SEAL would be right, but kernels before 6.3 refuse the flag.
     let fd = GuardedFd::new(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?)?;
@@ -50,7 +52,8 @@ fn bad(text: String) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
-/// Sealed objects are memfds (or tmpfs files, which come sealed against sealing): nothing that could block a fault.
+/// Sealed objects are memfds (or tmpfs files, which come sealed against sealing): nothing that
+/// could block a fault.
 fn check_seals(fd: impl AsFd) -> io::Result<()> {
     let seals = fcntl_get_seals(fd)?;
     if seals.contains(SEALS) {
@@ -66,7 +69,8 @@ fn check_size(fd: impl AsFd, len: usize) -> io::Result<()> {
     if u64::try_from(size).ok() != Some(len as u64) {
         return bad(format!("the memory has {size} bytes instead of {len}"));
     }
-    // Holes would be filled by whoever looks first, at the reader's cost. They cannot come later: the seals forbid it.
+    // Holes would be filled by whoever looks first, at the reader's cost. They cannot come later:
+    // the seals forbid it.
     let reserved = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
     if reserved < len as u64 {
         return bad(format!("only {reserved} of the memory's {len} bytes are reserved"));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much memory may still be reserved, and where the limit sits.
 //!
-//! Exceeding a memory cgroup while reserving is answered with SIGKILL, not with an error: so the limits are read first.
+//! Exceeding a memory cgroup while reserving is answered with SIGKILL, not with an error: so the
+//! limits are read first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ pub struct AvailableMemory {
     pub limit: String,
 }
 
-/// Reads MemAvailable and all memory cgroups above this process. Unreadable files do not limit. Allocates and reads files.
+/// Reads MemAvailable and all memory cgroups above this process. Unreadable files do not limit.
+/// Allocates and reads files.
 #[must_use]
 pub fn available_memory() -> AvailableMemory {
     if let Some((bytes, total)) = crate::fault::memory() {
@@ -54,7 +56,8 @@ fn read(proc: &Path, cgroups: &Path) -> AvailableMemory {
         } else {
             continue;
         };
-        // Inside a container the path is often not below its own mount: the mount's root is looked at in any case.
+        // Inside a container the path is often not below its own mount: the mount's root is looked
+        // at in any case.
         let mut dir: PathBuf = root.join(path.trim_start_matches('/'));
         loop {
             let number = |name: &str| {

@@ -16,8 +16,8 @@ const ALL_USERS: u64 = u32::MAX as u64;
 pub(crate) enum User {
     /// One user, and always the same.
     Known(u32),
-    /// Any of those that have no name in this user namespace: the kernel shows all of them as this number. Not even
-    /// equal to another of its kind.
+    /// Any of those that have no name in this user namespace: the kernel shows all of them as this
+    /// number. Not even equal to another of its kind.
     Nameless(u32),
 }
 
@@ -90,21 +90,24 @@ fn everybody_has_a_name() -> bool {
     std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| names_everybody(&map))
 }
 
-/// Whether a map (lines of: id here, id there, how many) leaves nobody out. The kernel permits no overlaps.
+/// Whether a map (lines of: id here, id there, how many) leaves nobody out. The kernel permits no
+/// overlaps.
 fn names_everybody(map: &str) -> bool {
     let counts =
         map.lines().map(|line| line.split_whitespace().nth(2).and_then(|n| n.parse::<u64>().ok()));
     counts.sum::<Option<u64>>().is_some_and(|n| n >= ALL_USERS)
 }
 
-/// The process at the other end of a connected Unix socket when it connected or listened, as the kernel says.
+/// The process at the other end of a connected Unix socket when it connected or listened, as the
+/// kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerUser {
     /// Its effective user, as this user namespace numbers it.
     pub uid: u32,
     /// Whether it is certainly this process's own user, or root.
     pub trusted: bool,
-    /// Its process id, where this PID namespace has one for it. For people: process ids are used again.
+    /// Its process id, where this PID namespace has one for it. For people: process ids are used
+    /// again.
     pub pid: Option<u32>,
 }
 
@@ -124,8 +127,8 @@ pub(crate) fn user(socket: impl AsFd) -> io::Result<User> {
     credentials(socket).map(|cred| User::of(cred.uid))
 }
 
-/// Process of the peer when it connected (or listened), where this process can name it: for people. It decides nothing,
-/// since the kernel says 0 across PID namespaces, and numbers come again.
+/// Process of the peer when it connected (or listened), where this process can name it: for people.
+/// It decides nothing, since the kernel says 0 across PID namespaces, and numbers come again.
 pub(crate) fn process(socket: impl AsFd) -> Option<u32> {
     credentials(socket).ok().and_then(|cred| u32::try_from(cred.pid).ok()).filter(|pid| *pid > 0)
 }
@@ -159,7 +162,8 @@ mod tests {
     fn only_a_map_of_all_users_leaves_nobody_without_a_name() {
         assert!(names_everybody("         0          0 4294967295\n"));
         assert!(names_everybody("0 1 1\n1 0 1\n2 2 4294967293\n"));
-        // The second is what a container of the usual kind has: its 65534 is one user, and all strangers as well.
+        // The second is what a container of the usual kind has: its 65534 is one user, and all
+        // strangers as well.
         for partial in
             ["", "0 1000 1\n", "0 100000 65536\n", "0 0 4294967294\n", "0 0\n", "0 0 x\n"]
         {

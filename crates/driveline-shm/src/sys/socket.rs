@@ -32,10 +32,12 @@ fn new(kind: SocketType) -> io::Result<GuardedFd> {
     GuardedFd::new(socket_with(AddressFamily::UNIX, kind, FLAGS, None)?)
 }
 
-/// `SO_PASSRIGHTS` (Linux 6.16): whether others may send descriptors at all. If not, their attempt fails.
+/// `SO_PASSRIGHTS` (Linux 6.16): whether others may send descriptors at all. If not, their attempt
+/// fails.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Has a socket, or those that connect to it from now on, take descriptors or not. Whether the kernel knows how.
+/// Has a socket, or those that connect to it from now on, take descriptors or not. Whether the
+/// kernel knows how.
 pub(crate) fn take_descriptors(socket: impl AsFd, take: bool) -> bool {
     if crate::fault::is_switched_on("passrights") {
         return false;
@@ -107,7 +109,8 @@ pub(crate) enum ConnectError {
     Other(io::Error),
 }
 
-/// Connects to a listening socket without waiting. The connection takes no descriptors yet, if the kernel knows how.
+/// Connects to a listening socket without waiting. The connection takes no descriptors yet, if the
+/// kernel knows how.
 pub(crate) fn dial(
     dir: &Directory,
     name: &str,
@@ -136,8 +139,8 @@ pub(crate) fn dial(
     }
 }
 
-/// Whether the owner of a socket file is dead, found out without disturbing a live one: a socket of another type is
-/// refused as "wrong type" if there is an owner, and as "refused" if there is none.
+/// Whether the owner of a socket file is dead, found out without disturbing a live one: a socket of
+/// another type is refused as "wrong type" if there is an owner, and as "refused" if there is none.
 pub(crate) fn is_dead(dir: &Directory, name: &Name, errands: &Arc<Errands>) -> bool {
     let kind = match name.kind {
         Kind::Rescan => SocketType::SEQPACKET,
@@ -195,7 +198,8 @@ pub(crate) fn turn_away(listener: impl AsFd, errands: &Arc<Errands>) {
 /// Sends one message with descriptors, whole or not at all.
 pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     if message.len() > 64 * 1024 {
-        // The default buffer holds what every system allows; long schemas need more. Refused above the system's limit.
+        // The default buffer holds what every system allows; long schemas need more. Refused above
+        // the system's limit.
         let _ = sockopt::set_socket_send_buffer_size(&socket, 2 * MAX_MESSAGE_LEN);
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -227,8 +231,8 @@ pub(crate) enum Received {
     Shortage,
 }
 
-/// Receives one message into `buffer`. May block unless the connection is harmless: the kernel closes the descriptors that
-/// there is no room for.
+/// Receives one message into `buffer`. May block unless the connection is harmless: the kernel
+/// closes the descriptors that there is no room for.
 pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -240,7 +244,8 @@ pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Receive
             RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
         )
     };
-    // Whoever hangs up without having read everything causes this error, once; what it said before comes after it.
+    // Whoever hangs up without having read everything causes this error, once; what it said before
+    // comes after it.
     let got = match take().or_else(|e| if e == Errno::CONNRESET { take() } else { Err(e) }) {
         Ok(got) => got,
         Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
@@ -268,8 +273,8 @@ pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Receive
     Ok(Received::Message(got.bytes, fds))
 }
 
-/// Receives one datagram; `None` if there is none. Where the socket takes descriptors, the kernel closes them here, and
-/// may block.
+/// Receives one datagram; `None` if there is none. Where the socket takes descriptors, the kernel
+/// closes them here, and may block.
 pub(crate) fn receive_hint(socket: impl AsFd, buffer: &mut [u8]) -> Option<usize> {
     recv(socket, buffer, RecvFlags::DONTWAIT).ok().map(|(n, _)| n)
 }

@@ -33,7 +33,8 @@ impl Sleep {
     }
 }
 
-/// A publisher waits until a subscription has read the last sample. A lost wake-up is a deadlock, which loom reports.
+/// A publisher waits until a subscription has read the last sample. A lost wake-up is a deadlock,
+/// which loom reports.
 fn reliable() {
     const LAST: u64 = 2;
     check(3, || {
@@ -78,7 +79,8 @@ fn a_reliable_publisher_without_its_fence() {
     must_notice(Mutant::NoWaitingFence, reliable);
 }
 
-/// Two kickers and a helper; the waiter must return at least once after either kick, and see what came before it.
+/// Two kickers and a helper; the waiter must return at least once after either kick, and see what
+/// came before it.
 fn kicked() {
     check(3, || {
         let kick = Arc::new(Kick::default());
@@ -202,7 +204,8 @@ fn looks_that_overwrite_kicks() {
     must_notice(Mutant::LookOverwrites, looked_and_kicked);
 }
 
-/// A held sample is handed to two threads; its entry is used again when both are done with it, and not before.
+/// A held sample is handed to two threads; its entry is used again when both are done with it, and
+/// not before.
 fn book() {
     check(3, || {
         let (book, cell) = (Arc::new(Book::new(1)), Arc::new(AtomicU32::new(0)));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Models of the lock-free core, and the mistakes that they must notice.
 //!
-//! Runs only with `RUSTFLAGS="--cfg loom" cargo test -p driveline-shm --release --test loom`. The functions under test
-//! are the shipped ones; what is written here is memory for them to work on, and a kernel that lets threads sleep.
+//! Runs only with `RUSTFLAGS="--cfg loom" cargo test -p driveline-shm --release --test loom`. The
+//! functions under test are the shipped ones; what is written here is memory for them to work on,
+//! and a kernel that lets threads sleep.
 #![cfg(loom)]
 #![allow(unsafe_code, reason = "the models have cells in place of shared memory")]
 
@@ -137,8 +138,8 @@ impl Wakers<Arc<Page>> for Kernel {
     }
 }
 
-/// What must not be dropped while a model fails: dropping it uses atomics, which loom no longer has then, and a second
-/// panic would end the program instead of the test.
+/// What must not be dropped while a model fails: dropping it uses atomics, which loom no longer has
+/// then, and a second panic would end the program instead of the test.
 struct Calm<T>(std::mem::ManuallyDrop<T>);
 
 impl<T> Calm<T> {
@@ -170,7 +171,8 @@ fn must_notice(m: Mutant, model: fn()) {
     assert!(noticed, "the model does not notice {m:?}");
 }
 
-/// Fills a slot with its sequence number and publishes it. The free list is never empty: publishing is wait-free.
+/// Fills a slot with its sequence number and publishes it. The free list is never empty: publishing
+/// is wait-free.
 fn publish(
     g: &Memory,
     slots: &mut Slots,
@@ -195,7 +197,8 @@ fn read(g: &Memory, cell: &AtomicU32, want: Want, next: &mut u64, depth: u64) {
     }
 }
 
-/// One publisher, `readers` readers with one pin each, exactly as many slots as the protocol claims to need.
+/// One publisher, `readers` readers with one pin each, exactly as many slots as the protocol claims
+/// to need.
 fn exchange(
     samples: usize,
     reads: usize,
@@ -207,7 +210,8 @@ fn exchange(
     exchange_with(usize::MAX, samples, reads, readers, kept, want, preemptions);
 }
 
-/// The same, with the weight of a retired slot: 0 waits with a pass until slots run out, the greatest makes one at each publish.
+/// The same, with the weight of a retired slot: 0 waits with a pass until slots run out, the
+/// greatest makes one at each publish.
 fn exchange_with(
     weight: usize,
     samples: usize,
@@ -363,7 +367,8 @@ impl Drop for Probe {
     }
 }
 
-/// A list is replaced while it is scanned: it is freed when no scan can be using it, and not before.
+/// A list is replaced while it is scanned: it is freed when no scan can be using it, and not
+/// before.
 fn reclaim() {
     check(3, || {
         let cells: Vec<_> = (0..3).map(|_| Arc::new(UnsafeCell::new(()))).collect();
@@ -423,8 +428,8 @@ impl Sleeper for Waiter {
     }
 }
 
-/// A reader sleeps whenever there is nothing new, until it has seen the last sample. Losing a wake-up is a deadlock,
-/// which loom reports.
+/// A reader sleeps whenever there is nothing new, until it has seen the last sample. Losing a
+/// wake-up is a deadlock, which loom reports.
 fn wake(last: u64, readers: usize, preemptions: usize) {
     check(preemptions, move || {
         let n = slots_needed(2, 1, 0);

@@ -15,15 +15,17 @@ use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// A loan as the product makes it: takes back what has been read, then fills a slot and publishes it. Returns the slot.
+/// A loan as the product makes it: takes back what has been read, then fills a slot and publishes
+/// it. Returns the slot.
 fn refill(g: &Memory, slots: &mut Slots, scans: &mut Scans<Vec<Arc<Page>>>) -> usize {
     slots.withdraw(g, scans);
     publish(g, slots, scans, &mut Kernel(None));
     reader::newest(g).1
 }
 
-/// Reads whatever is unread, in order, as the product does: it moves its cursor while it holds the sample, and gives that
-/// back last. `lost`: a sample that is announced and is not there may be met.
+/// Reads whatever is unread, in order, as the product does: it moves its cursor while it holds the
+/// sample, and gives that back last. `lost`: a sample that is announced and is not there may be
+/// met.
 fn read(g: &Memory, page: &Page, next: &mut u64, may_lose: bool) {
     match reader::borrow(g, &page.pins[0], Want::Next, *next, 2) {
         Borrow::Pinned { sequence, slot } => {
@@ -38,8 +40,8 @@ fn read(g: &Memory, page: &Page, next: &mut u64, may_lose: bool) {
     }
 }
 
-/// One publisher and honest readers, at exactly as many slots as the protocol claims to need. Two samples stay published,
-/// so with two of them every one that is not there was withdrawn.
+/// One publisher and honest readers, at exactly as many slots as the protocol claims to need. Two
+/// samples stay published, so with two of them every one that is not there was withdrawn.
 fn withdraw(samples: u64, reads: usize, readers: usize, preemptions: usize) -> bool {
     let same_slot_again = Arc::new(AtomicBool::new(false));
     let again = Arc::clone(&same_slot_again);
@@ -99,7 +101,8 @@ fn what_somebody_has_not_read_is_withdrawn() {
     must_notice(Mutant::WithdrawUnread, withdraw_one);
 }
 
-/// A reader that says that it has read what it is about to read: it may lose samples, but gets none that is torn.
+/// A reader that says that it has read what it is about to read: it may lose samples, but gets none
+/// that is torn.
 fn liar() {
     check(3, || {
         let n = slots_needed(1, 1, 1);
@@ -140,8 +143,8 @@ fn a_liar_with_a_relaxed_scan() {
     must_notice(Mutant::RelaxedScan, liar);
 }
 
-/// A subscription joins while samples are withdrawn. It begins after what is published when it is entered, and gets
-/// everything from there on.
+/// A subscription joins while samples are withdrawn. It begins after what is published when it is
+/// entered, and gets everything from there on.
 fn join() {
     check(3, || {
         let n = slots_needed(2, 1, 1);
@@ -156,7 +159,8 @@ fn join() {
             thread::spawn(move || {
                 changes.replace(vec![Arc::clone(&page)]);
                 let newest = reader::newest(&*g).0;
-                // Nobody has told the publisher yet where it begins: the product does so after the answer.
+                // Nobody has told the publisher yet where it begins: the product does so after the
+                // answer.
                 first.store(newest + 1, Release);
                 changes
             })

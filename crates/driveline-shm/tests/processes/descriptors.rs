@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits on open descriptors: raised where they can be, refused in words before they are reached, survived when they are.
+//! Limits on open descriptors: raised where they can be, refused in words before they are reached,
+//! survived when they are.
 
 use crate::support::{Domain, Peer};
 use std::time::{Duration, Instant};
 
-/// Creates publishers `p0`, `p1`, … of topics `t0`, `t1`, … until one is refused, and returns their number with the reason.
+/// Creates publishers `p0`, `p1`, … of topics `t0`, `t1`, … until one is refused, and returns their
+/// number with the reason.
 fn publishers_until_refused(w: &mut Peer, options: &str) -> (usize, String) {
     let mut created = 0;
     loop {

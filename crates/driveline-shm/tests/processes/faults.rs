@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Death and standstill at every documented step of the protocol, on both sides.
 //!
-//! The steps are those that `docs/protocols/shm.md` lists; the source passes them by name (`fault::point`). A step that
-//! is listed and has no case here, or is passed and not listed, is a failure.
+//! The steps are those that `docs/protocols/shm.md` lists; the source passes them by name
+//! (`fault::point`). A step that is listed and has no case here, or is passed and not listed, is a
+//! failure.
 
 use crate::support::{Domain, Peer, eventually};
 use rustix::process::Signal;
@@ -124,7 +125,8 @@ fn surviving_reader(d: &Domain) -> Peer {
     r
 }
 
-/// After the writer's death: another one is picked up by the reader that was there all the time, and cleans up.
+/// After the writer's death: another one is picked up by the reader that was there all the time,
+/// and cleans up.
 fn succeed_writer(d: &Domain, mut r: Peer, what: &str) {
     let publishers = r.numbers("progress s")[3];
     let mut w = d.peer("successor");
@@ -208,7 +210,8 @@ fn surviving_writer(d: &Domain) -> (Peer, Peer) {
     (w, bystander)
 }
 
-/// After a reader's death: the writer and the bystander go on, and the dead one's pins are there for another.
+/// After a reader's death: the writer and the bystander go on, and the dead one's pins are there
+/// for another.
 fn succeed_reader(d: &Domain, mut w: Peer, mut bystander: Peer, what: &str) {
     w.ask("await p 1");
     let before = bystander.numbers("progress s")[0];
@@ -281,7 +284,8 @@ fn a_writer_that_stands_still_at_any_step_goes_on_where_it_was() {
         let last = u64::from(NTH) - u64::from(!published);
         let last_is = |t: &str, n: u64| t.split(' ').nth(2) == Some(&n.to_string());
         if point == "publish.after_latest" || !published {
-            // The reader may sleep through a sample whose wake-up is still to come, but never through an older one.
+            // The reader may sleep through a sample whose wake-up is still to come, but never
+            // through an older one.
             r.until_at_least("progress s", 1);
         } else {
             r.until("progress s", |t| last_is(t, last) || last_is(t, last - 1));
@@ -308,7 +312,8 @@ fn a_reader_that_stands_still_at_any_step_loses_nothing_that_it_holds_and_holds_
         r.ask(if *point == COPYING { "follow s copy" } else { "follow s hold=2" });
         r.stopped();
         w.ask("halt p");
-        // Round all slots many times, as fast as it goes, while the reader is in the middle of its step.
+        // Round all slots many times, as fast as it goes, while the reader is in the middle of its
+        // step.
         let last = w.number(&format!("say p 2000 {LEN}"));
         bystander.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
         assert_eq!(w.ask("matched p"), "2", "{point}: standing still is not death");
@@ -365,7 +370,8 @@ fn writers_and_readers_die_at_moments_of_chance() {
     succeed_writer(&d, r, "chance");
 }
 
-/// Who waits for a reliable reader waits for no dead one, however long it would wait for a living one.
+/// Who waits for a reliable reader waits for no dead one, however long it would wait for a living
+/// one.
 #[test]
 fn a_reliable_writer_is_not_held_by_the_dead() {
     let d = Domain::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A forked child has no half of a participant: its handles say so, end without harm, and the parent goes on.
+//! A forked child has no half of a participant: its handles say so, end without harm, and the
+//! parent goes on.
 #![allow(unsafe_code, reason = "the test forks")]
 
 use crate::support::peer::{publish, schema};
@@ -119,8 +120,8 @@ impl All {
 
 /// Makes a child; it ends with the code that `f` returns.
 fn fork(f: impl FnOnce() -> i32) -> Pid {
-    // SAFETY: the child runs `f` and leaves; `f` uses nothing but its own copies and this library, whose handles know
-    // that they are in a child. The C library's allocator works in children.
+    // SAFETY: the child runs `f` and leaves; `f` uses nothing but its own copies and this library,
+    // whose handles know that they are in a child. The C library's allocator works in children.
     match unsafe { libc::fork() } {
         0 => {
             let code = f();
@@ -142,7 +143,8 @@ pub(crate) fn linger() -> i32 {
     .get()
 }
 
-/// In a peer, by command: everything of the parent's is tried in a child, and the parent goes on beside it.
+/// In a peer, by command: everything of the parent's is tried in a child, and the parent goes on
+/// beside it.
 pub(crate) fn try_everything() -> Result<String, String> {
     let d = Domain::new();
     let mut all = All::new(d.path());
@@ -152,7 +154,8 @@ pub(crate) fn try_everything() -> Result<String, String> {
     let kept_len = before.len();
     let mut copy = Some(all);
     let child = fork(|| {
-        // SAFETY: a reference that was taken before the fork; the memory is held in the parent, and zeros here.
+        // SAFETY: a reference that was taken before the fork; the memory is held in the parent, and
+        // zeros here.
         let seen = unsafe { std::slice::from_raw_parts(kept, kept_len) };
         if seen.iter().any(|b| *b != 0) {
             eprintln!("in the child: a reference into a sample reads no zeros");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Descriptors whose last close takes minutes, sent by another user to every kind of socket. Whoever closes them hangs;
-//! nobody else may.
+//! Descriptors whose last close takes minutes, sent by another user to every kind of socket.
+//! Whoever closes them hangs; nobody else may.
 
 use crate::support::{Domain, Peer, eventually};
 use crate::users::user;
@@ -28,7 +28,8 @@ fn what_hangs_at_its_close_keeps_no_participant_from_its_work() {
         r.ask(&format!("subscription s access={STRANGER}"));
         r.ask("await s 1");
         let mut stranger = user(&d, STRANGER);
-        // HELLO with one that is wrong, with more than a message may have, and silently before the end.
+        // HELLO with one that is wrong, with more than a message may have, and silently before the
+        // end.
         stranger.ask("hang p- hello 1");
         stranger.ask("hang p- hello 9");
         stranger.ask("hang p- nothing 1");

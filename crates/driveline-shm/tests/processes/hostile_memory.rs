@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes in shared memory: a publisher that scribbles in its segment under live readers, a subscription that
-//! scribbles in its page under a live publisher. The victims live on, and honest traffic beside it is whole and flows.
+//! Any bytes in shared memory: a publisher that scribbles in its segment under live readers, a
+//! subscription that scribbles in its page under a live publisher. The victims live on, and honest
+//! traffic beside it is whole and flows.
 
 use crate::support::hostile::*;
 use crate::support::{Domain, Peer, Random, repeat};
@@ -76,7 +77,8 @@ impl Scene {
         let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::empty(), 1000);
     }
 
-    /// The liar does something again and again while the honest writer writes; the victims receive its samples all the time.
+    /// The liar does something again and again while the honest writer writes; the victims receive
+    /// its samples all the time.
     fn endure(mut self, what: &str, mut attack: impl FnMut(&Scene, &mut Random, u64)) {
         self.writer.ask("flood p 2000 500");
         let mut random = Random::new(11);
@@ -124,7 +126,8 @@ impl Scene {
 fn random_words_anywhere_in_a_segment_harm_nobody() {
     scene().endure("random words", |s, random, n| {
         let at = random.below(LAYOUT.payloads() / 8) * 8;
-        // Not far ahead in the sequence: who has once believed in a distant one has nothing to read any more.
+        // Not far ahead in the sequence: who has once believed in a distant one has nothing to read
+        // any more.
         let word = if at == LATEST { n << 16 | random.below(20) as u64 } else { random.nasty() };
         s.segment.word(at).store(word, Release);
         s.segment.word(LATEST).store(n << 16 | random.below(LAYOUT.slots) as u64, Release);
@@ -171,7 +174,8 @@ fn samples_with_a_wrong_word_each_harm_nobody() {
     });
 }
 
-/// Always something newer than new and never anything there: honest samples of the same topic must not wait for it.
+/// Always something newer than new and never anything there: honest samples of the same topic must
+/// not wait for it.
 #[test]
 fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
     scene().endure("flicker", |s, _, n| {
@@ -203,7 +207,8 @@ fn beside_a_liar(
     (d, writer, v, segment, s, listener)
 }
 
-/// It claims to be the oldest, is gone whenever it is looked at, and the very same take gives what the other has.
+/// It claims to be the oldest, is gone whenever it is looked at, and the very same take gives what
+/// the other has.
 #[test]
 fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
     let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("", LAYOUT, &qos());
@@ -220,7 +225,8 @@ fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
                 }
             }
         });
-        // The assertion waits until the liar has stopped: a panic in here would wait for it for ever.
+        // The assertion waits until the liar has stopped: a panic in here would wait for it for
+        // ever.
         let right = (1..=200).all(|n| {
             writer.ask("say p 1 100");
             v.ask("take s") == format!("{n} 0")
@@ -230,7 +236,8 @@ fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
     });
 }
 
-/// Payloads that are never what their checksum says are expensive to refuse: one take refuses a few.
+/// Payloads that are never what their checksum says are expensive to refuse: one take refuses a
+/// few.
 #[test]
 fn one_take_reads_few_damaged_payloads() {
     let (_d, mut writer, mut v, segment, _s, _listener) =
@@ -244,7 +251,8 @@ fn one_take_reads_few_damaged_payloads() {
     assert_eq!(v.ask("take s"), "1 0", "what is good comes with the next");
 }
 
-/// A publisher that promised checksums at the match leaves them out: no such sample is delivered, each is counted.
+/// A publisher that promised checksums at the match leaves them out: no such sample is delivered,
+/// each is counted.
 #[test]
 fn samples_without_the_promised_checksum_are_refused_and_counted() {
     let (_d, mut writer, mut v, segment, _s, _listener) =
@@ -260,7 +268,8 @@ fn samples_without_the_promised_checksum_are_refused_and_counted() {
     );
 }
 
-/// A sample that is longer than its publisher promised at the match is not delivered; it is counted once, as refused.
+/// A sample that is longer than its publisher promised at the match is not delivered; it is counted
+/// once, as refused.
 #[test]
 fn samples_longer_than_promised_are_refused_and_counted() {
     let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4", LAYOUT, &qos());
@@ -275,7 +284,8 @@ fn samples_longer_than_promised_are_refused_and_counted() {
     );
 }
 
-/// An ACCEPT that offers no checksum to a subscription that asks for them is refused by the subscription itself.
+/// An ACCEPT that offers no checksum to a subscription that asks for them is refused by the
+/// subscription itself.
 #[test]
 fn an_accept_without_the_requested_checksum_is_refused() {
     let d = Domain::new();
@@ -394,8 +404,8 @@ fn a_cursor_that_lies_makes_a_reliable_publisher_wait_no_more() {
     w.quit();
 }
 
-/// A reader that claims to have read what it has not can have samples taken away from itself alone: `scribble_in_page` has
-/// an honest one prove every sample whole, and find the last.
+/// A reader that claims to have read what it has not can have samples taken away from itself alone:
+/// `scribble_in_page` has an honest one prove every sample whole, and find the last.
 #[test]
 fn a_cursor_that_claims_too_much_takes_nothing_from_others() {
     let mut w = scribble_in_page(false, |page, random| {

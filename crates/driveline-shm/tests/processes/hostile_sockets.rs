@@ -257,7 +257,8 @@ fn silent_connections_are_bounded_and_ended() {
         std::iter::from_fn(|| (Instant::now() < end).then(|| s.w.descriptors()))
             .any(|n| (usual + 1..=usual + 64).contains(&n))
     });
-    // They are full, and so others of this user are asked to come again; when the silent ones are gone, they are served.
+    // They are full, and so others of this user are asked to come again; when the silent ones are
+    // gone, they are served.
     let mut late = s.d.peer("late");
     late.ask("subscription s");
     late.ask("await s 1");
@@ -287,7 +288,8 @@ fn silent_publishers_hide_no_honest_ones() {
     r.ask("await s 1");
 }
 
-/// More connections than the kernel's queue takes, at a publisher that stands still: alive, not dead.
+/// More connections than the kernel's queue takes, at a publisher that stands still: alive, not
+/// dead.
 #[test]
 fn a_full_queue_of_a_stopped_publisher_is_no_death() {
     let mut s = scene();
@@ -492,7 +494,8 @@ fn wrong_segments_and_wrong_answers_are_refused_by_name() {
     r.ask("await s 1");
 }
 
-/// Memory that was never reserved would be reserved by whoever looks at it first, and at their cost.
+/// Memory that was never reserved would be reserved by whoever looks at it first, and at their
+/// cost.
 #[test]
 fn a_segment_with_holes_is_refused_and_not_filled() {
     let d = Domain::new();
@@ -535,8 +538,9 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
             }
             drop(s);
         }
-        // 5 + 10 + 20 + … ms: in 1.5 s about eight times. It begins anew after a match of a second, and so may a match that
-        // is over at once look like on a machine that stands still meanwhile.
+        // 5 + 10 + 20 + … ms: in 1.5 s about eight times. It begins anew after a match of a second,
+        // and so may a match that is over at once look like on a machine that stands still
+        // meanwhile.
         let most = 12 + 10 * (begun.elapsed().as_millis() / 1500);
         assert!(asked <= most, "asked {asked} times in {:?}", begun.elapsed());
         w.ask("await p 1");
@@ -545,7 +549,8 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
     }
 }
 
-/// Hints that say nothing new, as fast as they can be sent. What they cost is counted in wake-ups of the process.
+/// Hints that say nothing new, as fast as they can be sent. What they cost is counted in wake-ups
+/// of the process.
 #[test]
 fn a_flood_of_hints_wakes_nobody_much_and_publishers_are_found_all_the_same() {
     let d = Domain::new();

@@ -6,13 +6,15 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 const WATCHED: Duration = Duration::from_millis(1500);
-/// In a second. What is due comes to about ten: the safety net looks at the directory, and each of three subscriptions
-/// that cannot be served asks again and is answered. A loop comes to hundreds.
+/// In a second. What is due comes to about ten: the safety net looks at the directory, and each of
+/// three subscriptions that cannot be served asks again and is answered. A loop comes to hundreds.
 const MOST_SLEEPS: f64 = 40.0;
-/// In a second, 10 ms each: as good as nothing. A loop takes all that it is given, a tenth of a processor at least.
+/// In a second, 10 ms each: as good as nothing. A loop takes all that it is given, a tenth of a
+/// processor at least.
 const MOST_TICKS: f64 = 5.0;
 
-/// Waits for a window in which the peers are idle: retries after the set-up come to an end, a loop does not.
+/// Waits for a window in which the peers are idle: retries after the set-up come to an end, a loop
+/// does not.
 ///
 /// Figures are per second of the time that has passed: a busy machine makes a window longer.
 #[track_caller]
@@ -87,7 +89,8 @@ fn matches_that_do_not_come_about_cost_nothing() {
     stopped.signal(Signal::CONT);
 }
 
-/// Connections that cannot be accepted stay in the queue; that they are there must not keep the control thread busy.
+/// Connections that cannot be accepted stay in the queue; that they are there must not keep the
+/// control thread busy.
 #[test]
 fn a_process_without_descriptors_left_does_not_spin_and_recovers() {
     for spare in 0..4 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the dead and strangers leave in the directory, directories that are not safe, and what is said when something
-//! is short.
+//! What the dead and strangers leave in the directory, directories that are not safe, and what is
+//! said when something is short.
 
 use crate::support::{Domain, eventually};
 use driveline_shm::*;
@@ -90,7 +90,8 @@ fn strangers_in_the_directory_disturb_nobody() {
         assert!(status.success());
         symlink(name(kind, 6), name(kind, 6)).unwrap();
     }
-    // A live socket of a service elsewhere, which would get requests from whoever believes the name.
+    // A live socket of a service elsewhere, which would get requests from whoever believes the
+    // name.
     let service = crate::support::hostile::Listener::new(d.path(), "elsewhere", 9);
     symlink(service.path(), name("p", 7)).unwrap();
     let (mut w, mut r) = (d.peer("writer"), d.peer("reader"));
@@ -199,7 +200,8 @@ fn a_default_directory_of_somebody_else_is_refused() {
     assert!(open.contains("mode is 0755") && open.contains("chmod it to 0700"), "{open}");
 }
 
-/// A graph's `domain: NAME` is a path to its processes and a name to others; both lead to the same place, equally guarded.
+/// A graph's `domain: NAME` is a path to its processes and a name to others; both lead to the same
+/// place, equally guarded.
 #[test]
 #[ignore = "needs root, to be a user without a directory: make test runs it as root"]
 fn a_named_domain_is_joined_by_name_and_by_path() {
@@ -288,7 +290,8 @@ fn remove(path: &Path) {
     });
 }
 
-/// A clean-up of /dev/shm under running processes: those who know each other go on, and newcomers are found.
+/// A clean-up of /dev/shm under running processes: those who know each other go on, and newcomers
+/// are found.
 #[test]
 fn a_removed_directory_is_joined_anew() {
     let d = Domain::new();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only several processes can show: deaths at every protocol step, stops, restarts, crowds, liars, namespaces.
+//! What only several processes can show: deaths at every protocol step, stops, restarts, crowds,
+//! liars, namespaces.
 //!
-//! The peers are this very program, started anew and told line by line what to do (`support::peer`). Each test has a
-//! domain directory of its own; nothing outlives it, for the kernel ends the peers with the thread that started them.
+//! The peers are this very program, started anew and told line by line what to do
+//! (`support::peer`). Each test has a domain directory of its own; nothing outlives it, for the
+//! kernel ends the peers with the thread that started them.
 #![cfg(not(loom))]
 #![allow(
     clippy::unwrap_used,

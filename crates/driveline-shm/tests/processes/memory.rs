@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes that reserve memory at the same time: each is served or refused in words, and together they stay below the limit.
+//! Processes that reserve memory at the same time: each is served or refused in words, and together
+//! they stay below the limit.
 //!
-//! A directory stands for the machine's memory (`DRIVELINE_FAULT_MEMORY`): `limit` has its bytes, and each reservation adds
-//! a line to `used`. The lock is on that directory.
+//! A directory stands for the machine's memory (`DRIVELINE_FAULT_MEMORY`): `limit` has its bytes,
+//! and each reservation adds a line to `used`. The lock is on that directory.
 
 use crate::support::{Domain, Peer};
 use rustix::process::Signal;

@@ -129,7 +129,8 @@ fn endpoints_that_come_and_go_within_living_processes_leave_nothing() {
     assert_eq!(d.names(), [""; 0]);
 }
 
-/// Samples of a publisher that is gone are read to the end, also when its successor is there already.
+/// Samples of a publisher that is gone are read to the end, also when its successor is there
+/// already.
 #[test]
 fn what_a_dead_publisher_said_last_is_not_lost() {
     let d = Domain::new();

@@ -71,7 +71,8 @@ fn readers_wait_for_a_stopped_writer_as_for_a_silent_one() {
     r.ask("halt s");
 }
 
-/// The one that comes is reported before the one that went, for it was there first; the pins are the leaver's.
+/// The one that comes is reported before the one that went, for it was there first; the pins are
+/// the leaver's.
 #[test]
 fn pins_that_were_given_back_while_the_writer_stood_still_are_there_for_others() {
     let d = Domain::new();
@@ -95,7 +96,8 @@ fn pins_that_were_given_back_while_the_writer_stood_still_are_there_for_others()
     assert_eq!((stats.matched, stats.refused_pins), (1, 0), "{stats:?}");
 }
 
-/// A writer is stopped and goes on a hundred times at points of chance while readers hold, copy and wait.
+/// A writer is stopped and goes on a hundred times at points of chance while readers hold, copy and
+/// wait.
 #[test]
 fn readers_and_writers_that_stop_and_go_at_any_instruction_harm_nobody() {
     let d = Domain::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hunt for torn samples: a writer as fast as it can be, readers of every temper, every sample proven whole when it
-//! is taken and once more before it is let go.
+//! The hunt for torn samples: a writer as fast as it can be, readers of every temper, every sample
+//! proven whole when it is taken and once more before it is let go.
 
 use crate::support::{Domain, repeat};
 use std::time::Duration;

@@ -85,7 +85,8 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     );
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats some")).unwrap();
     assert!(stats.refused_access >= 1, "{stats:?}");
-    // A stranger's death is cleaned up after by somebody who may: in a sticky directory the owner and root.
+    // A stranger's death is cleaned up after by somebody who may: in a sticky directory the owner
+    // and root.
     let names = d.names();
     stranger.kill();
     let mut next = user(&d, STRANGER);
@@ -98,7 +99,8 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     same.until("matched open", |t| t == "0");
 }
 
-/// In a user namespace all users that it does not map look the same: like its own, if that is not mapped either.
+/// In a user namespace all users that it does not map look the same: like its own, if that is not
+/// mapped either.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
 fn users_without_a_name_in_a_namespace_are_not_taken_for_each_other() {
@@ -111,7 +113,8 @@ fn users_without_a_name_in_a_namespace_are_not_taken_for_each_other() {
     inside.ask("subscription s topic=s");
     let mut outside = user(&d, OWNER);
     outside.ask("publisher s topic=s access=any");
-    // Root may open the sockets of the one inside, which is root outside; that one sees only a stranger.
+    // Root may open the sockets of the one inside, which is root outside; that one sees only a
+    // stranger.
     let mut root = d.peer("root");
     for (who, topic) in [("root", "t"), ("root", "named"), ("other", "named")] {
         let p = if who == "root" { &mut root } else { &mut outside };
@@ -185,7 +188,8 @@ fn one_user_does_not_take_all_pins() {
         stranger.until(&format!("events s{i}"), refused);
         stranger.until(&format!("events o{i}"), refused);
     }
-    // Its two, and one for tools; the friend has as much, and there is a reserve for the publisher's own user.
+    // Its two, and one for tools; the friend has as much, and there is a reserve for the
+    // publisher's own user.
     let mut friend = user(&d, FRIEND);
     friend.ask(&format!("subscription s held=2 access={OWNER}"));
     friend.ask("await s 1");

@@ -9,12 +9,14 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Most fields that a plain type may have after flattening, and as many again in the element of its trailing array.
+/// Most fields that a plain type may have after flattening, and as many again in the element of its
+/// trailing array.
 pub const MAX_FIELDS: usize = 256;
 
 const FIRST_LINE: &str = "driveline plain 1";
 
-/// What plain types are made of. Multi-byte values are little endian, as on every machine that Driveline runs on.
+/// What plain types are made of. Multi-byte values are little endian, as on every machine that
+/// Driveline runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Primitive {
@@ -315,8 +317,8 @@ pub struct LayoutSyntaxError {
 impl FromStr for PlainLayout {
     type Err = LayoutSyntaxError;
 
-    /// Accepts exactly the texts that `Display` writes for gapless layouts within the bounds. Time and memory are
-    /// bounded by [`Schema::MAX_DEFINITION_LEN`].
+    /// Accepts exactly the texts that `Display` writes for gapless layouts within the bounds. Time
+    /// and memory are bounded by [`Schema::MAX_DEFINITION_LEN`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.len() > Schema::MAX_DEFINITION_LEN {
             return Err(LayoutSyntaxError {

@@ -76,7 +76,8 @@ fn tail_offset<T: Plain>() -> usize {
     if has_tail::<T>() { size_of::<T>().next_multiple_of(TAIL_ALIGN) } else { size_of::<T>() }
 }
 
-/// Length in bytes of a payload of type `T` with `tail_count` elements in its trailing array (0 for types without one).
+/// Length in bytes of a payload of type `T` with `tail_count` elements in its trailing array (0 for
+/// types without one).
 ///
 /// # Errors
 /// [`PayloadError::TooLong`] if the length exceeds `isize::MAX`, or a count other than 0 is given to a type without a
@@ -113,7 +114,8 @@ fn misaligned<T: Plain>() -> PayloadError {
     }
 }
 
-/// A payload seen as a plain type. Dereferences to the head. Copies nothing, never blocks or allocates.
+/// A payload seen as a plain type. Dereferences to the head. Copies nothing, never blocks or
+/// allocates.
 #[derive(Debug)]
 pub struct PlainRef<'a, T: Plain> {
     head: &'a T,
@@ -153,16 +155,18 @@ impl<'a, T: Plain> PlainRef<'a, T> {
         self.head
     }
 
-    /// The head, read once. A payload of another process can change while it is looked at, if that process is hostile or
-    /// broken: a number that is checked and then used has to come from one copy, and so has text.
+    /// The head, read once. A payload of another process can change while it is looked at, if that
+    /// process is hostile or broken: a number that is checked and then used has to come from one
+    /// copy, and so has text.
     #[must_use]
     pub fn copy_head(&self) -> T {
-        // Nor may the compiler read the payload again where the copy is used, as it would like to: it believes that what
-        // is behind a shared reference cannot change.
+        // Nor may the compiler read the payload again where the copy is used, as it would like to:
+        // it believes that what is behind a shared reference cannot change.
         std::hint::black_box(*self.head)
     }
 
-    /// The trailing array; empty for types without one. Its length is the payload's, which no other process can change.
+    /// The trailing array; empty for types without one. Its length is the payload's, which no other
+    /// process can change.
     #[must_use]
     pub fn tail(&self) -> &'a [T::Tail] {
         self.tail
@@ -176,7 +180,8 @@ impl<T: Plain> Deref for PlainRef<'_, T> {
     }
 }
 
-/// A payload under construction, seen as a plain type. Dereferences to the head. Never blocks or allocates.
+/// A payload under construction, seen as a plain type. Dereferences to the head. Never blocks or
+/// allocates.
 #[derive(Debug)]
 pub struct PlainMut<'a, T: Plain> {
     head: &'a mut T,
@@ -184,8 +189,9 @@ pub struct PlainMut<'a, T: Plain> {
 }
 
 impl<'a, T: Plain> PlainMut<'a, T> {
-    /// Looks at `payload`, of a length from [`payload_len`], as a `T`, and zeroes the gap between head and trailing
-    /// array. Head and array keep the bytes that are there, which may be those of an earlier sample.
+    /// Looks at `payload`, of a length from [`payload_len`], as a `T`, and zeroes the gap between
+    /// head and trailing array. Head and array keep the bytes that are there, which may be those of
+    /// an earlier sample.
     ///
     /// # Errors
     /// [`PayloadError`] if the length or the alignment does not fit.

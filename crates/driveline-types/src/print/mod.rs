@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Samples for people and their tools: as text in the manner of `ros2 topic echo`, or as JSON.
 //!
-//! Whoever can read a sample tells a [`Printer`] its names and values, one after the other; the printer knows how they look, shortens
-//! what is long, and bounds the whole. [`PlainLayout`](crate::PlainLayout) and [`ProtobufDefinition`] read samples by the definition in
+//! Whoever can read a sample tells a [`Printer`] its names and values, one after the other; the
+//! printer knows how they look, shortens what is long, and bounds the whole.
+//! [`PlainLayout`](crate::PlainLayout) and [`ProtobufDefinition`] read samples by the definition in
 //! their topic's schema; `driveline-rosidl` reads those of ROS 2.
 //!
 //! ```
@@ -37,8 +38,9 @@ use thiserror::Error;
 pub enum Style {
     /// A line for each member, what is in it indented.
     Text,
-    /// One JSON value without line feeds. Numbers without an end are the texts `NaN`, `Infinity` and `-Infinity`; what was shortened is an
-    /// object of `length` and `head`, and a message that is not shown at all one of `not_shown`.
+    /// One JSON value without line feeds. Numbers without an end are the texts `NaN`, `Infinity`
+    /// and `-Infinity`; what was shortened is an object of `length` and `head`, and a message that
+    /// is not shown at all one of `not_shown`.
     Json,
 }
 
@@ -106,8 +108,9 @@ macro_rules! scalars {
 }
 scalars!(bool => Bool, i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => UInt, u16 => UInt, u32 => UInt, u64 => UInt, f32 => F32, f64 => F64);
 
-/// Writes one sample. Names are written as they are: who gives them has checked them. Text of others is escaped, so that it cannot steer
-/// a terminal. Allocates nothing. Errors are those of what it writes to.
+/// Writes one sample. Names are written as they are: who gives them has checked them. Text of
+/// others is escaped, so that it cannot steer a terminal. Allocates nothing. Errors are those of
+/// what it writes to.
 pub struct Printer<'a> {
     out: &'a mut dyn fmt::Write,
     style: Style,

@@ -33,8 +33,9 @@ impl PlainLayout {
         }
     }
 
-    /// Prints a payload: nested structs and arrays of them as they were before they were flattened. Fixed arrays of bytes that hold
-    /// zero-terminated text are shown as that. What is missing of a payload that is none of this type is shown as zeros.
+    /// Prints a payload: nested structs and arrays of them as they were before they were flattened.
+    /// Fixed arrays of bytes that hold zero-terminated text are shown as that. What is missing of a
+    /// payload that is none of this type is shown as zeros.
     ///
     /// # Errors
     /// Those of what the printer writes to.
@@ -97,7 +98,8 @@ fn index(name: &str) -> Option<(&str, &str)> {
     Some(name.split_at(end))
 }
 
-/// Prints fields, those together that lie in one struct. Each level takes a byte of the names at least, which have at most 200.
+/// Prints fields, those together that lie in one struct. Each level takes a byte of the names at
+/// least, which have at most 200.
 fn group(fields: &[Leaf<'_>], bytes: &[u8], p: &mut Printer<'_>) -> fmt::Result {
     let mut left = fields;
     while let Some(first) = left.first() {

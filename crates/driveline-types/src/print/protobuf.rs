@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Protobuf messages, read by the definition in their topic's schema: `docs/protocols/protobuf-definition.md`.
+//! Protobuf messages, read by the definition in their topic's schema:
+//! `docs/protocols/protobuf-definition.md`.
 
 use super::{Printer, SampleError, Scalar};
 use crate::schema::Schema;
@@ -12,7 +13,8 @@ const FIRST_LINE: &str = "driveline protobuf 1";
 /// Messages may be nested so deep; protobuf's own readers allow 100.
 const MAX_DEPTH: usize = 64;
 
-/// The definition of a protobuf message and of all that it refers to. It can print messages that no code was generated for.
+/// The definition of a protobuf message and of all that it refers to. It can print messages that no
+/// code was generated for.
 #[derive(Clone, Debug)]
 pub struct ProtobufDefinition {
     /// The first is the one that is meant.
@@ -302,7 +304,8 @@ fn numbers(ty: Type, wire: Wire<'_>, out: &mut Vec<Scalar>) -> Option<()> {
 }
 
 impl ProtobufDefinition {
-    /// Whether a payload is one message of this type. Fields that the definition does not have are passed over.
+    /// Whether a payload is one message of this type. Fields that the definition does not have are
+    /// passed over.
     ///
     /// # Errors
     /// [`SampleError::Protobuf`]
@@ -362,8 +365,9 @@ impl ProtobufDefinition {
         fields.binary_search_by_key(&number, |f| f.number).ok().and_then(|i| fields.get(i))
     }
 
-    /// Prints a message: the fields that are in it, in order of number. Those that are not are left out, as protobuf leaves out zeros when
-    /// it writes. Of what is no message, nothing from there on is shown. Allocates.
+    /// Prints a message: the fields that are in it, in order of number. Those that are not are left
+    /// out, as protobuf leaves out zeros when it writes. Of what is no message, nothing from there
+    /// on is shown. Allocates.
     ///
     /// # Errors
     /// Those of what the printer writes to.

@@ -231,7 +231,8 @@ fn a_definition_with_a_mistake_says_where() {
     assert!("driveline protobuf 1\n".parse::<ProtobufDefinition>().is_err());
 }
 
-/// The longest that a name can become with its indentation, generously, for each element that may be shown.
+/// The longest that a name can become with its indentation, generously, for each element that may
+/// be shown.
 fn bounded(text: &str, limits: Limits) {
     assert!(text.len() < 2_000_000 + limits.all.saturating_mul(1000), "{}", text.len());
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What programs of gateways do with sockets of Zenoh's, which hands out none: it looks at what the process has open. When a connection breaks whose other end does not answer is
-//! here, and what is done to one that Zenoh has given up; and in `scout` when others are looked for.
+//! What programs of gateways do with sockets of Zenoh's, which hands out none: it looks at what the
+//! process has open. When a connection breaks whose other end does not answer is here, and what is
+//! done to one that Zenoh has given up; and in `scout` when others are looked for.
 //!
-//! Before Zenoh closes one it waits until nobody waits for room in it any more, and over TLS for room for what that keeps back, for as long as the kernel goes on trying: a quarter of an
-//! hour, or for ever where the other end stands still. An error of the socket wakes all of them, and Zenoh has no setting for that. Who breaks it first does not matter, then: the kernel,
-//! because nothing is acknowledged, or `shut`, because Zenoh has heard nothing for a lease, or that the other end has closed it.
+//! Before Zenoh closes one it waits until nobody waits for room in it any more, and over TLS for
+//! room for what that keeps back, for as long as the kernel goes on trying: a quarter of an hour,
+//! or for ever where the other end stands still. An error of the socket wakes all of them, and
+//! Zenoh has no setting for that. Who breaks it first does not matter, then: the kernel, because
+//! nothing is acknowledged, or `shut`, because Zenoh has heard nothing for a lease, or that the
+//! other end has closed it.
 #![allow(
     unsafe_code,
     reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this directory"
@@ -33,8 +37,9 @@ const MOST_MS: u32 = i32::MAX as u32;
 /// What this process has open.
 const OPEN: &str = "/proc/self/fd";
 
-/// Has the kernel break all TCP connections of this process when what was sent is not acknowledged, or finds no room, for `limit`, in milliseconds; those that come later included, as
-/// long as the process lives. For programs all of whose sockets that may be done to. In a thread of its own.
+/// Has the kernel break all TCP connections of this process when what was sent is not acknowledged,
+/// or finds no room, for `limit`, in milliseconds; those that come later included, as long as the
+/// process lives. For programs all of whose sockets that may be done to. In a thread of its own.
 ///
 /// # Errors
 /// If `/proc` cannot be read, or there is no room for a thread.
@@ -51,14 +56,16 @@ pub fn break_unanswered(limit: Duration) -> io::Result<()> {
 /// Does that to the sockets that there are now.
 fn look(limit: Duration) -> io::Result<()> {
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(MOST_MS).min(MOST_MS);
-    // One that is not of TCP refuses, and of one that was given the number of another meanwhile the same is wanted.
+    // One that is not of TCP refuses, and of one that was given the number of another meanwhile the
+    // same is wanted.
     for number in sockets()? {
         let _ = set_tcp_user_timeout(borrowed(number), limit_ms);
     }
     Ok(())
 }
 
-/// Ends a TCP connection of this process, so that whoever reads, writes or waits for room in it goes on, and closing it waits for nobody (Zenoh has that wait for what is not acknowledged, for
+/// Ends a TCP connection of this process, so that whoever reads, writes or waits for room in it
+/// goes on, and closing it waits for nobody (Zenoh has that wait for what is not acknowledged, for
 /// 10 s). Gives whether it is one of TCP, ended already or not; others are left alone.
 pub(crate) fn shut(link: &Link) -> bool {
     let (Some(here), Some(there)) = (address(link.src().as_str()), address(link.dst().as_str()))
@@ -82,7 +89,8 @@ fn shut_between(here: Address, there: Address) -> io::Result<()> {
         (own, other) == (Some(here), Some(there))
     };
     for number in sockets()?.filter(|number| is_it(borrowed(*number))) {
-        // A number of its own, which stays with what it is: the other may be closed meanwhile and be given to another socket.
+        // A number of its own, which stays with what it is: the other may be closed meanwhile and
+        // be given to another socket.
         let Ok(socket) = fcntl_dupfd_cloexec(borrowed(number), 0) else { continue };
         if is_it(socket.as_fd()) {
             let _ = set_socket_linger(&socket, None);
@@ -110,11 +118,14 @@ fn sockets() -> io::Result<impl Iterator<Item = RawFd>> {
     }))
 }
 
-/// What had this number just now, for calls that do not close it and may find another file there, or none.
+/// What had this number just now, for calls that do not close it and may find another file there,
+/// or none.
 fn borrowed(number: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: the number is of a descriptor that was open just now, so it is not -1. Another thread may close it meanwhile, and the number may be given to another file. The only uses are
-    // calls that leave it to the kernel to look the number up, read no memory but their own, and do not close it: of one that is closed they fail, and who calls says why another file
-    // does no harm. Nobody keeps it.
+    // SAFETY: the number is of a descriptor that was open just now, so it is not -1. Another thread
+    // may close it meanwhile, and the number may be given to another file. The only uses are calls
+    // that leave it to the kernel to look the number up, read no memory but their own, and do not
+    // close it: of one that is closed they fail, and who calls says why another file does no harm.
+    // Nobody keeps it.
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
@@ -150,7 +161,7 @@ mod tests {
         // What nobody reads fills it.
         let mut queued = 0;
         loop {
-            // time: full is what takes no more for a while; on a slow machine it is found full later
+            // time: a full socket takes no more for a while; a slow machine finds it full later
             std::thread::sleep(Duration::from_millis(20));
             let now = rustix::io::ioctl_fionread(&stands_still).unwrap();
             if now == std::mem::replace(&mut queued, now) && now > 0 {

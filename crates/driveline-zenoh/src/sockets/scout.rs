@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Has Zenoh look for others by multicast once more. It does so after 1, 2 and 4 s and then every 8 s, whoever has gone, and has no setting for that; but it heeds every answer that
-//! comes to the socket by which it asks, so it is enough to ask the same by the same socket.
+//! Has Zenoh look for others by multicast once more. It does so after 1, 2 and 4 s and then every 8
+//! s, whoever has gone, and has no setting for that; but it heeds every answer that comes to the
+//! socket by which it asks, so it is enough to ask the same by the same socket.
 
 use super::{borrowed, sockets};
 use rustix::fd::OwnedFd;
@@ -11,10 +12,12 @@ use std::os::fd::{AsFd, RawFd};
 
 /// Where Zenoh's peers look for each other unless they are told otherwise.
 const ASKED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 224), 7446);
-/// *Scout*, of Zenoh's protocol 9, for whoever is a router, a peer or a client: the question of Zenoh 1.
+/// *Scout*, of Zenoh's protocol 9, for whoever is a router, a peer or a client: the question of
+/// Zenoh 1.
 const QUESTION: [u8; 3] = [0x01, 0x09, 0b111];
 
-/// Asks who is there, by each socket by which Zenoh asks on one of these addresses of this host. For programs all of whose sockets are their own or Zenoh's. Gives how many those are.
+/// Asks who is there, by each socket by which Zenoh asks on one of these addresses of this host.
+/// For programs all of whose sockets are their own or Zenoh's. Gives how many those are.
 ///
 /// # Errors
 /// If `/proc` cannot be read. That a question cannot be sent, as where the link is down, is none.
@@ -28,9 +31,11 @@ pub fn look_for_others(from: &[Ipv4Addr]) -> io::Result<usize> {
     Ok(asked)
 }
 
-/// The socket with this number if it is one by which Zenoh asks: no other one of UDP has an interface for multicast and is connected to nobody. It is looked at and
-/// used by a descriptor of its own, as the number may be given to another one at any time. Only where the number is of datagrams just now: whoever holds the last descriptor of a connection
-/// waits in `close` for what the other end has not acknowledged, up to 10 s as Zenoh sets it.
+/// The socket with this number if it is one by which Zenoh asks: no other one of UDP has an
+/// interface for multicast and is connected to nobody. It is looked at and used by a descriptor of
+/// its own, as the number may be given to another one at any time. Only where the number is of
+/// datagrams just now: whoever holds the last descriptor of a connection waits in `close` for what
+/// the other end has not acknowledged, up to 10 s as Zenoh sets it.
 fn asks_by(number: RawFd, from: &[Ipv4Addr]) -> Option<OwnedFd> {
     is_of_datagrams(borrowed(number)).then_some(())?;
     let socket = rustix::io::fcntl_dupfd_cloexec(borrowed(number), 0).ok()?;

@@ -155,7 +155,8 @@ fn work_is_pending_until_the_call_that_reads_a_sample_has_ended() {
     r.executor.run_ready();
     assert_eq!(*seen.lock().unwrap(), [PendingWork { running: 1, ..Default::default() }]);
     assert_eq!(callback.pending(), PendingWork::default());
-    // The component keeps the only sample that it may hold: the next one waits, and after a while for ever.
+    // The component keeps the only sample that it may hold: the next one waits, and after a while
+    // for ever.
     send(&mut publisher, 2, 1);
     r.executor.run_ready();
     assert_eq!(callback.pending().unread, [(0, 1)]);

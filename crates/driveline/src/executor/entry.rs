@@ -64,7 +64,8 @@ impl CallbackGroup {
         self.kind == GroupKind::MutuallyExclusive && self.gate.leave()
     }
 
-    /// Whether the waiting thread has to leave the group out; then it is kicked when the running call ends.
+    /// Whether the waiting thread has to leave the group out; then it is kicked when the running
+    /// call ends.
     pub(super) fn pass_over(&self) -> bool {
         self.kind == GroupKind::MutuallyExclusive && self.gate.pass_over()
     }
@@ -100,7 +101,8 @@ pub struct CallbackStats {
     pub overruns: u64,
 }
 
-/// Counters of one input of a callback: of the subscription, so also of samples that no call has seen.
+/// Counters of one input of a callback: of the subscription, so also of samples that no call has
+/// seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputStats {
     /// Name of the input.
@@ -166,9 +168,11 @@ impl Invocation<'_> {
         self.samples.get(input).and_then(Option::as_ref)
     }
 
-    /// The sample that the trigger chose or else the newest sample of an input, read now; it may have been seen by an
-    /// earlier call, but for one that made a call itself under the trigger `any`: such a sample belongs to that call alone, and a
-    /// callback that needs it later keeps it. `None` if there never was one, if it is older than the trigger's `max_age` (counted as stale), or if samples that the callback keeps leave no room for it (counted as
+    /// The sample that the trigger chose or else the newest sample of an input, read now; it may
+    /// have been seen by an earlier call, but for one that made a call itself under the trigger
+    /// `any`: such a sample belongs to that call alone, and a callback that needs it later keeps
+    /// it. `None` if there never was one, if it is older than the trigger's `max_age` (counted as
+    /// stale), or if samples that the callback keeps leave no room for it (counted as
     /// `held_limit`).
     #[must_use]
     pub fn read(&self, input: usize) -> Option<RawSample> {
@@ -230,7 +234,8 @@ enum Drain {
     No,
     /// One more, and then those that have something new to work on.
     LastTick,
-    /// Those that have something new to work on. The number of samples that had come at the last tick.
+    /// Those that have something new to work on. The number of samples that had come at the last
+    /// tick.
     OnlyFresh { came: u64 },
 }
 
@@ -266,7 +271,8 @@ pub(super) struct Entry {
     /// When a stall of an input has to be reported; nanoseconds.
     stall_at: AtomicU64,
     pub(super) muted: AtomicBool,
-    /// The callback whose calls give this timer something to work on, if it has no inputs of its own.
+    /// The callback whose calls give this timer something to work on, if it has no inputs of its
+    /// own.
     fed_by: OnceLock<Weak<Entry>>,
     skips: Skips,
     /// Calls that were claimed and have not ended.
@@ -423,7 +429,8 @@ impl Entry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the silence or a stall of an input is an event. Looks at the inputs only if one has a deadline or a lease.
+    /// When the silence or a stall of an input is an event. Looks at the inputs only if one has a
+    /// deadline or a lease.
     pub(super) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let stall =
             Some(MonotonicNs(self.stall_at.load(Ordering::Acquire))).filter(|at| at.0 != NEVER);
@@ -447,7 +454,8 @@ impl Entry {
         }
     }
 
-    /// What is to be reported of the inputs' stalls, with their names. `early`: also those that have just begun.
+    /// What is to be reported of the inputs' stalls, with their names. `early`: also those that
+    /// have just begun.
     pub(super) fn stalls(&self, early: bool) -> Vec<(String, InputStall)> {
         if !early && self.stall_at.load(Ordering::Acquire) == NEVER {
             return Vec::new();
@@ -550,7 +558,8 @@ impl Entry {
         }
     }
 
-    /// Has the timer tick once more, and after that only when something new is there: an unread sample, or a call of what feeds it.
+    /// Has the timer tick once more, and after that only when something new is there: an unread
+    /// sample, or a call of what feeds it.
     pub(super) fn drain_timer(&self) {
         if let Some(clock) = &mut self.state().timer
             && clock.drain == Drain::No
@@ -580,7 +589,8 @@ impl Entry {
         let fed = self.fed();
         let may = match clock.drain {
             Drain::No | Drain::LastTick => true,
-            // A sample that a tick has left unread is not new: its component keeps all it may hold, or does not want it.
+            // A sample that a tick has left unread is not new: its component keeps all it may hold,
+            // or does not want it.
             Drain::OnlyFresh { came } => {
                 fed != clock.fed || has_unread(ports) && samples_that_came(ports) != came
             }
@@ -648,7 +658,8 @@ impl Entry {
         self.starved.load(Ordering::Acquire)
     }
 
-    /// Claims a call if one is due. Only with the group entered. Waits at most while another thread looks at the same inputs.
+    /// Claims a call if one is due. Only with the group entered. Waits at most while another thread
+    /// looks at the same inputs.
     pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
         if let Some(transitions) = &self.transitions {
             return transitions.is_due().then(|| self.job(Samples::new(), None, 0));
@@ -669,7 +680,8 @@ impl Entry {
         if let Some(inbox) = &self.inbox {
             return inbox.is_due().then(|| self.job(Samples::new(), None, 0));
         }
-        // Not tried only: whoever holds it may have used up the wake-up for a sample that came after its look.
+        // Not tried only: whoever holds it may have used up the wake-up for a sample that came
+        // after its look.
         let mut state = self.state();
         let State { ports, trigger, timer } = &mut *state;
         if let Some(clock) = timer {
@@ -752,8 +764,8 @@ impl Entry {
 }
 
 impl Job<'_> {
-    /// Makes the call and leaves the group. A panic is caught, counted and logged. `true`: the waiting thread has left
-    /// the group out and must be kicked.
+    /// Makes the call and leaves the group. A panic is caught, counted and logged. `true`: the
+    /// waiting thread has left the group out and must be kicked.
     #[must_use]
     pub(super) fn run(self, observer: Option<&dyn Observer>) -> bool {
         let entry = self.entry;

@@ -77,7 +77,9 @@ impl Inbox {
     }
 }
 
-/// Sends events to a callback that [`Executor::add_event_callback`](super::Executor::add_event_callback) has added. Clones send to the same one; any thread.
+/// Sends events to a callback that
+/// [`Executor::add_event_callback`](super::Executor::add_event_callback) has added. Clones send to
+/// the same one; any thread.
 #[derive(Clone)]
 pub struct EventSender {
     pub(super) inbox: Arc<Inbox>,
@@ -85,8 +87,8 @@ pub struct EventSender {
 }
 
 impl EventSender {
-    /// Has the callback called with an event. Allocates, does not block; 64 events can wait, of more the oldest are dropped,
-    /// which an event says.
+    /// Has the callback called with an event. Allocates, does not block; 64 events can wait, of
+    /// more the oldest are dropped, which an event says.
     pub fn send(&self, port: &str, is_output: bool, event: &EndpointEvent) {
         self.inbox.push(PortEvent { port: port.to_owned(), is_output, event: event.clone() });
         self.kicker.kick();

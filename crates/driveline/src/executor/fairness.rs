@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The order in which callbacks are searched for a due call.
 //!
-//! Groups take turns, and so do the callbacks of a group. A group's turn is one round: each of its due callbacks is
-//! called once, in order. The cursor over the groups only moves forward. Each group remembers the callback that it
-//! called last, under its gate, so that threads which pass a busy group do not cost its callbacks their turn.
+//! Groups take turns, and so do the callbacks of a group. A group's turn is one round: each of its
+//! due callbacks is called once, in order. The cursor over the groups only moves forward. Each
+//! group remembers the callback that it called last, under its gate, so that threads which pass a
+//! busy group do not cost its callbacks their turn.
 //!
-//! The choice depends on the cursor, the callbacks called last and what is due, on nothing else. So a due callback of an
-//! exclusive group waits for at most one call of each other callback of its group, and a due group for at most one call
-//! of each callback of other groups. Searches of a reentrant callback that overlap may each choose it.
-//! `fairness/tests.rs` checks that in simulated time, `tests/loom_gate.rs` runs this file under every interleaving.
+//! The choice depends on the cursor, the callbacks called last and what is due, on nothing else. So
+//! a due callback of an exclusive group waits for at most one call of each other callback of its
+//! group, and a due group for at most one call of each callback of other groups. Searches of a
+//! reentrant callback that overlap may each choose it. `fairness/tests.rs` checks that in simulated
+//! time, `tests/loom_gate.rs` runs this file under every interleaving.
 
 use super::gate::Gate;
 #[cfg(loom)]
@@ -32,7 +34,8 @@ pub(crate) struct Turns {
     /// `None`: one reentrant callback.
     gate: Option<Arc<Gate>>,
     members: Range<usize>,
-    /// The member called last, counted from the first one. Read and written only with the gate entered.
+    /// The member called last, counted from the first one. Read and written only with the gate
+    /// entered.
     last: AtomicUsize,
 }
 
@@ -56,8 +59,8 @@ impl Rotation {
         Self { groups, cursor: AtomicU64::new(0) }
     }
 
-    /// Tries groups in the order of their turns until one gives a call. The group whose turn it is comes first, with the
-    /// rest of its round, and last, with all of its members.
+    /// Tries groups in the order of their turns until one gives a call. The group whose turn it is
+    /// comes first, with the rest of its round, and last, with all of its members.
     pub(crate) fn search<T>(
         &self,
         mut try_group: impl FnMut(&Turns, Part) -> Option<T>,
@@ -100,8 +103,9 @@ impl Turns {
 }
 
 impl Entered<'_> {
-    /// Returns the call of the first member that has one; the group stays entered for it. Else leaves the group and returns
-    /// `Err(true)` if the waiting thread passed the group over meanwhile and must be kicked.
+    /// Returns the call of the first member that has one; the group stays entered for it. Else
+    /// leaves the group and returns `Err(true)` if the waiting thread passed the group over
+    /// meanwhile and must be kicked.
     pub(crate) fn first_due<T>(
         self,
         part: Part,

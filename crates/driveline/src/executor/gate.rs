@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One callback at a time: the gate of a group, and the promise that nobody sleeps through its opening.
+//! One callback at a time: the gate of a group, and the promise that nobody sleeps through its
+//! opening.
 //!
-//! The waiting thread leaves the inputs of a shut group out of its wait. Whoever opens the gate again must end that
-//! wait. Two words, two writers: the caller writes `shut`, the waiter writes `passed_over`, each looks at the other's
-//! word after writing its own. Release and Acquire do not order that, a full fence on both sides does: at least one of
-//! them sees the other. `tests/loom_gate.rs` runs this file under every interleaving.
+//! The waiting thread leaves the inputs of a shut group out of its wait. Whoever opens the gate
+//! again must end that wait. Two words, two writers: the caller writes `shut`, the waiter writes
+//! `passed_over`, each looks at the other's word after writing its own. Release and Acquire do not
+//! order that, a full fence on both sides does: at least one of them sees the other.
+//! `tests/loom_gate.rs` runs this file under every interleaving.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
@@ -20,8 +22,8 @@ pub(crate) struct Gate {
 impl Gate {
     /// Shuts the gate behind the caller; `false` if it is shut already.
     pub(crate) fn enter(&self) -> bool {
-        // Acquire pairs with the Release in `leave`: the callback before has finished with what the group protects.
-        // Not a swap: who does not get in must not write `shut`.
+        // Acquire pairs with the Release in `leave`: the callback before has finished with what the
+        // group protects. Not a swap: who does not get in must not write `shut`.
         self.shut.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -34,8 +36,8 @@ impl Gate {
         self.passed_over.load(Ordering::Relaxed) && self.passed_over.swap(false, Ordering::Relaxed)
     }
 
-    /// For the waiter: whether the group has to be left out of the wait that follows. If so, it is kicked when the gate
-    /// opens.
+    /// For the waiter: whether the group has to be left out of the wait that follows. If so, it is
+    /// kicked when the gate opens.
     pub(crate) fn pass_over(&self) -> bool {
         if !self.shut.load(Ordering::Relaxed) {
             return false;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a component is active: its callbacks, timers and publishers together (`docs/protocols/modes.md`).
+//! Whether a component is active: its callbacks, timers and publishers together
+//! (`docs/protocols/modes.md`).
 //!
-//! Three words: `runs` is what callbacks look at before each call, `publishes` what publishers look at, `active` what the last
-//! transition came to. All are written by the transition's call, which runs on the executor under the group's rule; only a
-//! request to deactivate clears `runs` at once, so that no further call begins before `on_deactivate`.
+//! Three words: `runs` is what callbacks look at before each call, `publishes` what publishers look
+//! at, `active` what the last transition came to. All are written by the transition's call, which
+//! runs on the executor under the group's rule; only a request to deactivate clears `runs` at once,
+//! so that no further call begins before `on_deactivate`.
 
 use super::entry::Entry;
 use crate::executor::Invocation;
@@ -34,14 +36,16 @@ pub struct StateOutcome {
     pub request: StateRequest,
     /// Duration of the transition's call; zero if the component was in the state already.
     pub took: Duration,
-    /// Why it failed. A component that failed to become active is inactive; one that failed to become inactive is, too.
+    /// Why it failed. A component that failed to become active is inactive; one that failed to
+    /// become inactive is, too.
     pub error: Option<String>,
 }
 
-/// Makes the transitions of a component. Both functions are called on a thread of the executor, never at the same time as a
-/// callback of the component.
+/// Makes the transitions of a component. Both functions are called on a thread of the executor,
+/// never at the same time as a callback of the component.
 pub trait StateChange: Send + Sync {
-    /// The component becomes active (`true`) or inactive. It may publish. Not called if it is in the state already.
+    /// The component becomes active (`true`) or inactive. It may publish. Not called if it is in
+    /// the state already.
     ///
     /// # Errors
     /// A text for people.
@@ -109,8 +113,9 @@ impl Lifecycle {
         self.shared.active.load(Ordering::Acquire)
     }
 
-    /// Has the component change its state, after the call that runs and the requests that wait. The outcome goes to
-    /// [`StateChange::done`]. Locks shortly, does not wait for the change. 64 requests can wait; of more the oldest is dropped.
+    /// Has the component change its state, after the call that runs and the requests that wait. The
+    /// outcome goes to [`StateChange::done`]. Locks shortly, does not wait for the change. 64
+    /// requests can wait; of more the oldest is dropped.
     pub fn request(&self, request: StateRequest) {
         let mut waiting = lock(&self.shared.waiting);
         if waiting.len() == REQUESTS {
@@ -140,7 +145,8 @@ impl Lifecycle {
         lock(&self.shared.followers).entries.push(Arc::downgrade(entry));
     }
 
-    /// What a publisher of the component looks at. Its deadline is not counted while the component is inactive.
+    /// What a publisher of the component looks at. Its deadline is not counted while the component
+    /// is inactive.
     pub(crate) fn add_publisher(&self, deadline: Option<Arc<DeadlineMeter>>) -> Arc<AtomicBool> {
         lock(&self.shared.followers).deadlines.extend(deadline);
         self.shared.publishes.clone()
@@ -148,8 +154,8 @@ impl Lifecycle {
 
     /// Whether a call may begin; if so, [`Self::leave`] must follow.
     pub(super) fn enter(&self) -> bool {
-        // Each side writes its word and then reads the other's, in one order for all: either the transition sees this call in
-        // `running`, or this call sees that `runs` is cleared.
+        // Each side writes its word and then reads the other's, in one order for all: either the
+        // transition sees this call in `running`, or this call sees that `runs` is cleared.
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         let runs = self.shared.runs.load(Ordering::SeqCst);
         if !runs {

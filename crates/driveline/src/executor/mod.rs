@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Executors: threads that run callbacks and timers.
 //!
-//! One thread at a time, the leader, waits in the kernel for everything at once: samples of every topic, the nearest
-//! timer, and being kicked. When it finds work it hands the lead to an idle thread and runs the callback. A call is
-//! claimed under its group's rule; entries whose group is busy are left out of the wait, and whoever ends that call
-//! looks again. An executor with one thread has no hand-over at all. Which of several due calls is made first is a matter
-//! of turns (`fairness`).
+//! One thread at a time, the leader, waits in the kernel for everything at once: samples of every
+//! topic, the nearest timer, and being kicked. When it finds work it hands the lead to an idle
+//! thread and runs the callback. A call is claimed under its group's rule; entries whose group is
+//! busy are left out of the wait, and whoever ends that call looks again. An executor with one
+//! thread has no hand-over at all. Which of several due calls is made first is a matter of turns
+//! (`fairness`).
 
 mod attention;
 mod current;
@@ -101,41 +102,44 @@ impl CallbackHandle {
         self.entry.stats()
     }
 
-    /// Counters of each input. Waits while the callback's inputs are looked at, which is never long; allocates. Not from the
-    /// destructor of a published value, which may run while they are.
+    /// Counters of each input. Waits while the callback's inputs are looked at, which is never
+    /// long; allocates. Not from the destructor of a published value, which may run while they are.
     #[must_use]
     pub fn inputs(&self) -> Vec<InputStats> {
         self.entry.inputs()
     }
 
-    /// Calls in progress and samples that wait for one. An input that its component has blocked for 0.5 s by keeping all samples it may
-    /// hold counts as none; so does a sample that a draining timer ([`TimerEnd::drain`]) had before its last tick. Waits and
-    /// allocates as [`Self::inputs`].
+    /// Calls in progress and samples that wait for one. An input that its component has blocked for
+    /// 0.5 s by keeping all samples it may hold counts as none; so does a sample that a draining
+    /// timer ([`TimerEnd::drain`]) had before its last tick. Waits and allocates as
+    /// [`Self::inputs`].
     #[must_use]
     pub fn pending(&self) -> PendingWork {
         self.entry.pending()
     }
 
-    /// Ends the count of deadlines that the inputs miss: for the end of a run, whose sources publish nothing more. Waits as
-    /// [`Self::inputs`].
+    /// Ends the count of deadlines that the inputs miss: for the end of a run, whose sources
+    /// publish nothing more. Waits as [`Self::inputs`].
     pub fn end_deadlines(&self) {
         self.entry.end_deadlines();
     }
 
-    /// Has events of the callback's inputs sent from now on, besides being logged. Only the first call counts.
+    /// Has events of the callback's inputs sent from now on, besides being logged. Only the first
+    /// call counts.
     pub fn send_events_to(&self, sender: EventSender) {
         self.entry.send_events_to(sender);
     }
 
-    /// Returns the stalls of inputs that were not reported yet, those that have just begun included, with the input's name. For the
-    /// end of a run: each is reported once, here or to the [`Observer`]. Waits and allocates as [`Self::inputs`].
+    /// Returns the stalls of inputs that were not reported yet, those that have just begun
+    /// included, with the input's name. For the end of a run: each is reported once, here or to the
+    /// [`Observer`]. Waits and allocates as [`Self::inputs`].
     #[must_use]
     pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
         self.entry.stalls(true)
     }
 
-    /// Has the callback, or timer, run only while a component is active. What comes meanwhile is taken and counted as inactive. Only
-    /// before the executor runs; only the first call counts.
+    /// Has the callback, or timer, run only while a component is active. What comes meanwhile is
+    /// taken and counted as inactive. Only before the executor runs; only the first call counts.
     pub fn follow(&self, lifecycle: &Lifecycle) {
         self.entry.follow(lifecycle);
     }
@@ -146,21 +150,22 @@ impl CallbackHandle {
         &self.entry.name
     }
 
-    /// When the first tick comes, counted from the executor's start, instead of one period after it: so that timers of one
-    /// period do not all fall due at once. The others follow on the grid of the period. Does nothing once the executor runs,
-    /// or if it is not time that triggers.
+    /// When the first tick comes, counted from the executor's start, instead of one period after
+    /// it: so that timers of one period do not all fall due at once. The others follow on the grid
+    /// of the period. Does nothing once the executor runs, or if it is not time that triggers.
     pub fn first_tick_after(&self, after: Duration) {
         self.entry.set_first_tick(after);
     }
 
-    /// Moves the next tick to `at`, at once if that is past; the others follow on the grid of the period from there. Call it within a
-    /// call of the timer's group. Does nothing if it is not time that triggers, or the ticks have ended.
+    /// Moves the next tick to `at`, at once if that is past; the others follow on the grid of the
+    /// period from there. Call it within a call of the timer's group. Does nothing if it is not
+    /// time that triggers, or the ticks have ended.
     pub fn next_tick_at(&self, at: MonotonicNs) {
         self.entry.set_next_tick(at);
     }
 
-    /// Says that calls of `other` give this timer something to work on, which counts once it drains ([`TimerEnd::drain`]). Only the
-    /// first call has an effect.
+    /// Says that calls of `other` give this timer something to work on, which counts once it drains
+    /// ([`TimerEnd::drain`]). Only the first call has an effect.
     pub fn fed_by(&self, other: &Self) {
         self.entry.set_fed_by(&other.entry);
     }
@@ -179,17 +184,18 @@ pub struct TimerEnd {
 }
 
 impl TimerEnd {
-    /// One more tick comes, and after that only ticks that have something new to work on: an unread sample that came since the
-    /// last tick, or a call of what feeds the timer ([`CallbackHandle::fed_by`]). For the end of a run, so that timers do not repeat the last sample.
-    /// Waits as [`Self::end`].
+    /// One more tick comes, and after that only ticks that have something new to work on: an unread
+    /// sample that came since the last tick, or a call of what feeds the timer
+    /// ([`CallbackHandle::fed_by`]). For the end of a run, so that timers do not repeat the last
+    /// sample. Waits as [`Self::end`].
     pub fn drain(&self) {
         if let Some(entry) = self.entry.upgrade() {
             entry.drain_timer();
         }
     }
 
-    /// No further tick comes; one that runs is not interrupted, and may be the caller. Waits while the callback's inputs are
-    /// looked at, which is never long.
+    /// No further tick comes; one that runs is not interrupted, and may be the caller. Waits while
+    /// the callback's inputs are looked at, which is never long.
     pub fn end(&self) {
         if let Some(entry) = self.entry.upgrade() {
             entry.end_timer();
@@ -236,7 +242,8 @@ impl Executor {
         self.add_attentive(o, None, callback)
     }
 
-    /// As [`Self::add_callback`], also called, without samples, when something else than its inputs wants attention.
+    /// As [`Self::add_callback`], also called, without samples, when something else than its inputs
+    /// wants attention.
     pub(crate) fn add_attentive(
         &self,
         o: CallbackOptions,
@@ -255,8 +262,9 @@ impl Executor {
         Ok(CallbackHandle { entry })
     }
 
-    /// Adds a callback that is called with events of ports, one at a time in their order; [`CallbackHandle::send_events_to`]
-    /// has those of a callback's inputs sent to it. Its calls are in its own counters and not given to the observer.
+    /// Adds a callback that is called with events of ports, one at a time in their order;
+    /// [`CallbackHandle::send_events_to`] has those of a callback's inputs sent to it. Its calls
+    /// are in its own counters and not given to the observer.
     ///
     /// # Errors
     /// As [`Self::add_callback`].
@@ -283,8 +291,9 @@ impl Executor {
         Ok((CallbackHandle { entry }, sender))
     }
 
-    /// Adds the call that makes the transitions of a component. Callbacks that [follow](CallbackHandle::follow) the lifecycle run while
-    /// the component is active. Its calls are not given to the observer.
+    /// Adds the call that makes the transitions of a component. Callbacks that
+    /// [follow](CallbackHandle::follow) the lifecycle run while the component is active. Its calls
+    /// are not given to the observer.
     ///
     /// # Errors
     /// As [`Self::add_callback`].
@@ -382,8 +391,8 @@ impl Executor {
         Ok(reports)
     }
 
-    /// Closes the list of callbacks and starts the timers, as [`Self::start`] and the first [`Self::run_ready`] do. For programs that
-    /// make the calls themselves.
+    /// Closes the list of callbacks and starts the timers, as [`Self::start`] and the first
+    /// [`Self::run_ready`] do. For programs that make the calls themselves.
     pub fn begin(&self) {
         self.shared.begin();
     }
@@ -394,7 +403,8 @@ impl Executor {
         !self.shared.is_stopping() && self.shared.run_one(|| {})
     }
 
-    /// When time alone makes a call or an event due: the next tick of a timer, the next deadline of an input. `None`: never.
+    /// When time alone makes a call or an event due: the next tick of a timer, the next deadline of
+    /// an input. `None`: never.
     #[must_use]
     pub fn next_deadline(&self) -> Option<MonotonicNs> {
         self.shared.next_deadline()
@@ -405,7 +415,8 @@ impl Executor {
         self.shared.look_at_events();
     }
 
-    /// Runs every callback and timer that is due, on the calling thread, and returns how many. Does not wait.
+    /// Runs every callback and timer that is due, on the calling thread, and returns how many. Does
+    /// not wait.
     ///
     /// For programs with a loop of their own, and for tests. The first call starts the timers.
     pub fn run_ready(&self) -> usize {
@@ -413,11 +424,12 @@ impl Executor {
         self.shared.run_ready()
     }
 
-    /// Stops for good: calls that run are finished, nothing new is begun, threads are joined. From within a callback, its
-    /// own thread is not joined; it ends after the call.
+    /// Stops for good: calls that run are finished, nothing new is begun, threads are joined. From
+    /// within a callback, its own thread is not joined; it ends after the call.
     pub fn stop(&self) {
         self.shared.stop();
-        // Taken out first: a second caller must not wait for the lock while a thread that is joined here wants it.
+        // Taken out first: a second caller must not wait for the lock while a thread that is joined
+        // here wants it.
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id())

@@ -458,7 +458,8 @@ fn slow_conversions_are_communication_and_not_computation() {
         );
         (o.communication_ns - o.age_ns(start), o.computation_ns)
     };
-    // Encoding the first sample comes after its publish time, and so is on the way of the second one only.
+    // Encoding the first sample comes after its publish time, and so is on the way of the second
+    // one only.
     let [own_ns, publish_ns, slow] =
         [conversions.own_ns, conversions.publish_ns, slow].map(u64::cast_signed);
     assert_eq!(split(&first).0, own_ns);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The loop of an executor's threads.
 //!
-//! Leadership is a flag under one small mutex, together with the counts of idle threads and of wake-ups on their way to
-//! them. A thread that finds no work becomes the leader, or sleeps if there is one; a leader that found work gives the
-//! flag back before it runs the callback and wakes one sleeper, if any. So whenever a thread is idle there is a leader.
+//! Leadership is a flag under one small mutex, together with the counts of idle threads and of
+//! wake-ups on their way to them. A thread that finds no work becomes the leader, or sleeps if
+//! there is one; a leader that found work gives the flag back before it runs the callback and wakes
+//! one sleeper, if any. So whenever a thread is idle there is a leader.
 
 use super::current::{self, ExecutorId};
 use super::entry::Entry;
@@ -61,7 +62,8 @@ impl Entries {
     }
 }
 
-/// Threads by the leader/followers pattern: one waits for all; the others sleep until it has found a callback to run, and one of them leads.
+/// Threads by the leader/followers pattern: one waits for all; the others sleep until it has found
+/// a callback to run, and one of them leads.
 #[derive(Default)]
 struct Followers {
     /// Whether somebody leads.
@@ -161,7 +163,8 @@ impl Shared {
         }
         let job = entries.rotation.search(|turns, part| {
             let turn = turns.enter()?;
-            // Read again among several threads: a timer may have fallen due while another thread was in the group.
+            // Read again among several threads: a timer may have fallen due while another thread
+            // was in the group.
             let now = || if self.threads > 1 { MonotonicNs::now() } else { now };
             match turn.first_due(part, |i| entries.all[i].claim(now)) {
                 Ok(job) => Some(job),
@@ -252,7 +255,8 @@ impl Shared {
             }
         }
         if !set.is_here() {
-            // A child forked within a callback has come back from it: nothing here works, or is meant for it.
+            // A child forked within a callback has come back from it: nothing here works, or is
+            // meant for it.
             self.stopping.store(true, Ordering::Release);
         } else if !self.stopping.load(Ordering::Acquire) {
             set.wait(deadline, self.spin);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How many samples a reader holds.
 //!
-//! One counter per sample that may be held; 0 is free. Clones of a sample share its counter, so a reader is charged for
-//! memory, not for handles. Only the subscription moves a counter from 0; any thread may move it back.
+//! One counter per sample that may be held; 0 is free. Clones of a sample share its counter, so a
+//! reader is charged for memory, not for handles. Only the subscription moves a counter from 0; any
+//! thread may move it back.
 
 use driveline_shm::RoomWatch;
 use std::sync::Arc;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The process transport: a published sample is one reference-counted value, and every subscription gets the pointer.
+//! The process transport: a published sample is one reference-counted value, and every subscription
+//! gets the pointer.
 //!
-//! One [`topic::LocalTopic`] per topic and process matches publishers and subscriptions. A publisher pushes into a
-//! bounded queue per subscription; a full queue loses its oldest sample (keep-last), or makes a reliable publisher wait
-//! for a bounded time. Payload buffers come from a pool that belongs to the publisher: reserved when it is created,
-//! and brought along by the subscriptions that come later.
+//! One [`topic::LocalTopic`] per topic and process matches publishers and subscriptions. A
+//! publisher pushes into a bounded queue per subscription; a full queue loses its oldest sample
+//! (keep-last), or makes a reliable publisher wait for a bounded time. Payload buffers come from a
+//! pool that belongs to the publisher: reserved when it is created, and brought along by the
+//! subscriptions that come later.
 
 mod buffer;
 mod held;
@@ -45,8 +47,8 @@ pub trait LocalObject: Send + Sync + 'static {
     fn as_any(&self) -> &dyn Any;
     /// Length when serialised, in bytes; `None` for objects, which cannot be.
     fn encoded_len(&self) -> Option<usize>;
-    /// Serialises into exactly `encoded_len()` bytes. Called on the publisher's thread, once per message, and only if
-    /// somebody outside the process (or of another language in it) listens.
+    /// Serialises into exactly `encoded_len()` bytes. Called on the publisher's thread, once per
+    /// message, and only if somebody outside the process (or of another language in it) listens.
     ///
     /// # Errors
     /// [`EncodeError`] with the serialiser's reason.
@@ -82,7 +84,8 @@ impl Drop for LocalSample {
     }
 }
 
-/// A value's destructor is somebody else's code: its panic must not end the thread that happens to drop the value.
+/// A value's destructor is somebody else's code: its panic must not end the thread that happens to
+/// drop the value.
 fn let_go(object: Arc<dyn LocalObject>, sequence: u64) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
         tracing::error!(sequence, "the destructor of a published value panicked");

@@ -120,7 +120,8 @@ impl LocalPublisher {
         self.topic.reading_peers(&self.end)
     }
 
-    /// Looks at the list of readers again if it changed; grows the pool so that they can all be as slow as they may.
+    /// Looks at the list of readers again if it changed; grows the pool so that they can all be as
+    /// slow as they may.
     fn refresh(&mut self) {
         let generation = self.topic.generation();
         if generation == self.seen_generation {
@@ -164,7 +165,8 @@ impl LocalPublisher {
         let free = self.pool.iter_mut().position(|s| Arc::get_mut(s).is_some());
         let mut sample = match free {
             Some(i) => self.pool.swap_remove(i),
-            // Only when a reader and this publisher were created at the same time, and neither saw the other.
+            // Only when a reader and this publisher were created at the same time, and neither saw
+            // the other.
             None if self.pool.len() + self.out < self.capacity => self.fresh(),
             None => {
                 return Err(LoanError::AllHeld {

@@ -2,9 +2,10 @@
 //! The queue between one subscription and the publishers of its topic inside the process.
 //!
 //! States of a slot are crossbeam's; what is ours is the hand-over of wake-ups and of room:
-//! - push, then kick: a waiter that armed before the push is woken, one that arms later finds the sample.
-//! - a blocked reliable publisher raises `blocked`, then looks for room again; a reader pops, then looks at `blocked`.
-//!   Both with a full fence in between, so at least one of them sees the other.
+//! - push, then kick: a waiter that armed before the push is woken, one that arms later finds the
+//!   sample.
+//! - a blocked reliable publisher raises `blocked`, then looks for room again; a reader pops, then
+//!   looks at `blocked`. Both with a full fence in between, so at least one of them sees the other.
 
 use super::LocalSample;
 use crate::raw::Waker;
@@ -22,8 +23,8 @@ pub(crate) struct LocalQueue {
     closed: AtomicBool,
     overwritten: AtomicU64,
     blocked: AtomicU32,
-    /// A publisher has waited in vain; until the reader has read everything, nobody waits for it again. One that only crawls
-    /// would else be waited for at every second publish.
+    /// A publisher has waited in vain; until the reader has read everything, nobody waits for it
+    /// again. One that only crawls would else be waited for at every second publish.
     given_up: AtomicBool,
     room: (Mutex<()>, Condvar),
 }
@@ -47,10 +48,10 @@ impl LocalQueue {
         self.waker.store(waker.map(Arc::new));
     }
 
-    /// Delivers a sample. `wait_until` bounds the wait of a reliable publisher for a reliable subscription; without it,
-    /// or when it has passed, the oldest sample gives way. A reader that was waited for in vain is not waited for again
-    /// until it has read everything. `blocking` counts the wait. Returns the one that had to give way, and whether the
-    /// wait timed out.
+    /// Delivers a sample. `wait_until` bounds the wait of a reliable publisher for a reliable
+    /// subscription; without it, or when it has passed, the oldest sample gives way. A reader that
+    /// was waited for in vain is not waited for again until it has read everything. `blocking`
+    /// counts the wait. Returns the one that had to give way, and whether the wait timed out.
     pub(crate) fn push(
         &self,
         sample: Arc<LocalSample>,

@@ -8,8 +8,8 @@ use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Publishers whose sequence is remembered. Beyond it, those that are gone are forgotten, the one not heard from for longest
-/// first; those that are matched are not.
+/// Publishers whose sequence is remembered. Beyond it, those that are gone are forgotten, the one
+/// not heard from for longest first; those that are matched are not.
 const MAX_PUBLISHERS: usize = 256;
 
 /// How far one publisher was read.
@@ -21,7 +21,8 @@ struct Progress {
     returned: u64,
 }
 
-/// What became of the samples that publishers inside the process delivered. Delivered = taken + these.
+/// What became of the samples that publishers inside the process delivered. Delivered = taken +
+/// these.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LocalLedger {
     /// Gave way to newer ones in the queue.
@@ -48,7 +49,8 @@ pub(crate) struct LocalReader {
 }
 
 impl LocalReader {
-    /// `depth` is that of its queue, for all writers together, of which one writer fills at most `of_one`.
+    /// `depth` is that of its queue, for all writers together, of which one writer fills at most
+    /// `of_one`.
     pub(crate) fn new(
         topic: Arc<LocalTopic>,
         end: Arc<LocalEnd>,
@@ -93,7 +95,8 @@ impl LocalReader {
         self.head.as_ref()
     }
 
-    /// Whether as many newer samples wait as the depth allows. A reliable publisher has waited for the head's place instead.
+    /// Whether as many newer samples wait as the depth allows. A reliable publisher has waited for
+    /// the head's place instead.
     fn head_is_replaced(&self) -> bool {
         self.head.is_some() && !self.queue.is_reliable() && !self.queue.has_room()
     }
@@ -115,12 +118,14 @@ impl LocalReader {
         }
     }
 
-    /// Reserves the right to hold one sample more. `Err` with the limit if no more may be held; nothing is lost then.
+    /// Reserves the right to hold one sample more. `Err` with the limit if no more may be held;
+    /// nothing is lost then.
     pub(crate) fn acquire(&mut self) -> Result<HeldToken, u32> {
         self.held.acquire().ok_or_else(|| self.held.limit())
     }
 
-    /// Takes the sample that [`Self::peek`] shows, with how many of its publisher were missed since the last one taken.
+    /// Takes the sample that [`Self::peek`] shows, with how many of its publisher were missed since
+    /// the last one taken.
     pub(crate) fn take(&mut self) -> Option<(Arc<LocalSample>, u64)> {
         self.peek()?;
         let sample = self.head.take()?;
@@ -142,7 +147,8 @@ impl LocalReader {
         }
     }
 
-    /// Deadlines missed until now, over all writers inside the process, and when the next one will be. Locks.
+    /// Deadlines missed until now, over all writers inside the process, and when the next one will
+    /// be. Locks.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
         self.end.deadlines(now)
     }

@@ -21,7 +21,8 @@ struct Events {
     lost: u64,
 }
 
-/// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first one, whoever polls events the other.
+/// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first one, whoever
+/// polls events the other.
 struct Promises {
     /// Where nobody else watches.
     watched: Option<Promise>,
@@ -107,7 +108,8 @@ impl LocalEnd {
         Self { buffer_len, ..self }
     }
 
-    /// Of a writer that nobody else watches: it tells itself when it misses its deadline or its lease.
+    /// Of a writer that nobody else watches: it tells itself when it misses its deadline or its
+    /// lease.
     pub(crate) fn watching_itself(self, topic: &TopicName) -> Self {
         let deadline_ms = self.qos.deadline_ms;
         let watched = Some(Promise {
@@ -206,12 +208,14 @@ impl LocalEnd {
         }
     }
 
-    /// `kicker` is kicked after each change of the topic's ends from now on, when their events can be polled.
+    /// `kicker` is kicked after each change of the topic's ends from now on, when their events can
+    /// be polled.
     pub(crate) fn kick_on_event(&self, kicker: Kicker) {
         *self.kicker.lock().unwrap_or_else(PoisonError::into_inner) = Some(kicker);
     }
 
-    /// A reader tells that it has taken a sample; the writer can ask. Of a writer that has gone nothing is kept. Locks.
+    /// A reader tells that it has taken a sample; the writer can ask. Of a writer that has gone
+    /// nothing is kept. Locks.
     pub(crate) fn note_taken(&self, writer: u64, sequence: u64) {
         // Held until it is noted, so that whoever forgets the writer finds it.
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,8 +235,8 @@ impl LocalEnd {
         taken.iter().find(|(w, _)| *w == writer).map_or(0, |(_, sequence)| *sequence)
     }
 
-    /// Last sequence of a writer that this reader cannot have missed. Of a writer that is gone as well, as long as samples of
-    /// it may wait.
+    /// Last sequence of a writer that this reader cannot have missed. Of a writer that is gone as
+    /// well, as long as samples of it may wait.
     pub(super) fn baseline(&self, writer: u64) -> Option<u64> {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines.iter().find(|b| b.writer == writer).map(|b| b.before)
@@ -244,8 +248,8 @@ impl LocalEnd {
         baselines.iter().any(|b| b.writer == writer && !b.gone)
     }
 
-    /// Last sequence of a writer that its history brought to this reader, or that is from before the match, and the deadline
-    /// that the reader requests of it.
+    /// Last sequence of a writer that its history brought to this reader, or that is from before
+    /// the match, and the deadline that the reader requests of it.
     fn match_with(&self, writer: u64) -> (u64, Option<Arc<DeadlineMeter>>) {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines
@@ -296,8 +300,8 @@ impl LocalEnd {
     }
 }
 
-/// Writers that are gone whose first sequence a reader still knows, for samples of theirs that wait in its queue: as many as
-/// samples can wait, and the one that was taken out.
+/// Writers that are gone whose first sequence a reader still knows, for samples of theirs that wait
+/// in its queue: as many as samples can wait, and the one that was taken out.
 const MAX_GONE_WRITERS: usize = Qos::MAX_DEPTH as usize + 1;
 
 /// Where a reader's match with one writer begins.
@@ -305,7 +309,8 @@ struct Baseline {
     writer: u64,
     /// Last sequence that the reader cannot have missed.
     before: u64,
-    /// Last sequence that is not delivered to it any more: from before the match, or part of the history that it got.
+    /// Last sequence that is not delivered to it any more: from before the match, or part of the
+    /// history that it got.
     history_until: u64,
     /// If the reader requests one.
     deadline: Option<Arc<DeadlineMeter>>,
@@ -460,9 +465,9 @@ impl LocalTopic {
         self.changed(ends);
     }
 
-    /// Keeps a sample for transient-local readers that come later, at most `depth`, and returns the one that gives way.
-    /// Called before the sample is delivered: a reader that joins in between gets it here or there, or twice, and then
-    /// drops the second by its sequence number.
+    /// Keeps a sample for transient-local readers that come later, at most `depth`, and returns the
+    /// one that gives way. Called before the sample is delivered: a reader that joins in between
+    /// gets it here or there, or twice, and then drops the second by its sequence number.
     pub(super) fn retain(
         &self,
         writer: &LocalEnd,
@@ -486,8 +491,9 @@ impl LocalTopic {
             .sum()
     }
 
-    /// Gives each writer as many buffers as the new reader can keep from it, so that no writer has to allocate when the
-    /// reader comes. Not under the topic's lock: clearing the memory takes time.
+    /// Gives each writer as many buffers as the new reader can keep from it, so that no writer has
+    /// to allocate when the reader comes. Not under the topic's lock: clearing the memory takes
+    /// time.
     pub(crate) fn bring_buffers(&self, reader: &LocalEnd, samples: usize) {
         let writers: Vec<Arc<LocalEnd>> = self
             .ends()
@@ -516,7 +522,8 @@ impl LocalTopic {
                 let late = w.retained.len().saturating_sub(end.qos.depth.max(1) as usize);
                 let kept = w.retained.iter().skip(late);
                 if let (Some(first), Some(last)) = (kept.clone().next(), w.retained.back()) {
-                    // A sample that is being published and is not retained yet is delivered as any other.
+                    // A sample that is being published and is not retained yet is delivered as any
+                    // other.
                     (before, history_until) = (first.header.sequence - 1, last.header.sequence);
                 }
                 history.extend(kept.cloned());
@@ -530,7 +537,8 @@ impl LocalTopic {
         }
         ends.readers.push(Arc::new(Reader { end, queue, keeps }));
         self.changed(ends);
-        // Here, not under the lock: the last handle of a value runs its destructor, which may want the lock.
+        // Here, not under the lock: the last handle of a value runs its destructor, which may want
+        // the lock.
         drop(history);
     }
 

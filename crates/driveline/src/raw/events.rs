@@ -84,9 +84,9 @@ impl EventSources {
     }
 }
 
-/// The events of one publisher for somebody who does not own it, such as the process that logs them. What is polled here is
-/// still there for the publisher's own `poll_event`, and the other way round. There is one such view of a publisher; ends
-/// with it.
+/// The events of one publisher for somebody who does not own it, such as the process that logs
+/// them. What is polled here is still there for the publisher's own `poll_event`, and the other way
+/// round. There is one such view of a publisher; ends with it.
 pub struct PublisherEvents {
     sources: Weak<EventSources>,
 }

@@ -39,8 +39,8 @@ impl Matches {
         local.wrapping_add(self.host.as_ref().map_or(0, driveline_shm::Publishers::generation))
     }
 
-    /// `kicker` is kicked when publishers inside the process come or go. The host transport ends the wait of whom the subscription
-    /// is attached to.
+    /// `kicker` is kicked when publishers inside the process come or go. The host transport ends
+    /// the wait of whom the subscription is attached to.
     pub(crate) fn kick_on_change(&self, kicker: &Kicker) {
         if let Some((_, end)) = &self.local {
             end.kick_on_event(kicker.clone());
@@ -73,7 +73,8 @@ impl Matches {
         misfit.filter(|_| self.writers().is_empty())
     }
 
-    /// Lets the publisher of a sample inside the process know that it was taken; outside, the transport does.
+    /// Lets the publisher of a sample inside the process know that it was taken; outside, the
+    /// transport does.
     pub(crate) fn note_taken(&self, sample: &RawSample) {
         if let (true, Some((_, end))) = (sample.is_local(), &self.local) {
             end.note_taken(sample.publisher().0, sample.header().sequence);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publisher, subscription, loan and sample without their type: what the typed API and the C ABI are made of.
+//! Publisher, subscription, loan and sample without their type: what the typed API and the C ABI
+//! are made of.
 //!
 //! Which transport carries an edge follows from reach and payload kind:
 //! - reach `process`: the pointer, always;
-//! - reach `host`, plain and bytes: shared memory for everybody, this process included (the payload is written once);
-//! - reach `host`, protobuf: the pointer inside the process, bytes in shared memory if somebody outside listens.
+//! - reach `host`, plain and bytes: shared memory for everybody, this process included (the payload
+//!   is written once);
+//! - reach `host`, protobuf: the pointer inside the process, bytes in shared memory if somebody
+//!   outside listens.
 
 mod events;
 mod matches;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which of several publishers of a topic is delivered: DDS's exclusive ownership (`docs/protocols/standby.md`).
+//! Which of several publishers of a topic is delivered: DDS's exclusive ownership
+//! (`docs/protocols/standby.md`).
 //!
-//! A pure state machine: samples in, a decision out. It has no clock; times are those of the samples.
+//! A pure state machine: samples in, a decision out. It has no clock; times are those of the
+//! samples.
 
 use driveline_types::MonotonicNs;
 use std::time::Duration;
@@ -55,7 +57,8 @@ impl Ownership {
         self.owner.map(|o| o.publisher)
     }
 
-    /// Whether a sample is delivered. `gone`: the publisher of the owner is gone, asked only if that decides.
+    /// Whether a sample is delivered. `gone`: the publisher of the owner is gone, asked only if
+    /// that decides.
     pub(crate) fn admit(&mut self, offer: Offer, gone: impl FnOnce() -> bool) -> bool {
         let period = self.hear(offer).min(self.deadline / 2);
         let was_owner = self.owner.is_some_and(|o| o.publisher == offer.publisher);

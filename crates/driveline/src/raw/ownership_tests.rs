@@ -36,7 +36,8 @@ fn the_weaker_takes_over_before_the_gap_exceeds_the_deadline() {
         assert!(o.admit(offer(STRONG, at, frame), alive));
         assert!(!o.admit(offer(WEAK, at + 10, frame), alive));
     }
-    // The last one of the stronger was at 60 ms. At 130 ms the next of the weaker would come too late.
+    // The last one of the stronger was at 60 ms. At 130 ms the next of the weaker would come too
+    // late.
     assert!(!o.admit(offer(WEAK, 100, 3), alive));
     assert!(o.admit(offer(WEAK, 131, 4), alive));
     // It hung, and comes back with a frame that was delivered.

@@ -29,8 +29,9 @@ const NOT_WORTH_CHECKING: u64 = 1 << 16;
 
 /// Publisher of any payload kind. One thread at a time; dropping it tells its subscriptions.
 ///
-/// After creation, [`Self::loan`] and [`Self::publish`] neither allocate nor lock nor make system calls, except for the
-/// one that wakes sleeping readers (and, within `max_blocking_ms`, the wait of a reliable publisher).
+/// After creation, [`Self::loan`] and [`Self::publish`] neither allocate nor lock nor make system
+/// calls, except for the one that wakes sleeping readers (and, within `max_blocking_ms`, the wait
+/// of a reliable publisher).
 pub struct RawPublisher {
     topic: TopicName,
     topic_id: TopicId,
@@ -38,9 +39,11 @@ pub struct RawPublisher {
     id: u64,
     local: Option<LocalPublisher>,
     host: Option<driveline_shm::Publisher>,
-    /// Late subscriptions outside get the last samples, so they are serialised whether or not anybody listens.
+    /// Late subscriptions outside get the last samples, so they are serialised whether or not
+    /// anybody listens.
     keeps_history: bool,
-    /// Header of the sample that is being published: kept, because filling it in place is cheaper than making one.
+    /// Header of the sample that is being published: kept, because filling it in place is cheaper
+    /// than making one.
     header: SampleHeader,
     /// When the header's wall-clock offset was read.
     wall_read: MonotonicNs,
@@ -82,7 +85,8 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// Whether it has taken a sample, given its number and how many were written for readers outside with it.
+    /// Whether it has taken a sample, given its number and how many were written for readers
+    /// outside with it.
     pub(crate) fn has_reached(&self, number: u64, written: u64) -> bool {
         match self {
             Self::Inside { reader, writer } => reader.taken_of(*writer) >= number,
@@ -104,8 +108,8 @@ pub struct PublisherStats {
     pub deadlines_missed: u64,
 }
 
-/// How many samples one publisher has published, how many deadlines it has missed, and its waits. Outlives it; clones are the same;
-/// any thread may look.
+/// How many samples one publisher has published, how many deadlines it has missed, and its waits.
+/// Outlives it; clones are the same; any thread may look.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedCounter {
     samples: Arc<AtomicU64>,
@@ -124,14 +128,15 @@ impl PublishedCounter {
         self.samples.load(Ordering::Relaxed)
     }
 
-    /// Periods of the offered deadline in which nothing was published, from the first sample until now or the publisher's
-    /// end. Neither locks nor allocates.
+    /// Periods of the offered deadline in which nothing was published, from the first sample until
+    /// now or the publisher's end. Neither locks nor allocates.
     #[must_use]
     pub fn deadlines_missed(&self) -> u64 {
         self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now()))
     }
 
-    /// Ends the count of missed deadlines, whatever is published from here on: for the end of a run.
+    /// Ends the count of missed deadlines, whatever is published from here on: for the end of a
+    /// run.
     pub fn end_deadlines(&self) {
         if let Some(deadline) = &self.deadline {
             deadline.close(MonotonicNs::now());
@@ -144,7 +149,8 @@ impl PublishedCounter {
         Some(MonotonicNs(self.newest_ns.load(Ordering::Relaxed))).filter(|at| at.0 != 0)
     }
 
-    /// How often and how long the publisher has waited for reliable readers. Neither locks nor allocates.
+    /// How often and how long the publisher has waited for reliable readers. Neither locks nor
+    /// allocates.
     #[must_use]
     pub fn blocked(&self) -> Blocked {
         let now = MonotonicNs::real_now();
@@ -173,7 +179,8 @@ impl Drop for DeadlineEnd {
 /// Values that gave way to newer ones. Dropping it may run their destructors.
 pub struct DisplacedValues(#[allow(dead_code, reason = "held to be dropped")] Displaced);
 
-/// Memory for one payload that only the holder can see, until it is published. Dropping it gives it back.
+/// Memory for one payload that only the holder can see, until it is published. Dropping it gives it
+/// back.
 pub struct RawLoan {
     place: Place,
     source_time: Option<MonotonicNs>,
@@ -184,8 +191,8 @@ enum Place {
     Local(LocalLoan),
 }
 
-/// Admits memory for samples inside the process. It is touched when it is reserved, and more than exists would end the
-/// process. Keep the result until it is reserved.
+/// Admits memory for samples inside the process. It is touched when it is reserved, and more than
+/// exists would end the process. Keep the result until it is reserved.
 pub(super) fn admit_memory(
     topic: &TopicName,
     needed: u64,
@@ -228,7 +235,8 @@ impl RawLoan {
         }
     }
 
-    /// When the data was measured. Counts only for a source: what descends from other samples inherits their times.
+    /// When the data was measured. Counts only for a source: what descends from other samples
+    /// inherits their times.
     pub fn set_source_time(&mut self, time: MonotonicNs) {
         self.source_time = Some(time);
     }
@@ -266,7 +274,8 @@ impl RawPublisher {
                 })?)
             }
         };
-        // One number for both transports: what names this publisher to a service must not depend on the way that a request took.
+        // One number for both transports: what names this publisher to a service must not depend on
+        // the way that a request took.
         let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
         let by_pointer = o.reach == Reach::Process || kind == PayloadKind::Protobuf;
         let local = if by_pointer {
@@ -371,7 +380,8 @@ impl RawPublisher {
         }
     }
 
-    /// Publishes a loan and returns its sequence number. Blocks only if the topic is reliable, at most `max_blocking_ms`.
+    /// Publishes a loan and returns its sequence number. Blocks only if the topic is reliable, at
+    /// most `max_blocking_ms`.
     ///
     /// # Errors
     /// [`PublishError`]; the loan is given back.
@@ -407,14 +417,14 @@ impl RawPublisher {
         Ok(self.header.sequence)
     }
 
-    /// Publishes a value (protobuf and object): the pointer inside the process; outside, bytes, written once into shared
-    /// memory, if and only if somebody listens there.
+    /// Publishes a value (protobuf and object): the pointer inside the process; outside, bytes,
+    /// written once into shared memory, if and only if somebody listens there.
     ///
     /// # Errors
     /// [`PublishError`] if it could not be serialised for readers outside; those inside have got it.
     ///
-    /// Values that gave way are kept until [`Self::take_displaced`] or the next call: their destructors may do anything,
-    /// publish on this topic for example.
+    /// Values that gave way are kept until [`Self::take_displaced`] or the next call: their
+    /// destructors may do anything, publish on this topic for example.
     pub fn publish_object(
         &mut self,
         object: Arc<dyn LocalObject>,
@@ -465,7 +475,8 @@ impl RawPublisher {
         Ok(sequence)
     }
 
-    /// The values that gave way to the one just published. Drop them outside of locks that their destructors may want.
+    /// The values that gave way to the one just published. Drop them outside of locks that their
+    /// destructors may want.
     pub fn take_displaced(&mut self) -> DisplacedValues {
         DisplacedValues(std::mem::take(&mut self.displaced))
     }
@@ -517,7 +528,8 @@ impl RawPublisher {
         self.host.as_ref().map_or(0, |h| h.next_sequence() - 1)
     }
 
-    /// `kicker` is kicked by each new event from now on, such as a subscription that has come or gone.
+    /// `kicker` is kicked by each new event from now on, such as a subscription that has come or
+    /// gone.
     pub(crate) fn kick_on_event(&self, kicker: &Kicker) {
         if let Some(local) = &self.local {
             local.end.kick_on_event(kicker.clone());

@@ -7,7 +7,8 @@ use driveline_types::service::ShortId;
 use std::fmt;
 use std::sync::Arc;
 
-/// One received message. Immutable and shared: clones see the same memory, any thread may read and drop it.
+/// One received message. Immutable and shared: clones see the same memory, any thread may read and
+/// drop it.
 ///
 /// Holding one keeps its memory; a subscription may hold `max_held` at once.
 #[derive(Clone)]
@@ -63,8 +64,8 @@ impl RawSample {
         matches!(self.source, Source::Local { .. })
     }
 
-    /// A sample of the same content that holds nothing of its subscription's: bytes are copied, of a value that moved as a pointer it is
-    /// a further handle. Allocates.
+    /// A sample of the same content that holds nothing of its subscription's: bytes are copied, of
+    /// a value that moved as a pointer it is a further handle. Allocates.
     #[must_use]
     pub fn detached(&self) -> Self {
         let body = match (self.object(), self.payload()) {

@@ -24,7 +24,8 @@ use std::time::Duration;
 
 /// Samples that one take passes over at most because their publisher does not own the topic.
 const MOST_PASSED: usize = 2048;
-/// Silence after which a weaker publisher takes over where no deadline is requested, in milliseconds.
+/// Silence after which a weaker publisher takes over where no deadline is requested, in
+/// milliseconds.
 const NO_DEADLINE_MS: u64 = 1000;
 
 /// Subscription of any payload kind. One thread at a time; samples outlive it.
@@ -63,40 +64,46 @@ pub struct RawSubscription {
 
 /// Counters of a subscription since its creation, at every reach.
 ///
-/// Published after the match = received + missed + superseded + expired + corrupt + refused + lost on the way + not read +
-/// inactive + standby, whenever it is asked for; no sample is in two of them.
+/// Published after the match = received + missed + superseded + expired + corrupt + refused + lost
+/// on the way + not read + inactive + standby, whenever it is asked for; no sample is in two of
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionStats {
     /// Samples read.
     pub received: u64,
     /// Samples that newer ones replaced before they were read.
     pub missed: u64,
-    /// The same on an input of a callback that does not trigger, of which only the newest sample is wanted.
+    /// The same on an input of a callback that does not trigger, of which only the newest sample is
+    /// wanted.
     pub superseded: u64,
     /// Samples older than the lifespan when a read came to them.
     pub expired: u64,
     /// Samples whose header, checksum or index made no sense.
     pub corrupt: u64,
-    /// Samples that broke what their publisher had promised at the match: without its checksum, or longer than its `max_payload`.
-    /// At process reach there are none.
+    /// Samples that broke what their publisher had promised at the match: without its checksum, or
+    /// longer than its `max_payload`. At process reach there are none.
     pub refused: u64,
-    /// Samples of other hosts that did not reach this one, as the gateway here reports: between two that did, and after the last one
-    /// once it is known how many there were.
+    /// Samples of other hosts that did not reach this one, as the gateway here reports: between two
+    /// that did, and after the last one once it is known how many there were.
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
     /// Samples of publishers that were not the owner of the topic (`strength`).
     pub standby: u64,
-    /// Samples that came, or were unread, while the component was inactive ([`Lifecycle`](crate::Lifecycle)).
+    /// Samples that came, or were unread, while the component was inactive
+    /// ([`Lifecycle`](crate::Lifecycle)).
     pub inactive: u64,
-    /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
+    /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by
+    /// a read of the newest.
     pub overwritten: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came: the sum
-    /// above is that of what is known. It falls when they are reached again.
+    /// Publishers of other hosts of which it is not known how many samples they published after the
+    /// newest one that came: the sum above is that of what is known. It falls when they are reached
+    /// again.
     pub uncounted: u64,
     /// Why, of one of them.
     pub uncounted_reason: Option<Uncounted>,
-    /// Periods of the requested deadline in which a matched publisher published nothing. Not a number of samples.
+    /// Periods of the requested deadline in which a matched publisher published nothing. Not a
+    /// number of samples.
     pub deadlines_missed: u64,
 }
 
@@ -129,8 +136,8 @@ impl RawSubscription {
         Self::with_queue(context, node, topic, schema, o, depth)
     }
 
-    /// As [`Self::new`], for publishers that keep no more than `qos.depth` samples unread; inside the process, `depth` of all
-    /// publishers together can wait.
+    /// As [`Self::new`], for publishers that keep no more than `qos.depth` samples unread; inside
+    /// the process, `depth` of all publishers together can wait.
     pub(crate) fn with_queue(
         context: &Context,
         node: &NodeName,
@@ -151,7 +158,8 @@ impl RawSubscription {
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host | Reach::Network => {
-                // A message that moves as a pointer inside the process must not come a second time as bytes.
+                // A message that moves as a pointer inside the process must not come a second time
+                // as bytes.
                 let own_process = if schema.kind == PayloadKind::Protobuf {
                     OwnProcess::Exclude
                 } else {
@@ -170,8 +178,8 @@ impl RawSubscription {
                 })?)
             }
         };
-        // Publishers inside the process may have either reach, so the local end is always there; it costs nothing idle. One number
-        // for both transports, as publishers have it.
+        // Publishers inside the process may have either reach, so the local end is always there; it
+        // costs nothing idle. One number for both transports, as publishers have it.
         let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
         let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), qos));
         let local_topic = context.topic(&topic);
@@ -227,7 +235,8 @@ impl RawSubscription {
         &self.schema
     }
 
-    /// The newest unread sample, or `None`; older unread ones count as missed. In a callback it counts as read.
+    /// The newest unread sample, or `None`; older unread ones count as missed. In a callback it
+    /// counts as read.
     ///
     /// # Errors
     /// [`TakeError`] if too many samples are held; the sample stays unread.
@@ -325,7 +334,8 @@ impl RawSubscription {
             };
             let taken = taken
                 .map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
-            // In this order: of two samples that one thread has published, the one from inside the process is seen if the other is.
+            // In this order: of two samples that one thread has published, the one from inside the
+            // process is seen if the other is.
             if !self.local.as_ref().is_some_and(LocalReader::has_unread) {
                 return Ok(taken.map(RawSample::host));
             }
@@ -439,7 +449,8 @@ impl RawSubscription {
         Taken { received: self.received, replaced, deadlines }
     }
 
-    /// Says that only the newest sample is ever read: what it replaces counts as superseded, not as missed.
+    /// Says that only the newest sample is ever read: what it replaces counts as superseded, not as
+    /// missed.
     pub(crate) fn read_newest_only(&mut self) {
         self.newest_only = true;
     }
@@ -452,9 +463,9 @@ impl RawSubscription {
             || self.host.as_ref().is_some_and(driveline_shm::Subscription::has_unread)
     }
 
-    /// Waits until a sample is readable and takes the newest; `None` once the time is over. A sample that expired, or cannot be
-    /// taken for another reason that is counted, does not end the wait. No time-out waits for ever. In a callback the sample counts
-    /// as read.
+    /// Waits until a sample is readable and takes the newest; `None` once the time is over. A
+    /// sample that expired, or cannot be taken for another reason that is counted, does not end the
+    /// wait. No time-out waits for ever. In a callback the sample counts as read.
     ///
     /// # Errors
     /// [`ReceiveError`] as [`Self::wait`] and [`Self::latest`].
@@ -478,8 +489,9 @@ impl RawSubscription {
         }
     }
 
-    /// Waits until a sample is unread (`true`) or the time is over (`false`). No time-out waits for ever. A sample that has expired
-    /// meanwhile ends the wait as well, and the next read returns `None`: [`Self::receive`] waits on.
+    /// Waits until a sample is unread (`true`) or the time is over (`false`). No time-out waits for
+    /// ever. A sample that has expired meanwhile ends the wait as well, and the next read returns
+    /// `None`: [`Self::receive`] waits on.
     ///
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
@@ -506,7 +518,8 @@ impl RawSubscription {
                 .own_wait
                 .as_mut()
                 .map_or(Wake::TimedOut, |set| set.wait(deadline, mode.spin()));
-            // The set knows of samples from other processes, and is kicked for those from inside this one.
+            // The set knows of samples from other processes, and is kicked for those from inside
+            // this one.
             if wake == Wake::Data || self.has_unread() {
                 return Ok(true);
             }
@@ -542,7 +555,8 @@ impl RawSubscription {
         }
     }
 
-    /// Makes a wait set wake for this subscription; the last set counts for samples inside the process.
+    /// Makes a wait set wake for this subscription; the last set counts for samples inside the
+    /// process.
     pub(crate) fn attach(&mut self, set: &mut WaitSet) -> Result<(), WaitError> {
         // A subscription announces at one place that somebody sleeps.
         self.own_wait = None;
@@ -556,7 +570,8 @@ impl RawSubscription {
         Ok(())
     }
 
-    /// After a take that failed because too many samples are held, the set's wait ends when one is given back.
+    /// After a take that failed because too many samples are held, the set's wait ends when one is
+    /// given back.
     pub(crate) fn watch_room(&self, set: &WaitSet) {
         if let Some(local) = &self.local {
             local.kick_when_given_back(set.kicker());
@@ -566,17 +581,17 @@ impl RawSubscription {
         }
     }
 
-    /// Leaves this subscription out of the set's waits, or takes it back in. Kicks from inside the process go on; they
-    /// are harmless.
+    /// Leaves this subscription out of the set's waits, or takes it back in. Kicks from inside the
+    /// process go on; they are harmless.
     pub(crate) fn mute(&self, set: &mut WaitSet, muted: bool) {
         if let Some(host) = &self.host {
             set.set_muted(host, muted);
         }
     }
 
-    /// A descriptor that is readable while samples may be unread, for `poll`, `epoll` and the like. Read samples until
-    /// there is none; do not read from the descriptor. It costs one helper thread, which sleeps. The descriptor stays the
-    /// same and open as long as the subscription.
+    /// A descriptor that is readable while samples may be unread, for `poll`, `epoll` and the like.
+    /// Read samples until there is none; do not read from the descriptor. It costs one helper
+    /// thread, which sleeps. The descriptor stays the same and open as long as the subscription.
     ///
     /// # Errors
     /// [`WaitError`] if the kernel refuses a thread or a descriptor.
@@ -612,7 +627,8 @@ impl RawSubscription {
         self.next_lease_look().into_iter().chain(deadline).min()
     }
 
-    /// Deadlines missed until now at every reach, and when the next one may be; `None` without a deadline.
+    /// Deadlines missed until now at every reach, and when the next one may be; `None` without a
+    /// deadline.
     fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         if let Some(total) = self.deadlines_end {
             return Some((total, MonotonicNs(u64::MAX)));
@@ -647,8 +663,8 @@ impl RawSubscription {
         Promise { topic: self.topic.clone(), deadline_ms: self.deadline_ms, max_blocking_ms: 0 }
     }
 
-    /// When the leases of publishers inside the process have to be looked at next. The return of a lost one is noticed
-    /// within a quarter of the lease.
+    /// When the leases of publishers inside the process have to be looked at next. The return of a
+    /// lost one is noticed within a quarter of the lease.
     fn next_lease_look(&self) -> Option<MonotonicNs> {
         let (lease, local) = (self.lease?, self.local.as_ref()?);
         let next = |w: &Arc<LocalEnd>| {
@@ -697,7 +713,8 @@ impl RawSubscription {
         self.look_at_leases().or_else(|| self.missed_deadlines())
     }
 
-    /// Counters since creation. At host reach it locks, for as long as a list of publishers is copied.
+    /// Counters since creation. At host reach it locks, for as long as a list of publishers is
+    /// copied.
     #[must_use]
     pub fn stats(&self) -> SubscriptionStats {
         let local = self.local.as_ref().map(LocalReader::ledger).unwrap_or_default();

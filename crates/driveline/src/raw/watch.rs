@@ -67,8 +67,8 @@ impl Notifier {
         }
     }
 
-    /// The reader found nothing more: clear the descriptor and watch again. What comes after the reader's last look is
-    /// found by the helper, which looks before it sleeps.
+    /// The reader found nothing more: clear the descriptor and watch again. What comes after the
+    /// reader's last look is found by the helper, which looks before it sleeps.
     pub(super) fn rearm(&mut self) {
         if self.shared.state.load(Ordering::Acquire) == SIGNALLED {
             let mut count = [0u8; 8];

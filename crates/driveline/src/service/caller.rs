@@ -16,8 +16,9 @@ use std::time::Duration;
 type Outcome = Result<RawSample, CallError>;
 type Then = Box<dyn FnOnce(Outcome) + Send>;
 
-/// Asks the one server of a service without waiting: the outcome of each call is a callback of the executor that the client was
-/// added to, triggered by the response. Clones are the same client; any thread, callbacks included.
+/// Asks the one server of a service without waiting: the outcome of each call is a callback of the
+/// executor that the client was added to, triggered by the response. Clones are the same client;
+/// any thread, callbacks included.
 #[derive(Clone)]
 pub struct RawCaller(Arc<Shared>);
 
@@ -54,7 +55,8 @@ impl Attention for Shared {
         requester.deadline().is_some_and(|d| d <= now)
     }
 
-    /// In a reentrant group, another thread must not give the call up before this response is heard of.
+    /// In a reentrant group, another thread must not give the call up before this response is heard
+    /// of.
     fn has_taken(&self, sample: &RawSample) {
         self.requester().has_taken(sample);
     }
@@ -65,7 +67,8 @@ impl Attention for Shared {
 }
 
 impl Executor {
-    /// Hands a client to the executor, which runs what is to happen with the outcomes of its calls. Only before the start.
+    /// Hands a client to the executor, which runs what is to happen with the outcomes of its calls.
+    /// Only before the start.
     ///
     /// # Errors
     /// [`ExecutorError`] if the executor runs already, or the kernel refuses what waiting needs.
@@ -113,7 +116,8 @@ struct Inside(Arc<Shared>);
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // What is to be done with outcomes may own the caller, and may do anything when it is dropped.
+        // What is to be done with outcomes may own the caller, and may do anything when it is
+        // dropped.
         let calls = self.0.requester().close();
         drop(calls);
     }
@@ -148,9 +152,10 @@ impl RawCaller {
         self.0.requester().service()
     }
 
-    /// Sends a loan. `then` is called once, on a thread of the executor: with the response, or with what became of the call within
-    /// `timeout`. If the executor is stopped before, it is dropped. In a callback, the request inherits what the callback has
-    /// consumed. Never waits for the server; allocates.
+    /// Sends a loan. `then` is called once, on a thread of the executor: with the response, or with
+    /// what became of the call within `timeout`. If the executor is stopped before, it is dropped.
+    /// In a callback, the request inherits what the callback has consumed. Never waits for the
+    /// server; allocates.
     ///
     /// # Errors
     /// [`CallError`] if the request could not be sent: `then` is not called.
@@ -205,13 +210,15 @@ impl RawCaller {
     /// The node of the server that a call would go to now.
     ///
     /// # Errors
-    /// Why it would go to nobody: [`CallError::NoServer`], [`CallError::Mismatch`] or [`CallError::SeveralServers`].
+    /// Why it would go to nobody: [`CallError::NoServer`], [`CallError::Mismatch`] or
+    /// [`CallError::SeveralServers`].
     pub fn server(&self) -> Result<String, CallError> {
         self.0.requester().server()
     }
 
-    /// Has `changed` called when servers may have come or gone, on a thread of the executor: it says so to somebody, and returns. What is
-    /// there is then told by [`Self::server`], elsewhere. The first one given counts.
+    /// Has `changed` called when servers may have come or gone, on a thread of the executor: it
+    /// says so to somebody, and returns. What is there is then told by [`Self::server`], elsewhere.
+    /// The first one given counts.
     pub fn watch_servers(&self, changed: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.watcher.set(Box::new(changed));
         self.0.kicker.kick();

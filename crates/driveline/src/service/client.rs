@@ -14,13 +14,16 @@ use driveline_types::{MonotonicNs, Schema, ServiceName};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Responses that are looked through before deadlines are looked at again: more than can be pending.
+/// Responses that are looked through before deadlines are looked at again: more than can be
+/// pending.
 const LOOKED_THROUGH: usize = 256;
 
-/// Asks the one server of a service, of any payload kind. One thread at a time; responses outlive it.
+/// Asks the one server of a service, of any payload kind. One thread at a time; responses outlive
+/// it.
 ///
-/// A call allocates, makes system calls, and waits, at most for its time-out: it is for threads that may wait. In a callback of an
-/// executor it keeps that executor's thread; [`RawCaller`](super::RawCaller) does not.
+/// A call allocates, makes system calls, and waits, at most for its time-out: it is for threads
+/// that may wait. In a callback of an executor it keeps that executor's thread;
+/// [`RawCaller`](super::RawCaller) does not.
 pub struct RawClient {
     service: ServiceName,
     requester: Requester<()>,
@@ -99,7 +102,8 @@ impl RawClient {
         self.requester.loan(len)
     }
 
-    /// Sends a loan and waits for the response, at most `timeout`. In a callback, the response counts as read.
+    /// Sends a loan and waits for the response, at most `timeout`. In a callback, the response
+    /// counts as read.
     ///
     /// # Errors
     /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been executed.
@@ -176,8 +180,8 @@ impl RawClient {
         }
     }
 
-    /// Looks for the response to a request, among so many that whoever floods the topic does not keep the call beyond its time. An outcome
-    /// ends the call.
+    /// Looks for the response to a request, among so many that whoever floods the topic does not
+    /// keep the call beyond its time. An outcome ends the call.
     fn take(&mut self, number: u64) -> Option<Result<RawSample, CallError>> {
         for _ in 0..LOOKED_THROUGH {
             let sample = match self.responses.next_sample(Order::Oldest) {

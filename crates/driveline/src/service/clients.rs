@@ -19,8 +19,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most response publishers, those that only refuse included: those of all clients of other processes that can be matched, of all
-/// inside that can be served, and one more. Those that refused and were heard give way.
+/// Most response publishers, those that only refuse included: those of all clients of other
+/// processes that can be matched, of all inside that can be served, and one more. Those that
+/// refused and were heard give way.
 const MAX_PUBLISHERS: usize = MAX_MATCHES + MAX_CLIENTS as usize + 1;
 
 /// See the module. Shared by the server, its executor and its responders.
@@ -104,7 +105,8 @@ impl Clients {
         self.matches.kick_on_change(kicker);
     }
 
-    /// Turns a sample of the request topic into a request, if it is one for this server and somebody is there for the answer.
+    /// Turns a sample of the request topic into a request, if it is one for this server and
+    /// somebody is there for the answer.
     pub(super) fn accept(self: &Arc<Self>, sample: RawSample) -> Option<RawRequest> {
         self.matches.note_taken(&sample);
         let header = sample.header();
@@ -286,7 +288,8 @@ impl Clients {
         gone
     }
 
-    /// Whether a client that is there was told something, and is not matched with where it comes from yet. Locks and allocates.
+    /// Whether a client that is there was told something, and is not matched with where it comes
+    /// from yet. Locks and allocates.
     pub(super) fn owes(&self) -> bool {
         let (gone, ends): (_, Vec<_>) = {
             let mut table = self.table();
@@ -312,7 +315,8 @@ impl Clients {
     }
 }
 
-/// If there are as many ends as there may be, takes one out that only refuses and whose client has heard it, or can.
+/// If there are as many ends as there may be, takes one out that only refuses and whose client has
+/// heard it, or can.
 fn make_room(table: &mut Table) -> Option<Arc<ClientEnd>> {
     if table.ends.len() < MAX_PUBLISHERS {
         return None;
@@ -381,7 +385,8 @@ impl ClientEnd {
         Ok(Parcel::Loan(loan))
     }
 
-    /// One request is answered, or let go. Before the answer is published: the client may ask again as soon as it has it.
+    /// One request is answered, or let go. Before the answer is published: the client may ask again
+    /// as soon as it has it.
     pub(super) fn settle(&self) {
         self.unanswered.fetch_sub(1, Ordering::AcqRel);
     }

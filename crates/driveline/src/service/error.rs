@@ -25,7 +25,8 @@ pub enum CallError {
         service: String,
         /// What the transport says, with both types and their hashes where these differ.
         reason: String,
-        /// Whether the server had taken the request, where only the response's type differs: then it may have executed it.
+        /// Whether the server had taken the request, where only the response's type differs: then
+        /// it may have executed it.
         was_taken: bool,
     },
     /// Who should answer is not decided: the request was not sent.
@@ -46,7 +47,8 @@ pub enum CallError {
         /// The client's limit.
         limit: usize,
     },
-    /// The server has not taken earlier requests, and this one would push one of them out: it was not sent.
+    /// The server has not taken earlier requests, and this one would push one of them out: it was
+    /// not sent.
     #[error(
         "service '{service}': the server '{server}' has not taken earlier requests yet, and its queue is full; call less often, or find out what keeps it"
     )]
@@ -71,7 +73,8 @@ pub enum CallError {
     ServerGone {
         /// The service.
         service: String,
-        /// Whether it had taken the request: then it may have executed it. `false` also if that cannot be known any more.
+        /// Whether it had taken the request: then it may have executed it. `false` also if that
+        /// cannot be known any more.
         was_taken: bool,
     },
     /// The server said no.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services: a request to the one server of a name, and one answer to the one who asked.
 //!
-//! Made of topics alone (`docs/protocols/services.md`): requests go to the server's subscription, and each client has a
-//! response topic of its own, so that an answer wakes and is held by nobody else. This module has
+//! Made of topics alone (`docs/protocols/services.md`): requests go to the server's subscription,
+//! and each client has a response topic of its own, so that an answer wakes and is held by nobody
+//! else. This module has
 //! - [`RawClient`] and [`RawCaller`]: calls that wait, and calls whose outcome comes as a callback;
-//! - [`RawService`], [`RawRequest`] and [`RawResponder`]: requests one by one, and answers, now or later, from any thread;
+//! - [`RawService`], [`RawRequest`] and [`RawResponder`]: requests one by one, and answers, now or
+//!   later, from any thread;
 //! - the same with types: [`Client`], [`Caller`], [`Service`], [`Responder`].
 //!
 //! Not here: types of ROS 2, other hosts.

@@ -23,9 +23,10 @@ pub struct ClientOptions {
     pub reach: Reach,
     /// Longest request in bytes.
     pub max_request: usize,
-    /// How many calls may be under way at once, and how many responses may be held: 1 to 64. At host reach the server reserves
-    /// memory for `max(pending, 2) + 2 · pending + 4` responses of its `max_response`: eight for 1. If it grants access to users,
-    /// `3 · pending` instead of `2 · pending`; to anyone, `5 · pending`.
+    /// How many calls may be under way at once, and how many responses may be held: 1 to 64. At
+    /// host reach the server reserves memory for `max(pending, 2) + 2 · pending + 4` responses of
+    /// its `max_response`: eight for 1. If it grants access to users, `3 · pending` instead of
+    /// `2 · pending`; to anyone, `5 · pending`.
     pub pending: u32,
     /// Whose servers are believed, and who may read requests, at host reach.
     pub access: Access,
@@ -37,7 +38,8 @@ impl Default for ClientOptions {
     }
 }
 
-/// Options of a service. Memory for a client's responses is reserved when its first request is taken.
+/// Options of a service. Memory for a client's responses is reserved when its first request is
+/// taken.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
     /// `Process` or `Host`.
@@ -48,8 +50,8 @@ pub struct ServiceOptions {
     pub max_clients: u32,
     /// How many calls of one client may be under way: 1 to 64. A client that wants more is told.
     pub max_pending: u32,
-    /// How many requests of one client may be held at once: 1 to 8. More than one is needed where callbacks run at the same time,
-    /// or keep requests.
+    /// How many requests of one client may be held at once: 1 to 8. More than one is needed where
+    /// callbacks run at the same time, or keep requests.
     pub max_held: u32,
     /// Who may call, at host reach.
     pub access: Access,
@@ -90,7 +92,8 @@ pub enum ServiceError {
     Endpoint(#[from] EndpointError),
 }
 
-/// Counters of a client since its creation. Every request ends in one of the next five, or is under way.
+/// Counters of a client since its creation. Every request ends in one of the next five, or is under
+/// way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientStats {
     /// Requests sent.
@@ -120,8 +123,9 @@ pub struct ServiceStats {
     pub answered: u64,
     /// Requests refused by the callback, let go unanswered, or met by a panic.
     pub refused: u64,
-    /// Requests refused for lack of room: too many clients, or more calls under way than agreed, or no memory. Without
-    /// memory even for a refusal, or beyond 256 clients, the client hears nothing.
+    /// Requests refused for lack of room: too many clients, or more calls under way than agreed, or
+    /// no memory. Without memory even for a refusal, or beyond 256 clients, the client hears
+    /// nothing.
     pub no_room: u64,
     /// Requests dropped because their client had gone.
     pub client_gone: u64,
@@ -133,8 +137,8 @@ pub struct ServiceStats {
     pub clients: u64,
 }
 
-/// Pins that a publisher needs for a peer's `held` samples: of a topic for other users, the transport grants one of them a half
-/// or a quarter.
+/// Pins that a publisher needs for a peer's `held` samples: of a topic for other users, the
+/// transport grants one of them a half or a quarter.
 pub(super) fn pins_for(held: u32, access: &Access) -> u32 {
     match access {
         Access::OwnUser => held,

@@ -85,8 +85,8 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Marks the calls whose server is not among those that are there. Responses are looked through once more before
-    /// [`Self::lost`] gives them up. Whether there are any.
+    /// Marks the calls whose server is not among those that are there. Responses are looked through
+    /// once more before [`Self::lost`] gives them up. Whether there are any.
     pub(super) fn doom(&mut self, is_there: impl Fn(ShortId) -> bool) -> bool {
         for c in self.calls.iter_mut().filter(|c| !c.saved && !is_there(c.server)) {
             c.doomed = true;
@@ -170,7 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, in whatever order: each call ends once, for the right reason, and never more than the limit are under way.
+        /// Whatever comes, in whatever order: each call ends once, for the right reason, and never
+        /// more than the limit are under way.
         #[test]
         fn every_call_ends_exactly_once(steps in steps(), limit in 1usize..5) {
             let mut pending = Pending::new(limit);

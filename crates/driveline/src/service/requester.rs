@@ -270,8 +270,9 @@ impl<T> Requester<T> {
         Some((call.number, call.then.then, result))
     }
 
-    /// Marks the calls whose server is gone (which is looked at if `stirred`), or whose response cannot come. Responses have to be
-    /// looked through before [`Self::lost`]. Whether there are any.
+    /// Marks the calls whose server is gone (which is looked at if `stirred`), or whose response
+    /// cannot come. Responses have to be looked through before [`Self::lost`]. Whether there are
+    /// any.
     pub(super) fn doom(&mut self, stirred: bool) -> bool {
         self.deaf = self.responses.misfit();
         if self.deaf.is_some() {
@@ -284,7 +285,8 @@ impl<T> Requester<T> {
         self.pending.doom(|id| there.contains(&id))
     }
 
-    /// No call can be made any more. Gives those that are under way, to be dropped outside of locks.
+    /// No call can be made any more. Gives those that are under way, to be dropped outside of
+    /// locks.
     pub(super) fn close(&mut self) -> Vec<impl Sized + use<T>> {
         self.closed = true;
         self.stats.abandoned += self.pending.len() as u64;

@@ -19,10 +19,11 @@ thread_local! {
     static SERVING: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Answers one request, once: at once or later, from any thread. Dropped, it tells the client that there is no answer.
+/// Answers one request, once: at once or later, from any thread. Dropped, it tells the client that
+/// there is no answer.
 ///
-/// Publishing an answer waits for nobody. It inherits the origins of the request; a callback that answers later than the one that
-/// took the request adds what it has consumed itself.
+/// Publishing an answer waits for nobody. It inherits the origins of the request; a callback that
+/// answers later than the one that took the request adds what it has consumed itself.
 #[must_use = "dropped, it tells the client that there is no answer"]
 pub struct RawResponder {
     clients: Arc<Clients>,
@@ -82,7 +83,8 @@ impl RawResponder {
         self.end.is_gone()
     }
 
-    /// Memory for a response of `len` bytes (plain and bytes), to be written in place; its content is unspecified.
+    /// Memory for a response of `len` bytes (plain and bytes), to be written in place; its content
+    /// is unspecified.
     ///
     /// # Errors
     /// [`AnswerError::Loan`] if it is longer than `max_response`, or more loans of this client's are out than it has calls under way.
@@ -186,7 +188,8 @@ impl RawResponder {
         })
     }
 
-    /// The lineage of the request's own callback is that of the thread; elsewhere it is taken up again.
+    /// The lineage of the request's own callback is that of the thread; elsewhere it is taken up
+    /// again.
     fn continue_lineage(&self) -> Option<scope::Scope> {
         if scope::is_open() {
             if SERVING.get() != self.key() {

@@ -17,25 +17,29 @@ use driveline_types::{MonotonicNs, Qos, Reliability, Schema, ServiceName};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Most requests that one take passes over because they are not for this server, or of clients that are gone.
+/// Most requests that one take passes over because they are not for this server, or of clients that
+/// are gone.
 const MAX_PASSED_OVER: usize = 1024;
 
-/// Offers a service, of any payload kind. One thread at a time, or an executor's; requests and responders outlive it. Dropped, it
-/// offers nothing any more: its clients are told.
+/// Offers a service, of any payload kind. One thread at a time, or an executor's; requests and
+/// responders outlive it. Dropped, it offers nothing any more: its clients are told.
 pub struct RawService {
     requests: RawSubscription,
     clients: Arc<Clients>,
     offer: Offer,
 }
 
-/// What a server has answered and its clients cannot read yet, because they are not matched with where their responses come from: so it
-/// can be with the first answer to a client on the same host. A server that ends before that leaves them without it; what they are matched
-/// with they can read also when the server is gone. Also once an executor has the server; keeps nothing of it. Any thread.
+/// What a server has answered and its clients cannot read yet, because they are not matched with
+/// where their responses come from: so it can be with the first answer to a client on the same
+/// host. A server that ends before that leaves them without it; what they are matched with they can
+/// read also when the server is gone. Also once an executor has the server; keeps nothing of it.
+/// Any thread.
 #[derive(Clone)]
 pub struct Outbox(Weak<Clients>);
 
 impl Outbox {
-    /// Nothing is left that a client cannot read; of clients that are gone, and once the server is gone, nothing is. Locks and allocates.
+    /// Nothing is left that a client cannot read; of clients that are gone, and once the server is
+    /// gone, nothing is. Locks and allocates.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.0.upgrade().is_some_and(|clients| clients.owes())
@@ -102,8 +106,9 @@ impl RawService {
         &self.clients.service
     }
 
-    /// The oldest request that nobody has taken, or `None`. In a callback it counts as read. Allocates; the first request of a client
-    /// has the memory for its responses reserved, which takes milliseconds for megabytes.
+    /// The oldest request that nobody has taken, or `None`. In a callback it counts as read.
+    /// Allocates; the first request of a client has the memory for its responses reserved, which
+    /// takes milliseconds for megabytes.
     ///
     /// # Errors
     /// [`TakeError`] if too many requests of a client are held; the request stays.
@@ -119,7 +124,8 @@ impl RawService {
         Ok(None)
     }
 
-    /// Waits until something comes that may be a request (`true`) or the time is over (`false`). No time-out waits for ever.
+    /// Waits until something comes that may be a request (`true`) or the time is over (`false`). No
+    /// time-out waits for ever.
     ///
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
@@ -152,7 +158,8 @@ impl RawService {
 }
 
 impl Executor {
-    /// Hands a service to the executor, which calls `answer` with each request, oldest first. Only before the start.
+    /// Hands a service to the executor, which calls `answer` with each request, oldest first. Only
+    /// before the start.
     ///
     /// # Errors
     /// [`ExecutorError`] if the executor runs already, or the kernel refuses what waiting needs.

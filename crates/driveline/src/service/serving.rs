@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which executor runs which server of this process: a blocking call in a callback of the same executor would wait for itself.
+//! Which executor runs which server of this process: a blocking call in a callback of the same
+//! executor would wait for itself.
 
 use crate::executor::{ExecutorId, current};
 use driveline_types::service::ShortId;

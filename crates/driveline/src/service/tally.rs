@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of the calls of a node, by service: for whoever gives an account of the node, which other code makes the ends of.
+//! What became of the calls of a node, by service: for whoever gives an account of the node, which
+//! other code makes the ends of.
 //!
-//! The clients of one service are counted together, and their counts stay when they are dropped. So there are as many tallies as the
-//! node has names of services, and no more than [`MAX_TALLIES`].
+//! The clients of one service are counted together, and their counts stay when they are dropped. So
+//! there are as many tallies as the node has names of services, and no more than [`MAX_TALLIES`].
 
 use driveline_types::ServiceName;
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ pub enum ServiceEnd {
     Server,
 }
 
-/// Calls of one service that one node has made, or has got, since the node was created. Each is in one of the further counts, or under way.
+/// Calls of one service that one node has made, or has got, since the node was created. Each is in
+/// one of the further counts, or under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceCalls {
     /// The service.
@@ -38,7 +40,8 @@ pub struct ServiceCalls {
     pub timed_out: u64,
     /// Calls whose other end had gone, or could not be heard.
     pub peer_gone: u64,
-    /// Calls for which no request was sent, since there was no server or no room. Only clients know it.
+    /// Calls for which no request was sent, since there was no server or no room. Only clients know
+    /// it.
     pub not_sent: u64,
 }
 

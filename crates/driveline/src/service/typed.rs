@@ -16,7 +16,8 @@ use driveline_types::{Plain, ProtobufMessage, Schema};
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// Type of a request or a response: every plain type, [`Protobuf`] messages, and [`Object`]s at process reach.
+/// Type of a request or a response: every plain type, [`Protobuf`] messages, and [`Object`]s at
+/// process reach.
 pub trait Payload: 'static {
     /// What is sent; of a plain type with a trailing array, the head.
     type Value;
@@ -145,8 +146,9 @@ pub struct Client<Q, R> {
 }
 
 impl<Q: Payload, R: Payload> Client<Q, R> {
-    /// Sends a request and waits for the response, at most `timeout`. A plain request has an empty trailing array;
-    /// [`Self::call_in_place`] fills one. In a callback, the response counts as read.
+    /// Sends a request and waits for the response, at most `timeout`. A plain request has an empty
+    /// trailing array; [`Self::call_in_place`] fills one. In a callback, the response counts as
+    /// read.
     ///
     /// # Errors
     /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been executed.
@@ -182,7 +184,8 @@ impl<Q: Payload, R: Payload> Client<Q, R> {
 }
 
 impl<Q: Plain, R: Payload> Client<Q, R> {
-    /// As [`Self::call`], with a request whose trailing array has `tail_count` elements and that `fill` writes where the server reads it.
+    /// As [`Self::call`], with a request whose trailing array has `tail_count` elements and that
+    /// `fill` writes where the server reads it.
     ///
     /// # Errors
     /// As [`Self::call`].
@@ -212,7 +215,8 @@ impl<Q, R> Clone for Caller<Q, R> {
 }
 
 impl<Q: Payload, R: Payload> Caller<Q, R> {
-    /// Sends a request; `then` is called once with the outcome, on a thread of the executor. See [`RawCaller::call_then`].
+    /// Sends a request; `then` is called once with the outcome, on a thread of the executor. See
+    /// [`RawCaller::call_then`].
     ///
     /// # Errors
     /// [`CallError`] if the request could not be sent: `then` is not called.
@@ -251,7 +255,8 @@ pub struct Service<Q, R> {
 }
 
 impl<Q: Payload, R: Payload> Service<Q, R> {
-    /// The oldest request that nobody has taken; see [`RawService::take`]. One that is not of the type is refused, and the next taken.
+    /// The oldest request that nobody has taken; see [`RawService::take`]. One that is not of the
+    /// type is refused, and the next taken.
     ///
     /// # Errors
     /// As [`RawService::take`].
@@ -264,7 +269,8 @@ impl<Q: Payload, R: Payload> Service<Q, R> {
         Ok(None)
     }
 
-    /// Waits until something comes that may be a request (`true`) or the time is over (`false`). No time-out waits for ever.
+    /// Waits until something comes that may be a request (`true`) or the time is over (`false`). No
+    /// time-out waits for ever.
     ///
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
@@ -315,8 +321,8 @@ impl<R: Payload> Responder<R> {
 }
 
 impl<R: Plain> Responder<R> {
-    /// Memory for a response with `tail_count` elements in its trailing array, written where the client reads it: all zero in the head,
-    /// unspecified in the array. No copy is made of it.
+    /// Memory for a response with `tail_count` elements in its trailing array, written where the
+    /// client reads it: all zero in the head, unspecified in the array. No copy is made of it.
     ///
     /// # Errors
     /// [`AnswerError::Loan`] if it is longer than `max_response`; the client is told.
@@ -356,7 +362,8 @@ impl<R: Plain> AnswerLoan<R> {
 }
 
 impl Executor {
-    /// Hands a client to the executor, which runs what is to happen with the outcomes of its calls. Only before the start.
+    /// Hands a client to the executor, which runs what is to happen with the outcomes of its calls.
+    /// Only before the start.
     ///
     /// # Errors
     /// As [`Executor::add_raw_client`].
@@ -369,8 +376,9 @@ impl Executor {
         Ok(Caller { raw, of: PhantomData })
     }
 
-    /// Hands a service to the executor, which answers each request with what `answer` returns. Only before the start. A panic in
-    /// it is caught, counted and logged as that of any callback, and the client is told.
+    /// Hands a service to the executor, which answers each request with what `answer` returns. Only
+    /// before the start. A panic in it is caught, counted and logged as that of any callback, and
+    /// the client is told.
     ///
     /// # Errors
     /// As [`Executor::add_raw_service`].
@@ -392,8 +400,8 @@ impl Executor {
         })
     }
 
-    /// As [`Self::add_service`], for answers that are written in place or given later: `answer` gets the request and what
-    /// answers it.
+    /// As [`Self::add_service`], for answers that are written in place or given later: `answer`
+    /// gets the request and what answers it.
     ///
     /// # Errors
     /// As [`Executor::add_raw_service`].

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// When a callback runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trigger {
-    /// On each new sample of any of the inputs `on` (all inputs if empty), oldest first per input. The other inputs can
-    /// be read in the callback.
+    /// On each new sample of any of the inputs `on` (all inputs if empty), oldest first per input.
+    /// The other inputs can be read in the callback.
     Any {
         /// Indices of the inputs that trigger.
         on: Vec<usize>,
@@ -28,8 +28,9 @@ pub enum Trigger {
         /// An older sample is not read, and counted.
         max_age: Option<Duration>,
     },
-    /// On each new sample of input `on`, together with the newest sample of every other input, new or not. While one
-    /// has none, or one whose source time is older than `max_age`, the call is skipped and counted.
+    /// On each new sample of input `on`, together with the newest sample of every other input, new
+    /// or not. While one has none, or one whose source time is older than `max_age`, the call is
+    /// skipped and counted.
     AllLatest {
         /// Index of the input that triggers.
         on: usize,
@@ -43,7 +44,8 @@ pub enum Trigger {
         /// Sets with an older sample are dropped and counted.
         max_age: Option<Duration>,
     },
-    /// On each set of samples, one per input, whose source times lie closest together (ROS ApproximateTime).
+    /// On each set of samples, one per input, whose source times lie closest together (ROS
+    /// ApproximateTime).
     Approximate {
         /// How many samples per input wait for their partners.
         queue: usize,
@@ -73,7 +75,8 @@ impl Trigger {
         }
     }
 
-    /// Samples that each input must be able to hold for this trigger, besides those that the callback keeps.
+    /// Samples that each input must be able to hold for this trigger, besides those that the
+    /// callback keeps.
     #[must_use]
     pub fn holds(&self) -> u32 {
         match self {

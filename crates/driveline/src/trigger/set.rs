@@ -47,7 +47,8 @@ impl InputPort {
         self.stall.due(self.triggers)
     }
 
-    /// Returns what is to be reported of the input's stalls. `early`: also a stall that has just begun.
+    /// Returns what is to be reported of the input's stalls. `early`: also a stall that has just
+    /// begun.
     pub(crate) fn report_stall(&mut self, early: bool) -> Option<InputStall> {
         let subscription = &self.subscription;
         let replaced = || {
@@ -84,8 +85,9 @@ impl InputPort {
         }
     }
 
-    /// Takes all unread samples of an inactive component; the newest stays if the topic is transient-local. Returns `false` if
-    /// samples stay unread because the component holds as many as it may.
+    /// Takes all unread samples of an inactive component; the newest stays if the topic is
+    /// transient-local. Returns `false` if samples stay unread because the component holds as many
+    /// as it may.
     pub(crate) fn discard(&mut self) -> bool {
         self.stall.nothing_unread();
         if self.subscription.is_transient_local() {
@@ -165,13 +167,15 @@ pub(crate) struct TriggerState {
     fresh: Vec<RawSample>,
 }
 
-/// The time by which samples belong together: when the data was measured that triggered their making.
+/// The time by which samples belong together: when the data was measured that triggered their
+/// making.
 pub(crate) fn source_time(sample: &RawSample) -> MonotonicNs {
     let header = sample.header();
     header.origins.as_slice().first().map_or(header.publish_time, |o| o.source_newest)
 }
 
-/// Whether the oldest data in a sample is older than a call may get. Without a limit the clock is not read.
+/// Whether the oldest data in a sample is older than a call may get. Without a limit the clock is
+/// not read.
 pub(crate) fn is_stale(sample: &RawSample, max_age: Option<Duration>) -> bool {
     let Some(max_age) = max_age else { return false };
     let header = sample.header();
@@ -340,7 +344,8 @@ impl TriggerState {
                     .max_by_key(|&i| samples[i].as_ref().map(|s| s.header().publish_time));
                 return Polled::Run { samples, trigger, fresh: Fresh::MAX };
             }
-            // One sample of each input in turn: while no queue overflows, the sets depend on the stamps alone.
+            // One sample of each input in turn: while no queue overflows, the sets depend on the
+            // stamps alone.
             let mut any = false;
             let mut limited = false;
             for (i, port) in ports.iter_mut().enumerate() {

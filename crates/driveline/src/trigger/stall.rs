@@ -5,17 +5,20 @@ use driveline_types::{MonotonicNs, TopicName};
 use std::fmt;
 use std::time::Duration;
 
-/// Time that an input is blocked before it is reported. Shorter waits are ordinary: another thread still works with a sample.
+/// Time that an input is blocked before it is reported. Shorter waits are ordinary: another thread
+/// still works with a sample.
 pub(crate) const STALL_AFTER: Duration = Duration::from_millis(500);
 
-/// An input that gets no samples because its callback keeps as many as it may hold. Displays for people, with the remedy.
+/// An input that gets no samples because its callback keeps as many as it may hold. Displays for
+/// people, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputStall {
     /// Topic of the input.
     pub topic: TopicName,
     /// Number of samples held, which is the input's `max_held`.
     pub held: u32,
-    /// Whether samples of the input call the callback. Otherwise the callback reads it without success.
+    /// Whether samples of the input call the callback. Otherwise the callback reads it without
+    /// success.
     pub triggers: bool,
     /// Set once a sample was taken again.
     pub end: Option<StallEnd>,
@@ -97,13 +100,14 @@ impl StallWatch {
         }
     }
 
-    /// Whether the input is blocked for so long that its samples are not expected to be taken any more.
+    /// Whether the input is blocked for so long that its samples are not expected to be taken any
+    /// more.
     pub(crate) fn is_stall(&self) -> bool {
         self.blocked.is_some_and(|b| MonotonicNs::now() >= b.since + STALL_AFTER)
     }
 
-    /// When [`Self::report`] has something to report. An input that does not trigger counts as blocked only as long as reads
-    /// of it fail.
+    /// When [`Self::report`] has something to report. An input that does not trigger counts as
+    /// blocked only as long as reads of it fail.
     pub(crate) fn due(&self, triggers: bool) -> Option<MonotonicNs> {
         let begins = self.blocked.filter(|b| b.reported.is_none()).and_then(|b| {
             let at = b.since + STALL_AFTER;
@@ -112,8 +116,8 @@ impl StallWatch {
         if self.over.is_some() { Some(MonotonicNs(0)) } else { begins }
     }
 
-    /// The next report, if one is due. `early`: a stall need not have lasted for [`STALL_AFTER`]. `replaced`: counter of samples
-    /// that newer ones have replaced.
+    /// The next report, if one is due. `early`: a stall need not have lasted for [`STALL_AFTER`].
+    /// `replaced`: counter of samples that newer ones have replaced.
     pub(crate) fn report(
         &mut self,
         topic: &TopicName,

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sets of items that belong together in source time, out of several inputs.
 //!
-//! Two policies, with the behaviour of the policies of the same name in ROS `message_filters`, set by set:
+//! Two policies, with the behaviour of the policies of the same name in ROS `message_filters`, set
+//! by set:
 //!
 //! - [`ExactTime`]: one item of every input, all with the same stamp;
-//! - [`ApproximateTime`]: one item of every input, the tightest sets that can be had without using an item twice.
+//! - [`ApproximateTime`]: one item of every input, the tightest sets that can be had without using
+//!   an item twice.
 //!
-//! This is plain data handling: no thread, no clock, no I/O. A caller feeds items with their stamps and gets the sets
-//! back. What happens in between depends on the stamps and on the order of the calls only, so a recording gives the
-//! same sets every time. A synchronizer is `Send` when its items are; it has no lock of its own.
+//! This is plain data handling: no thread, no clock, no I/O. A caller feeds items with their stamps
+//! and gets the sets back. What happens in between depends on the stamps and on the order of the
+//! calls only, so a recording gives the same sets every time. A synchronizer is `Send` when its
+//! items are; it has no lock of its own.
 //!
-//! **Bounded.** Per input at most `queue` items wait. When one more comes, the oldest is dropped and counted. All memory
-//! is allocated by `new`; afterwards only the caller's buffer can grow, and a buffer with room for
-//! `max_sets_per_add() * inputs()` items never does. Items wait inside: an item that holds a shared-memory slot holds
-//! it until it is delivered or dropped, so up to `inputs * queue` slots.
+//! **Bounded.** Per input at most `queue` items wait. When one more comes, the oldest is dropped
+//! and counted. All memory is allocated by `new`; afterwards only the caller's buffer can grow, and
+//! a buffer with room for `max_sets_per_add() * inputs()` items never does. Items wait inside: an
+//! item that holds a shared-memory slot holds it until it is delivered or dropped, so up to
+//! `inputs * queue` slots.
 //!
-//! **Accounted for.** For every input, `added` is always the sum of the other numbers in [`InputCounts`].
+//! **Accounted for.** For every input, `added` is always the sum of the other numbers in
+//! [`InputCounts`].
 //!
 //! ```
 //! use driveline::synchronize::{ExactTime, Synchronizer};
@@ -56,14 +61,16 @@ pub trait Synchronizer<T> {
     /// Most sets that a single [`add`](Self::add) can complete. For sizing its buffer.
     fn max_sets_per_add(&self) -> usize;
 
-    /// Takes the next item of `input` and appends the sets that this completes to `sets`, oldest first: each set is
-    /// [`inputs()`](Self::inputs) consecutive items in input order. Returns the number of sets.
+    /// Takes the next item of `input` and appends the sets that this completes to `sets`, oldest
+    /// first: each set is [`inputs()`](Self::inputs) consecutive items in input order. Returns the
+    /// number of sets.
     ///
-    /// `stamp_ns` is the item's source time in nanoseconds, of any one clock that all inputs share. An input's stamps
-    /// should not decrease; what happens if they do is said at each policy, and it is never more than odd or missing
-    /// sets.
+    /// `stamp_ns` is the item's source time in nanoseconds, of any one clock that all inputs share.
+    /// An input's stamps should not decrease; what happens if they do is said at each policy, and
+    /// it is never more than odd or missing sets.
     ///
-    /// Never blocks. Allocates only if `sets` lacks room. Items that are dropped are dropped during this call.
+    /// Never blocks. Allocates only if `sets` lacks room. Items that are dropped are dropped during
+    /// this call.
     ///
     /// # Errors
     /// [`NoSuchInput`] if `input >= inputs()`; the item is dropped, uncounted, and nothing else changes.
@@ -75,8 +82,9 @@ pub trait Synchronizer<T> {
         sets: &mut Vec<T>,
     ) -> Result<usize, NoSuchInput>;
 
-    /// Drops everything that waits, counted as [`cleared`](InputCounts::cleared), and forgets every stamp seen: the
-    /// next item may have any stamp. For jumps back in time (a recording that starts over). Keeps the other counts.
+    /// Drops everything that waits, counted as [`cleared`](InputCounts::cleared), and forgets every
+    /// stamp seen: the next item may have any stamp. For jumps back in time (a recording that
+    /// starts over). Keeps the other counts.
     fn clear(&mut self);
 
     /// What became of the items of `input` so far; `None` if there is no such input.
@@ -92,15 +100,16 @@ pub struct InputCounts {
     pub added: u64,
     /// Items that went out in a set.
     pub delivered: u64,
-    /// Items pushed out by a newer one while they waited: the queue was full, or (exact time only) the same input
-    /// brought another item with the same stamp. Frequent: the queue is too short for the delay between the inputs,
-    /// or an input is missing.
+    /// Items pushed out by a newer one while they waited: the queue was full, or (exact time only)
+    /// the same input brought another item with the same stamp. Frequent: the queue is too short
+    /// for the delay between the inputs, or an input is missing.
     pub overwritten: u64,
-    /// Items that could not be in any set. Exact time: a later stamp was completed while another input still lacked
-    /// this one. Approximate time: the set would be wider than the maximum interval, or could not be proven the
-    /// tightest because its partner was overwritten.
+    /// Items that could not be in any set. Exact time: a later stamp was completed while another
+    /// input still lacked this one. Approximate time: the set would be wider than the maximum
+    /// interval, or could not be proven the tightest because its partner was overwritten.
     pub unmatched: u64,
-    /// Approximate time only: items passed over in favour of a tighter set. Normal for the faster inputs.
+    /// Approximate time only: items passed over in favour of a tighter set. Normal for the faster
+    /// inputs.
     pub skipped: u64,
     /// Items dropped by [`Synchronizer::clear`].
     pub cleared: u64,

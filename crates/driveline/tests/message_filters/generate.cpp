@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records what ROS 1 message_filters does with given sequences of stamps, for the tests of Driveline's synchronizers.
-// It runs the installed ExactTime and ApproximateTime policies themselves; the sequences come from fixed seeds. The
-// output is the same on every run. Needed only to record anew, not to test.
+// Records what ROS 1 message_filters does with given sequences of stamps, for the tests of
+// Driveline's synchronizers. It runs the installed ExactTime and ApproximateTime policies
+// themselves; the sequences come from fixed seeds. The output is the same on every run. Needed only
+// to record anew, not to test.
 //
 // Build and run, on Debian 12, from this directory:
 //
@@ -71,7 +72,8 @@ ros::Duration duration(int64_t ns) {
   return d.fromNSec(ns);
 }
 
-// ---- Feeding the policies ------------------------------------------------------------------------------------------
+// ---- Feeding the policies
+// ------------------------------------------------------------------------------------------
 
 int items_added, sets_delivered;
 
@@ -150,7 +152,8 @@ void with_inputs(int inputs, F&& f) {
   }
 }
 
-// ---- Sequences of stamps -------------------------------------------------------------------------------------------
+// ---- Sequences of stamps
+// -------------------------------------------------------------------------------------------
 
 class Random {
  public:
@@ -250,7 +253,8 @@ void record(const Scenario& s, const std::vector<Item>& items) {
   });
 }
 
-// ---- The scenarios -------------------------------------------------------------------------------------------------
+// ---- The scenarios
+// -------------------------------------------------------------------------------------------------
 
 std::vector<Options> queues(std::initializer_list<uint32_t> lengths) {
   std::vector<Options> all;

@@ -160,7 +160,8 @@ conformance! {
         assert_eq!(service.stats(), ServiceStats { requests: 3, answered: 3, clients: 1, ..ServiceStats::default() });
     }
 
-    /// A camera frame is consumed, a tile is asked for, and what is published then descends from both, as does the tile.
+    /// A camera frame is consumed, a tile is asked for, and what is published then descends from
+    /// both, as does the tile.
     fn a_call_belongs_to_the_lineage_of_who_asks(r: &Rig) {
         let (server_saw, saw) = std::sync::mpsc::channel();
         let _server = serve(r.service(), move |request, responder| {

@@ -71,7 +71,8 @@ conformance! {
         assert!(matches!(error, CallError::ServerGone { was_taken: false, .. }), "{error}");
     }
 
-    /// Nothing is under way, and nothing else happens on the executor: who watches is woken by servers alone.
+    /// Nothing is under way, and nothing else happens on the executor: who watches is woken by
+    /// servers alone.
     fn who_watches_servers_is_told_when_they_come_and_go(r: &Rig) {
         let (executor, caller) = caller(r.client());
         let (told, heard) = channel();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ends that write anything into the topics of a service. They are made of the bare transport, so that nothing checks them.
+//! Ends that write anything into the topics of a service. They are made of the bare transport, so
+//! that nothing checks them.
 
 use crate::support::{Outcomes, PATIENCE, Rig, Tile, TileRequest, at, caller, rig, until};
 use driveline::service::ServiceStats;
@@ -183,7 +184,8 @@ fn any_response_ends_at_most_the_call_that_it_names() {
         proptest::collection::vec((word, proptest::collection::vec(any::<u8>(), 0..256)), 1..4);
     let newest = Cell::new(0);
     let outcomes = Outcomes::default();
-    // A publisher may be matched before the client has opened what it publishes to: until then, responses come later than they are sent.
+    // A publisher may be matched before the client has opened what it publishes to: until then,
+    // responses come later than they are sent.
     caller.call_then(at(1, 1), PATIENCE, outcomes.take()).unwrap();
     until("asked", || {
         server

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What services must do, run over each reach; and what nobody who writes their topics can do to them.
+//! What services must do, run over each reach; and what nobody who writes their topics can do to
+//! them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -72,7 +72,8 @@ conformance! {
                 assert_eq!(calling.join().unwrap().unwrap(), x);
             });
         };
-        // The first response has the client matched with the response topic; before, a later one can take the place of an earlier.
+        // The first response has the client matched with the response topic; before, a later one
+        // can take the place of an earlier.
         call(&mut client, &mut service, 1);
         let gone = client.call(at(1, 1), SHORT).unwrap_err();
         let CallError::TimedOut { after, was_taken: false, .. } = gone else { panic!("{gone}") };
@@ -402,7 +403,8 @@ fn two_servers_of_one_name_are_named_and_neither_is_asked() {
     });
     let text = refused.unwrap().to_string();
     assert!(text.contains("client, server"), "{text}");
-    // A request to the first that was published just as the second came to be there reached that one as well.
+    // A request to the first that was published just as the second came to be there reached that
+    // one as well.
     assert!(second.take().unwrap().is_none());
     let (asked, misaddressed) = (first.stats().requests, second.stats().misaddressed);
     assert!(misaddressed <= 1, "{misaddressed}");

@@ -85,7 +85,8 @@ impl Rig {
         assert!(client.wait_for_server(PATIENCE));
         (service, client)
     }
-    /// A server that answers each request with so many cells as `y` says, on a thread of its own. Refuses negative ones.
+    /// A server that answers each request with so many cells as `y` says, on a thread of its own.
+    /// Refuses negative ones.
     pub(crate) fn map_server(&self) -> Executor {
         serve(self.service(), |request, responder| {
             let TileRequest { x, y } = *request.view().unwrap().head();

@@ -21,7 +21,8 @@ pub struct Account {
     pub received: Vec<u64>,
     /// Of the sent ones: replaced by newer ones before they were read, per subscriber.
     pub missed: Vec<u64>,
-    /// Of a closed loop that lost something: how. `missed` counts its counted rounds without an answer in time.
+    /// Of a closed loop that lost something: how. `missed` counts its counted rounds without an
+    /// answer in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_rounds: Option<LostRounds>,
     /// Payloads verified, over all subscribers, warm-up included.
@@ -30,12 +31,13 @@ pub struct Account {
     pub torn: u64,
     /// Processor time of the sending end for each counted sample that was sent, in nanoseconds.
     pub publisher_cpu_ns_per_sample: Option<f64>,
-    /// Processor time of a receiving end for each counted sample that was sent, whether or not it got it, in nanoseconds; the mean of all.
+    /// Processor time of a receiving end for each counted sample that was sent, whether or not it
+    /// got it, in nanoseconds; the mean of all.
     pub subscriber_cpu_ns_per_sample: Option<f64>,
     /// System calls for waking for each counted sample that was sent.
     pub wake_calls_per_publish: Option<f64>,
-    /// From the start of the publisher's process to the first sample received, in nanoseconds; the last of the
-    /// subscribers counts.
+    /// From the start of the publisher's process to the first sample received, in nanoseconds; the
+    /// last of the subscribers counts.
     pub start_up_ns: Option<u64>,
     /// Times per second that a blocked reader at rest was scheduled.
     pub idle_wakeups_per_s: Option<f64>,
@@ -52,7 +54,8 @@ pub struct Account {
     pub stamps: Vec<Sample>,
 }
 
-/// What a closed loop lost, warm-up included. Every round without an answer in time is one of these, or its answer was not sent.
+/// What a closed loop lost, warm-up included. Every round without an answer in time is one of
+/// these, or its answer was not sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostRounds {
     /// Questions that the answering end did not get.
@@ -72,7 +75,8 @@ pub struct Sample {
     pub subscriber: usize,
     /// Stamps of the sending end.
     pub sent: SentRow,
-    /// Stamps of the receiving end; nothing if it did not receive it. In a ping-pong: of the answer.
+    /// Stamps of the receiving end; nothing if it did not receive it. In a ping-pong: of the
+    /// answer.
     pub received: Option<ReceivedRow>,
     /// [`Metric::Transport`]; 0 if it was not received. In a ping-pong the other end's filling is taken out of it, so it does
     /// not follow from these stamps alone.

@@ -46,7 +46,8 @@ impl FromStr for Size {
 /// Where threads run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cpus {
-    /// The first usable CPU for the publisher; the others in turn, and then the first, for subscribers.
+    /// The first usable CPU for the publisher; the others in turn, and then the first, for
+    /// subscribers.
     Auto,
     /// The kernel decides.
     Any,
@@ -129,16 +130,20 @@ pub struct LinkArgs {
     /// Samples per second, at absolute times (open loop); without it, ping-pong: half round trips
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Processor time in microseconds that each subscriber spends on each sample before it asks for the next; needs --rate
+    /// Processor time in microseconds that each subscriber spends on each sample before it asks for
+    /// the next; needs --rate
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub processing_us: u64,
-    /// For tests of accounts: each end of a ping-pong throws every N-th sample that reaches it away, as if it were lost
+    /// For tests of accounts: each end of a ping-pong throws every N-th sample that reaches it
+    /// away, as if it were lost
     #[arg(long, hide = true, value_name = "N", default_value_t = 0)]
     pub lose_every: u64,
-    /// Other middleware measured in the same rounds: all, names of peers, or peer/variant, e.g. fastdds/shm,cyclonedds
+    /// Other middleware measured in the same rounds: all, names of peers, or peer/variant, e.g.
+    /// fastdds/shm,cyclonedds
     #[arg(long, value_delimiter = ',', value_name = "PEERS")]
     pub peers: Vec<String>,
-    /// Beside each blocking ping-pong of a peer, the latency tool that the middleware brings: both must agree within 20 %, which takes 5 rounds to say
+    /// Beside each blocking ping-pong of a peer, the latency tool that the middleware brings: both
+    /// must agree within 20 %, which takes 5 rounds to say
     #[arg(long, requires = "peers")]
     pub own_tools: bool,
     /// Reliable instead of best effort, for all that offer it

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `bench link`: one link, measured by hand. A front of the engine, beside the crate `driveline-lab`: with a planner, a table and a JSON
-//! of its own, and nothing left on disk. Nothing of the engine depends on it.
+//! `bench link`: one link, measured by hand. A front of the engine, beside the crate
+//! `driveline-lab`: with a planner, a table and a JSON of its own, and nothing left on disk.
+//! Nothing of the engine depends on it.
 
 mod args;
 mod plan;
@@ -35,8 +36,8 @@ pub const PEER_COMMAND: &str = "bench-peer";
 /// The running program is started again with [`PEER_COMMAND`] for every measured process.
 ///
 /// # Errors
-/// If nothing can be measured: impossible options, which are a [`UsageError`], too little memory, a program that cannot start
-/// itself. Runs that fail are part of the result instead.
+/// If nothing can be measured: impossible options, which are a [`UsageError`], too little memory, a
+/// program that cannot start itself. Runs that fail are part of the result instead.
 pub fn run_link(args: &LinkArgs) -> Result<Ending> {
     let program = Program {
         path: std::env::current_exe().context("cannot find the running program")?,
@@ -76,7 +77,8 @@ pub struct PeersArgs {
     pub json: bool,
 }
 
-/// The peers that there are, a line each; those that are named, with all that they say; or as JSON. Blocks while they describe themselves.
+/// The peers that there are, a line each; those that are named, with all that they say; or as JSON.
+/// Blocks while they describe themselves.
 ///
 /// # Errors
 /// If the directory that the environment names cannot be read, or a name is no peer's.

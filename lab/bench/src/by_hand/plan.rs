@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which entries a measurement by hand consists of, what each is compared with, and in which order they run.
+//! Which entries a measurement by hand consists of, what each is compared with, and in which order
+//! they run.
 
 use super::args::{Cpus, Extra, LinkArgs, Size};
 use crate::conduct::{Kind, Trial};
@@ -249,7 +250,8 @@ impl Plan {
         ));
     }
 
-    /// The floor of a link, and the same once more: how much two equal things differ on this machine.
+    /// The floor of a link, and the same once more: how much two equal things differ on this
+    /// machine.
     fn add_floor(&mut self, link: &Job) -> String {
         let system = link.floor();
         let name = if system == System::Futex { "futex" } else { "spinning word" };

@@ -365,7 +365,8 @@ fn gigabytes(size: usize, ns: Option<u64>) -> String {
     ns.filter(|n| *n > 0).map_or_else(String::new, |n| format!("{:.1}", size as f64 / n as f64))
 }
 
-/// Every stamp of every counted sample as CSV. An empty cell is a stamp that was not taken, or a sample not received.
+/// Every stamp of every counted sample as CSV. An empty cell is a stamp that was not taken, or a
+/// sample not received.
 ///
 /// # Errors
 /// The file system's.

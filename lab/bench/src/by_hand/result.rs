@@ -25,7 +25,8 @@ pub(super) struct Measurement {
     pub(super) format: u32,
     /// Version of the program.
     pub(super) version: &'static str,
-    /// Commit that it was built from; `-dirty-` and eight digits mean that there were changes beyond it, which ones, `-debug` that it is not optimised.
+    /// Commit that it was built from; `-dirty-` and eight digits mean that there were changes
+    /// beyond it, which ones, `-debug` that it is not optimised.
     pub(super) commit: &'static str,
     /// Whether it was compiled with optimisation; figures of one that was not say nothing.
     pub(super) optimised: bool,
@@ -63,7 +64,8 @@ pub(super) struct Outcome {
     pub(super) figures: BTreeMap<Metric, Percentiles>,
     /// Comparisons with other entries.
     pub(super) ratios: Vec<Ratio>,
-    /// Of a peer's ping-pong beside which its own latency tool ran: whether both say the same. If they differ, the row is invalid.
+    /// Of a peer's ping-pong beside which its own latency tool ran: whether both say the same. If
+    /// they differ, the row is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) own_tool: Option<Agreement>,
     /// Each run.
@@ -127,7 +129,8 @@ pub(super) fn outcomes(
     rounds: u64,
     seed: u64,
 ) -> Vec<Outcome> {
-    // By round, so that what is compared is compared round by round. A run that does not count leaves an empty place.
+    // By round, so that what is compared is compared round by round. A run that does not count
+    // leaves an empty place.
     let pooled: Vec<BTreeMap<Metric, Runs>> = runs
         .iter()
         .map(|runs| {

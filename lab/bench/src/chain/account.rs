@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Joins what the stages of a chain noted, and checks that nothing is left over.
 //!
-//! Stages count what they receive and miss by the numbers on each edge; their rows tell origin by origin. Both are checked
-//! against each other, so a mistake in either shows.
+//! Stages count what they receive and miss by the numbers on each edge; their rows tell origin by
+//! origin. Both are checked against each other, so a mistake in either shows.
 
 use super::shape::{COOL_DOWN, Shape};
 use super::{OUTPUT_RATE_MHZ, StageAccount};
@@ -94,8 +94,8 @@ fn read_rows(path: &Path, most: usize) -> Result<Vec<StageRow>> {
     Ok(rows.iter().map(|row| StageRow::from_words(row.map(u64::from_le_bytes))).collect())
 }
 
-/// Accounts for a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`; `told` has an entry for each stage of
-/// the job, in its order.
+/// Accounts for a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`; `told`
+/// has an entry for each stage of the job, in its order.
 pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observations {
     let mut o = Observations::default();
     let now_ns = MonotonicNs::now().0;
@@ -185,7 +185,8 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
     o
 }
 
-/// Whether these are all of it. A sum beyond 64 bits is none of anything: what a peer tells may be any number.
+/// Whether these are all of it. A sum beyond 64 bits is none of anything: what a peer tells may be
+/// any number.
 fn adds_up(all: u64, parts: &[u64]) -> bool {
     parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part)) == Some(all)
 }

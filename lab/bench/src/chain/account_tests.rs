@@ -57,8 +57,8 @@ fn told(
     Told { end: End { published, ..End::new(Role::Stage, 0) }, stage, rows }
 }
 
-/// Nine samples, 1000 apart, the last three to cool down. The middle misses the fourth and gives nothing for the fifth; the sink skips the first, which
-/// comes before anything of its other input.
+/// Nine samples, 1000 apart, the last three to cool down. The middle misses the fourth and gives
+/// nothing for the fifth; the sink skips the first, which comes before anything of its other input.
 fn run() -> Vec<Told> {
     let source: Vec<_> = (1..=9)
         .map(|n| StageRow {
@@ -148,7 +148,8 @@ fn what_arrives_and_what_does_not_adds_up_without_the_warm_up() {
     assert_eq!(first.time_ns, 3020);
 }
 
-/// Every count and every stamp matters: whichever is wrong makes the run invalid, with the stage's name.
+/// Every count and every stamp matters: whichever is wrong makes the run invalid, with the stage's
+/// name.
 #[test]
 fn nothing_can_be_wrong_without_being_said() {
     type Damage = fn(&mut [Told]);

@@ -13,14 +13,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The peer that carries nothing but Driveline, through its C++ SDK. It being there tells that other peers can carry
-/// Driveline's edges, too.
+/// The peer that carries nothing but Driveline, through its C++ SDK. It being there tells that
+/// other peers can carry Driveline's edges, too.
 pub(crate) const DRIVELINE_PEER: &str = "driveline_cpp";
 /// Its variant.
 pub(crate) const DRIVELINE_VARIANT: &str = "sdk";
 
-/// The counter of how often a chain's sink gave something, in thousandths of a hertz, since counters are whole numbers. Where there are
-/// several sinks, ` at ` and the sink's name follow. It stands in archives.
+/// The counter of how often a chain's sink gave something, in thousandths of a hertz, since
+/// counters are whole numbers. Where there are several sinks, ` at ` and the sink's name follow. It
+/// stands in archives.
 pub const OUTPUT_RATE_MHZ: &str = "output mHz";
 
 /// A chain, and how it is run.

@@ -54,13 +54,16 @@ struct EdgePart<'a> {
 }
 
 impl Conductor<'_> {
-    /// Runs a chain once, in an empty directory that it fills with stamps. Blocks for as long as that takes.
+    /// Runs a chain once, in an empty directory that it fills with stamps. Blocks for as long as
+    /// that takes.
     ///
-    /// The conductor's peers must be those that [`crate::peers::select`] gave for [`ChainJob::peers_needed`].
+    /// The conductor's peers must be those that [`crate::peers::select`] gave for
+    /// [`ChainJob::peers_needed`].
     ///
     /// # Errors
-    /// If the chain's parts do not fit together, a peer or a work is not there, or a process fails or is interrupted. What
-    /// ran to its end but does not count is in [`Observations::invalid`] instead.
+    /// If the chain's parts do not fit together, a peer or a work is not there, or a process fails
+    /// or is interrupted. What ran to its end but does not count is in [`Observations::invalid`]
+    /// instead.
     pub fn run_chain(&self, job: &ChainJob, directory: &Path) -> Result<Observations> {
         let shape = Shape::new(job)?;
         for needed in job.peers_needed() {
@@ -134,7 +137,8 @@ impl Conductor<'_> {
     }
 }
 
-/// A bound that only a hang exceeds. Without a rate, half a second for each sample is more than any work takes.
+/// A bound that only a hang exceeds. Without a rate, half a second for each sample is more than any
+/// work takes.
 fn longest(job: &ChainJob) -> Duration {
     let samples = (job.warm_up + job.messages) as f64;
     REST + Duration::from_secs_f64(2.0 * samples / job.rate_hz.unwrap_or(4.0))

@@ -6,8 +6,9 @@ use crate::harness::System;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 
-/// Samples of the source behind those that count. Where the newest wins, the last ones are replaced by nothing but the end; those
-/// that count shall be replaced by what follows, as in the middle of a drive.
+/// Samples of the source behind those that count. Where the newest wins, the last ones are replaced
+/// by nothing but the end; those that count shall be replaced by what follows, as in the middle of
+/// a drive.
 pub(crate) const COOL_DOWN: u64 = 3;
 /// Bytes of a message's head.
 pub(crate) const HEAD: usize = 48;
@@ -134,8 +135,8 @@ impl<'a> Shape<'a> {
             .map(|e| &e.system)
     }
 
-    /// The system whose program a stage runs in. One with nothing but Driveline's edges runs in the same program as the others,
-    /// so that it differs in nothing else.
+    /// The system whose program a stage runs in. One with nothing but Driveline's edges runs in the
+    /// same program as the others, so that it differs in nothing else.
     pub(crate) fn program_of(&self, stage: &'a StageSpec) -> Result<System> {
         let mut own = self.systems_of(stage).filter(|s| **s != System::Driveline);
         let first = own.next();

@@ -15,7 +15,8 @@ pub struct Beside {
     pub quota_percent: Option<u32>,
     /// One subscriber that is preferred.
     pub favour: Option<Favour>,
-    /// How often the use of processor time and memory is noted; `None`: never, because looking costs processor time too.
+    /// How often the use of processor time and memory is noted; `None`: never, because looking
+    /// costs processor time too.
     pub watch_every: Option<Duration>,
     /// What lies between two hosts; `None`: as fast as the processors are.
     #[serde(default, skip_serializing_if = "Option::is_none")]

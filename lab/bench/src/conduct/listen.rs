@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What measured processes say. Others wrote them: however much they say, and whatever, it costs a bounded amount of memory here.
+//! What measured processes say. Others wrote them: however much they say, and whatever, it costs a
+//! bounded amount of memory here.
 
 use crate::child::{lines, plain_json, readable};
 use crate::harness::Event;
@@ -26,7 +27,8 @@ struct Name {
     event: String,
 }
 
-/// Reads events until the end. Each kind is told once, and nothing after the last one: repetitions change nothing.
+/// Reads events until the end. Each kind is told once, and nothing after the last one: repetitions
+/// change nothing.
 pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
     let (mut ready, mut idle, mut over) = (false, false, false);
     for line in lines(out) {
@@ -46,14 +48,16 @@ pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
     tell(Heard::Gone);
 }
 
-/// The event of a line, if it is one of those that are known. One that is known and says the wrong things is a failure.
+/// The event of a line, if it is one of those that are known. One that is known and says the wrong
+/// things is a failure.
 fn event(line: &str) -> Option<Event> {
     let error = match plain_json(line.as_bytes()) {
         Ok(event) => return Some(event),
         Err(e) => e,
     };
     let Ok(Name { event }) = serde_json::from_str(line) else {
-        // Other lines are theirs; this one was meant to be one, and has a NaN in it, for example, which is no JSON.
+        // Other lines are theirs; this one was meant to be one, and has a NaN in it, for example,
+        // which is no JSON.
         let meant = line.trim_start().starts_with('{') && line.contains("\"event\"");
         return meant.then(|| Event::Failed {
             error: format!(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs what is planned: fresh processes for each, started in order, and one account for all of them.
+//! Runs what is planned: fresh processes for each, started in order, and one account for all of
+//! them.
 
 mod beside;
 mod gateways;
@@ -55,7 +56,8 @@ pub struct Conductor<'a> {
 pub struct Ensemble {
     /// In the order of the jobs; of a trial one.
     pub accounts: Vec<Account>,
-    /// Processor time, memory and switches of each process, if they were watched; what a quota and a cable did.
+    /// Processor time, memory and switches of each process, if they were watched; what a quota and
+    /// a cable did.
     pub observations: Observations,
 }
 
@@ -91,8 +93,9 @@ impl Conductor<'_> {
         .map(Ensemble::from)
     }
 
-    /// The latency tool that a peer's middleware brings, in the shape of a job that names its directories, which exist.
-    /// Blocks for about 10 s. Its account has no samples, only what the tool said.
+    /// The latency tool that a peer's middleware brings, in the shape of a job that names its
+    /// directories, which exist. Blocks for about 10 s. Its account has no samples, only what the
+    /// tool said.
     fn own_tool(&self, job: &Job) -> Result<Account> {
         let mut processes = self.processes();
         // Some tools measure all their sizes, whichever is asked for.
@@ -134,7 +137,8 @@ impl Conductor<'_> {
         Ok(Some(keeper))
     }
 
-    /// The hosts of a job that goes from one to the other, and what carries Driveline's samples between them.
+    /// The hosts of a job that goes from one to the other, and what carries Driveline's samples
+    /// between them.
     fn connect(
         &self,
         processes: &mut Processes<'_>,
@@ -205,8 +209,8 @@ impl Conductor<'_> {
         Ok(ensemble)
     }
 
-    /// Runs links of one system at the same time, in an empty directory that it may fill: a process for each end. Their
-    /// topics must differ. Blocks until all are over.
+    /// Runs links of one system at the same time, in an empty directory that it may fill: a process
+    /// for each end. Their topics must differ. Blocks until all are over.
     ///
     /// # Errors
     /// If a process fails or hangs, or the machine refuses what is wanted beside the links.
@@ -393,7 +397,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// A publisher that starts while a subscriber waits, and a subscriber that starts while a sample waits.
+    /// A publisher that starts while a subscriber waits, and a subscriber that starts while a
+    /// sample waits.
     fn start_up(&self, job: &Job) -> Result<Account> {
         let (processes, publisher, ends) =
             self.run_ends(job, None, Role::Publisher, Role::Subscriber, None)?;
@@ -440,14 +445,16 @@ fn first_sample(ends: &[End], role: Role) -> Option<u64> {
     ends.iter().filter(|e| e.role == role).map(|e| e.first_sample_ns).max().flatten()
 }
 
-/// How long a receiver may take when the publisher is done: where nothing is replaced, one that processes has most before it.
+/// How long a receiver may take when the publisher is done: where nothing is replaced, one that
+/// processes has most before it.
 fn backlog(job: &Job) -> Duration {
     START.saturating_add(Duration::from_micros(
         job.processing_us.saturating_mul(job.warm_up + job.messages),
     ))
 }
 
-/// A bound on a run's duration that only a hang exceeds: an hour-long schedule counts, slow memory too.
+/// A bound on a run's duration that only a hang exceeds: an hour-long schedule counts, slow memory
+/// too.
 fn longest(job: &Job) -> Duration {
     let samples = (job.warm_up + job.messages) as f64;
     let handling = samples

@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 const LEAVES: Duration = Duration::from_secs(15);
 /// How long the pipes of what has ended may take to run dry.
 const RUNS_DRY: Duration = Duration::from_secs(1);
-/// How often an interruption is looked for. Rare, because looking wakes a CPU that is being measured.
+/// How often an interruption is looked for. Rare, because looking wakes a CPU that is being
+/// measured.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// The program that the measured processes run, and the arguments that make it one.
@@ -82,8 +83,8 @@ impl Member {
         }
     }
 
-    /// Listens to the rest of what one says that has ended. What has left its group may hold the pipes open for as long as it
-    /// likes: nobody waits for that.
+    /// Listens to the rest of what one says that has ended. What has left its group may hold the
+    /// pipes open for as long as it likes: nobody waits for that.
     fn run_dry(&self) {
         let deadline = Instant::now() + RUNS_DRY;
         while Instant::now() < deadline && self.listeners.iter().any(|l| !l.is_finished()) {
@@ -143,7 +144,8 @@ impl<'a> Processes<'a> {
             .map_or_else(|| Command::new(program), |cable| cable.command(side, program))
     }
 
-    /// Starts what carries Driveline's topics on one of the hosts. It says nothing that is waited for, and ends with the run.
+    /// Starts what carries Driveline's topics on one of the hosts. It says nothing that is waited
+    /// for, and ends with the run.
     pub(super) fn start_gateway(
         &mut self,
         side: usize,
@@ -337,8 +339,9 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// Lets everybody end who is done, and looks how: one that fails behind its account has something to tell. Blocks until all
-    /// of them have ended, at most 15 s, or until it is interrupted.
+    /// Lets everybody end who is done, and looks how: one that fails behind its account has
+    /// something to tell. Blocks until all of them have ended, at most 15 s, or until it is
+    /// interrupted.
     pub(crate) fn let_go(&mut self) -> Result<()> {
         let (deadline, interrupted) = (Instant::now() + LEAVES, self.interrupted);
         let waits_no_longer = || {
@@ -448,8 +451,8 @@ mod tests {
     fn an_interruption_is_heeded_while_ends_that_are_done_go_on() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("end");
-        // Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for writing
-        // cannot be started.
+        // Another process writes it: a child that a test beside this one starts could inherit the
+        // file while it is open, and what is open for writing cannot be started.
         let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
         let text = "echo '{\"event\":\"done\",\"ends\":[]}'\nexec sleep 1000";
         assert!(Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success());

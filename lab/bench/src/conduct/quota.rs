@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A limit on the processor time of a run: a control group that is made for it and removed after it.
+//! A limit on the processor time of a run: a control group that is made for it and removed after
+//! it.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -12,7 +13,8 @@ const PERIOD_US: u64 = 100_000;
 /// Names of groups: the process that made it, and a number, follow.
 const PREFIX: &str = "driveline-bench-";
 
-/// Processor time that several processes share. The group goes when it is dropped; its processes must have ended.
+/// Processor time that several processes share. The group goes when it is dropped; its processes
+/// must have ended.
 #[derive(Debug)]
 pub struct Quota {
     group: PathBuf,
@@ -32,7 +34,8 @@ pub(crate) struct Throttling {
 }
 
 impl Throttling {
-    /// From the text of `cpu.stat`, of either version of control groups; nothing if it does not say.
+    /// From the text of `cpu.stat`, of either version of control groups; nothing if it does not
+    /// say.
     fn read(text: &str) -> Option<Self> {
         let of = |name: &str| {
             text.lines()
@@ -133,7 +136,8 @@ impl Quota {
     }
 }
 
-/// Removes the groups of those who were killed: nobody holds their locks. The kernel keeps those in which there is anybody.
+/// Removes the groups of those who were killed: nobody holds their locks. The kernel keeps those in
+/// which there is anybody.
 fn sweep(parent: &Path) {
     for group in fs::read_dir(parent).into_iter().flatten().flatten() {
         if group.file_name().to_string_lossy().starts_with(PREFIX)

@@ -56,8 +56,8 @@ pub struct End {
     /// Samples missed in all, as the reads said.
     #[serde(default)]
     pub missed: u64,
-    /// Of the asking end of a closed loop: rounds without an answer in time. `None` for programs that end with the first
-    /// loss, and send no end mark.
+    /// Of the asking end of a closed loop: rounds without an answer in time. `None` for programs
+    /// that end with the first loss, and send no end mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
     /// Of the asking end of a closed loop: answers that came after their time.

@@ -31,12 +31,14 @@ pub enum Reach {
     Process,
     /// Processes of one host, one per subscriber.
     Host,
-    /// Processes of two hosts, each a network namespace of this machine: the sending end on one, the receiving ends on the other.
+    /// Processes of two hosts, each a network namespace of this machine: the sending end on one,
+    /// the receiving ends on the other.
     #[value(skip)]
     Network,
 }
 
-/// Where the two hosts of [`Reach::Network`] are, for each other: the sending end's, and the receiving ends'.
+/// Where the two hosts of [`Reach::Network`] are, for each other: the sending end's, and the
+/// receiving ends'.
 pub const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 98, 0, 1), Ipv4Addr::new(10, 98, 0, 2)];
 
 /// What a process (or, at process reach, each of its threads) does.
@@ -69,8 +71,8 @@ pub enum Role {
     Hog,
     /// Runs the middleware's own latency tool.
     OwnTool,
-    /// Keeps what the ends of a peer need beside them (a daemon, a domain number) and removes what they leave behind. It is
-    /// there before the first end and until after the last one.
+    /// Keeps what the ends of a peer need beside them (a daemon, a domain number) and removes what
+    /// they leave behind. It is there before the first end and until after the last one.
     Keeper,
     /// One step of a chain ([`crate::chain`]).
     Stage,
@@ -216,7 +218,8 @@ pub enum Reliability {
     Reliable,
 }
 
-/// Whether the machine lets a thread run where it should, and such; what it refuses is reported, never hidden.
+/// Whether the machine lets a thread run where it should, and such; what it refuses is reported,
+/// never hidden.
 pub type Unset = Vec<String>;
 
 /// One process's part of a measurement.
@@ -262,15 +265,15 @@ pub struct Job {
     pub subscriber_cpus: Vec<usize>,
     /// Real-time priority (SCHED_FIFO) of the ends; 0 is time sharing.
     pub priority: u8,
-    /// Processor time in microseconds that a subscriber of an open loop spends on each counted sample before it asks for the
-    /// next one.
+    /// Processor time in microseconds that a subscriber of an open loop spends on each counted
+    /// sample before it asks for the next one.
     #[serde(default)]
     pub processing_us: u64,
     /// How long the asking end of a closed loop waits for an answer, in milliseconds.
     #[serde(default = "default_answer_timeout_ms")]
     pub answer_timeout_ms: u64,
-    /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer away, as if the link had
-    /// lost it. 0: none.
+    /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer
+    /// away, as if the link had lost it. 0: none.
     #[serde(default)]
     pub lose_every: u64,
     /// Directory for the files of raw stamps.
@@ -286,7 +289,8 @@ const fn default_answer_timeout_ms() -> u64 {
 const MEMCPY_COPIES: u64 = 300;
 
 impl Job {
-    /// On which of the two hosts this end is: 0 where samples are sent first, 1 where they are received.
+    /// On which of the two hosts this end is: 0 where samples are sent first, 1 where they are
+    /// received.
     #[must_use]
     pub fn side(&self) -> usize {
         usize::from(!matches!(self.role, Role::Publisher | Role::Ping))
@@ -302,7 +306,8 @@ impl Job {
         }
     }
 
-    /// How long an answer may take: of what may be lost, not so long that a few losses last longer than all the rest.
+    /// How long an answer may take: of what may be lost, not so long that a few losses last longer
+    /// than all the rest.
     #[must_use]
     pub fn usual_answer_timeout_ms(&self) -> u64 {
         let transfer = self.size as u64 / 100_000;
@@ -312,7 +317,8 @@ impl Job {
         }
     }
 
-    /// Whether a link is what own tools measure: a ping-pong between processes, payloads neither written nor copied.
+    /// Whether a link is what own tools measure: a ping-pong between processes, payloads neither
+    /// written nor copied.
     #[must_use]
     pub fn may_have_own_tool(&self) -> bool {
         let shape = (self.reach, self.pace, self.take, self.payload);
@@ -320,7 +326,8 @@ impl Job {
             && matches!(self.system, System::Peer { .. })
     }
 
-    /// The floor of such a link: a bare futex where readers sleep, a bare word where they spin long enough for every sample.
+    /// The floor of such a link: a bare futex where readers sleep, a bare word where they spin long
+    /// enough for every sample.
     #[must_use]
     pub fn floor(&self) -> System {
         match (self.wait, self.pace) {
@@ -331,8 +338,9 @@ impl Job {
         }
     }
 
-    /// The floor of whoever writes or copies such a link's payloads: copies of one of them at the link's pace, on the CPU of the end that
-    /// would copy. One copy for each sample, however many subscribers there are.
+    /// The floor of whoever writes or copies such a link's payloads: copies of one of them at the
+    /// link's pace, on the CPU of the end that would copy. One copy for each sample, however many
+    /// subscribers there are.
     #[must_use]
     pub fn memcpy(&self, kind: MemcpyKind) -> Self {
         let cpu = if kind == MemcpyKind::FromSharedSlots {

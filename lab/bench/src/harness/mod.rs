@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the conductor of a measurement and the measured processes say to each other.
 //!
-//! A measured process gets one line on its standard input, a [`Job`] as JSON, and writes [`Event`]s, one JSON object a
-//! line, to its standard output. Raw stamps go into files that the job names, as rows of little-endian 64-bit words, so
-//! that nothing is computed while it is measured. What is not an event goes to standard error, and is shown if the
-//! process fails. Any program that does this can be measured; `docs/protocols/harness.md` says it all for those who write
-//! one, and [`crate::peers`] finds it.
+//! A measured process gets one line on its standard input, a [`Job`] as JSON, and writes
+//! [`Event`]s, one JSON object a line, to its standard output. Raw stamps go into files that the
+//! job names, as rows of little-endian 64-bit words, so that nothing is computed while it is
+//! measured. What is not an event goes to standard error, and is shown if the process fails. Any
+//! program that does this can be measured; `docs/protocols/harness.md` says it all for those who
+//! write one, and [`crate::peers`] finds it.
 
 mod event;
 mod job;
@@ -23,6 +24,6 @@ pub(crate) use rows::read_bounded;
 pub use rows::{ReceivedRow, Row, SentRow, read_rows, write_rows};
 pub use system::System;
 
-/// Version of this protocol. It changes only when something that is already there changes its meaning; what is added is
-/// ignored by those who do not know it.
+/// Version of this protocol. It changes only when something that is already there changes its
+/// meaning; what is added is ignored by those who do not know it.
 pub const PROTOCOL: u32 = 1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Raw stamps: rows of five little-endian 64-bit words.
 
-/// Stamps of one sample at the sending end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
+/// Stamps of one sample at the sending end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is
+/// none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentRow {
     /// Sequence number.
@@ -16,7 +17,8 @@ pub struct SentRow {
     pub returned: u64,
 }
 
-/// Stamps of one sample at the receiving end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
+/// Stamps of one sample at the receiving end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is
+/// none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedRow {
     /// Sequence number.
@@ -69,7 +71,8 @@ pub fn write_rows<R: Row>(path: &std::path::Path, rows: &[R]) -> std::io::Result
 /// Reads the rows of a file. It was named by whoever wrote it: no more is read than a run can have.
 ///
 /// # Errors
-/// The file system's; `InvalidData` if it is no plain file, has more than `most` rows, or not a whole number of them.
+/// The file system's; `InvalidData` if it is no plain file, has more than `most` rows, or not a
+/// whole number of them.
 pub fn read_rows<R: Row>(path: &std::path::Path, most: usize) -> std::io::Result<Vec<R>> {
     let bytes = read_bounded(path, most.saturating_mul(40))?;
     let (rows, rest) = bytes.as_chunks::<40>();

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What carries the samples. In a job it is one word: `driveline`, `futex`, `spin`, `memcpy`, or `name/variant` of a peer.
+/// What carries the samples. In a job it is one word: `driveline`, `futex`, `spin`, `memcpy`, or
+/// `name/variant` of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum System {
@@ -15,7 +16,8 @@ pub enum System {
     Futex,
     /// A bare shared word that the reader spins on, no payload: the floor of every spinning wait.
     Spin,
-    /// Nothing carries them: a copy of as many bytes, the floor of whoever writes or copies payloads.
+    /// Nothing carries them: a copy of as many bytes, the floor of whoever writes or copies
+    /// payloads.
     Memcpy,
     /// Another middleware, in a program of its own.
     Peer {
@@ -27,7 +29,8 @@ pub enum System {
 }
 
 impl System {
-    /// Whether it is a variant of the other's peer whose name continues the other's: `fastdds/udp_500` varies `fastdds/udp`.
+    /// Whether it is a variant of the other's peer whose name continues the other's:
+    /// `fastdds/udp_500` varies `fastdds/udp`.
     #[must_use]
     pub fn varies(&self, usual: &Self) -> bool {
         match (self, usual) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip, because a stamp
-//! costs more than a tenth of a spinning hand-over. What is lost is counted, and the next round begins.
+//! Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip,
+//! because a stamp costs more than a tenth of a spinning hand-over. What is lost is counted, and
+//! the next round begins.
 
 use super::link::{Received, Receiver, Sender};
 use super::open_loop::MATCH_TIMEOUT;
@@ -65,7 +66,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Memory with the payload of that number, and the stamp after filling it; 0 if nothing was filled.
+    /// Memory with the payload of that number, and the stamp after filling it; 0 if nothing was
+    /// filled.
     #[inline]
     fn fill(&mut self, number: u64) -> Result<(S::Loan, u64), String> {
         let mut loan = self.sender.loan(self.job.size)?;
@@ -102,7 +104,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         Ok((sequence, before_publish))
     }
 
-    /// The next sample; nothing if none comes until `deadline`, which is `left` from now, or a little less.
+    /// The next sample; nothing if none comes until `deadline`, which is `left` from now, or a
+    /// little less.
     #[inline]
     fn next_sample(&mut self, deadline: u64, mut left: Duration) -> Result<Option<R::Sample>> {
         loop {
@@ -181,8 +184,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Copies the payload if that belongs to taking it. The stamps before and after only exist where the payload is
-    /// handled.
+    /// Copies the payload if that belongs to taking it. The stamps before and after only exist
+    /// where the payload is handled.
     #[inline]
     fn copy(&mut self, sample: &R::Sample) -> Arrived {
         match self.buffer.get_mut(..sample.size()).filter(|t| !t.is_empty()) {
@@ -207,7 +210,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Where payloads are handled, waiting for the other end's verification would be counted too: then nothing is said.
+    /// Where payloads are handled, waiting for the other end's verification would be counted too:
+    /// then nothing is said.
     fn count_cpu(&mut self, since: u64, samples: u64) {
         if self.source.is_none() && samples > 0 {
             self.end.cpu_ns = cpu_ns(self.job) - since;

@@ -226,7 +226,8 @@ fn an_answer_to_what_was_never_asked_ends_the_run() {
     assert!(text.contains("question 8, and only 1 were asked"), "{text}");
 }
 
-/// The account of a run whose answering end gets what `questions` says, and whose asking end gets what `fates` says.
+/// The account of a run whose answering end gets what `questions` says, and whose asking end gets
+/// what `fates` says.
 fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
     let dir = tempfile::tempdir().unwrap();
     let rounds = fates.len() as u64;
@@ -306,7 +307,8 @@ fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
 
 #[test]
 fn a_run_that_lost_samples_is_valid_if_its_account_closes_and_shows_them() {
-    // The second question is lost, the answers to the third and the fifth are lost and late, the seventh has none.
+    // The second question is lost, the answers to the third and the fifth are lost and late, the
+    // seventh has none.
     let a = accounted(&[Comes, Lost, Lost, Comes, Late, Comes, Lost], &[1, 3, 4, 5, 6, 7], &[7]);
     assert_eq!(a.invalid, Vec::<String>::new());
     assert_eq!(

@@ -47,7 +47,8 @@ impl Ends {
             },
             max_payload: job.size,
             loans: 1,
-            // One held sample for each reader is what a graph would declare for them, and some more for a gateway.
+            // One held sample for each reader is what a graph would declare for them, and some more
+            // for a gateway.
             pins: job.subscribers.max(1) as u32
                 + if job.reach == Reach::Network { GATEWAY_PINS } else { 0 },
             ..PublisherOptions::default()
@@ -120,7 +121,8 @@ fn reach(job: &Job) -> driveline::Reach {
 
 pub(crate) struct DrivelineSender {
     pub(crate) publisher: RawPublisher,
-    /// Subscriptions that only watch: that of a gateway, which reads with another one for each host that wants samples.
+    /// Subscriptions that only watch: that of a gateway, which reads with another one for each host
+    /// that wants samples.
     carriers: usize,
 }
 
@@ -162,7 +164,8 @@ impl Sender for DrivelineSender {
         self.publisher.publish(loan).map_err(|e| e.to_string())
     }
 
-    /// Publishers number their samples themselves; an answer's source time, which no clock has so early, is the number.
+    /// Publishers number their samples themselves; an answer's source time, which no clock has so
+    /// early, is the number.
     #[inline]
     fn answer(&mut self, mut loan: RawLoan, question: u64) -> Result<u64, String> {
         loan.set_source_time(MonotonicNs(question));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every measured system looks like to the measuring loops.
 //!
-//! The loops are generic over these traits and compiled for each system, so that a floor and Driveline run through the
-//! very same instructions around the hand-over.
+//! The loops are generic over these traits and compiled for each system, so that a floor and
+//! Driveline run through the very same instructions around the hand-over.
 
 use crate::harness::{Job, OwnTool};
 use anyhow::{Result, bail};
@@ -35,16 +35,16 @@ pub trait Middleware: Sized + Send {
     /// # Errors
     /// What the middleware says.
     fn receiver(&self, job: &Job, topic: &str) -> Result<Self::Receiver>;
-    /// Removes what ends leave behind, those that were killed too. Called once all ends are over, if the description asks
-    /// for a keeper.
+    /// Removes what ends leave behind, those that were killed too. Called once all ends are over,
+    /// if the description asks for a keeper.
     ///
     /// # Errors
     /// What could not be removed.
     fn remove_leftovers(_job: &Job) -> Result<()> {
         Ok(())
     }
-    /// Runs the middleware's own latency tool for 5 to 10 s, or until it has done as many round trips as the job has
-    /// messages. Called for variants that name one.
+    /// Runs the middleware's own latency tool for 5 to 10 s, or until it has done as many round
+    /// trips as the job has messages. Called for variants that name one.
     ///
     /// # Errors
     /// That it is not there, with what installs it, or that it measured nothing.
@@ -75,8 +75,8 @@ pub trait Sender {
     /// # Errors
     /// A reason to count, not to end.
     fn publish(&mut self, loan: Self::Loan) -> Result<u64, String>;
-    /// Sends the answer to the question of that number, from 1 on (the greeting: 0), and returns its own number: the
-    /// question's plus one, unless the system numbers samples itself.
+    /// Sends the answer to the question of that number, from 1 on (the greeting: 0), and returns
+    /// its own number: the question's plus one, unless the system numbers samples itself.
     ///
     /// # Errors
     /// A reason to count, not to end.
@@ -100,7 +100,8 @@ pub trait Receiver {
     /// # Errors
     /// If it does not come in time.
     fn wait_matched(&mut self, timeout: Duration) -> Result<()>;
-    /// Waits until [`Self::take`] may have something, or the time is over; without a limit as long as it takes.
+    /// Waits until [`Self::take`] may have something, or the time is over; without a limit as long
+    /// as it takes.
     ///
     /// # Errors
     /// What the middleware says.
@@ -122,8 +123,8 @@ pub trait Received {
     }
     /// Samples missed just before this one.
     fn missed(&self) -> u64;
-    /// The bytes; empty for a system without payload. Only asked for where they are read: a middleware that hands a payload
-    /// over in pieces joins them here.
+    /// The bytes; empty for a system without payload. Only asked for where they are read: a
+    /// middleware that hands a payload over in pieces joins them here.
     fn payload(&self) -> &[u8];
     /// How many bytes there are.
     fn size(&self) -> usize {

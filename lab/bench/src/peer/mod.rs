@@ -31,9 +31,11 @@ pub(crate) const WORDS_FD: i32 = 3;
 /// Publishers number their samples from one.
 const FIRST: u64 = 1;
 
-/// Entry of a measured process: reads its job from standard input and tells on standard output what becomes of it.
+/// Entry of a measured process: reads its job from standard input and tells on standard output what
+/// becomes of it.
 ///
-/// For the program that hosts the benchmark: it must end up here when it is called with `bench-peer`.
+/// For the program that hosts the benchmark: it must end up here when it is called with
+/// `bench-peer`.
 #[must_use]
 pub fn peer_main() -> ExitCode {
     tell(serve())
@@ -63,7 +65,8 @@ fn emit(event: &Event) {
 /// Does the job of a stage: the job, its whole line, and what to call once the stage is ready.
 pub type RunStage = fn(&Job, &str, &dyn Fn()) -> Result<End>;
 
-/// Entry of a program that measures one other middleware: describes itself if it is asked to, else does its job.
+/// Entry of a program that measures one other middleware: describes itself if it is asked to, else
+/// does its job.
 #[must_use]
 pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Description) -> ExitCode {
     program::<M>(describe, None)
@@ -284,7 +287,8 @@ fn threads<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
                 let _ = started.send(());
             });
             if let Err(e) = &end {
-                // The other threads wait for what will never come: tell, and end the process with all of them.
+                // The other threads wait for what will never come: tell, and end the process with
+                // all of them.
                 emit(&Event::Failed { error: format!("{e:#}") });
                 std::process::exit(1);
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Open loop: the sender keeps its schedule whatever the receivers do, so that waiting never hides latency.
+//! Open loop: the sender keeps its schedule whatever the receivers do, so that waiting never hides
+//! latency.
 
 use super::link::{Received, Receiver, Sender};
 use super::payload::{Source, is_marked, mark};
@@ -113,8 +114,8 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
     hear_all(job, receiver, FIRST_SAMPLE, end_is_due)
 }
 
-/// When a receiver that had its first sample now waits no longer: twice the schedule, where nothing is replaced the processing of
-/// everything, and what the sender may be late.
+/// When a receiver that had its first sample now waits no longer: twice the schedule, where nothing
+/// is replaced the processing of everything, and what the sender may be late.
 fn end_is_due(job: &Job) -> u64 {
     let samples = job.warm_up + job.messages + 1;
     let schedule_s = if let Pace::RateHz(hz) = job.pace { samples as f64 / hz } else { 0.0 };
@@ -190,8 +191,8 @@ fn hear_all<R: Receiver>(
             drop(held);
         }
     }
-    // From the first counted sample to the end mark, so it includes the rest before that; the reader sleeps through it
-    // unless it spins.
+    // From the first counted sample to the end mark, so it includes the rest before that; the
+    // reader sleeps through it unless it spins.
     end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
     end.verified = verdict.verified;
     end.mismatched = verdict.mismatched;
@@ -276,7 +277,8 @@ mod tests {
             ..job()
         };
         let seconds = (end_is_due(&job) - now()) as f64 / 1e9;
-        // Twice the schedule, all processing, and what the sender may be late: a moment later it is a moment less.
+        // Twice the schedule, all processing, and what the sender may be late: a moment later it is
+        // a moment less.
         assert!((135.0 - 1.0..=20.0 + 101.0 + 15.0).contains(&seconds), "{seconds}");
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Payloads that show whether they arrived whole.
 //!
-//! A filled payload begins with four words: magic number, sequence number, length, and the XXH3-64 of everything after
-//! them, seeded with the sequence number. The rest is random bytes, a different stretch of them for every sample, so that
-//! a mixture of two samples cannot pass for one. The checksum is computed before the clock starts; filling is then what
-//! an application does that has its data elsewhere: one copy.
+//! A filled payload begins with four words: magic number, sequence number, length, and the XXH3-64
+//! of everything after them, seeded with the sequence number. The rest is random bytes, a different
+//! stretch of them for every sample, so that a mixture of two samples cannot pass for one. The
+//! checksum is computed before the clock starts; filling is then what an application does that has
+//! its data elsewhere: one copy.
 
 use crate::stats::Random;
 use anyhow::{Result, bail};
@@ -67,8 +68,8 @@ impl Source {
     }
 }
 
-/// Begins a payload that is not filled as every program of the harness does, so that all systems touch the same bytes of
-/// it. What has no payload stays as it is.
+/// Begins a payload that is not filled as every program of the harness does, so that all systems
+/// touch the same bytes of it. What has no payload stays as it is.
 #[inline]
 pub(crate) fn mark(payload: &mut [u8], number: u64) {
     if let Some(head) = payload.first_chunk_mut::<MARK>() {

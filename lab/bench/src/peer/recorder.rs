@@ -89,7 +89,8 @@ pub(crate) fn cpu_ns(job: &Job) -> u64 {
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 
-/// Keeps the calling thread busy for so much of its own processor time: being displaced shortens no work.
+/// Keeps the calling thread busy for so much of its own processor time: being displaced shortens no
+/// work.
 pub(crate) fn burn(microseconds: u64) {
     if microseconds == 0 {
         return;
@@ -104,8 +105,8 @@ pub(crate) fn burn(microseconds: u64) {
     }
 }
 
-/// Puts the calling thread where the job wants it, and reads back whether that worked; timers become as exact as the
-/// kernel can.
+/// Puts the calling thread where the job wants it, and reads back whether that worked; timers
+/// become as exact as the kernel can.
 pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     let class = if job.priority > 0 { SchedulingClass::Fifo } else { SchedulingClass::Other };
     let schedule =
@@ -118,7 +119,8 @@ pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     unset
 }
 
-/// Sleeps until a time on `CLOCK_MONOTONIC`, in nanoseconds; at once if that is past. As exact as the calling thread's timer slack.
+/// Sleeps until a time on `CLOCK_MONOTONIC`, in nanoseconds; at once if that is past. As exact as
+/// the calling thread's timer slack.
 pub fn sleep_until(at_ns: u64) {
     let request =
         Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Roles with a shape of their own: one thread for both ends, a link at rest, a publisher for latecomers, memcpy.
+//! Roles with a shape of their own: one thread for both ends, a link at rest, a publisher for
+//! latecomers, memcpy.
 
 use super::driveline_link::Ends;
 use super::link::{Receiver, Sender};
@@ -28,7 +29,8 @@ pub(crate) fn hog() -> ! {
     }
 }
 
-/// Publishes, then runs the callback on the same thread: the whole way through executor and trigger, without a wake-up.
+/// Publishes, then runs the callback on the same thread: the whole way through executor and
+/// trigger, without a wake-up.
 pub(crate) fn same_thread(job: &Job) -> Result<End> {
     let ends = Ends::new(job, "same-thread")?;
     let mut sender = ends.sender_with(job, &job.topic, Qos::default())?;
@@ -84,7 +86,8 @@ pub(crate) fn same_thread(job: &Job) -> Result<End> {
     Ok(end)
 }
 
-/// Brings a link up and leaves it alone until told to end, so that its rest can be watched from outside.
+/// Brings a link up and leaves it alone until told to end, so that its rest can be watched from
+/// outside.
 pub(crate) fn idle_publisher(
     job: &Job,
     emit: &dyn Fn(&Event),
@@ -148,7 +151,8 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
     for i in 0..job.warm_up + job.messages {
         let at = (i as usize % slots) * stride;
         if let Pace::RateHz(hz) = job.pace {
-            // Caches cool down between samples, so the floor must be measured at the rate of the link, too.
+            // Caches cool down between samples, so the floor must be measured at the rate of the
+            // link, too.
             sleep_until(start + (i as f64 * 1e9 / hz) as u64);
         }
         let before_fill = now();
@@ -174,7 +178,8 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
     Ok(end)
 }
 
-/// The subscriber of a link at rest or of a latecomer's start: it notes its first sample and leaves with the end mark.
+/// The subscriber of a link at rest or of a latecomer's start: it notes its first sample and leaves
+/// with the end mark.
 pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> {
     let late = job.role == Role::LateSubscriber;
     let qos = if late { lasting() } else { Qos::default() };

@@ -51,10 +51,12 @@ pub struct Variant {
     /// A variation of another variant's settings, measured only when it is named itself.
     #[serde(default)]
     pub tuning: bool,
-    /// It differs from what it varies in ping-pongs only: at a rate it is the same under another name.
+    /// It differs from what it varies in ping-pongs only: at a rate it is the same under another
+    /// name.
     #[serde(default)]
     pub usual_at_a_rate: bool,
-    /// The middleware's own latency tool, which it runs in the role [`crate::harness::Role::OwnTool`]; empty if there is none.
+    /// The middleware's own latency tool, which it runs in the role
+    /// [`crate::harness::Role::OwnTool`]; empty if there is none.
     #[serde(default)]
     pub own_tool: String,
     /// How the readers of that tool wait.
@@ -63,7 +65,8 @@ pub struct Variant {
     /// The sizes in bytes that it can measure; none: any.
     #[serde(default)]
     pub own_tool_sizes: Vec<usize>,
-    /// The links beside which it can measure; none: any that the variant offers. Some tools cannot go on once something is lost.
+    /// The links beside which it can measure; none: any that the variant offers. Some tools cannot
+    /// go on once something is lost.
     #[serde(default)]
     pub own_tool_reliability: Vec<Reliability>,
 }

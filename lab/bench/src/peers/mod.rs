@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Other middleware that can be measured: which programs there are, what they can do, and how to add those that are not
-//! there.
+//! Other middleware that can be measured: which programs there are, what they can do, and how to
+//! add those that are not there.
 //!
-//! A peer is a program in the directory of peers that speaks [`crate::harness`]. Called with `--describe` it prints a
-//! [`Description`] as JSON. The catalogue names the peers that people ask for; one that is in the catalogue but not in the
-//! directory is shown with what would have to be done, so that nothing is missing silently.
+//! A peer is a program in the directory of peers that speaks [`crate::harness`]. Called with
+//! `--describe` it prints a [`Description`] as JSON. The catalogue names the peers that people ask
+//! for; one that is in the catalogue but not in the directory is shown with what would have to be
+//! done, so that nothing is missing silently.
 
 mod description;
 mod selection;
@@ -90,7 +91,8 @@ struct Known {
     how_to_add: String,
 }
 
-/// The directory of peers: the one that the environment names, or the one that stands beside the executable.
+/// The directory of peers: the one that the environment names, or the one that stands beside the
+/// executable.
 #[must_use]
 pub fn directory() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(PEERS_VARIABLE) {
@@ -101,11 +103,12 @@ pub fn directory() -> Option<PathBuf> {
     [beside.join("peers"), beside.parent()?.join("peers")].into_iter().find(|d| d.is_dir())
 }
 
-/// All peers: those of the catalogue, in its order, then whatever else is in the directory. Blocks while they describe
-/// themselves.
+/// All peers: those of the catalogue, in its order, then whatever else is in the directory. Blocks
+/// while they describe themselves.
 ///
 /// # Errors
-/// If a directory is named that cannot be read. A peer that does not work is part of the result instead.
+/// If a directory is named that cannot be read. A peer that does not work is part of the result
+/// instead.
 pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
     let known: Vec<Known> =
         serde_json::from_str(CATALOGUE).context("the catalogue of peers is damaged")?;
@@ -203,8 +206,8 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
 /// What `make peers` builds begins with this, in what the catalogue says of adding it.
 const BUILT: &str = "make peers";
 
-/// A line for each peer: whether it is there, what it is, and its variants or what is missing; then words in lines of at most so many
-/// characters.
+/// A line for each peer: whether it is there, what it is, and its variants or what is missing; then
+/// words in lines of at most so many characters.
 #[must_use]
 pub fn table(peers: &[Peer], width: usize) -> String {
     let head = ["PEER", "STATUS", "WHAT"].map(str::to_owned).to_vec();
@@ -233,7 +236,8 @@ pub fn table(peers: &[Peer], width: usize) -> String {
     text + &place(peers, width)
 }
 
-/// All that peers say of themselves, or how to add them; words in lines of at most so many characters.
+/// All that peers say of themselves, or how to add them; words in lines of at most so many
+/// characters.
 #[must_use]
 pub fn details(peers: &[Peer], width: usize) -> String {
     let mut text = String::new();

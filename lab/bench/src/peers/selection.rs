@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 use driveline_runtime::graph::{closest, suggest};
 use std::path::{Path, PathBuf};
 
-/// What may be asked for: `all`, the peers that are known or there, and their variants. Blocks while they describe themselves.
+/// What may be asked for: `all`, the peers that are known or there, and their variants. Blocks
+/// while they describe themselves.
 #[must_use]
 pub fn names() -> Vec<String> {
     // A directory that cannot be read has none.
@@ -31,8 +32,8 @@ pub struct Selection {
     pub unavailable: Vec<(String, String)>,
 }
 
-/// What is wrong with a name that is to be measured, and what to do about it; nothing if it may be asked for: `all`, a peer, a
-/// variant of one that is installed, or one of these `others`.
+/// What is wrong with a name that is to be measured, and what to do about it; nothing if it may be
+/// asked for: `all`, a peer, a variant of one that is installed, or one of these `others`.
 #[must_use]
 pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, String)> {
     if name == "all" || others.contains(&name) {
@@ -59,8 +60,8 @@ pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, 
     ))
 }
 
-/// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`. Variants for tuning must be named
-/// themselves (`fastdds/udp_500`).
+/// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`. Variants for
+/// tuning must be named themselves (`fastdds/udp_500`).
 ///
 /// # Errors
 /// If a name is neither installed nor known.

@@ -4,7 +4,8 @@
 use super::*;
 use crate::harness::{Job, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 
-/// Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
+/// Written by another process: a program that this one holds open cannot be started by a process
+/// forked meanwhile.
 fn program(dir: &Path, name: &str, script: &str) {
     use std::io::Write;
     let mut child = Command::new("sh")

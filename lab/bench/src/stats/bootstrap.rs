@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How sure a ratio is.
 //!
-//! Samples of one run are anything but independent: a run shares its memory layout, its processor frequency and whatever
-//! else the machine did meanwhile. So whole runs are resampled, not samples (the percentile bootstrap of Efron, 1979,
-//! over clusters). System and floor are measured side by side in every round, so a round is drawn for both at once, and
-//! what drifts between rounds cancels out.
+//! Samples of one run are anything but independent: a run shares its memory layout, its processor
+//! frequency and whatever else the machine did meanwhile. So whole runs are resampled, not samples
+//! (the percentile bootstrap of Efron, 1979, over clusters). System and floor are measured side by
+//! side in every round, so a round is drawn for both at once, and what drifts between rounds
+//! cancels out.
 //!
-//! Of few rounds the plain percentile bootstrap is too narrow: of five, what it calls 95 % covers 85 %. So more of the
-//! resampled values lie within an interval than its name says, as many as Student's t asks for (the expanded percentile
-//! interval of Hesterberg, "What Teachers Should Know About the Bootstrap", 2015); of five rounds it covers 92 %.
+//! Of few rounds the plain percentile bootstrap is too narrow: of five, what it calls 95 % covers
+//! 85 %. So more of the resampled values lie within an interval than its name says, as many as
+//! Student's t asks for (the expanded percentile interval of Hesterberg, "What Teachers Should Know
+//! About the Bootstrap", 2015); of five rounds it covers 92 %.
 
 use super::Rank;
 use super::goodput::{Goodput, NEEDS};
@@ -24,8 +26,8 @@ const RESAMPLES: usize = 2000;
 /// Rounds below which an interval is not to be trusted.
 pub const ENOUGH_ROUNDS: usize = 5;
 
-/// Share of resampled values beyond each end of a 95 % interval, for 5 to 20 rounds: Φ(−t √(n ÷ (n − 1))), with the 97.5 %
-/// quantile t of Student's distribution with n − 1 degrees of freedom.
+/// Share of resampled values beyond each end of a 95 % interval, for 5 to 20 rounds: Φ(−t √(n ÷ (n
+/// − 1))), with the 97.5 % quantile t of Student's distribution with n − 1 degrees of freedom.
 const TAILS: [f64; 16] = [
     0.00095, 0.00243, 0.00411, 0.00574, 0.00722, 0.00855, 0.00972, 0.01076, 0.01167, 0.01248,
     0.01321, 0.01386, 0.01444, 0.01497, 0.01544, 0.01588,
@@ -42,19 +44,22 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Number of rounds it rests on; with fewer than [`ENOUGH_ROUNDS`] the interval is not to be trusted, with one it is none.
+    /// Number of rounds it rests on; with fewer than [`ENOUGH_ROUNDS`] the interval is not to be
+    /// trusted, with one it is none.
     pub rounds: usize,
 }
 
-/// `1.19 (1.06–1.53)`. The lab writes its intervals itself: digits there are as many as a ratio has, and few rounds are told beside it.
+/// `1.19 (1.06–1.53)`. The lab writes its intervals itself: digits there are as many as a ratio
+/// has, and few rounds are told beside it.
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} ({:.2}–{:.2})", self.estimate, self.low, self.high)
     }
 }
 
-/// The ratio of a percentile of `system` to that of `floor`, where run `i` of both was measured in round `i`. It rests on
-/// the rounds in which both have samples: what only one of them has says nothing about their ratio.
+/// The ratio of a percentile of `system` to that of `floor`, where run `i` of both was measured in
+/// round `i`. It rests on the rounds in which both have samples: what only one of them has says
+/// nothing about their ratio.
 ///
 /// `None` if either has too few samples there for the percentile, or the floor's is zero.
 #[must_use]
@@ -96,8 +101,8 @@ fn paired(rounds: Vec<usize>, of: impl Fn(&[usize]) -> Option<f64>, seed: u64) -
     interval(estimate, values.collect(), rounds.len())
 }
 
-/// Likewise, of two measurements that were not made side by side: the rounds of each are drawn on their own. Those without
-/// samples take no part.
+/// Likewise, of two measurements that were not made side by side: the rounds of each are drawn on
+/// their own. Those without samples take no part.
 #[must_use]
 pub fn ratio_interval_unpaired(
     one: &Runs,
@@ -150,8 +155,9 @@ fn unpaired(
     interval(estimate, values.collect(), of_one.len().min(of_other.len()))
 }
 
-/// How two measurements that were not made side by side differ by the means of what each of their rounds has: a ratio, a difference. `None` if one has no
-/// rounds, or `of` says nothing of their means.
+/// How two measurements that were not made side by side differ by the means of what each of their
+/// rounds has: a ratio, a difference. `None` if one has no rounds, or `of` says nothing of their
+/// means.
 #[must_use]
 pub fn mean_interval_unpaired(
     one: &[f64],
@@ -213,7 +219,8 @@ fn interval(estimate: f64, mut values: Vec<f64>, rounds: usize) -> Option<Interv
     Some(Interval { estimate, low: *low, high: *high, rounds })
 }
 
-/// See [`TAILS`]. Of fewer rounds, all resampled values lie within, and cover too little still; of more, it nears 2.5 %.
+/// See [`TAILS`]. Of fewer rounds, all resampled values lie within, and cover too little still; of
+/// more, it nears 2.5 %.
 fn tail(rounds: usize) -> f64 {
     rounds
         .checked_sub(FIRST_TAIL)
@@ -265,7 +272,8 @@ mod tests {
 
     #[test]
     fn rounds_are_drawn_in_pairs_so_that_drift_cancels() {
-        // The machine is ten times slower in every other round; the system always takes twice the floor.
+        // The machine is ten times slower in every other round; the system always takes twice the
+        // floor.
         let floor: Vec<Vec<u64>> =
             (0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 9]).collect();
         let system = floor.iter().map(|r| r.iter().map(|x| x * 2).collect()).collect();
@@ -275,7 +283,8 @@ mod tests {
 
     #[test]
     fn only_rounds_that_both_have_count_and_are_counted() {
-        // The machine is ten times slower in the last rounds, from which one of both has no samples that count.
+        // The machine is ten times slower in the last rounds, from which one of both has no samples
+        // that count.
         let round = |ns: u64| vec![ns; 300];
         let floor = Runs::new(vec![round(100), round(100), round(1000), round(1000), round(1000)]);
         let system = Runs::new(vec![round(200), round(200), vec![], vec![], vec![]]);
@@ -298,7 +307,8 @@ mod tests {
 
     #[test]
     fn goodput_is_drawn_in_rounds_and_more_of_it_is_more_than_1() {
-        // In every other round everything takes ten times as long; the system's samples are four times as large, and take twice as long.
+        // In every other round everything takes ten times as long; the system's samples are four
+        // times as large, and take twice as long.
         let floor =
             Runs::new((0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 10]).collect());
         let system =

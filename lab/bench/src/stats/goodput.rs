@@ -3,7 +3,8 @@
 
 use super::percentile::Runs;
 
-/// The goodput of a stream. It is no percentile: what stalls, or loses samples, is in the mean time until the next one arrives.
+/// The goodput of a stream. It is no percentile: what stalls, or loses samples, is in the mean time
+/// until the next one arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Goodput<'a> {
     /// Nanoseconds from one arrival to the next.
@@ -12,11 +13,13 @@ pub struct Goodput<'a> {
     pub size: usize,
 }
 
-/// So many times between arrivals must there be: of a few that come one behind the other nothing is known of what gets through.
+/// So many times between arrivals must there be: of a few that come one behind the other nothing is
+/// known of what gets through.
 pub(super) const NEEDS: u64 = 60;
 
 impl Goodput<'_> {
-    /// Of all runs together, in bytes per second; `None` with fewer than 60 times between arrivals, or if they took no time.
+    /// Of all runs together, in bytes per second; `None` with fewer than 60 times between arrivals,
+    /// or if they took no time.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         self.of(&(0..self.between_arrivals.count()).collect::<Vec<_>>())

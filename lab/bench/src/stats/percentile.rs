@@ -41,7 +41,8 @@ impl Runs {
         chosen.iter().filter_map(|&i| self.runs.get(i)).map(|r| r.len() as u64).sum()
     }
 
-    /// The percentile over all runs; `None` without samples. It says nothing about whether they are enough.
+    /// The percentile over all runs; `None` without samples. It says nothing about whether they are
+    /// enough.
     #[must_use]
     pub fn at(&self, rank: Rank) -> Option<u64> {
         let all: Vec<&[u64]> = self.runs.iter().map(Vec::as_slice).collect();
@@ -56,7 +57,8 @@ impl Runs {
         select(&some, rank)
     }
 
-    /// The arithmetic mean of the samples of a choice of runs, where a run may be chosen several times; `None` without samples.
+    /// The arithmetic mean of the samples of a choice of runs, where a run may be chosen several
+    /// times; `None` without samples.
     #[must_use]
     pub fn mean_of(&self, chosen: &[usize]) -> Option<f64> {
         let n = self.samples_of(chosen);
@@ -70,7 +72,8 @@ impl Runs {
         self.runs.iter().map(|r| r.partition_point(|&y| y <= x) as u64).sum()
     }
 
-    /// The percentile of each run on its own; `None` for an empty one. It says nothing about whether its samples are enough.
+    /// The percentile of each run on its own; `None` for an empty one. It says nothing about
+    /// whether its samples are enough.
     #[must_use]
     pub fn each(&self, rank: Rank) -> Vec<Option<u64>> {
         self.runs.iter().map(|r| select(&[r.as_slice()], rank)).collect()
@@ -121,7 +124,8 @@ impl Runs {
     }
 }
 
-/// The sample at a rank of the union of sorted slices, by bisection over its value: exact, and without merging.
+/// The sample at a rank of the union of sorted slices, by bisection over its value: exact, and
+/// without merging.
 fn select(runs: &[&[u64]], rank: Rank) -> Option<u64> {
     let n: u64 = runs.iter().map(|r| r.len() as u64).sum();
     let index = rank.index(n)?;
@@ -140,7 +144,8 @@ fn select(runs: &[&[u64]], rank: Rank) -> Option<u64> {
     Some(low)
 }
 
-/// Exact percentiles in the unit of the samples. `None` where there are too few samples for the percentile.
+/// Exact percentiles in the unit of the samples. `None` where there are too few samples for the
+/// percentile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Number of samples.
@@ -172,10 +177,11 @@ pub struct Shape {
     pub p25: u64,
     /// Upper quartile.
     pub p75: u64,
-    /// Third standardised moment of the samples (Fisher and Pearson's g₁): 0 if symmetric, positive with a tail to the right; none
-    /// if all are equal.
+    /// Third standardised moment of the samples (Fisher and Pearson's g₁): 0 if symmetric, positive
+    /// with a tail to the right; none if all are equal.
     pub skewness: Option<f64>,
-    /// Fourth standardised moment less 3 (g₂): 0 for a normal distribution, positive with heavy tails; none if all are equal.
+    /// Fourth standardised moment less 3 (g₂): 0 for a normal distribution, positive with heavy
+    /// tails; none if all are equal.
     pub excess_kurtosis: Option<f64>,
 }
 
@@ -186,7 +192,8 @@ mod tests {
 
     const ALL: [Rank; 5] = [Rank::P50, Rank::P95, Rank::P99, Rank::P999, Rank::P9999];
 
-    /// The definition, word by word: the smallest sample that at least this share of the samples does not exceed.
+    /// The definition, word by word: the smallest sample that at least this share of the samples
+    /// does not exceed.
     fn by_definition(samples: &[u64], rank: Rank) -> u64 {
         let share = |x: u64| samples.iter().filter(|&&y| y <= x).count() as u128 * 10_000;
         let wanted = u128::from(rank.per_myriad) * samples.len() as u128;

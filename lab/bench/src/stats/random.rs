@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reproducible random numbers.
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): small, seedable, and good enough for shuffling and resampling. The seed is
-/// recorded with every result, so that an order of runs can be repeated.
+/// SplitMix64 (Steele, Lea and Flood, 2014): small, seedable, and good enough for shuffling and
+/// resampling. The seed is recorded with every result, so that an order of runs can be repeated.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

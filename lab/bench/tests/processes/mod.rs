@@ -21,7 +21,8 @@ pub(crate) struct Stall {
     pub(crate) to: u64,
 }
 
-/// Stops a process for [`STALL`], and says between which times it surely did nothing; nothing if it has ended, or `over`.
+/// Stops a process for [`STALL`], and says between which times it surely did nothing; nothing if it
+/// has ended, or `over`.
 pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
     let process = Pid::from_raw(pid)?;
     kill_process(process, Signal::STOP).ok()?;

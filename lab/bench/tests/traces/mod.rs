@@ -16,7 +16,8 @@ const TRACES: [(&str, &[&str]); 5] = [
     ("zenoh", &[".zenoh"]),
 ];
 
-/// In the environment of everything that this run starts, its own number. Others may measure at the same time.
+/// In the environment of everything that this run starts, its own number. Others may measure at the
+/// same time.
 pub(crate) const MARK: &str = "DRIVELINE_PEERS_TEST";
 
 /// Files of this user in shared memory that a peer, or the benchmark, may have made.

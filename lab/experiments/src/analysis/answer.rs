@@ -19,8 +19,9 @@ pub(super) const FEWEST_ROUNDS: usize = 3;
 /// How far an A/A control may be from 1, either way, before what stands beside it says nothing.
 const MOST_OFF: f64 = 1.25;
 
-/// Whether it is ahead of Driveline (less) or behind; equal where that cannot be told. Of too few rounds for an interval, by what was seen; however few
-/// there are beyond that: of more, it would be narrower.
+/// Whether it is ahead of Driveline (less) or behind; equal where that cannot be told. Of too few
+/// rounds for an interval, by what was seen; however few there are beyond that: of more, it would
+/// be narrower.
 fn beside(by: Criterion, i: &Interval) -> Ordering {
     if i.rounds < FEWEST_ROUNDS { by.side_of(i.estimate) } else { by.side(i) }
 }
@@ -30,7 +31,8 @@ fn ahead_first(by: Criterion, a: &Interval, b: &Interval) -> Ordering {
     beside(by, a).cmp(&beside(by, b)).then(by.better(a.estimate, b.estimate))
 }
 
-/// What the question is about first, then what is compared of all systems: a line for each thing, and indented what belongs to the line above.
+/// What the question is about first, then what is compared of all systems: a line for each thing,
+/// and indented what belongs to the line above.
 pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     let mut lines: Vec<String> = restless(e).into_iter().collect();
     lines.extend(super::question::answered(e, about));
@@ -38,7 +40,8 @@ pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
     lines.join("\n")
 }
 
-/// That a machine on which two equal things differ by so much shows no smaller differences: before anything that it seems to show.
+/// That a machine on which two equal things differ by so much shows no smaller differences: before
+/// anything that it seems to show.
 fn restless(e: &ExperimentResult) -> Option<String> {
     let said = e.measured().any(|c| c.headline().is_some());
     let off = |i: &Interval| i.estimate.max(1.0 / i.estimate);
@@ -97,7 +100,8 @@ fn compared(e: &ExperimentResult) -> Vec<String> {
 /// How Driveline stands in the cells that are compared by the same.
 struct Ranked<'a> {
     by: Criterion,
-    /// Of each cell in which it is compared who is furthest ahead of it, or comes closest; of all cells that one first.
+    /// Of each cell in which it is compared who is furthest ahead of it, or comes closest; of all
+    /// cells that one first.
     closest: Vec<(&'a CaseResult, Interval)>,
 }
 
@@ -181,7 +185,8 @@ impl<'a> Ranked<'a> {
     }
 }
 
-/// What goodput alone does not tell of a case and of Driveline beside it: which share of what was due did not arrive. Nothing if all arrived.
+/// What goodput alone does not tell of a case and of Driveline beside it: which share of what was
+/// due did not arrive. Nothing if all arrived.
 fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
     let own = e.in_cell(&c.case.cell).find(|c| c.is_driveline()).and_then(lost_share);
     let told = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
@@ -193,13 +198,14 @@ fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
     }
 }
 
-/// Of the deliveries that were to be: those that did not come about, in percent; nothing if all did.
+/// Of the deliveries that were to be: those that did not come about, in percent; nothing if all
+/// did.
 fn lost_share(c: &CaseResult) -> Option<String> {
     c.lost().filter(|(lost, _)| *lost > 0).map(|(lost, due)| percent(lost as f64 / due as f64))
 }
 
-/// In how many cells Driveline is the best (has the least median latency), and in how many that cannot be told, of those in which it is compared: all,
-/// or some only.
+/// In how many cells Driveline is the best (has the least median latency), and in how many that
+/// cannot be told, of those in which it is compared: all, or some only.
 fn standing_in_cells(
     best: &str,
     (first, undecided, compared): (usize, usize, usize),
@@ -241,7 +247,8 @@ fn has_edges_of_drivelines(c: &CaseResult) -> bool {
             .any(|edge| edge.system == System::Driveline)
 }
 
-/// Cells in which others have a figure and Driveline, which takes part, has none: what is said above says nothing of them.
+/// Cells in which others have a figure and Driveline, which takes part, has none: what is said
+/// above says nothing of them.
 fn without_driveline(e: &ExperimentResult, cells: &[&str]) -> Option<String> {
     e.measured().find(|c| c.is_driveline())?;
     let has_figure = |cell: &str, of: fn(&CaseResult) -> bool| {
@@ -277,7 +284,8 @@ fn bounds_of(i: &Interval) -> String {
     format!("95 % {} to {}", ratio(i.low), ratio(i.high))
 }
 
-/// How Driveline's medians stand beside what the machine itself does: the nearest cell, and the furthest one with its interval.
+/// How Driveline's medians stand beside what the machine itself does: the nearest cell, and the
+/// furthest one with its interval.
 fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
     type Floor = fn(&CaseResult) -> Option<&crate::analysis::Ratio>;
     let floors: [(&str, Floor); 2] = [
@@ -338,7 +346,8 @@ fn tails(e: &ExperimentResult) -> Option<String> {
     ))
 }
 
-/// What workloads observe that their question may be about: recovery, ages, periods. Of each case the subject with the greatest median.
+/// What workloads observe that their question may be about: recovery, ages, periods. Of each case
+/// the subject with the greatest median.
 fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     let asked = [
         (Quantity::Recovery, "Until samples flow again"),

@@ -26,21 +26,22 @@ pub struct CaseResult {
     pub figures: BTreeMap<Metric, Figure>,
     /// Of cases with several links: each of them.
     pub by_link: Vec<LinkResult>,
-    /// Of links with several subscribers, and workloads with several subscriptions: transport of each that received something; of
-    /// workloads from publishing to the callback.
+    /// Of links with several subscribers, and workloads with several subscriptions: transport of
+    /// each that received something; of workloads from publishing to the callback.
     pub subscribers: Vec<SubscriberResult>,
     /// Of links, and of workloads that tell of deliveries: accounts of all valid runs together.
     pub totals: Totals,
-    /// Of a stream: payload that each subscriber gets in a second. Samples that were lost on the way make the time until the next one longer, so they are
-    /// not in it.
+    /// Of a stream: payload that each subscriber gets in a second. Samples that were lost on the
+    /// way make the time until the next one longer, so they are not in it.
     pub goodput_bytes_per_s: Option<f64>,
-    /// Compared with Driveline, with the floors, and a chain with Driveline on some edges with the one that has none of it. None
-    /// of a row that its own latency tool contradicts.
+    /// Compared with Driveline, with the floors, and a chain with Driveline on some edges with the
+    /// one that has none of it. None of a row that its own latency tool contradicts.
     pub ratios: Vec<Ratio>,
-    /// Of a peer beside whose row its own latency tool ran: whether both say the same. If they differ, the row is invalid.
+    /// Of a peer beside whose row its own latency tool ran: whether both say the same. If they
+    /// differ, the row is invalid.
     pub own_tool: Option<Agreement>,
-    /// Variants of its settings in the same cell that their own latency tool contradicts: such a tool judges no other row of this system,
-    /// so that this one is not confirmed.
+    /// Variants of its settings in the same cell that their own latency tool contradicts: such a
+    /// tool judges no other row of this system, so that this one is not confirmed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contradicted_variants: Vec<System>,
     /// Of workloads, chains and watched links: distributions of what was observed.
@@ -74,7 +75,8 @@ pub struct SubscriberResult {
     pub name: String,
     /// Its transport latency.
     pub transport: Figure,
-    /// Of the samples that all subscribers of its link received: the share for which it took longest.
+    /// Of the samples that all subscribers of its link received: the share for which it took
+    /// longest.
     pub last_share: Option<f64>,
 }
 
@@ -101,8 +103,9 @@ pub struct Totals {
     pub torn: u64,
     /// Payloads verified, warm-up included.
     pub verified: u64,
-    /// Processor time of all ends of a link per sample sent, whatever became of it, in nanoseconds; in a ping-pong that is a whole
-    /// round, with the answer. A daemon of the middleware is not in it.
+    /// Processor time of all ends of a link per sample sent, whatever became of it, in nanoseconds;
+    /// in a ping-pong that is a whole round, with the answer. A daemon of the middleware is not in
+    /// it.
     pub cpu_ns_per_sample: Option<f64>,
     /// Of that: the sending end.
     pub publisher_cpu_ns_per_sample: Option<f64>,
@@ -137,8 +140,8 @@ impl Totals {
         !case.links.is_empty() || self.due > 0
     }
 
-    /// How many of the deliveries that were to be did not come about, and how many were to; of a chain, which has none, samples as its
-    /// counters tell; nothing if nobody counts.
+    /// How many of the deliveries that were to be did not come about, and how many were to; of a
+    /// chain, which has none, samples as its counters tell; nothing if nobody counts.
     pub(super) fn lost(
         &self,
         case: &Case,
@@ -159,7 +162,8 @@ impl Totals {
         total(self.not_sent.values().copied())
     }
 
-    /// In time, late, lost, not sent: as shares of all deliveries that were to be; zeros if none was.
+    /// In time, late, lost, not sent: as shares of all deliveries that were to be; zeros if none
+    /// was.
     #[must_use]
     pub fn shares(&self) -> [f64; 4] {
         if self.due == 0 {
@@ -182,7 +186,8 @@ pub struct Ratio {
     pub to_role: Role,
     /// The other case's system.
     pub to_system: System,
-    /// Of streams, in the place of percentiles: ratio of the goodputs. More than 1: more gets through of this case.
+    /// Of streams, in the place of percentiles: ratio of the goodputs. More than 1: more gets
+    /// through of this case.
     pub goodput: Option<Interval>,
     /// Ratio of the medians. More than 1: this case takes longer.
     pub p50: Option<Interval>,
@@ -265,7 +270,8 @@ impl CaseResult {
         !self.runs.is_empty() && self.runs.iter().all(|r| !r.reasons.is_empty())
     }
 
-    /// Processor time of all ends for each message, as `time` writes it, and what does the rest of the work and is not in it.
+    /// Processor time of all ends for each message, as `time` writes it, and what does the rest of
+    /// the work and is not in it.
     pub(crate) fn cpu_per_message(&self, time: impl Fn(f64) -> String) -> Option<String> {
         let gateways = self.case.system == System::Driveline
             && self.case.links.iter().any(|l| l.reach == Reach::Network);
@@ -284,8 +290,8 @@ impl CaseResult {
         }
     }
 
-    /// The distribution that counts most: the case's figure, of filled payloads with the filling, and of workloads and chains the
-    /// latency of the whole. With its name.
+    /// The distribution that counts most: the case's figure, of filled payloads with the filling,
+    /// and of workloads and chains the latency of the whole. With its name.
     #[must_use]
     pub fn headline(&self) -> Option<(Compared, &Figure)> {
         let metric = self.case.headline_metric();
@@ -306,7 +312,8 @@ impl CaseResult {
         if self.case.stream_size().is_some() { Criterion::Goodput } else { Criterion::Latency }
     }
 
-    /// The times by which it is compared, if there are any; of a stream none, because that is compared by its goodput.
+    /// The times by which it is compared, if there are any; of a stream none, because that is
+    /// compared by its goodput.
     pub(crate) fn latencies(&self) -> Option<&Percentiles> {
         let times = self
             .headline()
@@ -324,8 +331,9 @@ impl CaseResult {
         })
     }
 
-    /// How many of the deliveries that were to be in valid runs did not come about (lost, replaced unread, or never sent), and how
-    /// many were to. Of a chain samples, as it counts them; none if nobody does.
+    /// How many of the deliveries that were to be in valid runs did not come about (lost, replaced
+    /// unread, or never sent), and how many were to. Of a chain samples, as it counts them; none if
+    /// nobody does.
     #[must_use]
     pub fn lost(&self) -> Option<(u64, u64)> {
         self.totals.lost(&self.case, &self.counters)
@@ -374,15 +382,16 @@ impl CaseResult {
         self.ratios.iter().find(|r| r.to_role == Role::Floor && !r.is_to_copy() && r.of == of)
     }
 
-    /// How its headline compares with one copy of its payload, where it has the writing or the copying of it in it.
+    /// How its headline compares with one copy of its payload, where it has the writing or the
+    /// copying of it in it.
     #[must_use]
     pub fn to_memcpy(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
         self.ratios.iter().find(|r| r.is_to_copy() && r.of == of)
     }
 
-    /// How often the processes of all ends of watched links are scheduled, for each sample that is due: about, because what they do
-    /// before the first sample and after the last one is in it.
+    /// How often the processes of all ends of watched links are scheduled, for each sample that is
+    /// due: about, because what they do before the first sample and after the last one is in it.
     #[must_use]
     pub fn switches_per_sample(&self) -> Option<f64> {
         let every = self.case.beside.watch_every?.as_secs_f64();
@@ -397,7 +406,8 @@ impl CaseResult {
         (!means.is_empty() && samples > 0.0).then(|| means.iter().sum::<f64>() / samples)
     }
 
-    /// How the headline of a chain with Driveline on some of its edges compares with that of the same chain without.
+    /// How the headline of a chain with Driveline on some of its edges compares with that of the
+    /// same chain without.
     #[must_use]
     pub fn to_without(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
@@ -445,7 +455,8 @@ impl CaseResult {
         self.own_tool.as_ref().is_some_and(Agreement::contradicts)
     }
 
-    /// What a reader must know before relying on the row; nothing where no latency tool speaks against it.
+    /// What a reader must know before relying on the row; nothing where no latency tool speaks
+    /// against it.
     #[must_use]
     pub fn doubt(&self) -> Option<&'static str> {
         match (self.is_contradicted(), self.contradicted_variants.is_empty()) {

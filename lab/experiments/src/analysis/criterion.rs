@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! By what systems are compared with each other, which way is better, and from where on a ratio is a difference. Answers, tables and comparisons of
-//! measurements ask here, and nowhere else.
+//! By what systems are compared with each other, which way is better, and from where on a ratio is
+//! a difference. Answers, tables and comparisons of measurements ask here, and nowhere else.
 
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use std::cmp::Ordering;
 
-/// Goodputs whose ratio is no further from 1 are called equal. Of a sender that keeps a rate, goodput is that rate: rounds repeat it to parts per
-/// million, so an interval by rounds excludes 1 although nobody gets more through.
+/// Goodputs whose ratio is no further from 1 are called equal. Of a sender that keeps a rate,
+/// goodput is that rate: rounds repeat it to parts per million, so an interval by rounds excludes 1
+/// although nobody gets more through.
 const EQUAL_GOODPUT: f64 = 0.005;
 
 /// By what a case is compared: each by one of them.
@@ -21,7 +22,8 @@ pub(crate) enum Criterion {
 /// How a system stands beside Driveline, by the interval of a ratio of what both are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It takes longer, or gets less through: the whole interval lies on that side of what is equal.
+    /// It takes longer, or gets less through: the whole interval lies on that side of what is
+    /// equal.
     Slower,
     /// It takes less, or gets more through.
     Faster,
@@ -34,7 +36,8 @@ pub(crate) enum Standing {
 impl Criterion {
     pub(crate) const ALL: [Self; 2] = [Self::Latency, Self::Goodput];
 
-    /// Whether the first of two values is better (less), or the other one: the greater goodput, and the shorter time.
+    /// Whether the first of two values is better (less), or the other one: the greater goodput, and
+    /// the shorter time.
     pub(crate) fn better(self, a: f64, b: f64) -> Ordering {
         match self {
             Self::Latency => a.total_cmp(&b),
@@ -42,7 +45,8 @@ impl Criterion {
         }
     }
 
-    /// On which side of what is equal a whole interval of a ratio lies: better (less) or worse; on neither if a part of it is equal.
+    /// On which side of what is equal a whole interval of a ratio lies: better (less) or worse; on
+    /// neither if a part of it is equal.
     pub(crate) fn side(self, i: &Interval) -> Ordering {
         let equal = match self {
             Self::Latency => 0.0,

@@ -4,7 +4,8 @@
 use super::CaseResult;
 use super::pooled::subscriptions;
 
-/// Of one link with several subscribers, or of a workload with several subscriptions: how far apart they are.
+/// Of one link with several subscribers, or of a workload with several subscriptions: how far apart
+/// they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fairness {
     /// How many there are.
@@ -13,12 +14,14 @@ pub struct Fairness {
     pub served: usize,
     /// The least and the greatest median of any of them, in nanoseconds; none if nobody is served.
     pub medians: Option<(u64, u64)>,
-    /// Of the samples that all of them received: the share for which the same one took longest, and which one that is.
+    /// Of the samples that all of them received: the share for which the same one took longest, and
+    /// which one that is.
     pub most_often_last: Option<(f64, String)>,
 }
 
 impl Fairness {
-    /// How many times as long it takes to the last one as to the first; nothing if fewer than two are served.
+    /// How many times as long it takes to the last one as to the first; nothing if fewer than two
+    /// are served.
     #[must_use]
     pub fn last_to_first(&self) -> Option<f64> {
         let (first, last) = self.medians.filter(|(first, _)| self.served > 1 && *first > 0)?;
@@ -27,9 +30,9 @@ impl Fairness {
 }
 
 impl CaseResult {
-    /// How alike the subscribers of its one link, or the subscriptions of its workload, are served in runs that count; nothing of
-    /// other cases, and where there are no such runs. Which one is the last is told of links alone: subscriptions of a workload may get
-    /// different messages.
+    /// How alike the subscribers of its one link, or the subscriptions of its workload, are served
+    /// in runs that count; nothing of other cases, and where there are no such runs. Which one is
+    /// the last is told of links alone: subscriptions of a workload may get different messages.
     #[must_use]
     pub fn fairness(&self) -> Option<Fairness> {
         let subscribers = match self.case.links.as_slice() {

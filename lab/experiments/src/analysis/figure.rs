@@ -15,7 +15,8 @@ pub struct Figure {
     pub shape: Option<Shape>,
     /// Median of each round; none where the run does not count.
     pub p50_by_round: Vec<Option<u64>>,
-    /// Exact percentiles for curves: share of samples, and the sample that this share does not exceed.
+    /// Exact percentiles for curves: share of samples, and the sample that this share does not
+    /// exceed.
     #[serde(skip)]
     pub curve: Vec<(f64, u64)>,
     /// Samples by size.
@@ -49,8 +50,9 @@ impl Figure {
     }
 }
 
-/// Every percent below p90, and then closer and closer, so that a logarithmic axis of 1 − q has points all along it. A point that
-/// would need a larger sample is left out; the greatest sample is always there.
+/// Every percent below p90, and then closer and closer, so that a logarithmic axis of 1 − q has
+/// points all along it. A point that would need a larger sample is left out; the greatest sample is
+/// always there.
 fn curve(runs: &Runs) -> Vec<(f64, u64)> {
     let n = runs.samples();
     let (Some(min), Some(max)) =

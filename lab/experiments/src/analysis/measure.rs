@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tables tell of cases; which percentiles stand in a table: those that any of its rows has enough samples for.
+//! What tables tell of cases; which percentiles stand in a table: those that any of its rows has
+//! enough samples for.
 
 use super::{CaseResult, Criterion, Ratio};
 use crate::table::{TOO_SMALL, goodput};
@@ -81,8 +82,8 @@ pub(crate) fn compared_columns<'a>(
     goodput.into_iter().chain(of_times).collect()
 }
 
-/// The median; p95 where some row has too few samples for p99, p99 and p99.9 where some row has enough; the greatest sample where
-/// nothing else tells of the tail.
+/// The median; p95 where some row has too few samples for p99, p99 and p99.9 where some row has
+/// enough; the greatest sample where nothing else tells of the tail.
 pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Vec<Measure> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
     let any = |c: Measure| rows.iter().any(|p| c.of(p).is_some());
@@ -96,8 +97,8 @@ pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Ve
     columns
 }
 
-/// Of which percentiles no row tells, because none has enough samples for them: `p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)`. Nothing if
-/// there are none, or no rows.
+/// Of which percentiles no row tells, because none has enough samples for them:
+/// `p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)`. Nothing if there are none, or no rows.
 pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Option<String> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
     let all = [(Measure::P95, Rank::P95), (Measure::P99, Rank::P99), (Measure::P999, Rank::P999)];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an archive says: distributions, ratios, sums of accounts. Reports, tables and CSV only show what is computed here.
+//! What an archive says: distributions, ratios, sums of accounts. Reports, tables and CSV only show
+//! what is computed here.
 //!
-//! Samples of valid runs are pooled, never averaged; what is compared is compared round by round. An experiment at a time is held
-//! in memory.
+//! Samples of valid runs are pooled, never averaged; what is compared is compared round by round.
+//! An experiment at a time is held in memory.
 
 mod answer;
 mod case;
@@ -118,7 +119,8 @@ impl ExperimentResult {
         )
     }
 
-    /// A stage that is a neural network where figures were published was something plainer here: its work counted `network` 0.
+    /// A stage that is a neural network where figures were published was something plainer here:
+    /// its work counted `network` 0.
     #[must_use]
     pub fn network_is_missing(&self) -> bool {
         let without = |c: &CaseResult| {
@@ -129,7 +131,8 @@ impl ExperimentResult {
         !self.published.is_empty() && self.measured().any(without)
     }
 
-    /// What was published of transmission where the stages are as in this case; nothing if they did less here.
+    /// What was published of transmission where the stages are as in this case; nothing if they did
+    /// less here.
     pub fn transmission_published<'a>(
         &'a self,
         case: &'a CaseResult,

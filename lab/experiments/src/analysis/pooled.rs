@@ -29,7 +29,8 @@ pub(super) struct Pooled {
     timelines: Vec<Timeline>,
     links: Vec<OfLink>,
     lasts: BTreeMap<(usize, usize), u64>,
-    /// Of a row beside which its own latency tool ran: transport by round, in the order in which it was measured.
+    /// Of a row beside which its own latency tool ran: transport by round, in the order in which it
+    /// was measured.
     in_order: Vec<Vec<u64>>,
 }
 
@@ -66,7 +67,8 @@ impl Pooled {
         let rounds = e.rounds as usize;
         let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
         let mut by_series = ByRound::<(String, Quantity)>::new();
-        // In the order in which they are told, which is that of the stages of a chain, and not that of the alphabet.
+        // In the order in which they are told, which is that of the stages of a chain, and not that
+        // of the alphabet.
         let mut told: Vec<(String, Quantity)> = Vec::new();
         let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
         let mut cpu = BTreeMap::<String, (u64, u64)>::new();
@@ -129,7 +131,8 @@ impl Pooled {
         let observed = told
             .into_iter()
             .filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
-        // With one subscriber there is nothing beside which it could stand; the only one of several that got something stands for itself.
+        // With one subscriber there is nothing beside which it could stand; the only one of several
+        // that got something stands for itself.
         if case.links.iter().map(|l| l.subscribers).sum::<usize>() < 2 {
             by_subscriber.clear();
         }
@@ -328,7 +331,8 @@ impl Pooled {
         Agreement::of(&self.in_order, &said, seed)
     }
 
-    /// Those that vary its settings in the same cell and are contradicted by the tool that judges them.
+    /// Those that vary its settings in the same cell and are contradicted by the tool that judges
+    /// them.
     fn contradicted_variants(&self, all: &[Self], seed: u64) -> Vec<System> {
         let varies = |p: &&Self| {
             p.case.role == Role::Measured
@@ -428,7 +432,8 @@ fn count_last(case: &Case, samples: &[LinkSample], lasts: &mut BTreeMap<(usize, 
     }
 }
 
-/// In hand more than a period after it was due. A stream whose goodput counts may be due faster than its way can carry: none of it is late.
+/// In hand more than a period after it was due. A stream whose goodput counts may be due faster
+/// than its way can carry: none of it is late.
 fn is_late(case: &Case, s: &LinkSample) -> bool {
     if case.figure == Metric::BetweenArrivals {
         return false;
@@ -438,7 +443,8 @@ fn is_late(case: &Case, s: &LinkSample) -> bool {
     r.in_hand.max(r.copied).saturating_sub(s.sample.sent.scheduled) as f64 > 1e9 / hz
 }
 
-/// What counts most of a case, by round, for comparisons between archives. `None` without valid samples.
+/// What counts most of a case, by round, for comparisons between archives. `None` without valid
+/// samples.
 pub(crate) fn pooled_headline(
     archive: &Archive,
     e: &Experiment,
@@ -452,7 +458,8 @@ pub(crate) fn pooled_headline(
 pub(crate) struct RunCost {
     /// Processor time of all ends per message, in nanoseconds; only links tell.
     pub(crate) cpu_ns_per_sample: Option<f64>,
-    /// What did not come about; nothing of a workload that does not count it, or where nothing was to come.
+    /// What did not come about; nothing of a workload that does not count it, or where nothing was
+    /// to come.
     pub(crate) lost: Option<Lost>,
 }
 
@@ -465,7 +472,8 @@ pub(crate) struct Lost {
     pub(crate) messages: u64,
 }
 
-/// What the valid runs of a case cost: of links by their accounts, of workloads and chains by what they count.
+/// What the valid runs of a case cost: of links by their accounts, of workloads and chains by what
+/// they count.
 pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Result<Vec<RunCost>> {
     let runs = archive.runs(e, case)?;
     let cost = |run: &Run| {
@@ -481,7 +489,8 @@ pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Resul
     Ok(runs.iter().filter(|run| run.is_valid()).map(cost).collect())
 }
 
-/// The totals of a case: of a workload that tells of deliveries its own, of all else those of its links.
+/// The totals of a case: of a workload that tells of deliveries its own, of all else those of its
+/// links.
 fn totals_of(
     case: &Case,
     counters: &BTreeMap<String, Vec<u64>>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a preference (`favour`) does for whoever is preferred, and what it costs the others: beside the same case without.
+//! What a preference (`favour`) does for whoever is preferred, and what it costs the others: beside
+//! the same case without.
 
 use super::question::Answer;
 use super::{CaseResult, ExperimentResult, Figure, Measure, SubscriberResult};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures of papers beside those of this machine. Microseconds of two machines say nothing beside each other; how many times one
-//! system takes what another takes does.
+//! Figures of papers beside those of this machine. Microseconds of two machines say nothing beside
+//! each other; how many times one system takes what another takes does.
 
 use super::case::CaseResult;
 use super::figure::Figure;
@@ -15,7 +15,8 @@ use serde::Serialize;
 pub struct PublishedRow {
     /// As in the scenario.
     pub published: Published,
-    /// How many times the time of the paper's reference it took: its median if both have one, else its mean.
+    /// How many times the time of the paper's reference it took: its median if both have one, else
+    /// its mean.
     pub published_ratio: Option<f64>,
     /// The paper's system that it is a ratio to.
     pub published_reference: Option<String>,
@@ -42,7 +43,8 @@ pub struct Here {
     pub p99_us: Option<f64>,
     /// Greatest, in microseconds.
     pub max_us: Option<f64>,
-    /// How many times the time of Driveline here it took: by medians if the paper tells medians, else by means.
+    /// How many times the time of Driveline here it took: by medians if the paper tells medians,
+    /// else by means.
     pub ratio: Option<f64>,
 }
 
@@ -96,7 +98,8 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
     }
 }
 
-/// The first case that fits, loan-only before filled: papers take their stamps when the message exists.
+/// The first case that fits, loan-only before filled: papers take their stamps when the message
+/// exists.
 fn find<'a>(
     p: &Published,
     system: &str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers to questions that medians of latency do not answer: how many links are carried, how latencies spread, what settings
-//! change, what a preference does, how throughput grows.
+//! Answers to questions that medians of latency do not answer: how many links are carried, how
+//! latencies spread, what settings change, what a preference does, how throughput grows.
 
 use super::answer::{FEWEST_ROUNDS, MOST_TOLD};
 use super::{CaseResult, Criterion, ExperimentResult, Standing};
@@ -20,7 +20,8 @@ pub(crate) struct Answer {
     pub(crate) systems: Vec<String>,
 }
 
-/// What the experiment's question is about, in lines; none if it asks for latencies alone, or nothing tells.
+/// What the experiment's question is about, in lines; none if it asks for latencies alone, or
+/// nothing tells.
 pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<String> {
     // Variations of settings are few, and each is an answer of its own.
     let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_TOLD };
@@ -364,7 +365,8 @@ fn throughput(e: &ExperimentResult) -> Vec<Answer> {
     answers
 }
 
-/// How median and throughput of a system grow from its least to its greatest payload; nothing if it has but one.
+/// How median and throughput of a system grow from its least to its greatest payload; nothing if it
+/// has but one.
 fn grown(cases: &[&CaseResult]) -> Option<String> {
     // The goodput of streams is compared anyway.
     let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.latencies()?.p50?));

@@ -18,8 +18,8 @@ pub struct Timeline {
     pub subject: String,
     /// Which quantity.
     pub quantity: Quantity,
-    /// Seconds since the run's first stamp, and the value: CPUs for processor time, else in the quantity's unit. Where there were too
-    /// many points, the greatest of each stretch.
+    /// Seconds since the run's first stamp, and the value: CPUs for processor time, else in the
+    /// quantity's unit. Where there were too many points, the greatest of each stretch.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -40,7 +40,8 @@ pub(super) fn timelines(
         for p in &s.points {
             let at = seconds(p.time_ns, start);
             match (s.quantity, before) {
-                // Processor time since the point before, as a share of the time since then; the first one began nowhere.
+                // Processor time since the point before, as a share of the time since then; the
+                // first one began nowhere.
                 (Quantity::Cpu, Some(before)) if p.time_ns > before => {
                     points.push((at, p.value as f64 / (p.time_ns - before) as f64));
                 }
@@ -74,7 +75,8 @@ fn latency(samples: &[LinkSample]) -> Option<Timeline> {
     };
     let mut points: Vec<_> = received().map(at).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-    // Of several subscribers the last: a line through all of them would go up and down at each sample.
+    // Of several subscribers the last: a line through all of them would go up and down at each
+    // sample.
     points.dedup_by_key(|(at, _)| *at);
     Some(Timeline {
         subject: "transport".into(),
@@ -87,7 +89,8 @@ fn seconds(time_ns: u64, start_ns: u64) -> f64 {
     time_ns.saturating_sub(start_ns) as f64 / 1e9
 }
 
-/// At most [`MAX_POINTS`]: the greatest value of each stretch of points, because peaks are what is looked for.
+/// At most [`MAX_POINTS`]: the greatest value of each stretch of points, because peaks are what is
+/// looked for.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(MAX_POINTS).max(1);
     points

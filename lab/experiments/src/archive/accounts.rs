@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the account of a run can be that of its case: reports are computed from its numbers, and whoever wrote it may have been
-//! somebody else.
+//! Whether the account of a run can be that of its case: reports are computed from its numbers, and
+//! whoever wrote it may have been somebody else.
 
 use super::check::{MAX_LINKS, MAX_MESSAGES, count};
 use super::{Case, Run};
@@ -12,7 +12,8 @@ const MAX_SENT: u64 = 4 * MAX_MESSAGES;
 /// Longest run: a year, in seconds.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
-/// What no run has. Of a run that does not count, only the reasons and what it disturbed are told: its ends may have said anything.
+/// What no run has. Of a run that does not count, only the reasons and what it disturbed are told:
+/// its ends may have said anything.
 pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
     let share = |what: &str, x: f64| -> Result<()> {
         // Counts of ticks are not taken at one instant.

@@ -26,7 +26,8 @@ pub(super) fn check_readable(m: &Manifest) -> Result<()> {
     }
 }
 
-/// What no measurement has: memory is reserved for rounds, and files are written below the names of directories.
+/// What no measurement has: memory is reserved for rounds, and files are written below the names of
+/// directories.
 pub(super) fn check(m: &Manifest) -> Result<()> {
     let is_name = |name: &str| matches!(Path::new(name).components().collect::<Vec<_>>().as_slice(), [Component::Normal(n)] if *n == name);
     check_readable(m)?;

@@ -64,7 +64,8 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `of` gives; `None` if it panicked, as the reader of Arrow files does where lengths in a file are damaged.
+/// What `of` gives; `None` if it panicked, as the reader of Arrow files does where lengths in a
+/// file are damaged.
 fn quietly<T>(of: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -94,7 +95,8 @@ fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray> {
     column.as_string_opt::<i32>().with_context(|| format!("the column {name} has no texts"))
 }
 
-/// One row for each point: subject, quantity, time, value. Counters and the like stand in the account of the run.
+/// One row for each point: subject, quantity, time, value. Counters and the like stand in the
+/// account of the run.
 pub(super) fn write_observations(path: &Path, o: &Observations) -> Result<()> {
     let names: Vec<String> = o.series.iter().map(|s| word(&s.quantity)).collect();
     let rows = || {

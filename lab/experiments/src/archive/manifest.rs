@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an archive says of itself: what was to be measured, where and how, and the account of each run.
+//! What an archive says of itself: what was to be measured, where and how, and the account of each
+//! run.
 
 use crate::scenario::{Extent, Scenario};
 use driveline_bench::chain::ChainJob;
@@ -24,7 +25,8 @@ pub struct Manifest {
     pub commit: String,
     /// Whether it was compiled with optimisation; figures of one that was not say nothing.
     pub optimised: bool,
-    /// Commit of the gateway that has carried Driveline's topics between hosts; none if nothing was measured there, or by a release that did not record it.
+    /// Commit of the gateway that has carried Driveline's topics between hosts; none if nothing was
+    /// measured there, or by a release that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
     /// The command.
@@ -75,7 +77,8 @@ pub struct Case {
     pub system: System,
     /// The system, for people: `Fast DDS, shared memory`.
     pub system_title: String,
-    /// What is the same for all systems that are compared: `camera · 1→10 · block`. Cases with the same cell belong side by side.
+    /// What is the same for all systems that are compared: `camera · 1→10 · block`. Cases with the
+    /// same cell belong side by side.
     pub cell: String,
     /// Name of the scenario's case that it belongs to.
     pub scenario_case: String,
@@ -104,7 +107,8 @@ pub enum Role {
     Measured,
     /// What the machine itself can do.
     Floor,
-    /// The same floor once more, or Driveline in a cell that has none: how much two equal things differ.
+    /// The same floor once more, or Driveline in a cell that has none: how much two equal things
+    /// differ.
     Control,
     /// A peer's own latency tool, beside the row of the same system and cell.
     OwnTool,
@@ -148,15 +152,16 @@ pub struct Link {
 }
 
 impl Case {
-    /// What is done with the payloads of its links, if the same with all: `None` for mixtures, workloads and chains.
+    /// What is done with the payloads of its links, if the same with all: `None` for mixtures,
+    /// workloads and chains.
     #[must_use]
     pub fn handling(&self) -> Option<Payload> {
         let first = self.links.first()?.payload;
         self.links.iter().all(|l| l.payload == first).then_some(first)
     }
 
-    /// The figure that counts most, with what it takes: with filled payloads a middleware's own memory counts, so filling is part of what is compared,
-    /// unless the scenario names the figure.
+    /// The figure that counts most, with what it takes: with filled payloads a middleware's own
+    /// memory counts, so filling is part of what is compared, unless the scenario names the figure.
     #[must_use]
     pub(crate) fn headline_metric(&self) -> Metric {
         match (self.figure, self.handling()) {
@@ -167,8 +172,8 @@ impl Case {
         }
     }
 
-    /// Of a stream, which is compared by its goodput and not by times: the size of its payload. Of several links there is no one size, and a
-    /// floor has no payload: their times are compared.
+    /// Of a stream, which is compared by its goodput and not by times: the size of its payload. Of
+    /// several links there is no one size, and a floor has no payload: their times are compared.
     #[must_use]
     pub(crate) fn stream_size(&self) -> Option<usize> {
         match self.links.as_slice() {

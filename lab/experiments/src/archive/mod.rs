@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a measurement leaves on disk, and the only thing that reports and comparisons read.
 //!
-//! An archive is a directory (`docs/protocols/archive.md`): `manifest.json` says what was to be measured, on which machine, by
-//! which command; `runs/<experiment>/<case>/<round>.json` is the account of a run, and beside it lie its raw stamps and
-//! observations as Arrow files. A run's account is written last and appears at once, so that an archive is whole at any time:
-//! an interrupted measurement has fewer runs, and goes on with those that are missing.
+//! An archive is a directory (`docs/protocols/archive.md`): `manifest.json` says what was to be
+//! measured, on which machine, by which command; `runs/<experiment>/<case>/<round>.json` is the
+//! account of a run, and beside it lie its raw stamps and observations as Arrow files. A run's
+//! account is written last and appears at once, so that an archive is whole at any time: an
+//! interrupted measurement has fewer runs, and goes on with those that are missing.
 
 mod accounts;
 mod check;
@@ -108,7 +109,8 @@ impl Archive {
         Ok(Self { directory: directory.to_owned(), _claim: None, manifest })
     }
 
-    /// For whoever measures into it, so that nobody else does meanwhile; until it and its clones are dropped.
+    /// For whoever measures into it, so that nobody else does meanwhile; until it and its clones
+    /// are dropped.
     ///
     /// # Errors
     /// If somebody does already.
@@ -144,7 +146,8 @@ impl Archive {
             .join(format!("{round}{what}"))
     }
 
-    /// Adds a run, with what was measured link by link (`run.accounts` has as many, in the same order) and observed.
+    /// Adds a run, with what was measured link by link (`run.accounts` has as many, in the same
+    /// order) and observed.
     ///
     /// # Errors
     /// The file system's.
@@ -173,7 +176,8 @@ impl Archive {
         write_whole(&account, &serde_json::to_vec_pretty(run)?)
     }
 
-    /// Puts something beside the runs that is made of them; what has that name is replaced, and not followed if it is a link.
+    /// Puts something beside the runs that is made of them; what has that name is replaced, and not
+    /// followed if it is a link.
     ///
     /// # Errors
     /// The file system's.
@@ -283,7 +287,8 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Whether a file is there. One that is no plain file is refused: reading a pipe would wait for somebody who writes.
+/// Whether a file is there. One that is no plain file is refused: reading a pipe would wait for
+/// somebody who writes.
 fn present(path: &Path) -> std::io::Result<bool> {
     match fs::metadata(path) {
         Ok(m) if m.is_file() => Ok(true),
@@ -304,7 +309,8 @@ fn claim(directory: &Path) -> Result<File> {
                 directory.display()
             )
         }
-        // Not every file system has locks; without, there is only the danger that somebody does it twice.
+        // Not every file system has locks; without, there is only the danger that somebody does it
+        // twice.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
@@ -314,7 +320,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = path.with_extension(PART);
     // Without sync, a name can outlive a power cut that its bytes do not.
     let written = || -> std::io::Result<()> {
-        // Of somebody who was interrupted, or a link to somewhere else: opening it would follow that.
+        // Of somebody who was interrupted, or a link to somewhere else: opening it would follow
+        // that.
         match fs::remove_file(&part) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
             _ => {}

@@ -487,7 +487,8 @@ fn figures_follow_from_stamps() {
 #[test]
 fn the_half_of_a_file_is_in_nobodys_way() {
     let dir = tempfile::tempdir().unwrap();
-    // What cannot take its place does not stay beside it: here a directory has the name, elsewhere the disk is full.
+    // What cannot take its place does not stay beside it: here a directory has the name, elsewhere
+    // the disk is full.
     fs::create_dir(dir.path().join("report.json")).unwrap();
     assert!(write_whole(&dir.path().join("report.json"), b"{}").is_err());
     assert!(!dir.path().join("report.part").exists());

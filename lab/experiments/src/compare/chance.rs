@@ -23,7 +23,8 @@ pub(super) fn welch(a: &[f64], b: &[f64]) -> Option<f64> {
     welch_at_least(a, b, (0.0, 0.0))
 }
 
-/// The same, with the least variances that the means of both sides have, however alike their values are.
+/// The same, with the least variances that the means of both sides have, however alike their values
+/// are.
 pub(super) fn welch_at_least(a: &[f64], b: &[f64], least: (f64, f64)) -> Option<f64> {
     let moments = |x: &[f64]| {
         let n = x.len() as f64;
@@ -80,7 +81,8 @@ mod tests {
 
     #[test]
     fn a_difference_where_there_is_none_is_as_rare_as_promised() {
-        // Families of 16 comparisons of five rounds each; rounds are off by a few percent, alike in both.
+        // Families of 16 comparisons of five rounds each; rounds are off by a few percent, alike in
+        // both.
         let mut random = driveline_bench::stats::Random::new(11);
         let mut uniform = || (random.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30);
         let mut rounds = || -> Vec<f64> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What else may have changed between two measurements: processor time per message, and the share of samples that did not arrive.
+//! What else may have changed between two measurements: processor time per message, and the share
+//! of samples that did not arrive.
 
 use super::chance::{SIGNIFICANCE, holm_verdict, welch, welch_at_least};
 use crate::analysis::{Lost, RunCost, run_costs};
@@ -28,7 +29,8 @@ pub struct Cost {
     pub a: f64,
     /// In B.
     pub b: f64,
-    /// Of processor time B ÷ A, of shares B − A, with the 95 % interval by rounds; none if A has nothing to divide by.
+    /// Of processor time B ÷ A, of shares B − A, with the 95 % interval by rounds; none if A has
+    /// nothing to divide by.
     pub change: Option<Interval>,
     /// Probability of so great a difference by chance, corrected for the number of all comparisons.
     pub p_corrected: Option<f64>,
@@ -42,8 +44,8 @@ pub struct Cost {
 pub enum What {
     /// Processor time of all ends per message, in nanoseconds.
     CpuPerMessage,
-    /// Deliveries that were to be and did not come about (lost, replaced unread, or never sent), as a share of all; only where something did
-    /// not arrive in A or B.
+    /// Deliveries that were to be and did not come about (lost, replaced unread, or never sent), as
+    /// a share of all; only where something did not arrive in A or B.
     ShareLost,
 }
 
@@ -55,7 +57,8 @@ pub enum CostVerdict {
     Less,
     /// B has more.
     More,
-    /// It differs for sure, and the processor time of the row's own floor changed in the same direction by as much: so the machine did.
+    /// It differs for sure, and the processor time of the row's own floor changed in the same
+    /// direction by as much: so the machine did.
     MachineChanged,
     /// A difference is not shown; that does not prove that there is none.
     NoDifferenceShown,
@@ -182,9 +185,11 @@ pub(super) fn of(
     Ok(What::ALL.into_iter().filter_map(compared).collect())
 }
 
-/// Probability by chance that shares of so many messages differ so much. Rounds that happen to lose equally many say nothing of how much a
-/// share of few messages varies: both sides vary at least as much as draws of that many messages, of which each is lost with the
-/// probability of both sides together. What several subscribers do not get of one message counts as one draw, for it may have one cause.
+/// Probability by chance that shares of so many messages differ so much. Rounds that happen to lose
+/// equally many say nothing of how much a share of few messages varies: both sides vary at least as
+/// much as draws of that many messages, of which each is lost with the probability of both sides
+/// together. What several subscribers do not get of one message counts as one draw, for it may have
+/// one cause.
 fn chance_of_losses(a: &[Lost], b: &[Lost]) -> Option<f64> {
     let messages = |of: &[Lost]| of.iter().map(|lost| lost.messages as f64).sum::<f64>();
     let (of_a, of_b) = (messages(a), messages(b));
@@ -315,7 +320,8 @@ mod tests {
 
     #[test]
     fn losses_of_the_same_rarity_are_called_different_as_rarely_as_promised() {
-        // Two messages in a thousand are lost, in rounds of a hundred each: most rounds lose nothing or one.
+        // Two messages in a thousand are lost, in rounds of a hundred each: most rounds lose
+        // nothing or one.
         let mut random = driveline_bench::stats::Random::new(5);
         let mut measured = || {
             let mut round = || (0..100).filter(|_| random.below(1000) < 2).count() as u64;

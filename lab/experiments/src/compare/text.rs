@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A comparison as text for a terminal: what differs, what no verdict is possible of, and how it was found out.
+//! A comparison as text for a terminal: what differs, what no verdict is possible of, and how it
+//! was found out.
 
 use super::chance::SIGNIFICANCE;
 use super::{CostVerdict, Difference, Differences, MACHINE_CHANGED, Verdict, costs};

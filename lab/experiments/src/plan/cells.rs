@@ -156,7 +156,8 @@ pub(super) fn cells(
 const SIZE_OF_WORKLOAD: &str = "payload_bytes";
 const RATE_OF_WORKLOAD: &str = "rate_hz";
 
-/// Of what varies: what a workload has a parameter for, which its case leaves open. All else of links is not about it.
+/// Of what varies: what a workload has a parameter for, which its case leaves open. All else of
+/// links is not about it.
 fn of_workload(vary: &Vary, workload: &WorkloadSpec) -> Vary {
     let known = workloads().into_iter().find(|w| w.name == workload.name);
     let open = |parameter| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the environment says to the stages of a chain: files are looked at before the first run, not by a stage in the middle of it.
+//! What the environment says to the stages of a chain: files are looked at before the first run,
+//! not by a stage in the middle of it.
 
 use crate::scenario::{Reads, StageSpec};
 use anyhow::{Context, Result, bail};
@@ -45,7 +46,8 @@ fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
             "a video or a folder of images that can be read, the index of a camera, or `synthetic`"
         }
     };
-    // As the camera of the perception pipeline has it: what lies there goes before what is a number.
+    // As the camera of the perception pipeline has it: what lies there goes before what is a
+    // number.
     let is_word = text == "synthetic"
         || text.starts_with("synthetic:")
         || text.parse::<u16>().is_ok_and(|index| index < 1000);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this machine can do at all in the place of a cell's one link: a bare word from one end to the other, and a copy of its payload.
+//! What this machine can do at all in the place of a cell's one link: a bare word from one end to
+//! the other, and a copy of its payload.
 
 use super::{Cell, add, again, leave_out};
 use crate::archive::{Case, Experiment, Link, Role};
@@ -9,7 +10,8 @@ use driveline_bench::harness::{
 use driveline_bench::{Beside, Comparison, Metric};
 use driveline_runtime::graph::ByteSize;
 
-/// Adds the floors of a cell; returns what is compared with them in a case like `own`, which is Driveline's.
+/// Adds the floors of a cell; returns what is compared with them in a case like `own`, which is
+/// Driveline's.
 pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Comparison> {
     if cell.links.iter().any(|l| l.reach == Reach::Network) {
         leave_out(
@@ -77,8 +79,9 @@ fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
     Comparison { metric: figure, to: id, of: figure }
 }
 
-/// A copy of the payload, once for each sample: how many subscribers there are, and how they wait, is nothing to it. It is compared with what has
-/// the writing or the copying of payloads in it, from the size on from which it is not the clock that is measured.
+/// A copy of the payload, once for each sample: how many subscribers there are, and how they wait,
+/// is nothing to it. It is compared with what has the writing or the copying of payloads in it,
+/// from the size on from which it is not the clock that is measured.
 fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Comparison> {
     let copied_out = link.take == Take::Copy && link.payload == Payload::Untouched;
     let (take, payload) =
@@ -118,7 +121,8 @@ fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Compa
     says_something.then_some(Comparison { metric: headline, to: id, of: Metric::Copy })
 }
 
-/// Where and how it runs, as far as that is not usual: what is measured elsewhere has its floor there.
+/// Where and how it runs, as far as that is not usual: what is measured elsewhere has its floor
+/// there.
 fn place(link: &Link) -> String {
     let fifo =
         if link.priority > 0 { format!(" · FIFO {}", link.priority) } else { String::new() };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a scenario to the cases that are run on this machine: every system in every cell, with the floors that belong there.
+//! From a scenario to the cases that are run on this machine: every system in every cell, with the
+//! floors that belong there.
 
 mod cells;
 mod environment;
@@ -78,7 +79,8 @@ pub fn plan(
             scenario.id
         );
     }
-    // Whoever is compared stands in a list, and whoever is not there at all in none: that they are missing is told all the same.
+    // Whoever is compared stands in a list, and whoever is not there at all in none: that they are
+    // missing is told all the same.
     if compares {
         for (peer, reason) in found.iter().filter_map(|p| Some((p, p.missing()?))) {
             leave_out(&mut e, &peer.name, &reason, None);
@@ -123,8 +125,9 @@ pub fn order(experiment: &Experiment, seed: u64, round: u64) -> Vec<usize> {
     Random::order_of_round(own, round, experiment.cases.len())
 }
 
-/// How long a run is expected to take, in seconds. The constants are what runs took on a machine with two CPUs; a peer takes
-/// the mean of those that start daemons and those that do not, and of those that copy and those that do not.
+/// How long a run is expected to take, in seconds. The constants are what runs took on a machine
+/// with two CPUs; a peer takes the mean of those that start daemons and those that do not, and of
+/// those that copy and those that do not.
 #[must_use]
 pub fn expected_seconds(case: &Case) -> f64 {
     if case.role == Role::OwnTool {
@@ -189,7 +192,8 @@ fn figure(scenario: &Scenario, cell: &Cell) -> Metric {
     }
 }
 
-/// The same for the same reason is told once, with all its cells; without a cell it is left out everywhere.
+/// The same for the same reason is told once, with all its cells; without a cell it is left out
+/// everywhere.
 fn leave_out(e: &mut Experiment, what: &str, reason: &str, cell: Option<&Cell>) {
     let cell = cell.map(|c| c.name.clone());
     match e.left_out.iter_mut().find(|l| l.what == what && l.reason == reason) {
@@ -271,7 +275,8 @@ fn add_cell(
     compare_with_usual_settings(e, cell, selection);
 }
 
-/// Whether the latency tool of a variant measures such a link. Where it does not because the link may lose something, that is said.
+/// Whether the latency tool of a variant measures such a link. Where it does not because the link
+/// may lose something, that is said.
 fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> bool {
     let is_judged = variant.has_own_tool_for(job);
     if !is_judged
@@ -283,7 +288,8 @@ fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> b
     is_judged
 }
 
-/// Whether there are enough rounds for an own tool's verdict; without, it would run for nothing, and says so.
+/// Whether there are enough rounds for an own tool's verdict; without, it would run for nothing,
+/// and says so.
 fn may_judge(e: &mut Experiment, system: &System) -> bool {
     let enough = e.rounds >= ENOUGH_ROUNDS as u64;
     if !enough {
@@ -433,8 +439,8 @@ fn compare_with_own_edges(e: &mut Experiment) {
     }
 }
 
-/// Adds a case that has no floor, and the same once more as the control: how much two equal things differ here, which a floor that is
-/// measured twice says elsewhere.
+/// Adds a case that has no floor, and the same once more as the control: how much two equal things
+/// differ here, which a floor that is measured twice says elsewhere.
 fn add_twice(e: &mut Experiment, case: Case) {
     let comparison = Comparison { metric: case.figure, to: case.id.clone(), of: case.figure };
     let again = Case {
@@ -452,7 +458,8 @@ fn again(id: &str) -> String {
     format!("{id} · again (A/A)")
 }
 
-/// Adds a case unless it is there already; its directory is its number, and some of its name for people.
+/// Adds a case unless it is there already; its directory is its number, and some of its name for
+/// people.
 fn add(e: &mut Experiment, case: Case) {
     if e.cases.iter().any(|c| c.id == case.id) {
         return;

@@ -388,7 +388,8 @@ fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
 
 #[test]
 fn a_copy_of_each_size_stands_among_the_floors() {
-    // However many subscribers there are, it is one copy for each sample, no more than it takes to say something.
+    // However many subscribers there are, it is one copy for each sample, no more than it takes to
+    // say something.
     let e = planned("S1", Extent::Default);
     let (floors, compared) = copies(&e);
     assert_eq!(

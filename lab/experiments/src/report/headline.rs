@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The headline table of an experiment: every system in every cell, loan-only and filled beside each other.
+//! The headline table of an experiment: every system in every cell, loan-only and filled beside
+//! each other.
 
 use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape, sentence};
@@ -30,7 +31,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             groups.push(group);
         }
     }
-    // Workloads stand with the links that they are measured beside, so that what is to be compared has one column.
+    // Workloads stand with the links that they are measured beside, so that what is to be compared
+    // has one column.
     let mut of_links =
         e.measured().filter(|c| c.case.handling().is_some()).map(views::is_filled).peekable();
     let beside_filled = of_links.peek().is_some() && of_links.all(|filled| filled);
@@ -246,7 +248,8 @@ fn ratio_cell(by: Criterion, r: Option<&Interval>) -> String {
     }
 }
 
-/// From where to where, and of how many rounds where those are too few: a line each, below the ratio.
+/// From where to where, and of how many rounds where those are too few: a line each, below the
+/// ratio.
 fn interval(i: &Interval) -> String {
     let (all, few) = (bounds(i), few_rounds(i));
     let lines = [all.strip_suffix(few.trim_start()).unwrap_or(&all).trim_end(), few.trim_start()];
@@ -288,7 +291,8 @@ fn title_beyond_name(c: &CaseResult) -> String {
     }
 }
 
-/// Size, rate, waiting and QoS that all links of a group have in common, without what its name says already.
+/// Size, rate, waiting and QoS that all links of a group have in common, without what its name says
+/// already.
 fn conditions(group: &str, cases: &[&CaseResult]) -> String {
     let Some(link) = cases.first().and_then(|c| c.case.links.first()) else { return String::new() };
     if cases.first().is_some_and(|c| c.case.links.len() > 1) {

@@ -14,7 +14,8 @@ pub(super) fn section(anchor: &str, title: &str, content: &str) -> String {
     format!("<section id=\"{}\"><h2>{}</h2>\n{content}</section>\n", escape(anchor), escape(title))
 }
 
-/// A table: cells are HTML already. The first cell of each row names it; the others are numbers if `numbers`.
+/// A table: cells are HTML already. The first cell of each row names it; the others are numbers if
+/// `numbers`.
 pub(super) struct Table {
     head: String,
     body: String,

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 /// Driveline.
 const OURS: &str = "#3a7fd5";
-/// Peers: hues that the colour-blind tell apart too (after Paul Tol's bright scheme), readable on white and on black; more systems
-/// than these differ by dash and symbol.
+/// Peers: hues that the colour-blind tell apart too (after Paul Tol's bright scheme), readable on
+/// white and on black; more systems than these differ by dash and symbol.
 const PEERS: [&str; 5] = ["#e0566b", "#2f9147", "#b59f25", "#2fa7cf", "#aa4c8f"];
 const DASHES: [DashType; 5] =
     [DashType::Solid, DashType::Dash, DashType::Dot, DashType::DashDot, DashType::LongDash];

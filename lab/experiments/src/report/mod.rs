@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One self-contained page for an archive: tables that need no script, and plots that do (`docs/adr/0011-lab-reports-have-scripts.md`).
+//! One self-contained page for an archive: tables that need no script, and plots that do
+//! (`docs/adr/0011-lab-reports-have-scripts.md`).
 //!
-//! Everything in it is computed by [`crate::analysis`]; here is only how it is shown. Plots get quantiles, never raw samples, and
-//! are drawn when they come into view.
+//! Everything in it is computed by [`crate::analysis`]; here is only how it is shown. Plots get
+//! quantiles, never raw samples, and are drawn when they come into view.
 
 mod chain;
 mod experiment;
@@ -75,7 +76,8 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
     )
 }
 
-/// The plotting library that the crate ships, without the typesetter of formulas that comes with it: nothing here is a formula.
+/// The plotting library that the crate ships, without the typesetter of formulas that comes with
+/// it: nothing here is a formula.
 fn library() -> String {
     let all = plotly::Plot::offline_js_sources();
     let end = all.find("</script>").map_or(all.len(), |at| at + "</script>".len());

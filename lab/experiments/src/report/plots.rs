@@ -127,7 +127,8 @@ pub(super) fn ecdf(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     p
 }
 
-/// Quartiles, and the first and last percent, for each subscriber; of too few samples the least and the greatest one.
+/// Quartiles, and the first and last percent, for each subscriber; of too few samples the least and
+/// the greatest one.
 pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     let mut p = plot(
         Layout::new().box_mode(BoxMode::Group).x_axis(names_axis()).y_axis(time_axis("latency")),
@@ -156,7 +157,8 @@ pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     p
 }
 
-/// A line for each system, with a case for each size in bytes: median and 99th percentile, or goodput.
+/// A line for each system, with a case for each size in bytes: median and 99th percentile, or
+/// goodput.
 pub(super) fn sizes(
     by: Criterion,
     lines: &[(&CaseResult, Vec<(usize, &CaseResult)>)],

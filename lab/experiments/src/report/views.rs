@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an experiment's explorer offers: views, each with a plot for every cell that has something to show.
+//! What an experiment's explorer offers: views, each with a plot for every cell that has something
+//! to show.
 
 use super::look::{Look, Looks};
 use super::plots;
@@ -16,7 +17,8 @@ use plotly::Plot;
 use plotly::common::MarkerSymbol;
 use serde_json::{Value, json};
 
-/// A view: what it is called, what its reader must know, and its plots by cell. A plot without a cell is of the whole experiment.
+/// A view: what it is called, what its reader must know, and its plots by cell. A plot without a
+/// cell is of the whole experiment.
 pub(super) struct View {
     id: &'static str,
     title: &'static str,
@@ -90,7 +92,8 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             (!cases.is_empty()).then(|| plots::boxes(&cases, looks))
         },
     );
-    // Only the one cell of an experiment with no other has such a view where it has nothing but its goodput.
+    // Only the one cell of an experiment with no other has such a view where it has nothing but its
+    // goodput.
     let by = if e.measured().all(|c| c.criterion() == Criterion::Goodput) {
         Criterion::Goodput
     } else {
@@ -250,7 +253,8 @@ fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     (!series.is_empty() && !told).then(|| plots::dots(by, &series, &rows))
 }
 
-/// Medians, or goodput, of all cells at a glance; nothing if there is nothing to compare, or a single cell, whose view of ratios says it all.
+/// Medians, or goodput, of all cells at a glance; nothing if there is nothing to compare, or a
+/// single cell, whose view of ratios says it all.
 pub(super) fn overview(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<Plot> {
     if e.cells().len() < 2 {
         return None;

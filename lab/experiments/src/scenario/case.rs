@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A link, several at the same time, or a workload; or what several cases have in common. What is left out is as the enclosing part
-/// says, and else as noted in parentheses.
+/// A link, several at the same time, or a workload; or what several cases have in common. What is
+/// left out is as the enclosing part says, and else as noted in parentheses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseSpec {
@@ -42,10 +42,12 @@ pub struct CaseSpec {
     /// Real-time priority (SCHED_FIFO) of all ends; 0 is time sharing (0).
     #[schemars(range(max = 99))]
     pub priority: Option<u8>,
-    /// CPUs of both ends: `apart` (publisher on the first, subscribers on the others in turn), `one` (all on the first), `any` (apart).
-    /// Of the stages of a chain that name no CPU: `apart` (on all CPUs in turn, in the order of the file), `one`, `any` (any).
+    /// CPUs of both ends: `apart` (publisher on the first, subscribers on the others in turn),
+    /// `one` (all on the first), `any` (apart). Of the stages of a chain that name no CPU: `apart`
+    /// (on all CPUs in turn, in the order of the file), `one`, `any` (any).
     pub cpus: Option<CpusSpec>,
-    /// Several links at the same time, by topic, instead of one; only in a case, and not one within the other.
+    /// Several links at the same time, by topic, instead of one; only in a case, and not one within
+    /// the other.
     #[serde(default)]
     #[schemars(extend("minProperties" = 1))]
     pub links: IndexMap<String, CaseSpec>,
@@ -55,13 +57,15 @@ pub struct CaseSpec {
     /// Processor time that all ends share, in percent of one CPU (no limit).
     #[schemars(range(min = 1, max = 10_000))]
     pub quota_percent: Option<u32>,
-    /// Reach network: megabits per second of the cable between the hosts, in each direction (as fast as the processors are).
+    /// Reach network: megabits per second of the cable between the hosts, in each direction (as
+    /// fast as the processors are).
     #[schemars(range(min = 1, max = 100_000))]
     pub cable_mbit: Option<u32>,
     /// Reach network: share of packets that the cable loses in each direction, in percent (0).
     #[schemars(range(min = 0.0, max = 50.0))]
     pub loss_percent: Option<f64>,
-    /// Reach network: what the cable takes in each direction beside the time for the bits, in milliseconds (0).
+    /// Reach network: what the cable takes in each direction beside the time for the bits, in
+    /// milliseconds (0).
     #[schemars(range(min = 0.0, max = 500.0))]
     pub delay_ms: Option<f64>,
     /// One subscriber of each link that is preferred to everybody else.
@@ -128,11 +132,12 @@ pub struct StageSpec {
     /// For the work.
     #[serde(default)]
     pub parameters: serde_json::Map<String, serde_json::Value>,
-    /// Parameters that environment variables give, where those are set: the parameter's name, and the variable's. Files are named
-    /// from where the experiment is started.
+    /// Parameters that environment variables give, where those are set: the parameter's name, and
+    /// the variable's. Files are named from where the experiment is started.
     #[serde(default)]
     pub environment: IndexMap<String, String>,
-    /// Which of these parameters name something that is read: it is looked for before the first run.
+    /// Which of these parameters name something that is read: it is looked for before the first
+    /// run.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub reads: IndexMap<String, Reads>,
     /// CPU; as the case's `cpus` says if it is left out.

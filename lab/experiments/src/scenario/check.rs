@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether every part of a scenario makes sense, and goes with the others; what the file's format alone does not say.
+//! Whether every part of a scenario makes sense, and goes with the others; what the file's format
+//! alone does not say.
 
 use super::LoadError;
 use super::effect::without_effect;
@@ -44,7 +45,8 @@ impl Mistakes<'_> {
     }
 }
 
-/// A scenario that makes sense, with systems that are Driveline or among these peers, if those are looked at.
+/// A scenario that makes sense, with systems that are Driveline or among these peers, if those are
+/// looked at.
 ///
 /// # Errors
 /// All mistakes that are found, of each kind the first one in each case or part.
@@ -476,7 +478,8 @@ mod tests {
                 "{rest}: {text}"
             );
         }
-        // One of them heeds it; what belongs to all of them is no link's; that case is not among those.
+        // One of them heeds it; what belongs to all of them is no link's; that case is not among
+        // those.
         for rest in [
             "vary: {rate_hz: [10, 20]}\n",
             "vary: {hogs: [0, 1]}\n",

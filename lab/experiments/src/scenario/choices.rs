@@ -10,13 +10,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerSpec {
-    /// How many links at the same time (`copies`) are carried before a sample is lost, late or not sent.
+    /// How many links at the same time (`copies`) are carried before a sample is lost, late or not
+    /// sent.
     CarriedLinks,
-    /// How far apart the first and the last of several subscribers are, and whether it is always the same one that is last.
+    /// How far apart the first and the last of several subscribers are, and whether it is always
+    /// the same one that is last.
     Fairness,
-    /// What a preference (`favour`) does for the subscriber that has it and for the slowest other one, beside the same case without.
+    /// What a preference (`favour`) does for the subscriber that has it and for the slowest other
+    /// one, beside the same case without.
     Preferred,
-    /// How latencies spread: mean and standard deviation of each system, by size where there are several.
+    /// How latencies spread: mean and standard deviation of each system, by size where there are
+    /// several.
     Jitter,
     /// What other settings of a middleware (`udp_500`) change beside its usual ones (`udp`).
     Settings,
@@ -74,7 +78,8 @@ words! {
         Process,
         /// Processes.
         Host,
-        /// Processes of two hosts, which are network namespaces of this machine with a cable between them; needs root.
+        /// Processes of two hosts, which are network namespaces of this machine with a cable
+        /// between them; needs root.
         Network
     }
 }

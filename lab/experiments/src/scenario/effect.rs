@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a scenario asks for and its links cannot give: a preference that prefers nobody, a figure that nobody has, a question about
-//! what is always the same.
+//! What a scenario asks for and its links cannot give: a preference that prefers nobody, a figure
+//! that nobody has, a question about what is always the same.
 
 use super::heed::{Part, Unheeded};
 use super::{AnswerSpec, CaseSpec, FavourSpec, Figure, PayloadSpec, Scenario, Vary};
@@ -14,7 +14,8 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// What a key comes to, cell by cell, in each link: what varies is said to all of them, and each may say its own.
+    /// What a key comes to, cell by cell, in each link: what varies is said to all of them, and
+    /// each may say its own.
     fn each<T: Copy>(&self, of: fn(&CaseSpec) -> Option<T>, varied: &[T], usual: T) -> Vec<Vec<T>> {
         let common = match varied {
             [] => vec![of(self.case).or_else(|| of(&self.scenario.link)).unwrap_or(usual)],
@@ -141,7 +142,8 @@ impl Links<'_> {
     }
 }
 
-/// A figure of links in a scenario that has none of them. One that a case names is refused with everything else that a workload or a chain does not heed.
+/// A figure of links in a scenario that has none of them. One that a case names is refused with
+/// everything else that a workload or a chain does not heed.
 fn figure_of_nobody(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
     let path: &[&str] = match (s.figure, s.link.figure) {
         _ if !all.is_empty() || s.cases.is_empty() => return None,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a scenario says and nothing in it would heed. To be silent about it would measure something else.
+//! What a scenario says and nothing in it would heed. To be silent about it would measure something
+//! else.
 
 use super::{CaseSpec, RunSpec, Scenario, Vary};
 use serde::Serialize;
@@ -82,7 +83,8 @@ impl Unheeded {
     }
 }
 
-/// What is measured to one extent: by the name of the part of the file that says what is different there.
+/// What is measured to one extent: by the name of the part of the file that says what is different
+/// there.
 pub(super) struct Part<'a> {
     name: &'static str,
     own: &'a RunSpec,
@@ -120,7 +122,8 @@ impl Part<'_> {
     }
 }
 
-/// What a case with several `links` is told from outside, and none of them would heed: its cells would be the same under several names.
+/// What a case with several `links` is told from outside, and none of them would heed: its cells
+/// would be the same under several names.
 pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
     for part in Part::of(s) {
         for (name, case) in part.cases(s).filter(|(_, case)| !case.links.is_empty()) {

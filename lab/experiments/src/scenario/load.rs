@@ -59,8 +59,8 @@ impl From<Diagnostics> for LoadError {
     }
 }
 
-/// The scenario that a word means: a built-in one by its id, or a file by its path. Whether there are the systems that it names is
-/// not looked at.
+/// The scenario that a word means: a built-in one by its id, or a file by its path. Whether there
+/// are the systems that it names is not looked at.
 ///
 /// # Errors
 /// If there is none, or the file has mistakes; each is explained with its line.

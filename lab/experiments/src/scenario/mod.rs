@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Scenario files: what an experiment asks, of which systems, with which links or workloads, and what was published about it.
+//! Scenario files: what an experiment asks, of which systems, with which links or workloads, and
+//! what was published about it.
 //!
-//! The experiments that come with the program are such files too; [`builtin`] lists them. Users copy one and edit it.
+//! The experiments that come with the program are such files too; [`builtin`] lists them. Users
+//! copy one and edit it.
 
 mod builtin;
 mod case;
@@ -52,9 +54,11 @@ pub struct Scenario {
     #[serde(default)]
     #[schemars(schema_with = "common")]
     pub link: CaseSpec,
-    /// A processing chain instead of links, with the measured system on its edges (docs/protocols/chain.md).
+    /// A processing chain instead of links, with the measured system on its edges
+    /// (docs/protocols/chain.md).
     pub chain: Option<ChainSpec>,
-    /// What is measured of each system, by name: one link (what is not said here is as under `link`), several links at the same time, or a workload.
+    /// What is measured of each system, by name: one link (what is not said here is as under
+    /// `link`), several links at the same time, or a workload.
     #[serde(default)]
     pub cases: IndexMap<String, CaseSpec>,
     /// Every case once for each combination of these.
@@ -72,10 +76,12 @@ pub struct Scenario {
     /// The figure that counts most.
     #[serde(default)]
     pub figure: Option<Figure>,
-    /// How often processor time and memory of each process are noted, in milliseconds; not at all if it is left out, because looking costs processor time too.
+    /// How often processor time and memory of each process are noted, in milliseconds; not at all
+    /// if it is left out, because looking costs processor time too.
     #[schemars(range(min = 10, max = 60000))]
     pub watch_every_ms: Option<u64>,
-    /// Whether the latency tools that peers bring run beside their ping-pong rows, which must agree with them.
+    /// Whether the latency tools that peers bring run beside their ping-pong rows, which must agree
+    /// with them.
     #[serde(default)]
     pub own_tools: bool,
     /// What was published about it.
@@ -112,8 +118,8 @@ pub struct RunSpec {
     /// Samples of links and chains that count in each run (1000), or else `seconds`.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub messages: Option<u64>,
-    /// How long each run of links and chains with a rate sends, at least one sample, and a workload is observed (10). What has no rate
-    /// sends 1000 messages.
+    /// How long each run of links and chains with a rate sends, at least one sample, and a workload
+    /// is observed (10). What has no rate sends 1000 messages.
     #[schemars(range(min = 0.1, max = 86400.0))]
     pub seconds: Option<f64>,
     /// Samples of links and chains before those that count (100, of chains 10).

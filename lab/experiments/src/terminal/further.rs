@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands beside the latencies: transmission of chains, what workloads observe, floors, published figures.
+//! What stands beside the latencies: transmission of chains, what workloads observe, floors,
+//! published figures.
 
 use super::percentiles;
 use crate::analysis::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An analysis as text for a terminal: for each experiment its answer, latencies, what stands beside them, and what is missing.
+//! An analysis as text for a terminal: for each experiment its answer, latencies, what stands
+//! beside them, and what is missing.
 
 mod further;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A browser without a window, told what to do over its DevTools protocol: JSON between zero bytes, on file descriptors 3 and 4.
+//! A browser without a window, told what to do over its DevTools protocol: JSON between zero bytes,
+//! on file descriptors 3 and 4.
 
 use command_fds::{CommandFdExt, FdMapping};
 use serde_json::{Value, json};
@@ -11,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A browser that is silent for longer hangs, or was asked for what never comes. Not even a machine that does many other things takes so long.
+/// A browser that is silent for longer hangs, or was asked for what never comes. Not even a machine
+/// that does many other things takes so long.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Browser {
@@ -142,8 +144,8 @@ impl Browser {
         self.events.clear();
     }
 
-    /// What the page threw, what it said into the console, and what the browser said there about it: of what is wrong with a drawing, or
-    /// refused by a policy, the page itself hears nothing.
+    /// What the page threw, what it said into the console, and what the browser said there about
+    /// it: of what is wrong with a drawing, or refused by a policy, the page itself hears nothing.
     pub(crate) fn complaints(&self, tab: &Tab) -> Vec<String> {
         let of_tab = self.events.iter().filter(|e| e["sessionId"] == tab.session);
         of_tab
@@ -159,7 +161,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends when nobody can order anything any more; then its words end, and with them the thread that hears them.
+        // It ends when nobody can order anything any more; then its words end, and with them the
+        // thread that hears them.
         self.orders = None;
         while !std::thread::panicking() && self.said.recv_timeout(PATIENCE).is_ok() {}
         let _ = self.child.kill();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A report in a real browser: everything in it is clicked, and whatever complains is told, the page or the browser.
+//! A report in a real browser: everything in it is clicked, and whatever complains is told, the
+//! page or the browser.
 //!
-//! The browser is spoken to over its DevTools protocol, by a pipe. Nothing here depends on how fast it is: it says when a page is loaded,
-//! the page says by `aria-busy` which plots are still to be drawn, and [`PATIENCE`] is for a browser that hangs. (Its virtual time, and the
-//! document that it prints when that is over, do not serve: plots are drawn in frames, for which virtual time does not wait.)
+//! The browser is spoken to over its DevTools protocol, by a pipe. Nothing here depends on how fast
+//! it is: it says when a page is loaded, the page says by `aria-busy` which plots are still to be
+//! drawn, and [`PATIENCE`] is for a browser that hangs. (Its virtual time, and the document that it
+//! prints when that is over, do not serve: plots are drawn in frames, for which virtual time does
+//! not wait.)
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -101,7 +104,8 @@ const PROBE: &str = r#"(async () => {
         beyond(box.querySelector(".plot"), `${tab.textContent} | ${cell}`);
       }
     }
-    // What is chosen stays chosen, whatever other views have; and each says of what it is, where there is more than that.
+    // What is chosen stays chosen, whatever other views have; and each says of what it is, where
+    // there is more than that.
     tabs[0].click();
     await drawn(box);
     const select = box.querySelector("select"), cell = select.options[select.options.length - 2]?.value ?? select.value;
@@ -141,7 +145,8 @@ const PROBE: &str = r#"(async () => {
   return told;
 })()"#;
 
-/// Opens a page in each of these ways (dark or light, and how wide), and returns what it told, and what the browser complained of; nothing without a browser.
+/// Opens a page in each of these ways (dark or light, and how wide), and returns what it told, and
+/// what the browser complained of; nothing without a browser.
 pub(crate) fn open<const N: usize>(page: &Path, looks: [(bool, u32); N]) -> Option<[Told; N]> {
     let mut browser = Browser::start(&program()?);
     Some(looks.map(|(dark, width)| look(&mut browser, page, dark, width)))

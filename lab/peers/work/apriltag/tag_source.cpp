@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// Frames with AprilTags of the family 36h11, rendered beforehand: turned, tilted, of different sizes, on a noisy background. Sample n
-// is frame n modulo `frames`, so that it costs a copy only, as from a camera's memory.
+// SPDX-License-Identifier: Apache-2.0 Frames with AprilTags of the family 36h11, rendered
+// beforehand: turned, tilted, of different sizes, on a noisy background. Sample n is frame n modulo
+// `frames`, so that it costs a copy only, as from a camera's memory.
 //
-// Parameters: `frames`, `width`, `height`, `channels` (1 grey, 3 BGR), `tags` (in each frame, at most 12), `noise` (grey levels either way).
+// Parameters: `frames`, `width`, `height`, `channels` (1 grey, 3 BGR), `tags` (in each frame, at
+// most 12), `noise` (grey levels either way).
 #include <apriltag/apriltag.h>
 #include <apriltag/tag36h11.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames of a video, a folder of images or the synthetic drive, again and again.
 //
-// Parameters: `source` (as ComP's camera has it: a file, a folder, `synthetic`), `preload` (frames that are decoded beforehand and then only
-// copied; 0: each frame is decoded when it is due).
+// Parameters: `source` (as ComP's camera has it: a file, a folder, `synthetic`), `preload` (frames
+// that are decoded beforehand and then only copied; 0: each frame is decoded when it is due).
 #include "frame_source.hpp"
 #include "messages.hpp"
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What the works of this folder say to one another: the values of the example's algorithms, one after the other.
+// SPDX-License-Identifier: Apache-2.0 What the works of this folder say to one another: the values
+// of the example's algorithms, one after the other.
 #pragma once
 
 #include <opencv2/core.hpp>

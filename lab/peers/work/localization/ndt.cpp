@@ -1,9 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// Finds the vehicle in the street: PCL's Normal Distributions Transform of a scan against the street's map. Passes the cloud on, with the
-// pose.
+// SPDX-License-Identifier: Apache-2.0 Finds the vehicle in the street: PCL's Normal Distributions
+// Transform of a scan against the street's map. Passes the cloud on, with the pose.
 //
-// Parameters: `cloud` (of the map, as of the source), `resolution_m`, `step_m`, `epsilon_m`, `iterations` (as PCL has them), `map_leaf_m` (grid by
-// which the map is thinned out).
+// Parameters: `cloud` (of the map, as of the source), `resolution_m`, `step_m`, `epsilon_m`,
+// `iterations` (as PCL has them), `map_leaf_m` (grid by which the map is thinned out).
 #include <pcl/filters/voxel_grid.h>
 #include <pcl/registration/ndt.h>
 

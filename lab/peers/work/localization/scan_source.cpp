@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// Scans of a street by a vehicle that drives through it, forth and back. Sample n depends on n alone.
+// SPDX-License-Identifier: Apache-2.0 Scans of a street by a vehicle that drives through it, forth
+// and back. Sample n depends on n alone.
 //
-// Parameters: `cloud` (path of a PLY; empty: a street that is made up), `travel_x_m`, `travel_y_m` (how far it goes in the street's
-// coordinates), `turn_deg` (how far it turns), `period` (samples for forth and back), `noise_m` (of each coordinate, uniform).
+// Parameters: `cloud` (path of a PLY; empty: a street that is made up), `travel_x_m`, `travel_y_m`
+// (how far it goes in the street's coordinates), `turn_deg` (how far it turns), `period` (samples
+// for forth and back), `noise_m` (of each coordinate, uniform).
 #include <numbers>
 #include <random>
 

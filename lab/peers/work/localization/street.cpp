@@ -14,7 +14,8 @@ constexpr double no_return_m = 0.5;
 /// How far the street that is made up is seen in all detail.
 constexpr double dense_m = 4;
 
-/// A street of 80 m along y with houses, lamp posts and parked cars, seen from its middle by a scanner 1.8 m above it.
+/// A street of 80 m along y with houses, lamp posts and parked cars, seen from its middle by a
+/// scanner 1.8 m above it.
 std::vector<Point> made_up() {
   std::mt19937 random(20'260);
   std::vector<Point> points;
@@ -33,7 +34,8 @@ std::vector<Point> made_up() {
     }
   };
   for (int i = 0; i < 150'000; ++i) add(-40 + 80 * share(), -6 + 12 * share(), 0.02 * share());
-  // Houses of different widths and depths: a street of one long wall would say nothing about where along it one is.
+  // Houses of different widths and depths: a street of one long wall would say nothing about where
+  // along it one is.
   for (double side : {-1.0, 1.0}) {
     for (double x = -40; x < 40;) {
       const double width = 4 + 6 * share(), y = side * (6.5 + 3 * share()), height = 4 + 3 * share();

@@ -24,7 +24,8 @@ pub(super) const END_CLASS: &str = "End";
 /// Most commands of which the end keeps an account: an hour of them.
 const ROOM: usize = 200_000;
 
-/// A command that descends from a scan that none before did: when it was published, and where its age went.
+/// A command that descends from a scan that none before did: when it was published, and where its
+/// age went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instance {
     pub(super) time_ns: u64,
@@ -182,7 +183,8 @@ impl Component for Stage {
     }
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
-        // A timer's inputs are read; before the first sample there is nothing to work on, and the call is nobody's.
+        // A timer's inputs are read; before the first sample there is nothing to work on, and the
+        // call is nobody's.
         let _sample = invocation.read(0);
         let worker = self.worker.get().ok_or_else(|| failure("not initialised"))?;
         worker.work.run();
@@ -279,14 +281,16 @@ impl Component for End {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if scan > seen.newest_scan && seen.instances.len() < ROOM {
             seen.newest_scan = scan;
-            // The age of what was just published, by the arithmetic with which Driveline itself has stamped it.
+            // The age of what was just published, by the arithmetic with which Driveline itself has
+            // stamped it.
             let mut lineage = Lineage::start(invocation.start());
             lineage.inherit(sample.header(), Arrival::Triggered);
             let mut header =
                 SampleHeader { publish_time: MonotonicNs::now(), ..SampleHeader::default() };
             lineage.stamp(&mut header, topic.id(), None, 1);
             if let Some(o) = header.origins.as_slice().iter().find(|o| o.topic == topic.id()) {
-                // All of the chain is on this host: with its one clock nothing takes a negative time.
+                // All of the chain is on this host: with its one clock nothing takes a negative
+                // time.
                 let ns = |ns: i64| u64::try_from(ns).map_err(failure);
                 seen.instances.push(Instance {
                     time_ns: header.publish_time.0,

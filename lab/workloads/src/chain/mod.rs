@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A chain of 17 callbacks over eight modules of an automated vehicle, among the nodes that such a vehicle has besides.
+//! A chain of 17 callbacks over eight modules of an automated vehicle, among the nodes that such a
+//! vehicle has besides.
 //!
-//! Modules are run by Driveline's own launcher from a graph file that is made for the run: everything in one process, or a
-//! process for each module. Every other way to run modules is another launcher of the same file.
+//! Modules are run by Driveline's own launcher from a graph file that is made for the run:
+//! everything in one process, or a process for each module. Every other way to run modules is
+//! another launcher of the same file.
 //!
-//! An instance of the chain is a scan of the lidar that reached the end: the first command that descends from it. How its age
-//! splits into idle, communication and computation is what Driveline's headers say.
+//! An instance of the chain is a scan of the lidar that reached the end: the first command that
+//! descends from it. How its age splits into idle, communication and computation is what
+//! Driveline's headers say.
 
 mod component;
 mod plan;
@@ -62,10 +65,12 @@ pub(crate) struct Chain {
     /// Nodes besides the chain's 14 and the lidar; with 176, modules have the published sizes.
     #[schemars(range(max = 800))]
     background_nodes: u32,
-    /// Part of the CPUs that chain and background keep busy together. The chain alone takes about half a CPU.
+    /// Part of the CPUs that chain and background keep busy together. The chain alone takes about
+    /// half a CPU.
     #[schemars(range(min = 0.0, max = 4.0))]
     load: f64,
-    /// Threads of each module's executor; modules that share a process keep theirs, so that processes are all that differs.
+    /// Threads of each module's executor; modules that share a process keep theirs, so that
+    /// processes are all that differs.
     #[schemars(range(min = 1, max = 256))]
     threads: u32,
 }

@@ -18,9 +18,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Greatest part by which a timer's period differs from its nominal one: timers of different nodes drift past each other.
+/// Greatest part by which a timer's period differs from its nominal one: timers of different nodes
+/// drift past each other.
 const UNSYNCHRONISED: f64 = 0.005;
-/// Part of a CPU that no background callback may take for one call, so that the rate and not a single node makes the load.
+/// Part of a CPU that no background callback may take for one call, so that the rate and not a
+/// single node makes the load.
 const LONGEST_WORK: Duration = Duration::from_millis(10);
 
 /// One component.
@@ -229,7 +231,8 @@ pub(super) fn shares(count: u32) -> [u32; MODULES.len()] {
     shares
 }
 
-/// Nodes that publish at their own times, that relay what comes, and that read what came at their own times.
+/// Nodes that publish at their own times, that relay what comes, and that read what came at their
+/// own times.
 fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
     const PERIODS_MS: [u64; 6] = [20, 50, 100, 100, 200, 500];
     let mut nodes: Vec<Node> = Vec::new();

@@ -56,8 +56,8 @@ const fn on(
     Callback { component: node, node, module, when: When::Message(message), output, bytes, work_us }
 }
 
-/// Nodes that have a timer behind their message are two components: what the first keeps for the second is a topic, so that
-/// the time it lies there is told as idle.
+/// Nodes that have a timer behind their message are two components: what the first keeps for the
+/// second is a topic, so that the time it lies there is told as idle.
 const fn part(component: &'static str, callback: Callback) -> Callback {
     Callback { component, ..callback }
 }
@@ -73,7 +73,8 @@ const fn timer(
     Callback { component: node, node, module, when: When::Timer(period_ms), output, bytes, work_us }
 }
 
-/// Messages and nodes are the published ones; periods, lengths within 1 to 128 kB and work are not published, and chosen.
+/// Messages and nodes are the published ones; periods, lengths within 1 to 128 kB and work are not
+/// published, and chosen.
 pub(super) const CHAIN: [Callback; 17] = [
     on("PointCloud2+Indices", "filter", "sensing", "lidar/filtered", 64_000, 4000),
     on("PointCloud2", "ndt_scan_matcher", "localization", "localization/pose", 1000, 12_000),

@@ -29,7 +29,8 @@ pub(crate) struct FaultWriter {
     pub(super) epoch: u64,
     pub(super) payload_bytes: usize,
     pub(super) period_ns: u64,
-    /// Samples that all readers together hold. Memory for each is reserved, which is part of a writer's recovery.
+    /// Samples that all readers together hold. Memory for each is reserved, which is part of a
+    /// writer's recovery.
     pub(super) pins: u32,
     /// Readers that it waits for before it is ready.
     pub(super) wait_for: usize,

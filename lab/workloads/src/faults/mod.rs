@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults while samples flow: a writer is killed, a reader is killed, a writer's shared memory is filled with nonsense.
+//! Faults while samples flow: a writer is killed, a reader is killed, a writer's shared memory is
+//! filled with nonsense.
 //!
-//! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and `beside`, with a writer that
-//! nothing happens to. Each sample says which epoch it is of, which a fault begins; every byte of it is verified. What is
-//! observed: how long until each reader has a whole sample of the new epoch, that none ever was torn, and that nobody else is
-//! delayed.
+//! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and
+//! `beside`, with a writer that nothing happens to. Each sample says which epoch it is of, which a
+//! fault begins; every byte of it is verified. What is observed: how long until each reader has a
+//! whole sample of the new epoch, that none ever was torn, and that nobody else is delayed.
 
 mod ends;
 mod payload;
@@ -27,7 +28,8 @@ use std::time::Duration;
 const RECOVERY: Duration = Duration::from_secs(5);
 /// Samples count as received during a fault until all have recovered, and at least this long.
 const AFTERMATH: Duration = Duration::from_millis(100);
-/// How long a writer whose memory was damaged may go on before it is restarted, as a supervisor would.
+/// How long a writer whose memory was damaged may go on before it is restarted, as a supervisor
+/// would.
 const RESTART_AFTER: Duration = Duration::from_millis(250);
 
 /// What happens.
@@ -39,8 +41,9 @@ enum Fault {
     WriterKilled,
     /// The last reader gets SIGKILL and is started again at once.
     ReaderKilled,
-    /// The writer fills its segment with random bytes, in every other fault also the word that says which sample is the newest,
-    /// and goes on. If no reader gets anything whole within 250 ms it is restarted.
+    /// The writer fills its segment with random bytes, in every other fault also the word that says
+    /// which sample is the newest, and goes on. If no reader gets anything whole within 250 ms it
+    /// is restarted.
     RegionCorrupted,
 }
 
@@ -229,7 +232,8 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Notes how long after the fault each reader had its first whole sample; gives those who had none in time.
+    /// Notes how long after the fault each reader had its first whole sample; gives those who had
+    /// none in time.
     fn wait_for_first(
         &mut self,
         of: impl IntoIterator<Item = usize>,
@@ -307,7 +311,8 @@ impl Faults {
             epoch,
             payload_bytes: self.payload_bytes as usize,
             period_ns: (self.period_ms * 1e6) as u64,
-            // And one for a reader that comes before the kernel has told of the death of the one in whose place it is.
+            // And one for a reader that comes before the kernel has told of the death of the one in
+            // whose place it is.
             pins: ends::HELD * (self.readers + 1),
             wait_for: wait_for as usize,
         })

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Autoware reference system: a public workload of 24 nodes in one process, whose measures are the latency and the drops
-//! of its hot path and the steadiness of its planner.
+//! The Autoware reference system: a public workload of 24 nodes in one process, whose measures are
+//! the latency and the drops of its hot path and the steadiness of its planner.
 //!
-//! Fusion is the nodes' own logic behind the trigger `any`: they keep the newest sample of each input, work once both are
-//! there and begin anew. No trigger of Driveline does just that (`all_latest` goes on using one that was used). Lidar stamps
-//! travel in the messages, as in the original, because they pass through what the fusing nodes keep.
+//! Fusion is the nodes' own logic behind the trigger `any`: they keep the newest sample of each
+//! input, work once both are there and begin anew. No trigger of Driveline does just that
+//! (`all_latest` goes on using one that was used). Lidar stamps travel in the messages, as in the
+//! original, because they pass through what the fusing nodes keep.
 
 mod nodes;
 mod pair;
@@ -39,7 +40,8 @@ enum ExecutorKind {
     SingleThreaded,
     /// One executor with several threads.
     MultiThreaded,
-    /// An executor for the planner and one for the hot path, with real-time priorities, and one for the rest.
+    /// An executor for the planner and one for the hot path, with real-time priorities, and one for
+    /// the rest.
     Prioritised,
 }
 
@@ -49,11 +51,13 @@ enum ExecutorKind {
 pub(crate) struct Refsys {
     /// How callbacks come to threads.
     executor: ExecutorKind,
-    /// Threads of each executor but the planner's; 0 takes as many as there are CPUs. Of no meaning to `single_threaded`.
+    /// Threads of each executor but the planner's; 0 takes as many as there are CPUs. Of no meaning
+    /// to `single_threaded`.
     #[schemars(range(max = 256))]
     threads: u32,
-    /// Processor time of each step, in milliseconds. The default is what the published figures imply: four steps of the hot
-    /// path took 23.8 ms where they had priority, and all 190 steps a second together overload one thread.
+    /// Processor time of each step, in milliseconds. The default is what the published figures
+    /// imply: four steps of the hot path took 23.8 ms where they had priority, and all 190 steps a
+    /// second together overload one thread.
     #[schemars(range(min = 0.0, max = 1000.0))]
     crunch_ms: f64,
     /// Length of each message in bytes.

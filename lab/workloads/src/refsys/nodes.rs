@@ -36,7 +36,8 @@ pub(super) struct Probes {
     pub(super) last_planned_ns: AtomicU64,
 }
 
-/// When the newest data of each lidar in a message was measured, in nanoseconds; 0 if there is none of it.
+/// When the newest data of each lidar in a message was measured, in nanoseconds; 0 if there is none
+/// of it.
 type Stamps = [u64; 2];
 
 fn stamps(sample: &RawSample) -> Stamps {
@@ -242,7 +243,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Samples that were lost or replaced on the way from the lidars to the end of the hot path, so far.
+    /// Samples that were lost or replaced on the way from the lidars to the end of the hot path, so
+    /// far.
     pub(super) fn hot_path_drops(&self) -> u64 {
         let missed: u64 = self
             .handles
@@ -273,7 +275,8 @@ impl Graph {
                 replaced += input.stats.missed + input.stats.superseded;
             }
         }
-        // What triggers is taken as it comes; the planner's inputs are read at its own times and not part of this.
+        // What triggers is taken as it comes; the planner's inputs are read at its own times and
+        // not part of this.
         count("sent to triggers", sent);
         count("received by triggers", received);
         count("replaced before triggers", replaced);
@@ -285,8 +288,8 @@ impl Graph {
         if failed > 0 {
             o.invalid.push(format!("{failed} callbacks failed, or could not take their samples"));
         }
-        // At the end each edge may have one sample that nobody has taken any more. What reaches other processes may have several: that
-        // one replaced another is noticed when it is taken.
+        // At the end each edge may have one sample that nobody has taken any more. What reaches
+        // other processes may have several: that one replaced another is noticed when it is taken.
         let most = if self.reach == Reach::Process { edges } else { sent };
         if sent.checked_sub(received + replaced).is_none_or(|unread| unread > most) {
             o.invalid.push(format!("the account of {PROCESS} does not close: {sent} sent, {received} received, {replaced} replaced"));

@@ -16,7 +16,8 @@ impl<T> Default for Pair<T> {
 }
 
 impl<T> Pair<T> {
-    /// Takes an item, and gives both if this completes them; then it begins anew. There are inputs 0 and 1.
+    /// Takes an item, and gives both if this completes them; then it begins anew. There are inputs
+    /// 0 and 1.
     pub(super) fn offer(&mut self, input: usize, item: T) -> Option<[T; 2]> {
         self.replaced += u64::from(self.kept.get_mut(input)?.replace(item).is_some());
         match std::mem::take(&mut self.kept) {

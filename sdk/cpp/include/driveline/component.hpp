@@ -112,33 +112,39 @@ private:
     const dl_invocation* invocation_;
 };
 
-/// Base of all components. Its virtual functions are called one at a time unless the graph puts the component into a
-/// reentrant group. An error that one returns is reported with class, instance, topic and sequence number, and counted; in
-/// `init` it ends the module, in others the component stays in service. So is an exception that leaves one, which takes
-/// longer and is no way to handle samples.
+/// Base of all components. Its virtual functions are called one at a time unless the graph puts the
+/// component into a reentrant group. An error that one returns is reported with class, instance,
+/// topic and sequence number, and counted; in `init` it ends the module, in others the component
+/// stays in service. So is an exception that leaves one, which takes longer and is no way to handle
+/// samples.
 ///
-/// The constructor is also called to describe the class: it must be cheap and have no effect on the outside. Open files and
-/// load models in `init`.
+/// The constructor is also called to describe the class: it must be cheap and have no effect on the
+/// outside. Open files and load models in `init`.
 class Component {
 public:
     Component(const Component&) = delete;
     Component& operator=(const Component&) = delete;
     virtual ~Component() = default;
 
-    /// Everything declared is bound; parameters have their values. Nothing runs yet. An error ends the module.
+    /// Everything declared is bound; parameters have their values. Nothing runs yet. An error ends
+    /// the module.
     virtual Status init() { return {}; }
     /// The trigger that the graph gives this component has fired.
     virtual Status on_trigger(const Invocation&) { return {}; }
-    /// Something other than a sample happened to an input or output: a missed deadline, a match, a refusal, a lost lease. About 100 ms
-    /// after it happened at the latest unless the component is busy; an output's event after a second if its topic has neither deadline
-    /// nor lease. A component is called at most once in 100 ms for missed deadlines of one port. Events are logged as well.
+    /// Something other than a sample happened to an input or output: a missed deadline, a match, a
+    /// refusal, a lost lease. About 100 ms after it happened at the latest unless the component is
+    /// busy; an output's event after a second if its topic has neither deadline nor lease. A
+    /// component is called at most once in 100 ms for missed deadlines of one port. Events are
+    /// logged as well.
     virtual Status on_event(const PortEvent&) { return {}; }
-    /// The component becomes active: its callback and timers run, and its outputs publish, from here on. Called each time a mode
-    /// begins that names the component; of a component that no mode of the graph names, once, after `init` of all components of
-    /// the module. After an error it stays inactive and the mode is not entered; where no mode names it, the module ends.
+    /// The component becomes active: its callback and timers run, and its outputs publish, from
+    /// here on. Called each time a mode begins that names the component; of a component that no
+    /// mode of the graph names, once, after `init` of all components of the module. After an error
+    /// it stays inactive and the mode is not entered; where no mode names it, the module ends.
     virtual Status on_activate() { return {}; }
-    /// The component becomes inactive: neither callback nor timers run until the next `on_activate`, samples that come count as
-    /// `inactive`, and outputs refuse to publish once this has returned. Not called at the end of a run.
+    /// The component becomes inactive: neither callback nor timers run until the next
+    /// `on_activate`, samples that come count as `inactive`, and outputs refuse to publish once
+    /// this has returned. Not called at the end of a run.
     virtual Status on_deactivate() { return {}; }
     /// No callback runs any more and none will. End threads of your own here.
     virtual void shutdown() {}
@@ -146,10 +152,11 @@ public:
 protected:
     Component() = default;
 
-    /// Says that this component's work is done (a file has come to its end), which ends the run once what is under way
-    /// has been processed. Does not block.
+    /// Says that this component's work is done (a file has come to its end), which ends the run
+    /// once what is under way has been processed. Does not block.
     void finish() const noexcept { dl_component_io_finish(io_); }
-    /// Whether the run is ending: long callbacks and threads of your own look here. One atomic load.
+    /// Whether the run is ending: long callbacks and threads of your own look here. One atomic
+    /// load.
     [[nodiscard]] bool is_stopping() const noexcept { return dl_component_io_is_stopping(io_) != 0; }
     /// Name of this component in the graph; empty before `init`.
     [[nodiscard]] std::string instance() const {
@@ -159,19 +166,21 @@ protected:
     /// The component's node, for topics and parameters that are not declared; from `init` on.
     [[nodiscard]] NodeView node() const noexcept { return NodeView(dl_component_io_node(io_)); }
 
-    /// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model was given": shown
-    /// with the run and kept in its report. From `init` on; not for every frame.
+    /// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no
+    /// model was given": shown with the run and kept in its report. From `init` on; not for every
+    /// frame.
     void tell_fact(const std::string& name, const std::string& text) const noexcept {
         dl_component_io_tell_fact(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
     }
 
-    /// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses. Does not block; any thread,
-    /// from `init` on. The outcome is an event of the run.
+    /// Requests a switch of the whole run to a mode of the graph, which the launcher grants or
+    /// refuses. Does not block; any thread, from `init` on. The outcome is an event of the run.
     [[nodiscard]] Status request_mode(const std::string& mode) const {
         return detail::checked(dl_component_io_request_mode(io_, mode.c_str()));
     }
 
-    /// Writes a line into the log, put together as with `<<`. Not for every frame: it allocates and writes.
+    /// Writes a line into the log, put together as with `<<`. Not for every frame: it allocates and
+    /// writes.
     template <class... Parts>
     void log_error(const Parts&... parts) const {
         log(DL_LOG_ERROR, parts...);
@@ -272,7 +281,8 @@ template <TimerFunction F>
 
 }  // namespace detail
 
-/// An input, declared as a member of a component. Which topic it listens to, and whether it triggers, is in the graph.
+/// An input, declared as a member of a component. Which topic it listens to, and whether it
+/// triggers, is in the graph.
 template <class T>
 class Input final : private detail::Declared {
 public:
@@ -284,13 +294,15 @@ public:
         requires payload::Opaque<T>
         : Input(component, std::move(name), std::optional<Bytes>(std::move(bytes)), std::move(doc)) {}
 
-    /// In `on_trigger`: the sample that the trigger chose for this input; nothing if it chose none. Nothing anywhere else.
+    /// In `on_trigger`: the sample that the trigger chose for this input; nothing if it chose none.
+    /// Nothing anywhere else.
     ///
-    /// A sample that cannot be read as a `T` counts as none, and the call is reported as failed once it returns.
+    /// A sample that cannot be read as a `T` counts as none, and the call is reported as failed
+    /// once it returns.
     [[nodiscard]] std::optional<Sample<T>> sample() const { return get(&dl_invocation_sample); }
 
-    /// In `on_trigger`: the sample that the trigger chose, or else the newest there is, which an earlier call may have
-    /// seen; nothing if there never was one. Nothing anywhere else.
+    /// In `on_trigger`: the sample that the trigger chose, or else the newest there is, which an
+    /// earlier call may have seen; nothing if there never was one. Nothing anywhere else.
     [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
 
     /// Position among the component's inputs.
@@ -333,8 +345,8 @@ private:
     std::size_t index_;
 };
 
-/// An output, declared as a member of a component; it publishes like a `Publisher`. To which topic, how far, and with how
-/// much memory is in the graph.
+/// An output, declared as a member of a component; it publishes like a `Publisher`. To which topic,
+/// how far, and with how much memory is in the graph.
 ///
 /// What a callback publishes inherits the origins of what triggered it and what it has read.
 template <class T>
@@ -372,7 +384,8 @@ private:
     std::size_t index_;
 };
 
-/// A parameter, declared as a member of a component. Its value comes from the graph, or else is the default.
+/// A parameter, declared as a member of a component. Its value comes from the graph, or else is the
+/// default.
 template <ParameterType T>
 class Parameter final : private detail::Declared {
 public:
@@ -404,9 +417,9 @@ private:
     T value_;
 };
 
-/// A timer of a component's own, declared as a member. It ticks in the component's group: never at the same time as its
-/// callback, unless the graph makes that reentrant. An error that the function returns, or an exception that leaves it, is
-/// reported and counted.
+/// A timer of a component's own, declared as a member. It ticks in the component's group: never at
+/// the same time as its callback, unless the graph makes that reentrant. An error that the function
+/// returns, or an exception that leaves it, is reported and counted.
 class Timer final : private detail::Declared {
 public:
     /// Ticks from the start of the module on.
@@ -429,8 +442,8 @@ public:
         return detail::checked(dl_component_io_add_timer(io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
     }
 
-    /// Moves the next tick to `at`, at once if that is past; the others follow one period apart from there. For sources with times of
-    /// their own. Only within a call of the component.
+    /// Moves the next tick to `at`, at once if that is past; the others follow one period apart
+    /// from there. For sources with times of their own. Only within a call of the component.
     Status next(MonotonicTime at) {
         if (!started_) return Error{"this timer was not started: call start() in init"};
         return detail::checked(dl_component_io_next_tick(io_, this, to_ns(at)));

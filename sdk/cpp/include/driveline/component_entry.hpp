@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The border between a component library and its host; included by `driveline/component.hpp`.
 ///
-/// Everything in `detail` here is hidden: each component library has its own list of classes, and exports nothing but
-/// `driveline_component_entry`.
+/// Everything in `detail` here is hidden: each component library has its own list of classes, and
+/// exports nothing but `driveline_component_entry`.
 #pragma once
 
 #include <cstdint>
@@ -108,7 +108,8 @@ private:
     dl_component_vtable vtable_;
 };
 
-// Hidden, because the compiler would share the table of a visible function among all libraries of the process.
+// Hidden, because the compiler would share the table of a visible function among all libraries of
+// the process.
 __attribute__((visibility("hidden"))) inline const dl_component_library* library_table() {
     static const dl_component_library table{DL_COMPONENT_ABI, sizeof(dl_component_library), registered_classes().data(),
                                             registered_classes().size(), dl_version()};
@@ -142,8 +143,9 @@ extern "C" __attribute__((visibility("default"), used)) inline const dl_componen
 #define DRIVELINE_DETAIL_JOIN2(a, b) a##b
 #define DRIVELINE_DETAIL_JOIN(a, b) DRIVELINE_DETAIL_JOIN2(a, b)
 
-/// Makes a class known to graphs: `DRIVELINE_COMPONENT(Class);` or `DRIVELINE_COMPONENT(Class, "one line for people");`, in
-/// a source file, outside of functions. A library may have several.
+/// Makes a class known to graphs: `DRIVELINE_COMPONENT(Class);` or
+/// `DRIVELINE_COMPONENT(Class, "one line for people");`, in a source file, outside of functions. A
+/// library may have several.
 #define DRIVELINE_COMPONENT(Class, ...)                                                                              \
     [[maybe_unused]] static const ::driveline::detail::Registration DRIVELINE_DETAIL_JOIN(driveline_registration_, __COUNTER__)( \
         ::driveline::detail::ComponentType<Class>::vtable(::driveline::detail::without_namespace(#Class), "" __VA_ARGS__))

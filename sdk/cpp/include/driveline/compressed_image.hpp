@@ -20,10 +20,12 @@
 
 namespace driveline {
 
-/// Head of an image in a compressed format; the file's bytes follow as `data`. As ROS's `sensor_msgs/CompressedImage`.
+/// Head of an image in a compressed format; the file's bytes follow as `data`. As ROS's
+/// `sensor_msgs/CompressedImage`.
 struct CompressedImage {
     Header header;
-    /// Format as in ROS, such as `jpeg` or `bgr8; jpeg compressed bgr8`: at most 63 bytes of UTF-8, then zeros.
+    /// Format as in ROS, such as `jpeg` or `bgr8; jpeg compressed bgr8`: at most 63 bytes of UTF-8,
+    /// then zeros.
     char format[64];
 
     [[nodiscard]] std::string_view format_text() const noexcept { return plain::fixed_text(format); }

@@ -67,7 +67,8 @@ public:
         return this->service<Bytes, Bytes>(service, detail::make_schema(request), detail::make_schema(response), options);
     }
 
-    /// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
+    /// Declares a parameter with its default, which fixes the type. A second declaration of the
+    /// same type changes nothing.
     template <ParameterType T>
     [[nodiscard]] Result<void> declare_parameter(const std::string& name, const T& value) const {
         if (auto done = detail::check_parameter(name, value); !done) return done;
@@ -140,7 +141,8 @@ private:
     const dl_node* node_;
 };
 
-/// A named part of the system that publishes, subscribes and has parameters. Move-only; any thread. What it made lives on.
+/// A named part of the system that publishes, subscribes and has parameters. Move-only; any thread.
+/// What it made lives on.
 class [[nodiscard]] Node : public NodeView {
 private:
     friend class Context;
@@ -150,13 +152,15 @@ private:
     detail::Handle<dl_node, dl_node_drop> handle_;
 };
 
-/// A process's membership in a domain. Move-only; any thread. What it made keeps the membership alive.
+/// A process's membership in a domain. Move-only; any thread. What it made keeps the membership
+/// alive.
 class [[nodiscard]] Context {
 public:
-    /// Joins a domain. `name`: name of the process, as tools show it. `domain_dir`: empty takes `DRIVELINE_DOMAIN_DIR`, or
-    /// else the user's default domain. Until an endpoint with host reach is made, all that is touched outside the process is
-    /// the domain's directory, which is made if it is missing. The first call in a process raises its soft limit on open
-    /// descriptors to the hard limit; programs started from the process inherit it.
+    /// Joins a domain. `name`: name of the process, as tools show it. `domain_dir`: empty takes
+    /// `DRIVELINE_DOMAIN_DIR`, or else the user's default domain. Until an endpoint with host reach
+    /// is made, all that is touched outside the process is the domain's directory, which is made if
+    /// it is missing. The first call in a process raises its soft limit on open descriptors to the
+    /// hard limit; programs started from the process inherit it.
     [[nodiscard]] static Result<Context> create(const std::string& name, const std::string& domain_dir = {}) {
         Context context;
         if (auto done = detail::whole("process name", name); !done) return std::move(done).error();

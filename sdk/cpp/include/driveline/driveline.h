@@ -10,14 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Version of the ABI between component libraries and their host. A library built for another one is refused by name.
+// Version of the ABI between component libraries and their host. A library built for another one
+// is refused by name.
 #define DL_COMPONENT_ABI 1
 
-// What became of a call. For anything but `DL_OK`, `dl_last_error()` says what happened and what to do.
+// What became of a call. For anything but `DL_OK`, `dl_last_error()` says what happened and what
+// to do.
 typedef enum {
   // Done.
   DL_OK = 0,
-  // An argument is NULL where it must not be, not UTF-8, or out of range; or a handle was used after it was moved.
+  // An argument is NULL where it must not be, not UTF-8, or out of range; or a handle was used
+  // after it was moved.
   DL_ERROR_ARGUMENT = 1,
   // The domain could not be joined.
   DL_ERROR_OPEN = 2,
@@ -55,11 +58,13 @@ typedef enum {
   DL_ERROR_INTERNAL = 18,
   // No server offers the service, none that matches, or more than one.
   DL_ERROR_NO_SERVER = 19,
-  // The client has as many calls under way as it may, or the server's queue is full. Nothing was sent.
+  // The client has as many calls under way as it may, or the server's queue is full. Nothing was
+  // sent.
   DL_ERROR_SERVER_BUSY = 20,
   // No response within the time-out.
   DL_ERROR_TIMED_OUT = 21,
-  // The other end of a service went away: the server without a response, or the client that would have had the answer.
+  // The other end of a service went away: the server without a response, or the client that
+  // would have had the answer.
   DL_ERROR_PEER_GONE = 22,
   // The server refused, let the request go, or has no room; the text is its own.
   DL_ERROR_REFUSED = 23,
@@ -91,7 +96,8 @@ typedef enum {
   DL_EVENT_DOWNGRADED = 7,
   // Events were lost because nobody asked for them in time; the text says how many.
   DL_EVENT_EVENTS_LOST = 8,
-  // A publish has waited `max_blocking_ms` for a reliable subscription without success; the text names it and the remedy.
+  // A publish has waited `max_blocking_ms` for a reliable subscription without success; the text
+  // names it and the remedy.
   DL_EVENT_RELIABLE_TIMEOUT = 9,
 } dl_event_kind;
 
@@ -171,9 +177,11 @@ typedef enum {
   DL_PARAMETER_FLOAT = 2,
   // `text`.
   DL_PARAMETER_TEXT = 3,
-  // `text` is a JSON array; `integer` is the number of its items, in results. Items have the names `NAME/0`, `NAME/1`, …
+  // `text` is a JSON array; `integer` is the number of its items, in results. Items have the
+  // names `NAME/0`, `NAME/1`, …
   DL_PARAMETER_LIST = 4,
-  // `text` is a JSON object; `integer` is the number of its entries, in results. Entries have names such as `NAME/KEY`.
+  // `text` is a JSON object; `integer` is the number of its entries, in results. Entries have
+  // names such as `NAME/KEY`.
   DL_PARAMETER_MAP = 5,
 } dl_parameter_type;
 
@@ -192,7 +200,8 @@ typedef enum {
 // Collects what a class declares.
 typedef struct dl_class_builder dl_class_builder;
 
-// Asks the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Responses outlive it.
+// Asks the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`.
+// Responses outlive it.
 typedef struct dl_client dl_client;
 
 // What a component is given at its initialisation. Any thread, unless a function says otherwise.
@@ -204,7 +213,8 @@ typedef struct dl_context dl_context;
 // What a callback is called with. Valid during the call, on the calling thread.
 typedef struct dl_invocation dl_invocation;
 
-// Memory for one payload that only the holder can see, until it is published. One thread at a time.
+// Memory for one payload that only the holder can see, until it is published. One thread at a
+// time.
 typedef struct dl_loan dl_loan;
 
 // A named part of the system that has publishers, subscriptions and parameters. Any thread.
@@ -216,16 +226,19 @@ typedef struct dl_publisher dl_publisher;
 // Answers one request, once, on any thread. Dropped, it tells the client that there is no answer.
 typedef struct dl_responder dl_responder;
 
-// One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps its memory.
+// One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps
+// its memory.
 typedef struct dl_sample dl_sample;
 
 // The identity of a payload type. Immutable; any thread.
 typedef struct dl_schema dl_schema;
 
-// Offers a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Requests and responders outlive it.
+// Offers a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Requests and
+// responders outlive it.
 typedef struct dl_service dl_service;
 
-// The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples outlive it.
+// The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples
+// outlive it.
 typedef struct dl_subscription dl_subscription;
 
 // A component under test. One thread at a time; a second one gets `DL_ERROR_BUSY`.
@@ -243,14 +256,16 @@ typedef struct {
   int64_t integer;
   // Real number.
   double number;
-  // NUL-terminated text, or NULL. Borrowed in arguments; owned in results, to be given to `dl_string_drop`.
+  // NUL-terminated text, or NULL. Borrowed in arguments; owned in results, to be given to
+  // `dl_string_drop`.
   char *text;
 } dl_parameter_value;
 
 // One tick of a timer.
 typedef struct {
-  // `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the library for a timer's
-  // callback, which looks at it before it reads fields that are not of the first release.
+  // `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the
+  // library for a timer's callback, which looks at it before it reads fields that are not of the
+  // first release.
   size_t size;
   // When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
   uint64_t scheduled_ns;
@@ -261,7 +276,8 @@ typedef struct {
 // What a timer calls. As `on_trigger`, in the same group, on the same executor.
 typedef int (*dl_timer_callback)(void *context, const dl_timer_tick *tick);
 
-// Quality of service, with DDS's names and rules. All zero is the default: keep last 1, best effort, volatile.
+// Quality of service, with DDS's names and rules. All zero is the default: keep last 1, best
+// effort, volatile.
 typedef struct {
   // Keep the last `depth` samples; 0 means 1.
   uint32_t depth;
@@ -277,12 +293,14 @@ typedef struct {
   uint32_t lifespan_ms;
   // A `dl_liveliness`.
   uint32_t liveliness;
-  // Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
+  // Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0:
+  // none.
   uint32_t lease_ms;
   // 1: a publisher puts an XXH3-64 of the payload into each header; a subscription matches only
   // such publishers, and verifies it.
   uint32_t checksum;
-  // Zero. Room for what later releases add: this struct is a part of others and cannot become longer.
+  // Zero. Room for what later releases add: this struct is a part of others and cannot become
+  // longer.
   uint32_t reserved[7];
 } dl_qos;
 
@@ -294,7 +312,8 @@ typedef struct {
   uint32_t reach;
   // How many loans may be out at once; 0 means 2.
   uint32_t loans;
-  // Longest payload in bytes; 0 means 65536. This much is reserved for every slot when the publisher is created.
+  // Longest payload in bytes; 0 means 65536. This much is reserved for every slot when the
+  // publisher is created.
   uint64_t max_payload;
   // How many samples all subscriptions together may hold at host reach; 0 means 8.
   uint32_t pins;
@@ -310,25 +329,26 @@ typedef struct {
 
 // What can be done with a value of C or C++. Static: what it names lives as long as the process.
 //
-// Only these functions touch an object, whichever library it is in: what an object is made of is its maker's business. They
-// are called on any thread and must not let exceptions out.
+// Only these functions touch an object, whichever library it is in: what an object is made of is
+// its maker's business. They are called on any thread and must not let exceptions out.
 typedef struct {
   // `sizeof(dl_object_vtable)`.
   size_t size;
-  // Identity of the value's type, everything included that code compiled elsewhere must agree on to read it: the pointer
-  // passes only to readers that ask for the same. Never NULL.
+  // Identity of the value's type, everything included that code compiled elsewhere must agree on
+  // to read it: the pointer passes only to readers that ask for the same. Never NULL.
   const char *type_id;
   // The value in an object, valid as long as the object. NULL: the object is the value.
   const void *(*value)(const void *object);
-  // A second object with the same value, which needs no copy; it may outlive the first one. NULL is a failure whose text
-  // was given to `dl_set_last_error`.
+  // A second object with the same value, which needs no copy; it may outlive the first one. NULL
+  // is a failure whose text was given to `dl_set_last_error`.
   void *(*clone)(const void *object);
   // Destroys an object: exactly once for each, after everything else.
   void (*drop)(void *object);
-  // Length when serialised, in bytes; negative if it cannot be. NULL for objects that never leave the process.
+  // Length when serialised, in bytes; negative if it cannot be. NULL for objects that never
+  // leave the process.
   int64_t (*encoded_len)(const void *object);
-  // Serialises into exactly `len` bytes and returns 0; anything else is a failure whose text was given to
-  // `dl_set_last_error`.
+  // Serialises into exactly `len` bytes and returns 0; anything else is a failure whose text was
+  // given to `dl_set_last_error`.
   int (*encode)(const void *object, uint8_t *into, size_t len);
 } dl_object_vtable;
 
@@ -356,17 +376,20 @@ typedef struct {
   uint32_t reserved;
   // Memory of the caller, or NULL: gets a text for people, always NUL-terminated.
   char *text;
-  // Size of that memory, in bytes; set by the caller. 1024 is enough for nearly all texts; longer ones are cut.
+  // Size of that memory, in bytes; set by the caller. 1024 is enough for nearly all texts;
+  // longer ones are cut.
   size_t text_capacity;
   // Length of the whole text without the NUL, in bytes, also if it was cut.
   size_t text_len;
-  // Of a missed deadline: periods without a sample since the event before this one. Of a reliable time-out: such publishes since then. Else 0.
+  // Of a missed deadline: periods without a sample since the event before this one. Of a
+  // reliable time-out: such publishes since then. Else 0.
   uint64_t missed;
   // The same in all. Else 0.
   uint64_t total;
 } dl_event;
 
-// What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
+// What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's
+// host, in nanoseconds.
 typedef struct {
   // `sizeof(dl_sample_header)`, set by the caller; no more is written.
   size_t size;
@@ -394,16 +417,17 @@ typedef struct {
   uint64_t missed;
 } dl_sample_header;
 
-// A source that a sample descends from, and where its age went:
-// `publish_time_ns - source_oldest_ns = communication_ns + computation_ns + idle_ns`. Age and parts are signed: they are negative where data came from
-// another host whose clock is known no better, or where a source time lies ahead.
+// A source that a sample descends from, and where its age went: `publish_time_ns -
+// source_oldest_ns = communication_ns + computation_ns + idle_ns`. Age and parts are signed: they
+// are negative where data came from another host whose clock is known no better, or where a source
+// time lies ahead.
 typedef struct {
   // `sizeof(dl_origin)`, set by the caller; no more is written.
   size_t size;
   // Id of the source topic, see `dl_topic_id`.
   uint64_t topic_id;
-  // Source time of the oldest data that contributed; wraps (as an `int64_t` it is negative) if it came from another host and was seen before
-  // this host's clock began.
+  // Source time of the oldest data that contributed; wraps (as an `int64_t` it is negative) if
+  // it came from another host and was seen before this host's clock began.
   uint64_t source_oldest_ns;
   // Source time of the newest data that contributed; may wrap as well.
   uint64_t source_newest_ns;
@@ -441,9 +465,10 @@ typedef struct {
   size_t size;
   // A `dl_reach`, as the server has it; not `DL_REACH_NETWORK`.
   uint32_t reach;
-  // How many calls may be under way, and how many responses may be held; 0 means 1, at most 64. At host reach the server reserves
-  // memory for `max(pending, 2) + 2 * pending + 4` responses of its `max_response`: eight for 1. If it grants access to
-  // users, `3 * pending` instead of `2 * pending`; to anyone, `5 * pending`.
+  // How many calls may be under way, and how many responses may be held; 0 means 1, at most 64.
+  // At host reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses
+  // of its `max_response`: eight for 1. If it grants access to users, `3 * pending` instead of
+  // `2 * pending`; to anyone, `5 * pending`.
   uint32_t pending;
   // Longest request in bytes; 0 means 4096.
   uint64_t max_request;
@@ -465,7 +490,8 @@ typedef struct {
   uint32_t reach;
   // How many clients are served at a time; 0 means 8, at most 256.
   uint32_t max_clients;
-  // Longest response in bytes; 0 means 65536. Reserved several times when a client's first request is taken.
+  // Longest response in bytes; 0 means 65536. Reserved several times when a client's first
+  // request is taken.
   uint64_t max_response;
   // How many calls of one client may be under way; 0 means 8, at most 64.
   uint32_t max_pending;
@@ -501,8 +527,8 @@ typedef struct {
   dl_qos qos;
 } dl_subscription_options;
 
-// Counters of a subscription since its creation. Published after the match = received + missed + superseded + expired +
-// corrupt + refused + lost_on_the_way + not_read + inactive + standby.
+// Counters of a subscription since its creation. Published after the match = received + missed +
+// superseded + expired + corrupt + refused + lost_on_the_way + not_read + inactive + standby.
 typedef struct {
   // `sizeof(dl_subscription_stats)`, set by the caller.
   size_t size;
@@ -512,26 +538,31 @@ typedef struct {
   uint64_t missed;
   // Samples older than the lifespan when a read came to them.
   uint64_t expired;
-  // Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
+  // Part of `missed` or `superseded`: replaced because the history was full, not passed over by
+  // a read of the newest.
   uint64_t overwritten;
-  // As `missed`, on an input of a component that does not trigger, of which only the newest sample is wanted.
+  // As `missed`, on an input of a component that does not trigger, of which only the newest
+  // sample is wanted.
   uint64_t superseded;
   // Samples whose header, checksum or index made no sense.
   uint64_t corrupt;
-  // Samples that broke what their publisher had promised at the match: without its checksum, or longer than its `max_payload`.
+  // Samples that broke what their publisher had promised at the match: without its checksum, or
+  // longer than its `max_payload`.
   uint64_t refused;
   // Samples of other hosts that did not reach this one.
   uint64_t lost_on_the_way;
   // Samples that can be read now.
   uint64_t not_read;
-  // Publishers of other hosts of which it is not known how many samples they published after the newest one that came: the sum
-  // is that of what is known.
+  // Publishers of other hosts of which it is not known how many samples they published after the
+  // newest one that came: the sum is that of what is known.
   uint64_t uncounted;
-  // Why, of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come back, or came back without it; 3 it
-  // ended, and its last number was not announced; 4 the gateway here gave its place to another publisher; 5 the gateway here has
-  // ended; others: a reason of a later release.
+  // Why, of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
+  // back, or came back without it; 3 it ended, and its last number was not announced; 4 the
+  // gateway here gave its place to another publisher; 5 the gateway here has ended; others: a
+  // reason of a later release.
   uint64_t uncounted_reason;
-  // Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
+  // Periods of the requested deadline that ended without a sample, from the first one on. In no
+  // sum of samples.
   uint64_t deadlines_missed;
   // Samples that came while the component was inactive.
   uint64_t inactive;
@@ -541,7 +572,8 @@ typedef struct {
 
 // An event of an input or output of a component.
 typedef struct {
-  // `sizeof(dl_port_event)` of the library that made it; a later one may have more fields at its end.
+  // `sizeof(dl_port_event)` of the library that made it; a later one may have more fields at its
+  // end.
   size_t size;
   // Name of the port; empty if events of several ports were lost.
   const char *port;
@@ -557,8 +589,9 @@ typedef struct {
   uint64_t total;
 } dl_port_event;
 
-// A class of components. Static, and read once, when the library is loaded. The functions must not let exceptions out; those that return an
-// `int` return 0, or anything else after giving the reason of the failure to `dl_set_last_error`.
+// A class of components. Static, and read once, when the library is loaded. The functions must not
+// let exceptions out; those that return an `int` return 0, or anything else after giving the
+// reason of the failure to `dl_set_last_error`.
 typedef struct {
   // `sizeof(dl_component_vtable)`.
   size_t size;
@@ -566,7 +599,8 @@ typedef struct {
   const char *name;
   // One line for people, or NULL.
   const char *doc;
-  // Makes a component; cheap and without effects on the outside, because it is also called to describe the class.
+  // Makes a component; cheap and without effects on the outside, because it is also called to
+  // describe the class.
   int (*create)(void **component);
   // Declares ports and parameters. Always the same ones.
   int (*describe)(void *component, dl_class_builder *builder);
@@ -578,14 +612,16 @@ typedef struct {
   void (*shutdown)(void *component);
   // Destroys the component.
   void (*destroy)(void *component);
-  // Something other than a sample happened to an input or output. As `on_trigger`, in the same group, on the same executor.
-  // `event` is borrowed: valid during the call. NULL: no interest.
+  // Something other than a sample happened to an input or output. As `on_trigger`, in the same
+  // group, on the same executor. `event` is borrowed: valid during the call. NULL: no interest.
   int (*on_event)(void *component, const dl_port_event *event);
-  // The component becomes active: its callback, timers and outputs work from here on. As `on_trigger`; of a component that no mode of
-  // the graph names, once, after `init` of all components of the module, on that thread. After a failure it stays inactive. NULL:
-  // nothing to do.
+  // The component becomes active: its callback, timers and outputs work from here on. As
+  // `on_trigger`; of a component that no mode of the graph names, once, after `init` of all
+  // components of the module, on that thread. After a failure it stays inactive. NULL: nothing
+  // to do.
   int (*on_activate)(void *component);
-  // The component becomes inactive: its outputs refuse to publish once this has returned. As `on_trigger`. NULL: nothing to do.
+  // The component becomes inactive: its outputs refuse to publish once this has returned. As
+  // `on_trigger`. NULL: nothing to do.
   int (*on_deactivate)(void *component);
 } dl_component_vtable;
 
@@ -610,7 +646,8 @@ typedef const dl_component_library *(*dl_component_entry)(void);
 extern "C" {
 #endif // __cplusplus
 
-// Declares an input; the order is that of the indices in `dl_invocation_sample`. `schema` is copied. `doc` may be NULL.
+// Declares an input; the order is that of the indices in `dl_invocation_sample`. `schema` is
+// copied. `doc` may be NULL.
 //
 // What the caller promises:
 // Handles are NULL or live; strings are NULL or NUL-terminated.
@@ -619,7 +656,8 @@ dl_status dl_class_add_input(dl_class_builder *builder,
                              const dl_schema *schema,
                              const char *doc);
 
-// Declares an output; the order is that of the indices in `dl_component_io_output`. As `dl_class_add_input`.
+// Declares an output; the order is that of the indices in `dl_component_io_output`. As
+// `dl_class_add_input`.
 //
 // What the caller promises:
 // Handles are NULL or live; strings are NULL or NUL-terminated.
@@ -631,7 +669,8 @@ dl_status dl_class_add_output(dl_class_builder *builder,
 // Declares a parameter with its default, which fixes the type. `doc` may be NULL.
 //
 // What the caller promises:
-// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid value with its `size`.
+// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid
+// value with its `size`.
 dl_status dl_class_add_parameter(dl_class_builder *builder,
                                  const char *name,
                                  const dl_parameter_value *default_value,
@@ -655,53 +694,52 @@ const dl_node *dl_component_io_node(const dl_component_io *io);
 // `io` is NULL or live.
 const dl_publisher *dl_component_io_output(const dl_component_io *io, size_t index);
 
-// Says that the component's work is done, which ends the run once what is under way has been processed.
+// Says that the component's work is done, which ends the run once what is under way has been
+// processed.
 //
 // What the caller promises:
 // `io` is NULL or live.
 dl_status dl_component_io_finish(const dl_component_io *io);
 
-// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model was given": shown with
-// the run and kept in its report. Not for every sample: it allocates.
+// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model
+// was given": shown with the run and kept in its report. Not for every sample: it allocates.
 //
 // What the caller promises:
 // `io` is NULL or live; strings are NULL or NUL-terminated.
-dl_status dl_component_io_tell_fact(const dl_component_io *io,
-                                    const char *name,
-                                    const char *value);
+dl_status dl_component_io_tell_fact(const dl_component_io *io, const char *name, const char *value);
 
-// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses. Does not block; allocates. The outcome
-// is an event of the run.
+// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses.
+// Does not block; allocates. The outcome is an event of the run.
 //
 // What the caller promises:
 // `io` is NULL or live; `mode` is NULL or NUL-terminated.
-dl_status dl_component_io_request_mode(const dl_component_io *io,
-                                       const char *mode);
+dl_status dl_component_io_request_mode(const dl_component_io *io, const char *mode);
 
-// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic load.
+// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic
+// load.
 //
 // What the caller promises:
 // `io` is NULL or live.
 int dl_component_io_is_stopping(const dl_component_io *io);
 
-// Adds a timer of the component's own. Only during `init`. `context` is handed to every call; the component keeps it
-// alive until `destroy`.
+// Adds a timer of the component's own. Only during `init`. `context` is handed to every call; the
+// component keeps it alive until `destroy`.
 //
 // What the caller promises:
-// `io` is NULL or live; `callback` is NULL or may be called with `context` until the component is destroyed.
+// `io` is NULL or live; `callback` is NULL or may be called with `context` until the component is
+// destroyed.
 dl_status dl_component_io_add_timer(const dl_component_io *io,
                                     uint64_t period_ns,
                                     dl_timer_callback callback,
                                     void *context);
 
-// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of `CLOCK_MONOTONIC`, at once if that is
-// past; the others follow on the grid of the period from there. Only within a call of the component.
+// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of
+// `CLOCK_MONOTONIC`, at once if that is past; the others follow on the grid of the period from
+// there. Only within a call of the component.
 //
 // What the caller promises:
 // `io` is NULL or live.
-dl_status dl_component_io_next_tick(const dl_component_io *io,
-                                    void *context,
-                                    uint64_t at_ns);
+dl_status dl_component_io_next_tick(const dl_component_io *io, void *context, uint64_t at_ns);
 
 // Index of the input that triggered the call; -1 if none did.
 //
@@ -718,94 +756,93 @@ uint64_t dl_invocation_start_ns(const dl_invocation *invocation);
 // Writes the tick if a timer made the call. `*is_tick`: 1 if one did, else 0.
 //
 // What the caller promises:
-// `invocation` is NULL or live; `tick` is NULL or points to a `dl_timer_tick` whose `size` is set; `is_tick` is NULL or
-// valid for writing.
-dl_status dl_invocation_tick(const dl_invocation *invocation,
-                             dl_timer_tick *tick,
-                             int *is_tick);
+// `invocation` is NULL or live; `tick` is NULL or points to a `dl_timer_tick` whose `size` is set;
+// `is_tick` is NULL or valid for writing.
+dl_status dl_invocation_tick(const dl_invocation *invocation, dl_timer_tick *tick, int *is_tick);
 
-// The sample that the trigger chose for an input. `*sample`: NULL if it chose none, else owned by the caller.
+// The sample that the trigger chose for an input. `*sample`: NULL if it chose none, else owned by
+// the caller.
 //
 // What the caller promises:
 // `invocation` is NULL or live; `sample` is NULL or valid for writing.
-dl_status dl_invocation_sample(const dl_invocation *invocation,
-                               size_t input,
-                               dl_sample **sample);
+dl_status dl_invocation_sample(const dl_invocation *invocation, size_t input, dl_sample **sample);
 
-// The sample that the trigger chose, or else the newest of the input, read now; an earlier call may have seen it.
-// `*sample`: NULL if there never was one, else owned by the caller.
+// The sample that the trigger chose, or else the newest of the input, read now; an earlier call
+// may have seen it. `*sample`: NULL if there never was one, else owned by the caller.
 //
 // What the caller promises:
 // `invocation` is NULL or live; `sample` is NULL or valid for writing.
-dl_status dl_invocation_read(const dl_invocation *invocation,
-                             size_t input,
-                             dl_sample **sample);
+dl_status dl_invocation_read(const dl_invocation *invocation, size_t input, dl_sample **sample);
 
-// Joins a domain. Until an endpoint with host reach is created, all that is touched outside the process is the domain's
-// directory, which is made if it is missing.
+// Joins a domain. Until an endpoint with host reach is created, all that is touched outside the
+// process is the domain's directory, which is made if it is missing.
 //
-// `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`, or else the user's
-// default domain. `*context`: owned by the caller, to be given to `dl_context_drop`. Warnings and errors of the library
-// go to stderr unless `DRIVELINE_LOG` says otherwise. Blocks only for file operations.
+// `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`,
+// or else the user's default domain. `*context`: owned by the caller, to be given to
+// `dl_context_drop`. Warnings and errors of the library go to stderr unless `DRIVELINE_LOG` says
+// otherwise. Blocks only for file operations.
 //
-// The first call in a process raises its soft limit on open descriptors to the hard limit (`ulimit -Hn`), since each match takes
-// one. Programs started from the process inherit it; `select` cannot be used with descriptors from 1024 on.
+// The first call in a process raises its soft limit on open descriptors to the hard limit
+// (`ulimit -Hn`), since each match takes one. Programs started from the process inherit it;
+// `select` cannot be used with descriptors from 1024 on.
 //
 // What the caller promises:
 // Strings are NULL or NUL-terminated; `context` is NULL or valid for writing.
-dl_status dl_context_new(const char *name,
-                         const char *domain_dir,
-                         dl_context **context);
+dl_status dl_context_new(const char *name, const char *domain_dir, dl_context **context);
 
-// Leaves the domain, once everything made from it is dropped too. `*context` (moved) becomes NULL; NULL is permitted.
+// Leaves the domain, once everything made from it is dropped too. `*context` (moved) becomes NULL;
+// NULL is permitted.
 //
 // What the caller promises:
 // `context` is NULL or points to NULL or to an owned handle.
 void dl_context_drop(dl_context **context);
 
-// Creates a node. `*node`: owned by the caller, to be given to `dl_node_drop`; it may outlive the context's handle.
+// Creates a node. `*node`: owned by the caller, to be given to `dl_node_drop`; it may outlive the
+// context's handle.
 //
 // What the caller promises:
-// `context` is NULL or a live handle; `name` is NULL or NUL-terminated; `node` is NULL or valid for writing.
-dl_status dl_node_new(const dl_context *context,
-                      const char *name,
-                      dl_node **node);
+// `context` is NULL or a live handle; `name` is NULL or NUL-terminated; `node` is NULL or valid
+// for writing.
+dl_status dl_node_new(const dl_context *context, const char *name, dl_node **node);
 
-// Drops a node; its publishers and subscriptions live on. `*node` (moved) becomes NULL; NULL is permitted.
+// Drops a node; its publishers and subscriptions live on. `*node` (moved) becomes NULL; NULL is
+// permitted.
 //
 // What the caller promises:
 // `node` is NULL or points to NULL or to an owned handle.
 void dl_node_drop(dl_node **node);
 
-// When a conversion between a message and its bytes begins, for `dl_conversion_end`; 0 where no callback runs on this
-// thread. Any thread. One clock reading.
+// When a conversion between a message and its bytes begins, for `dl_conversion_end`; 0 where no
+// callback runs on this thread. Any thread. One clock reading.
 uint64_t dl_conversion_begin(void);
 
-// Counts the time since `began`, what `dl_conversion_begin` gave, as communication of the callback that runs on this
-// thread, and not as its computation. Nothing counts twice, nothing from before the callback, and 0 does nothing.
+// Counts the time since `began`, what `dl_conversion_begin` gave, as communication of the callback
+// that runs on this thread, and not as its computation. Nothing counts twice, nothing from before
+// the callback, and 0 does nothing.
 void dl_conversion_end(uint64_t began);
 
-// Runs the host with the arguments of its `main` and returns its exit status. Blocks until the module has ended, and
-// takes over SIGINT and SIGTERM. The executable that calls it must share this library with the components.
+// Runs the host with the arguments of its `main` and returns its exit status. Blocks until the
+// module has ended, and takes over SIGINT and SIGTERM. The executable that calls it must share
+// this library with the components.
 //
 // What the caller promises:
 // `argv` is NULL or points to `argc` NUL-terminated strings.
-int dl_host_main(int argc,
-                 const char *const *argv);
+int dl_host_main(int argc, const char *const *argv);
 
-// Writes a line into the log. `level`: a `dl_log_level`, anything else counts as `DL_LOG_INFO`. `who`: name of the
-// component or node, may be NULL. Not for the data path: it allocates and writes.
+// Writes a line into the log. `level`: a `dl_log_level`, anything else counts as `DL_LOG_INFO`.
+// `who`: name of the component or node, may be NULL. Not for the data path: it allocates and
+// writes.
 //
 // What the caller promises:
 // `who` and `text` are NULL or NUL-terminated.
-void dl_log(uint32_t level,
-            const char *who,
-            const char *text);
+void dl_log(uint32_t level, const char *who, const char *text);
 
-// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
+// Declares a parameter with its default, which fixes the type. A second declaration of the same
+// type changes nothing.
 //
 // What the caller promises:
-// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid value with its `size`.
+// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid
+// value with its `size`.
 dl_status dl_node_declare_parameter(const dl_node *node,
                                     const char *name,
                                     const dl_parameter_value *value);
@@ -818,47 +855,48 @@ dl_status dl_node_set_parameter(const dl_node *node,
                                 const char *name,
                                 const dl_parameter_value *value);
 
-// Reads a parameter, or a part of a list or map by its path (`pid/gains/0`). `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
+// Reads a parameter, or a part of a list or map by its path (`pid/gains/0`). `value->text`, if not
+// NULL, is owned by the caller. Takes a short lock: read once per callback.
 //
 // What the caller promises:
-// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to a `dl_parameter_value`
-// whose `size` is set.
-dl_status dl_node_get_parameter(const dl_node *node,
-                                const char *name,
-                                dl_parameter_value *value);
+// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to
+// a `dl_parameter_value` whose `size` is set.
+dl_status dl_node_get_parameter(const dl_node *node, const char *name, dl_parameter_value *value);
 
-// Frees a text that a function of this library handed over. `*text` (moved) becomes NULL; NULL is permitted.
+// Frees a text that a function of this library handed over. `*text` (moved) becomes NULL; NULL is
+// permitted.
 //
 // What the caller promises:
 // `text` is NULL or points to NULL or to such a text.
 void dl_string_drop(char **text);
 
-// Creates a publisher and reserves all its memory. `options`: NULL takes the defaults. `*publisher`: owned by the
-// caller, to be given to `dl_publisher_drop`; it may outlive node, context and schema.
+// Creates a publisher and reserves all its memory. `options`: NULL takes the defaults.
+// `*publisher`: owned by the caller, to be given to `dl_publisher_drop`; it may outlive node,
+// context and schema.
 //
 // What the caller promises:
-// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
-// `publisher` is NULL or valid for writing.
+// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size`
+// bytes are readable; `publisher` is NULL or valid for writing.
 dl_status dl_publisher_new(const dl_node *node,
                            const char *topic,
                            const dl_schema *schema,
                            const dl_publisher_options *options,
                            dl_publisher **publisher);
 
-// Drops a publisher and tells its subscriptions. `*publisher` (moved) becomes NULL; NULL is permitted.
+// Drops a publisher and tells its subscriptions. `*publisher` (moved) becomes NULL; NULL is
+// permitted.
 //
 // What the caller promises:
 // `publisher` is NULL or points to NULL or to an owned handle that no other thread uses.
 void dl_publisher_drop(dl_publisher **publisher);
 
-// Memory for a payload of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the caller, to be given to
-// `dl_publisher_publish` or `dl_loan_drop`. Its content is an earlier sample's. Neither blocks nor allocates.
+// Memory for a payload of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the
+// caller, to be given to `dl_publisher_publish` or `dl_loan_drop`. Its content is an earlier
+// sample's. Neither blocks nor allocates.
 //
 // What the caller promises:
 // `publisher` is NULL or a live handle; `loan` is NULL or valid for writing.
-dl_status dl_publisher_loan(const dl_publisher *publisher,
-                            size_t len,
-                            dl_loan **loan);
+dl_status dl_publisher_loan(const dl_publisher *publisher, size_t len, dl_loan **loan);
 
 // The loan's memory. Borrowed: valid until the loan is moved; may be written.
 //
@@ -872,13 +910,12 @@ dl_status dl_loan_payload(dl_loan *loan, uint8_t **data, size_t *len);
 // `loan` is NULL or a live handle.
 dl_status dl_loan_shrink(dl_loan *loan, size_t len);
 
-// When the data was measured, in nanoseconds of `CLOCK_MONOTONIC`. Counts only at a source: what descends from other
-// samples inherits their times.
+// When the data was measured, in nanoseconds of `CLOCK_MONOTONIC`. Counts only at a source: what
+// descends from other samples inherits their times.
 //
 // What the caller promises:
 // `loan` is NULL or a live handle.
-dl_status dl_loan_set_source_time(dl_loan *loan,
-                                  uint64_t source_time_ns);
+dl_status dl_loan_set_source_time(dl_loan *loan, uint64_t source_time_ns);
 
 // Gives a loan back unpublished. `*loan` (moved) becomes NULL; NULL is permitted.
 //
@@ -886,27 +923,25 @@ dl_status dl_loan_set_source_time(dl_loan *loan,
 // `loan` is NULL or points to NULL or to an owned handle.
 void dl_loan_drop(dl_loan **loan);
 
-// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or where the sample's number
-// goes. Blocks only if the topic is reliable, at most `max_blocking_ms`. In a component's callback the sample inherits
-// the origins of what the callback consumed.
+// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or where
+// the sample's number goes. Blocks only if the topic is reliable, at most `max_blocking_ms`. In a
+// component's callback the sample inherits the origins of what the callback consumed.
 //
 // What the caller promises:
-// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle; `sequence` is NULL or
-// valid for writing.
-dl_status dl_publisher_publish(const dl_publisher *publisher,
-                               dl_loan **loan,
-                               uint64_t *sequence);
-
-// Publishes a value (protobuf and object). Readers inside the process get the pointer, those outside its bytes, which
-// are serialised once and only if somebody listens there.
-//
-// `object` is moved, whatever the result, unless `vtable` is not valid; from then on nobody may change it.
-// `source_time_ns`: when the data was measured, 0 if it is not a source. `sequence`: NULL, or where the sample's number
-// goes.
-//
-// What the caller promises:
-// `publisher` is NULL or a live handle; `object` is a value that `vtable` is for; `vtable` is NULL or static;
+// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
 // `sequence` is NULL or valid for writing.
+dl_status dl_publisher_publish(const dl_publisher *publisher, dl_loan **loan, uint64_t *sequence);
+
+// Publishes a value (protobuf and object). Readers inside the process get the pointer, those
+// outside its bytes, which are serialised once and only if somebody listens there.
+//
+// `object` is moved, whatever the result, unless `vtable` is not valid; from then on nobody may
+// change it. `source_time_ns`: when the data was measured, 0 if it is not a source. `sequence`:
+// NULL, or where the sample's number goes.
+//
+// What the caller promises:
+// `publisher` is NULL or a live handle; `object` is a value that `vtable` is for; `vtable` is NULL
+// or static; `sequence` is NULL or valid for writing.
 dl_status dl_publisher_publish_object(const dl_publisher *publisher,
                                       void *object,
                                       const dl_object_vtable *vtable,
@@ -916,10 +951,9 @@ dl_status dl_publisher_publish_object(const dl_publisher *publisher,
 // Reads the counters.
 //
 // What the caller promises:
-// `publisher` is NULL or a live handle; `stats` is NULL or points to a `dl_publisher_stats` whose `size` is
-// set.
-dl_status dl_publisher_get_stats(const dl_publisher *publisher,
-                                 dl_publisher_stats *stats);
+// `publisher` is NULL or a live handle; `stats` is NULL or points to a `dl_publisher_stats` whose
+// `size` is set.
+dl_status dl_publisher_get_stats(const dl_publisher *publisher, dl_publisher_stats *stats);
 
 // Number of subscriptions that are matched now; 0 for NULL.
 //
@@ -930,10 +964,9 @@ size_t dl_publisher_matched(const dl_publisher *publisher);
 // Takes the next event; its kind is `DL_EVENT_NONE` if there is none.
 //
 // What the caller promises:
-// `publisher` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`, `text` and
-// `text_capacity` are set.
-dl_status dl_publisher_poll_event(const dl_publisher *publisher,
-                                  dl_event *event);
+// `publisher` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`,
+// `text` and `text_capacity` are set.
+dl_status dl_publisher_poll_event(const dl_publisher *publisher, dl_event *event);
 
 // A sign of life for `DL_LIVELINESS_MANUAL_BY_TOPIC`; publishing is one too.
 //
@@ -944,58 +977,54 @@ dl_status dl_publisher_assert_liveliness(const dl_publisher *publisher);
 // Reads a sample's header.
 //
 // What the caller promises:
-// `sample` is NULL or a live handle; `header` is NULL or points to a `dl_sample_header` whose `size` is set.
-dl_status dl_sample_get_header(const dl_sample *sample,
-                               dl_sample_header *header);
+// `sample` is NULL or a live handle; `header` is NULL or points to a `dl_sample_header` whose
+// `size` is set.
+dl_status dl_sample_get_header(const dl_sample *sample, dl_sample_header *header);
 
 // Reads one of the sample's origins, `index` from 0 to `origin_count - 1`.
 //
 // What the caller promises:
-// `sample` is NULL or a live handle; `origin` is NULL or points to a `dl_origin` whose `size` is set.
-dl_status dl_sample_get_origin(const dl_sample *sample,
-                               size_t index,
-                               dl_origin *origin);
+// `sample` is NULL or a live handle; `origin` is NULL or points to a `dl_origin` whose `size` is
+// set.
+dl_status dl_sample_get_origin(const dl_sample *sample, size_t index, dl_origin *origin);
 
-// The payload's bytes, where they lie. Borrowed: valid until the handle is dropped. A value that came as a pointer is
-// serialised into memory of this handle at the first call, which allocates.
+// The payload's bytes, where they lie. Borrowed: valid until the handle is dropped. A value that
+// came as a pointer is serialised into memory of this handle at the first call, which allocates.
 //
 // What the caller promises:
 // `sample` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
-dl_status dl_sample_payload(const dl_sample *sample,
-                            const uint8_t **data,
-                            size_t *len);
+dl_status dl_sample_payload(const dl_sample *sample, const uint8_t **data, size_t *len);
 
-// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL and the payload's bytes are
-// what there is. Borrowed: valid until the handle is dropped; not to be changed.
+// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL and the
+// payload's bytes are what there is. Borrowed: valid until the handle is dropped; not to be
+// changed.
 //
 // What the caller promises:
-// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid for writing.
-dl_status dl_sample_object(const dl_sample *sample,
-                           const char *type_id,
-                           const void **value);
+// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid
+// for writing.
+dl_status dl_sample_object(const dl_sample *sample, const char *type_id, const void **value);
 
-// As `dl_sample_object`, but the value may outlive the sample and then no longer counts as held. Allocates.
+// As `dl_sample_object`, but the value may outlive the sample and then no longer counts as held.
+// Allocates.
 //
 // What the caller promises:
-// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `shared` is NULL or points to a
-// `dl_shared_object` whose `size` is set.
-dl_status dl_sample_share(const dl_sample *sample,
-                          const char *type_id,
-                          dl_shared_object *shared);
+// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `shared` is NULL or
+// points to a `dl_shared_object` whose `size` is set.
+dl_status dl_sample_share(const dl_sample *sample, const char *type_id, dl_shared_object *shared);
 
-// Type of the C++ value that the sample came with, as its publisher names it; empty if there is none. Borrowed from the
-// sample.
+// Type of the C++ value that the sample came with, as its publisher names it; empty if there is
+// none. Borrowed from the sample.
 //
 // What the caller promises:
 // `sample` is NULL or a live handle.
 dl_text dl_sample_object_type(const dl_sample *sample);
 
-// A second handle to the same message; no payload is copied, and the reader is charged for it once. `*clone`: owned.
+// A second handle to the same message; no payload is copied, and the reader is charged for it
+// once. `*clone`: owned.
 //
 // What the caller promises:
 // `sample` is NULL or a live handle; `clone` is NULL or valid for writing.
-dl_status dl_sample_clone(const dl_sample *sample,
-                          dl_sample **clone);
+dl_status dl_sample_clone(const dl_sample *sample, dl_sample **clone);
 
 // Gives a sample back. `*sample` (moved) becomes NULL; NULL is permitted.
 //
@@ -1005,11 +1034,12 @@ void dl_sample_drop(dl_sample **sample);
 
 // The schema of a payload type. `kind`: a `dl_payload_kind`.
 //
-// Plain: `definition` is the canonical layout text, which is checked; `name` must be the one in it, or NULL; `encoding`
-// is NULL. Protobuf: `name` is the message's full name and `definition` its canonical definition; `encoding` is NULL.
-// Object: `definition` identifies the type within the language (may be NULL); `encoding` names the language.
-// Bytes: `encoding` names the format; `definition` describes it (may be NULL).
-// `*schema`: owned by the caller, to be given to `dl_schema_drop`.
+// Plain: `definition` is the canonical layout text, which is checked; `name` must be the one in
+// it, or NULL; `encoding` is NULL. Protobuf: `name` is the message's full name and `definition`
+// its canonical definition; `encoding` is NULL. Object: `definition` identifies the type within
+// the language (may be NULL); `encoding` names the language. Bytes: `encoding` names the format;
+// `definition` describes it (may be NULL). `*schema`: owned by the caller, to be given to
+// `dl_schema_drop`.
 //
 // What the caller promises:
 // Strings are NULL or NUL-terminated; `schema` is NULL or valid for writing.
@@ -1025,12 +1055,12 @@ dl_status dl_schema_new(uint32_t kind,
 // `schema` is NULL or points to NULL or to an owned handle.
 void dl_schema_drop(dl_schema **schema);
 
-// Writes the identity hash: SHA-256 over kind, name, encoding and definition. Equal hashes mean equal types.
+// Writes the identity hash: SHA-256 over kind, name, encoding and definition. Equal hashes mean
+// equal types.
 //
 // What the caller promises:
 // `schema` is NULL or a live handle; `hash` is NULL or valid for writing 32 bytes.
-dl_status dl_schema_hash(const dl_schema *schema,
-                         uint8_t (*hash)[32]);
+dl_status dl_schema_hash(const dl_schema *schema, uint8_t (*hash)[32]);
 
 // The type's name; empty for NULL. Borrowed from the schema.
 //
@@ -1044,12 +1074,13 @@ dl_text dl_schema_name(const dl_schema *schema);
 // `schema` is NULL or a live handle.
 dl_text dl_schema_definition(const dl_schema *schema);
 
-// Creates a client and reserves the memory for its requests. `options`: NULL takes the defaults. `*client`: owned by the caller, to be
-// given to `dl_client_drop`; it may outlive node, context and schemas.
+// Creates a client and reserves the memory for its requests. `options`: NULL takes the defaults.
+// `*client`: owned by the caller, to be given to `dl_client_drop`; it may outlive node, context
+// and schemas.
 //
 // What the caller promises:
-// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
-// `client` is NULL or valid for writing.
+// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size`
+// bytes are readable; `client` is NULL or valid for writing.
 dl_status dl_client_new(const dl_node *node,
                         const char *service,
                         const dl_schema *request,
@@ -1069,30 +1100,31 @@ void dl_client_drop(dl_client **client);
 // `client` is NULL or a live handle; `ready` is NULL or valid for writing.
 dl_status dl_client_wait_for_server(const dl_client *client, uint64_t timeout_ns, int *ready);
 
-// Memory for a request of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the caller, to be given to
-// `dl_client_call` or `dl_loan_drop`. Its content is an earlier request's.
+// Memory for a request of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the
+// caller, to be given to `dl_client_call` or `dl_loan_drop`. Its content is an earlier request's.
 //
 // What the caller promises:
 // `client` is NULL or a live handle; `loan` is NULL or valid for writing.
-dl_status dl_client_loan(const dl_client *client,
-                         size_t len,
-                         dl_loan **loan);
+dl_status dl_client_loan(const dl_client *client, size_t len, dl_loan **loan);
 
-// Sends a request and waits for its response, at most `timeout_ns`. `*loan` (moved) becomes NULL, whatever the result.
-// `*response`: NULL after an error, else owned by the caller, to be given to `dl_sample_drop`. `was_taken`: NULL, or where it is said
-// after `DL_ERROR_TIMED_OUT` and `DL_ERROR_PEER_GONE` whether the server had taken the request (1: it may have been executed).
-// In a component's callback the request inherits what the callback has consumed, and the response counts as read. Blocks.
+// Sends a request and waits for its response, at most `timeout_ns`. `*loan` (moved) becomes NULL,
+// whatever the result. `*response`: NULL after an error, else owned by the caller, to be given to
+// `dl_sample_drop`. `was_taken`: NULL, or where it is said after `DL_ERROR_TIMED_OUT` and
+// `DL_ERROR_PEER_GONE` whether the server had taken the request (1: it may have been executed). In
+// a component's callback the request inherits what the callback has consumed, and the response
+// counts as read. Blocks.
 //
 // What the caller promises:
-// `client` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle; `response` is NULL or valid for
-// writing; `was_taken` is NULL or valid for writing.
+// `client` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
+// `response` is NULL or valid for writing; `was_taken` is NULL or valid for writing.
 dl_status dl_client_call(const dl_client *client,
                          dl_loan **loan,
                          uint64_t timeout_ns,
                          dl_sample **response,
                          int *was_taken);
 
-// As `dl_client_call`, for a value (protobuf and object). `object` is moved, whatever the result, unless `vtable` is not valid.
+// As `dl_client_call`, for a value (protobuf and object). `object` is moved, whatever the result,
+// unless `vtable` is not valid.
 //
 // What the caller promises:
 // As `dl_client_call`; `object` is a value that `vtable` is for; `vtable` is NULL or static.
@@ -1103,12 +1135,12 @@ dl_status dl_client_call_object(const dl_client *client,
                                 dl_sample **response,
                                 int *was_taken);
 
-// Offers a service. `options`: NULL takes the defaults. `*made`: owned by the caller, to be given to `dl_service_drop`; it may outlive
-// node, context and schemas.
+// Offers a service. `options`: NULL takes the defaults. `*made`: owned by the caller, to be given
+// to `dl_service_drop`; it may outlive node, context and schemas.
 //
 // What the caller promises:
-// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
-// `made` is NULL or valid for writing.
+// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size`
+// bytes are readable; `made` is NULL or valid for writing.
 dl_status dl_service_new(const dl_node *node,
                          const char *service,
                          const dl_schema *request,
@@ -1122,33 +1154,29 @@ dl_status dl_service_new(const dl_node *node,
 // `service` is NULL or points to NULL or to an owned handle that no other thread uses.
 void dl_service_drop(dl_service **service);
 
-// Waits until something comes that may be a request (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
-// Blocks.
+// Waits until something comes that may be a request (`*ready` = 1) or the time is over (0).
+// `timeout_ns`: negative waits for ever. Blocks.
 //
 // What the caller promises:
 // `service` is NULL or a live handle; `ready` is NULL or valid for writing.
-dl_status dl_service_wait(const dl_service *service,
-                          int64_t timeout_ns,
-                          int *ready);
+dl_status dl_service_wait(const dl_service *service, int64_t timeout_ns, int *ready);
 
-// The oldest request that nobody has taken. `*request` and `*responder`: NULL if there is none, else owned by the caller, to be given
-// to `dl_sample_drop`, and to one of `dl_responder_send`, `…_send_object`, `…_refuse`, `…_drop`. Does not wait; the first request of a
-// client has the memory for its responses reserved, which takes milliseconds for megabytes.
+// The oldest request that nobody has taken. `*request` and `*responder`: NULL if there is none,
+// else owned by the caller, to be given to `dl_sample_drop`, and to one of `dl_responder_send`,
+// `…_send_object`, `…_refuse`, `…_drop`. Does not wait; the first request of a client has the
+// memory for its responses reserved, which takes milliseconds for megabytes.
 //
 // What the caller promises:
 // `service` is NULL or a live handle; `request` and `responder` are NULL or valid for writing.
-dl_status dl_service_take(const dl_service *service,
-                          dl_sample **request,
-                          dl_responder **responder);
+dl_status dl_service_take(const dl_service *service, dl_sample **request, dl_responder **responder);
 
-// Memory for a response of `len` bytes (plain and bytes), aligned to 64, written where the client reads it. `*loan`: owned by the caller,
-// to be given to `dl_responder_send` or `dl_loan_drop`. Its content is an earlier response's.
+// Memory for a response of `len` bytes (plain and bytes), aligned to 64, written where the client
+// reads it. `*loan`: owned by the caller, to be given to `dl_responder_send` or `dl_loan_drop`.
+// Its content is an earlier response's.
 //
 // What the caller promises:
 // `responder` is NULL or a live handle; `loan` is NULL or valid for writing.
-dl_status dl_responder_loan(const dl_responder *responder,
-                            size_t len,
-                            dl_loan **loan);
+dl_status dl_responder_loan(const dl_responder *responder, size_t len, dl_loan **loan);
 
 // Node of the client that asks, as it calls itself. Borrowed from the responder; empty for NULL.
 //
@@ -1156,20 +1184,20 @@ dl_status dl_responder_loan(const dl_responder *responder,
 // `responder` is NULL or a live handle.
 dl_text dl_responder_client(const dl_responder *responder);
 
-// Answers with a loan of this responder's. `*responder` and `*loan` (moved) become NULL, whatever the result; after an error the client
-// is told, unless it has gone (`DL_ERROR_PEER_GONE`). Waits for nobody.
+// Answers with a loan of this responder's. `*responder` and `*loan` (moved) become NULL, whatever
+// the result; after an error the client is told, unless it has gone (`DL_ERROR_PEER_GONE`). Waits
+// for nobody.
 //
 // What the caller promises:
 // `responder` and `loan` are NULL or point to NULL or to owned handles.
-dl_status dl_responder_send(dl_responder **responder,
-                            dl_loan **loan);
+dl_status dl_responder_send(dl_responder **responder, dl_loan **loan);
 
-// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, and `object` is moved, whatever the result, unless
-// `vtable` is not valid.
+// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, and `object` is
+// moved, whatever the result, unless `vtable` is not valid.
 //
 // What the caller promises:
-// `responder` is NULL or points to NULL or to an owned handle; `object` is a value that `vtable` is for; `vtable` is NULL or
-// static.
+// `responder` is NULL or points to NULL or to an owned handle; `object` is a value that `vtable`
+// is for; `vtable` is NULL or static.
 dl_status dl_responder_send_object(dl_responder **responder,
                                    void *object,
                                    const dl_object_vtable *vtable);
@@ -1180,7 +1208,8 @@ dl_status dl_responder_send_object(dl_responder **responder,
 // `responder` is NULL or points to NULL or to an owned handle; `reason` is NULL or NUL-terminated.
 dl_status dl_responder_refuse(dl_responder **responder, const char *reason);
 
-// Lets a request go: the client is told that there is no answer. `*responder` (moved) becomes NULL; NULL is permitted.
+// Lets a request go: the client is told that there is no answer. `*responder` (moved) becomes
+// NULL; NULL is permitted.
 //
 // What the caller promises:
 // `responder` is NULL or points to NULL or to an owned handle.
@@ -1191,18 +1220,19 @@ void dl_responder_drop(dl_responder **responder);
 // Borrowed: valid until the thread's next call that fails. Successful calls leave it alone.
 const char *dl_last_error(void);
 
-// Sets the text that `dl_last_error()` gives on this thread. For callbacks that report failure, such as a component's.
+// Sets the text that `dl_last_error()` gives on this thread. For callbacks that report failure,
+// such as a component's.
 //
 // What the caller promises:
 // `text` is NULL or a NUL-terminated string.
 void dl_set_last_error(const char *text);
 
-// Creates a subscription. `options`: NULL takes the defaults. `*subscription`: owned by the caller, to be given to
-// `dl_subscription_drop`; it may outlive node, context and schema.
+// Creates a subscription. `options`: NULL takes the defaults. `*subscription`: owned by the
+// caller, to be given to `dl_subscription_drop`; it may outlive node, context and schema.
 //
 // What the caller promises:
-// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
-// `subscription` is NULL or valid for writing.
+// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size`
+// bytes are readable; `subscription` is NULL or valid for writing.
 dl_status dl_subscription_new(const dl_node *node,
                               const char *topic,
                               const dl_schema *schema,
@@ -1215,24 +1245,23 @@ dl_status dl_subscription_new(const dl_node *node,
 // `subscription` is NULL or points to NULL or to an owned handle that no other thread uses.
 void dl_subscription_drop(dl_subscription **subscription);
 
-// The newest unread sample; older unread ones count as missed. `*sample`: NULL if there is none, else owned by the
-// caller, to be given to `dl_sample_drop`. Does not block.
+// The newest unread sample; older unread ones count as missed. `*sample`: NULL if there is none,
+// else owned by the caller, to be given to `dl_sample_drop`. Does not block.
 //
 // What the caller promises:
 // `subscription` is NULL or a live handle; `sample` is NULL or valid for writing.
-dl_status dl_subscription_latest(const dl_subscription *subscription,
-                                 dl_sample **sample);
+dl_status dl_subscription_latest(const dl_subscription *subscription, dl_sample **sample);
 
-// The oldest unread sample. `*sample`: NULL if there is none, else owned by the caller, to be given to
-// `dl_sample_drop`. Does not block.
+// The oldest unread sample. `*sample`: NULL if there is none, else owned by the caller, to be
+// given to `dl_sample_drop`. Does not block.
 //
 // What the caller promises:
 // As `dl_subscription_latest`.
-dl_status dl_subscription_take(const dl_subscription *subscription,
-                               dl_sample **sample);
+dl_status dl_subscription_take(const dl_subscription *subscription, dl_sample **sample);
 
-// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once the time is over. A sample that has
-// expired does not end the wait. `timeout_ns`, `mode` and `spin_ns` as for `dl_subscription_wait`. Blocks.
+// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once
+// the time is over. A sample that has expired does not end the wait. `timeout_ns`, `mode` and
+// `spin_ns` as for `dl_subscription_wait`. Blocks.
 //
 // What the caller promises:
 // As `dl_subscription_latest`.
@@ -1242,9 +1271,10 @@ dl_status dl_subscription_receive(const dl_subscription *subscription,
                                   uint64_t spin_ns,
                                   dl_sample **sample);
 
-// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
-// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample that has expired ends the wait as well, and the next
-// read returns none: `dl_subscription_receive` waits on. Blocks.
+// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative
+// waits for ever. `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample
+// that has expired ends the wait as well, and the next read returns none:
+// `dl_subscription_receive` waits on. Blocks.
 //
 // What the caller promises:
 // `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -1254,13 +1284,13 @@ dl_status dl_subscription_wait(const dl_subscription *subscription,
                                uint64_t spin_ns,
                                int *ready);
 
-// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read samples until there is
-// none, and do not read from it. Borrowed: closed with the subscription. Costs one thread, which sleeps.
+// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read
+// samples until there is none, and do not read from it. Borrowed: closed with the subscription.
+// Costs one thread, which sleeps.
 //
 // What the caller promises:
 // `subscription` is NULL or a live handle; `fd` is NULL or valid for writing.
-dl_status dl_subscription_fd(const dl_subscription *subscription,
-                             int *fd);
+dl_status dl_subscription_fd(const dl_subscription *subscription, int *fd);
 
 // Number of publishers that are matched now.
 //
@@ -1271,8 +1301,8 @@ dl_status dl_subscription_matched(const dl_subscription *subscription, size_t *c
 // Reads the counters.
 //
 // What the caller promises:
-// `subscription` is NULL or a live handle; `stats` is NULL or points to a `dl_subscription_stats` whose
-// `size` is set.
+// `subscription` is NULL or a live handle; `stats` is NULL or points to a `dl_subscription_stats`
+// whose `size` is set.
 dl_status dl_subscription_get_stats(const dl_subscription *subscription,
                                     dl_subscription_stats *stats);
 
@@ -1289,26 +1319,28 @@ dl_status dl_subscription_poll_event(const dl_subscription *subscription, dl_eve
 // `topic` is NULL or NUL-terminated; `id` is NULL or valid for writing.
 dl_status dl_topic_id(const char *topic, uint64_t *id);
 
-// The present, in nanoseconds: that of the test whose component calls or that the thread has entered, else of `CLOCK_MONOTONIC`.
-// Does not block or allocate; any thread.
+// The present, in nanoseconds: that of the test whose component calls or that the thread has
+// entered, else of `CLOCK_MONOTONIC`. Does not block or allocate; any thread.
 uint64_t dl_now_ns(void);
 
-// Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the classes of this program, as
-// `driveline_component_entry` returns them; or NULL, and `path` is that of a component library. `class_name`: NULL if there is one
-// class only. `settings`: what a graph would say about the component, in YAML, such as
-// `{parameters: {low: 40}, trigger: {kind: timer, period_ms: 100}, inputs: {image: {qos: {depth: 4}}}, max_payload: 8 MiB}`; NULL for
+// Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the
+// classes of this program, as `driveline_component_entry` returns them; or NULL, and `path` is
+// that of a component library. `class_name`: NULL if there is one class only. `settings`: what a
+// graph would say about the component, in YAML, such as `{parameters: {low: 40}, trigger: {kind:
+// timer, period_ms: 100}, inputs: {image: {qos: {depth: 4}}}, max_payload: 8 MiB}`; NULL for
 // nothing. `*test`: owned by the caller, to be given to `dl_test_drop`.
 //
 // What the caller promises:
-// `library` is NULL or static and valid; strings are NULL or NUL-terminated; `test` is NULL or valid for writing.
+// `library` is NULL or static and valid; strings are NULL or NUL-terminated; `test` is NULL or
+// valid for writing.
 dl_status dl_test_new(const dl_component_library *library,
                       const char *path,
                       const char *class_name,
                       const char *settings,
                       dl_test **test);
 
-// Ends a test: the component is shut down and destroyed. Samples that were taken stay; publishers of its inputs end.
-// `*test` (moved) becomes NULL; NULL is permitted.
+// Ends a test: the component is shut down and destroyed. Samples that were taken stay; publishers
+// of its inputs end. `*test` (moved) becomes NULL; NULL is permitted.
 //
 // What the caller promises:
 // `test` is NULL or points to NULL or to an owned handle that no other thread uses.
@@ -1320,7 +1352,8 @@ void dl_test_drop(dl_test **test);
 // `test` is NULL or a live handle.
 uint64_t dl_test_now_ns(const dl_test *test);
 
-// Makes the test's clock that of the calling thread, for publishing to inputs, until `dl_test_leave`. Calls nest.
+// Makes the test's clock that of the calling thread, for publishing to inputs, until
+// `dl_test_leave`. Calls nest.
 //
 // What the caller promises:
 // `test` is NULL or a live handle.
@@ -1329,29 +1362,32 @@ dl_status dl_test_enter(const dl_test *test);
 // Ends the effect of the thread's last `dl_test_enter`; nothing without one.
 void dl_test_leave(void);
 
-// A publisher to an input of the component, for values of the type `schema`. `*publisher`: borrowed, valid until `dl_test_drop`.
+// A publisher to an input of the component, for values of the type `schema`. `*publisher`:
+// borrowed, valid until `dl_test_drop`.
 //
 // What the caller promises:
-// Handles are NULL or live; `port` is NULL or NUL-terminated; `publisher` is NULL or valid for writing.
+// Handles are NULL or live; `port` is NULL or NUL-terminated; `publisher` is NULL or valid for
+// writing.
 dl_status dl_test_input(const dl_test *test,
                         const char *port,
                         const dl_schema *schema,
                         const dl_publisher **publisher);
 
-// Moves the time forward by `by_ns`, and makes each call of the component when it falls due. `*calls`: calls of the callback and of
-// timers; may be NULL. `DL_ERROR_COMPONENT` if calls failed: each is a line of the text. Does not wait for anything but the component.
+// Moves the time forward by `by_ns`, and makes each call of the component when it falls due.
+// `*calls`: calls of the callback and of timers; may be NULL. `DL_ERROR_COMPONENT` if calls
+// failed: each is a line of the text. Does not wait for anything but the component.
 //
 // What the caller promises:
 // `test` is NULL or a live handle; `calls` is NULL or valid for writing.
-dl_status dl_test_advance(const dl_test *test,
-                          uint64_t by_ns,
-                          uint64_t *calls);
+dl_status dl_test_advance(const dl_test *test, uint64_t by_ns, uint64_t *calls);
 
-// The oldest sample of an output, of values of the type `schema`, that was not taken yet. `*sample`: NULL if there is none, else owned
-// by the caller, to be given to `dl_sample_drop`; a copy, which may outlive the test.
+// The oldest sample of an output, of values of the type `schema`, that was not taken yet.
+// `*sample`: NULL if there is none, else owned by the caller, to be given to `dl_sample_drop`; a
+// copy, which may outlive the test.
 //
 // What the caller promises:
-// Handles are NULL or live; `port` is NULL or NUL-terminated; `sample` is NULL or valid for writing.
+// Handles are NULL or live; `port` is NULL or NUL-terminated; `sample` is NULL or valid for
+// writing.
 dl_status dl_test_take(const dl_test *test,
                        const char *port,
                        const dl_schema *schema,
@@ -1360,10 +1396,9 @@ dl_status dl_test_take(const dl_test *test,
 // Samples of an input that newer ones replaced before the component read them.
 //
 // What the caller promises:
-// `test` is NULL or a live handle; `port` is NULL or NUL-terminated; `missed` is NULL or valid for writing.
-dl_status dl_test_missed(const dl_test *test,
-                         const char *port,
-                         uint64_t *missed);
+// `test` is NULL or a live handle; `port` is NULL or NUL-terminated; `missed` is NULL or valid for
+// writing.
+dl_status dl_test_missed(const dl_test *test, const char *port, uint64_t *missed);
 
 // 1 if the component has said that its work is done, else 0.
 //

@@ -24,14 +24,15 @@ struct Event {
         downgraded = DL_EVENT_DOWNGRADED,
         /// Events were lost because nobody asked for them in time; the text says how many.
         events_lost = DL_EVENT_EVENTS_LOST,
-        /// A publish has waited `max_blocking_ms` for a reliable subscription without success; the text names it and the remedy.
+        /// A publish has waited `max_blocking_ms` for a reliable subscription without success; the
+        /// text names it and the remedy.
         reliable_timeout = DL_EVENT_RELIABLE_TIMEOUT,
     };
     Kind kind;
     /// For people.
     std::string text;
-    /// Of a missed deadline: periods without a sample since the event before this one. Of a reliable time-out: such publishes
-    /// since then. Else 0.
+    /// Of a missed deadline: periods without a sample since the event before this one. Of a
+    /// reliable time-out: such publishes since then. Else 0.
     std::uint64_t missed = 0;
     /// The same in all. Else 0.
     std::uint64_t total = 0;

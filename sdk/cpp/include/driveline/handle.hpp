@@ -34,7 +34,8 @@ public:
     [[nodiscard]] T** place() noexcept { return &handle_; }
 
 private:
-    /// Most handles are empty when they end, because they were moved; the library need not be called for that.
+    /// Most handles are empty when they end, because they were moved; the library need not be
+    /// called for that.
     void give_up() noexcept {
         if (handle_ != nullptr) drop(&handle_);
     }

@@ -15,7 +15,8 @@ namespace driveline {
 
 /// Head of an image; the rows follow as `data`.
 ///
-/// Read it through `ImageView`, write it through `ImageMut`: they check that the numbers fit the data.
+/// Read it through `ImageView`, write it through `ImageMut`: they check that the numbers fit the
+/// data.
 struct Image {
     Header header;
     /// Columns, in pixels; at most `max_image_side`.
@@ -32,7 +33,8 @@ DRIVELINE_PLAIN_WITH_TAIL(Image, "driveline/Image", std::uint8_t, data, header, 
 /// Most columns and most rows of an image: what fits the `int` of image libraries.
 inline constexpr std::uint32_t max_image_side = 0x7fffffff;
 
-/// How pixels are stored, with names and numbers of bits as in ROS. Numbers of more than one byte are little endian.
+/// How pixels are stored, with names and numbers of bits as in ROS. Numbers of more than one byte
+/// are little endian.
 enum class Encoding : std::uint32_t {
     /// Blue, green, red; one byte each.
     bgr8 = 1,
@@ -124,7 +126,8 @@ inline constexpr std::uint32_t encoding_count = 24;
     return "unknown";
 }
 
-/// The encoding with this name of ROS, if there is one; `uyvy` is `yuv422`, `yuv422_yuy2` is `yuyv`.
+/// The encoding with this name of ROS, if there is one; `uyvy` is `yuv422`, `yuv422_yuy2` is
+/// `yuyv`.
 [[nodiscard]] constexpr std::optional<Encoding> encoding_from_name(std::string_view name) noexcept {
     if (name == "uyvy") return Encoding::yuv422;
     if (name == "yuv422_yuy2") return Encoding::yuyv;
@@ -226,7 +229,8 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
 
 }  // namespace detail
 
-/// A head for rows without gaps. Fails if the encoding does not permit the size, or a row is longer than 4 GiB.
+/// A head for rows without gaps. Fails if the encoding does not permit the size, or a row is longer
+/// than 4 GiB.
 [[nodiscard]] inline Result<Image> make_image(const Header& header, std::uint32_t width, std::uint32_t height, Encoding encoding) {
     const std::uint64_t row_size = std::uint64_t{width} * bytes_per_pixel(encoding);
     const Image image{header, width, height, static_cast<std::uint32_t>(row_size), static_cast<std::uint32_t>(encoding)};
@@ -244,8 +248,8 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
 
 /// An image whose numbers fit its data. Valid as long as the payload; copying it copies no pixels.
 ///
-/// The head was copied before it was checked: whatever another process writes into the payload afterwards, rows and pixels
-/// stay inside it. Only their values can change.
+/// The head was copied before it was checked: whatever another process writes into the payload
+/// afterwards, rows and pixels stay inside it. Only their values can change.
 class ImageView {
 public:
     /// Looks at a payload as an image; fails if its numbers do not fit its data.
@@ -297,8 +301,8 @@ struct plain::Checked<Image> {
 /// An image under construction whose numbers fit its data. Valid as long as the payload.
 class ImageMut {
 public:
-    /// Writes the head of an image without gaps between its rows into a payload of at least `image_payload_size`. The
-    /// pixels keep what was there.
+    /// Writes the head of an image without gaps between its rows into a payload of at least
+    /// `image_payload_size`. The pixels keep what was there.
     [[nodiscard]] static Result<ImageMut> from(plain::Mut<Image> payload, const Header& header, std::uint32_t width,
                                                std::uint32_t height, Encoding encoding) {
         auto image = make_image(header, width, height, encoding);

@@ -6,10 +6,11 @@
 
 namespace driveline {
 
-/// One measurement of an inertial measurement unit, in its own frame. Fields and rules as in ROS's `sensor_msgs/Imu`.
+/// One measurement of an inertial measurement unit, in its own frame. Fields and rules as in ROS's
+/// `sensor_msgs/Imu`.
 ///
-/// Covariances are row-major; all zeros stand for "not known", and -1 in the first element for "the quantity itself is
-/// not measured".
+/// Covariances are row-major; all zeros stand for "not known", and -1 in the first element for "the
+/// quantity itself is not measured".
 struct Imu {
     Header header;
     /// Orientation as a quaternion x, y, z, w.

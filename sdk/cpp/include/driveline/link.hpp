@@ -9,15 +9,17 @@
 
 namespace driveline {
 
-/// A topic between threads of one program: what stands in for a queue or a mailbox of its own. Each end is used by one
-/// thread at a time. Two programs make one end each, with `Node::publisher` and `Node::subscription`.
+/// A topic between threads of one program: what stands in for a queue or a mailbox of its own. Each
+/// end is used by one thread at a time. Two programs make one end each, with `Node::publisher` and
+/// `Node::subscription`.
 template <class T>
 struct [[nodiscard]] Link {
     Publisher<T> publisher;
     Subscription<T> subscription;
 
-    /// Joins the user's domain (see `Context::create`) with a node named after the topic, and makes both ends with this reach
-    /// and QoS: by default inside the process, and only the newest sample waits to be read. Reserves all memory.
+    /// Joins the user's domain (see `Context::create`) with a node named after the topic, and makes
+    /// both ends with this reach and QoS: by default inside the process, and only the newest sample
+    /// waits to be read. Reserves all memory.
     [[nodiscard]] static Result<Link> create(const std::string& topic, const PublisherOptions& options = {}) {
         auto context = Context::create(topic);
         if (!context) return std::move(context).error();

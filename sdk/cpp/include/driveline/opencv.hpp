@@ -15,16 +15,16 @@
 
 namespace driveline {
 
-/// OpenCV's type of a matrix that holds pixels of this encoding. Of `nv12` and `nv21` the matrix has one and a half times as
-/// many rows as the image, as OpenCV's own conversions have it.
+/// OpenCV's type of a matrix that holds pixels of this encoding. Of `nv12` and `nv21` the matrix
+/// has one and a half times as many rows as the image, as OpenCV's own conversions have it.
 [[nodiscard]] constexpr int opencv_type(Encoding encoding) noexcept {
     const std::uint32_t channel = bytes_per_channel(encoding);
     const int depth = channel == 1 ? CV_8U : channel == 2 ? CV_16U : CV_32F;
     return CV_MAKETYPE(depth, static_cast<int>(bytes_per_pixel(encoding) / channel));
 }
 
-/// The encoding of a matrix of this OpenCV type whose pixels have their usual meaning: `mono8`, `8UC2`, `bgr8`, `bgra8`,
-/// `16UC1` or `32FC1`; nothing for other types.
+/// The encoding of a matrix of this OpenCV type whose pixels have their usual meaning: `mono8`,
+/// `8UC2`, `bgr8`, `bgra8`, `16UC1` or `32FC1`; nothing for other types.
 [[nodiscard]] constexpr std::optional<Encoding> usual_encoding(int opencv_type) noexcept {
     switch (opencv_type) {
         case CV_8UC1: return Encoding::mono8;
@@ -72,19 +72,22 @@ namespace detail {
 }
 
 [[nodiscard]] inline cv::Mat matrix(std::uint32_t width, std::uint32_t rows, std::uint32_t step, Encoding encoding, void* data) {
-    // Both are at most `max_image_side`. An empty matrix must not have a step; OpenCV would refuse it by throwing.
+    // Both are at most `max_image_side`. An empty matrix must not have a step; OpenCV would refuse
+    // it by throwing.
     const cv::Size size(static_cast<int>(width), static_cast<int>(rows));
     return size.empty() ? cv::Mat(size, opencv_type(encoding)) : cv::Mat(size, opencv_type(encoding), data, step);
 }
 
 }  // namespace detail
 
-/// A matrix for reading: its memory belongs to all readers of a sample, and is mapped read-only if the sample came from
-/// another process. Goes wherever a `cv::InputArray` or a `const cv::Mat&` is asked for, but becomes no `cv::Mat` that could
-/// be written to by accident: `view->clone()` or `view->copyTo(...)` what is to be changed. Copying it copies no pixels.
+/// A matrix for reading: its memory belongs to all readers of a sample, and is mapped read-only if
+/// the sample came from another process. Goes wherever a `cv::InputArray` or a `const cv::Mat&` is
+/// asked for, but becomes no `cv::Mat` that could be written to by accident: `view->clone()` or
+/// `view->copyTo(...)` what is to be changed. Copying it copies no pixels.
 ///
-/// OpenCV itself has no constant data: a copy of `*view` shares the memory and can be written to. Doing so ends the program
-/// if the sample came from another process, and otherwise changes what the other readers see.
+/// OpenCV itself has no constant data: a copy of `*view` shares the memory and can be written to.
+/// Doing so ends the program if the sample came from another process, and otherwise changes what
+/// the other readers see.
 class ConstMat {
 public:
     explicit ConstMat(cv::Mat mat) noexcept : mat_(std::move(mat)) {}
@@ -104,22 +107,24 @@ private:
     cv::Mat mat_;
 };
 
-/// The image as a matrix over the same memory. It and what is made from it are valid as long as the image's payload (the
-/// sample that holds it).
+/// The image as a matrix over the same memory. It and what is made from it are valid as long as the
+/// image's payload (the sample that holds it).
 [[nodiscard]] inline ConstMat view(const ImageView& image) {
     // Constant from here on by its type.
     auto* data = const_cast<std::uint8_t*>(image.data().data());
     return ConstMat(detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), data));
 }
 
-/// The image under construction as a matrix over the same memory: what is drawn into it is in the loan. Valid as long as
-/// the loan; whoever draws into it after the loan was published draws into what others read. OpenCV functions that write to
-/// it keep its memory as long as they produce the same size and type.
+/// The image under construction as a matrix over the same memory: what is drawn into it is in the
+/// loan. Valid as long as the loan; whoever draws into it after the loan was published draws into
+/// what others read. OpenCV functions that write to it keep its memory as long as they produce the
+/// same size and type.
 [[nodiscard]] inline cv::Mat view(const ImageMut& image) {
     return detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), image.data().data());
 }
 
-/// Length of the payload that holds `mat` in this encoding, in bytes: what to loan. Fails if the matrix is of another type.
+/// Length of the payload that holds `mat` in this encoding, in bytes: what to loan. Fails if the
+/// matrix is of another type.
 [[nodiscard]] inline Result<std::size_t> image_payload_size(const cv::Mat& mat, Encoding encoding) {
     auto height = detail::image_height(mat, encoding);
     if (!height) return std::move(height).error();
@@ -139,8 +144,8 @@ private:
     return {};
 }
 
-/// Copies `mat`, whose pixels are of this encoding, into a loan and publishes it. Drawing into the matrix of a loan saves the
-/// copy.
+/// Copies `mat`, whose pixels are of this encoding, into a loan and publishes it. Drawing into the
+/// matrix of a loan saves the copy.
 [[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output, const cv::Mat& mat, Encoding encoding,
                                                    const Header& header = {}) {
     auto height = detail::image_height(mat, encoding);
@@ -152,8 +157,8 @@ private:
     return output.publish(std::move(*loan));
 }
 
-/// The same in the encoding that is usual for the type of `mat`: see `usual_encoding`. Pixels of another meaning (`rgb8`,
-/// `yuyv`, `mono16`, `bayer_rggb8`) need the encoding.
+/// The same in the encoding that is usual for the type of `mat`: see `usual_encoding`. Pixels of
+/// another meaning (`rgb8`, `yuyv`, `mono16`, `bayer_rggb8`) need the encoding.
 [[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output, const cv::Mat& mat, const Header& header = {}) {
     const auto encoding = usual_encoding(mat.type());
     if (!encoding && mat.dims <= 2) {

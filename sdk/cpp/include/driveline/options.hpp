@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What publishers and subscriptions are created with. Everything has a default: `{.reach = Reach::host}` is enough.
+/// What publishers and subscriptions are created with. Everything has a default:
+/// `{.reach = Reach::host}` is enough.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +68,8 @@ struct Qos {
     /// Age from which a sample is no longer delivered, in milliseconds; 0: none.
     std::uint32_t lifespan_ms = 0;
     Liveliness liveliness = Liveliness::automatic;
-    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
+    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0:
+    /// none.
     std::uint32_t lease_ms = 0;
     /// Publisher: put an XXH3-64 of the payload into each header. Subscription: match only
     /// publishers that do, and verify it.

@@ -17,8 +17,8 @@
 
 namespace driveline {
 
-/// A map, or a list of lists or maps, as JSON text. Values in it are read by their path, without a JSON library:
-/// `node().parameter<double>("pid/gains/0")`.
+/// A map, or a list of lists or maps, as JSON text. Values in it are read by their path, without a
+/// JSON library: `node().parameter<double>("pid/gains/0")`.
 struct ParameterTree {
     /// A JSON object or array.
     std::string json = "{}";

@@ -2,10 +2,11 @@
 /// Which kind of payload a C++ type is, and its schema.
 ///
 /// - *plain*: declared with `DRIVELINE_PLAIN`; looked at where it lies, in this process and others;
-/// - *protobuf*: generated from a .proto file (include `driveline/protobuf.hpp`); a pointer inside the process, serialised
-///   once for others if somebody listens;
+/// - *protobuf*: generated from a .proto file (include `driveline/protobuf.hpp`); a pointer inside
+///   the process, serialised once for others if somebody listens;
 /// - *bytes*: `driveline::Bytes`, with an encoding that Driveline does not interpret;
-/// - *object*: any other movable type; a pointer, inside the process only. Not a type of an anonymous namespace.
+/// - *object*: any other movable type; a pointer, inside the process only. Not a type of an
+///   anonymous namespace.
 #pragma once
 
 #include <concepts>
@@ -80,8 +81,9 @@ constexpr bool has_protobuf_identity = requires { sizeof(protobuf::Identity<T>);
     return out;
 }
 
-/// What code compiled elsewhere must agree on to read a `T` through a pointer: its name, its size, and for generated messages
-/// the version of the library that their layout and inline functions belong to. Composed once; each library has its own.
+/// What code compiled elsewhere must agree on to read a `T` through a pointer: its name, its size,
+/// and for generated messages the version of the library that their layout and inline functions
+/// belong to. Composed once; each library has its own.
 template <class T>
 [[nodiscard]] __attribute__((visibility("hidden"))) const std::string& type_identity() {
     static const std::string text = [] {

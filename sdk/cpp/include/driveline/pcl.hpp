@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whole clouds of PCL: published and filled. PCL's headers are not included, so include them, or have a class alike: with
-/// `points`, `width`, `height`, `is_dense` and `header.frame_id`.
+/// Whole clouds of PCL: published and filled. PCL's headers are not included, so include them, or
+/// have a class alike: with `points`, `width`, `height`, `is_dense` and `header.frame_id`.
 ///
 /// ```cpp
 /// #include <pcl/point_cloud.h>
@@ -37,9 +37,10 @@ concept PclCloud = requires(C& cloud, const C& constant) {
     { constant.header.frame_id } -> std::convertible_to<std::string>;
 };
 
-/// Copies the points of `cloud` into a loan and publishes it. The header's frame is that of the cloud if it has none; the
-/// cloud's `header.stamp` is wall-clock time and is not used: give `header.source_time_ns`. Fails if `width * height` is not
-/// the number of points, or no field of a point explains a byte of it (`driveline/point_fields.hpp`).
+/// Copies the points of `cloud` into a loan and publishes it. The header's frame is that of the
+/// cloud if it has none; the cloud's `header.stamp` is wall-clock time and is not used: give
+/// `header.source_time_ns`. Fails if `width * height` is not the number of points, or no field of a
+/// point explains a byte of it (`driveline/point_fields.hpp`).
 template <PclCloud C>
 [[nodiscard]] Result<std::uint64_t> publish(const PublisherBase<PointCloud>& output, const C& cloud, Header header = {}) {
     using P = typename C::PointType;
@@ -61,8 +62,9 @@ template <PclCloud C>
     return output.publish(std::move(*loan));
 }
 
-/// Fills `cloud` with the points of a received cloud of any layout, with its shape and frame. Allocates if the cloud has not
-/// the memory yet. `header.stamp` stays as it is: the time of the data is `view.header().source_time_ns`, on the monotonic clock.
+/// Fills `cloud` with the points of a received cloud of any layout, with its shape and frame.
+/// Allocates if the cloud has not the memory yet. `header.stamp` stays as it is: the time of the
+/// data is `view.header().source_time_ns`, on the monotonic clock.
 template <PclCloud C>
 [[nodiscard]] Result<void> copy(const CloudView& view, C& cloud) {
     auto points = driveline::points<typename C::PointType>(view);

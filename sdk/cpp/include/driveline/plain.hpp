@@ -16,9 +16,10 @@
 /// }
 /// ```
 ///
-/// The macros stand in the namespace of the type and list all of its fields in order. Fields are integers of 8 to 64
-/// bits, `float`, `double`, fixed arrays of these, and plain structs without a trailing array. `char` and `std::byte`
-/// are bytes (`u8`). Padding is refused: add explicit fields instead. The rules are in `docs/protocols/plain-types.md`.
+/// The macros stand in the namespace of the type and list all of its fields in order. Fields are
+/// integers of 8 to 64 bits, `float`, `double`, fixed arrays of these, and plain structs without a
+/// trailing array. `char` and `std::byte` are bytes (`u8`). Padding is refused: add explicit fields
+/// instead. The rules are in `docs/protocols/plain-types.md`.
 ///
 /// Nothing here allocates, blocks or throws, except that errors and definition texts are strings.
 #pragma once
@@ -51,7 +52,8 @@ struct NoTail {
     unsigned char none;
 };
 
-/// One field after flattening: nested structs as `outer.inner`, arrays of structs as `outer[0].inner`.
+/// One field after flattening: nested structs as `outer.inner`, arrays of structs as
+/// `outer[0].inner`.
 struct Field {
     std::string name;
     /// `u8` … `f64`.
@@ -227,8 +229,8 @@ constexpr bool is_type_name(std::string_view text) {
 
 inline constexpr std::size_t no_gap = std::numeric_limits<std::size_t>::max();
 
-/// Number (from 0) of the first field that does not begin where the one before it ends; the number of fields if bytes
-/// are left at the end.
+/// Number (from 0) of the first field that does not begin where the one before it ends; the number
+/// of fields if bytes are left at the end.
 template <class T>
 constexpr std::size_t first_gap() {
     std::size_t end = 0;
@@ -313,11 +315,13 @@ inline constexpr bool has_tail = !std::is_same_v<Tail<T>, NoTail>;
 template <Type T>
 inline constexpr std::string_view name = detail::description<T>.name;
 
-/// Offset of the trailing array in a payload, or size of the payload of a type without one, in bytes.
+/// Offset of the trailing array in a payload, or size of the payload of a type without one, in
+/// bytes.
 template <Type T>
 inline constexpr std::size_t tail_offset = has_tail<T> ? (sizeof(T) + tail_align - 1) / tail_align * tail_align : sizeof(T);
 
-/// Canonical text of the layout: the same as in Rust, byte for byte. Composed once; lives as long as the program.
+/// Canonical text of the layout: the same as in Rust, byte for byte. Composed once; lives as long
+/// as the program.
 template <Type T>
 [[nodiscard]] const std::string& definition() {
     static const std::string text = [] {
@@ -338,7 +342,8 @@ template <Type T>
     return text;
 }
 
-/// Length of a payload with `tail_count` elements in its trailing array (0 for types without one), in bytes.
+/// Length of a payload with `tail_count` elements in its trailing array (0 for types without one),
+/// in bytes.
 template <Type T>
 [[nodiscard]] Result<std::size_t> payload_size(std::size_t tail_count = 0) {
     constexpr std::size_t most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
@@ -377,7 +382,8 @@ Result<void> check_payload(const void* data, std::size_t size) {
 
 }  // namespace detail
 
-/// A payload seen as a plain type, in place. Valid as long as the payload's memory; copying it copies no data.
+/// A payload seen as a plain type, in place. Valid as long as the payload's memory; copying it
+/// copies no data.
 template <Type T>
 class Ref {
 public:
@@ -395,15 +401,17 @@ public:
     [[nodiscard]] const T& head() const noexcept { return *head_; }
     [[nodiscard]] const T& operator*() const noexcept { return *head_; }
     [[nodiscard]] const T* operator->() const noexcept { return head_; }
-    /// The head, read once. A payload of another process can change while it is looked at, if that process is hostile or
-    /// broken: a number that is checked and then used has to come from one copy.
+    /// The head, read once. A payload of another process can change while it is looked at, if that
+    /// process is hostile or broken: a number that is checked and then used has to come from one
+    /// copy.
     [[nodiscard]] T copy_head() const noexcept {
         T copy = *head_;
         // Nor may the compiler read the payload again where the copy is used.
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return copy;
     }
-    /// The trailing array; empty for types without one. Its length is the payload's, which no other process can change.
+    /// The trailing array; empty for types without one. Its length is the payload's, which no other
+    /// process can change.
     [[nodiscard]] std::span<const Tail<T>> tail() const noexcept { return tail_; }
 
 private:
@@ -413,8 +421,9 @@ private:
     std::span<const Tail<T>> tail_;
 };
 
-/// Specialised for types whose head says how to read the trailing array: `Checked<T>::View` has a `from(Ref<T>)` that copies
-/// the head, checks it, and fails if it does not fit, and a `head()`. Samples of such types are checked when they are received.
+/// Specialised for types whose head says how to read the trailing array: `Checked<T>::View` has a
+/// `from(Ref<T>)` that copies the head, checks it, and fails if it does not fit, and a `head()`.
+/// Samples of such types are checked when they are received.
 template <Type T>
 struct Checked {};
 
@@ -422,8 +431,9 @@ struct Checked {};
 template <Type T>
 class Mut {
 public:
-    /// Looks at `payload`, of a length from `payload_size`, as a `T`, and zeroes the gap between head and trailing array.
-    /// Head and array keep the bytes that are there, which may be those of an earlier sample.
+    /// Looks at `payload`, of a length from `payload_size`, as a `T`, and zeroes the gap between
+    /// head and trailing array. Head and array keep the bytes that are there, which may be those of
+    /// an earlier sample.
     [[nodiscard]] static Result<Mut> from(std::span<std::byte> payload) {
         if (auto checked = detail::check_payload<T>(payload.data(), payload.size()); !checked) return std::move(checked).error();
         std::memset(payload.data() + sizeof(T), 0, tail_offset<T> - sizeof(T));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Point clouds, described as in ROS's `sensor_msgs/PointCloud2`. Their points by type: `driveline/points.hpp`.
+/// Point clouds, described as in ROS's `sensor_msgs/PointCloud2`. Their points by type:
+/// `driveline/points.hpp`.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,8 @@ inline constexpr std::size_t max_point_fields = 16;
 
 /// Head of a point cloud; the points follow as `data`. Values are little endian.
 ///
-/// Read it through `CloudView`, write it through `CloudMut`: they check that the numbers fit the data.
+/// Read it through `CloudView`, write it through `CloudMut`: they check that the numbers fit the
+/// data.
 struct PointCloud {
     Header header;
     /// Rows: 1 for a list of points, more for a grid in the sensor's order.
@@ -125,10 +127,11 @@ inline Result<void> check_cloud(const PointCloud& cloud, std::size_t data_size) 
 
 }  // namespace detail
 
-/// A point cloud whose numbers fit its data. Valid as long as the payload; copying it copies no points.
+/// A point cloud whose numbers fit its data. Valid as long as the payload; copying it copies no
+/// points.
 ///
-/// The head was copied before it was checked: whatever another process writes into the payload afterwards, points and fields
-/// stay inside it. Only the points' values can change.
+/// The head was copied before it was checked: whatever another process writes into the payload
+/// afterwards, points and fields stay inside it. Only the points' values can change.
 class CloudView {
 public:
     /// Looks at a payload as a point cloud; fails if its numbers do not fit its data.
@@ -151,7 +154,8 @@ public:
     [[nodiscard]] Header header() && noexcept { return head_.header; }
     /// Number of points.
     [[nodiscard]] std::size_t size() const noexcept { return std::size_t{head_.width} * head_.height; }
-    /// What a point consists of, as long as this view lives. Names are zero-terminated, datatypes known, and counts at least 1.
+    /// What a point consists of, as long as this view lives. Names are zero-terminated, datatypes
+    /// known, and counts at least 1.
     [[nodiscard]] std::span<const PointField> fields() const& noexcept { return std::span(head_.fields).first(head_.field_count); }
     std::span<const PointField> fields() && = delete;
     /// All bytes after the head; at least `row_step * height`.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Fields of point types: found by the names of their members, or listed by a macro.
 ///
-/// Members with the names that PCL, Autoware and drivers of lidars use are found without registration. A type with other
-/// members lists all of its fields:
+/// Members with the names that PCL, Autoware and drivers of lidars use are found without
+/// registration. A type with other members lists all of its fields:
 ///
 /// ```cpp
 /// namespace lidar {
@@ -16,9 +16,10 @@
 /// }
 /// ```
 ///
-/// A field is a number of 8 to 32 bits, `float`, `double`, `bool` (as `uint8`), an enum of such a number, or an array of these.
-/// Bytes that belong to no field must be padding of the compiler or of members named `padding`, `pad`, `unused`, `reserved`,
-/// or PCL's `data`, `data_c`, `data_n`. Otherwise the type is refused: its readers would not learn of a member.
+/// A field is a number of 8 to 32 bits, `float`, `double`, `bool` (as `uint8`), an enum of such a
+/// number, or an array of these. Bytes that belong to no field must be padding of the compiler or
+/// of members named `padding`, `pad`, `unused`, `reserved`, or PCL's `data`, `data_c`, `data_n`.
+/// Otherwise the type is refused: its readers would not learn of a member.
 #pragma once
 
 #include <algorithm>
@@ -94,7 +95,8 @@ class PointMembers {
 public:
     PointMembers(const void* point, std::size_t size) : point_(reinterpret_cast<std::uintptr_t>(point)), known_(size, false) {}
 
-    /// A field. One that shares memory with an earlier one is another name of the same (a union): the first stays.
+    /// A field. One that shares memory with an earlier one is another name of the same (a union):
+    /// the first stays.
     template <class M>
     void field(std::string_view name, const M& member) {
         const auto offset = offset_of(&member, sizeof(M));
@@ -180,7 +182,8 @@ private:
     std::string_view unsuitable_;
 };
 
-// By macro, because a name cannot be a template's parameter. Packed colours come before their bytes.
+// By macro, because a name cannot be a template's parameter. Packed colours come before their
+// bytes.
 #define DRIVELINE_DETAIL_POINT_NAMES(X)                                                                                      \
     X(x) X(y) X(z) X(rgb) X(rgba) X(intensity) X(ring) X(time) X(t) X(timestamp) X(time_stamp) X(offset_time) X(stamp)      \
     X(return_type) X(channel) X(azimuth) X(elevation) X(distance) X(range) X(reflectivity) X(ambient) X(near_ir) X(noise)   \
@@ -222,7 +225,8 @@ void find_members(const P& point, PointMembers& members) {
 #undef DRIVELINE_DETAIL_POINT_NAMES
 #undef DRIVELINE_DETAIL_PADDING_NAMES
 
-/// Whether byte `I` of a `P` has a value at compile time: padding has none, and neither has any byte of a union.
+/// Whether byte `I` of a `P` has a value at compile time: padding has none, and neither has any
+/// byte of a union.
 template <class P, std::size_t I>
 concept ValueByte = requires { typename std::integral_constant<unsigned char, __builtin_bit_cast(std::array<unsigned char, sizeof(P)>, P{})[I]>; };
 
@@ -248,8 +252,8 @@ template <class P>
     return std::nullopt;
 }
 
-/// The fields of a point type, or why it is refused. Composed once. Members may be those of base classes and anonymous
-/// unions, as in PCL, which offsetof does not know.
+/// The fields of a point type, or why it is refused. Composed once. Members may be those of base
+/// classes and anonymous unions, as in PCL, which offsetof does not know.
 template <Point P>
 [[nodiscard]] const Result<std::vector<PointMember>>& point_fields() {
     static const Result<std::vector<PointMember>> fields = []() -> Result<std::vector<PointMember>> {
@@ -272,8 +276,8 @@ template <Point P>
     __VA_OPT__(DRIVELINE_DETAIL_POINT_AGAIN DRIVELINE_DETAIL_PARENS(__VA_ARGS__))
 #define DRIVELINE_DETAIL_POINT_AGAIN() DRIVELINE_DETAIL_POINT_STEP
 
-/// Lists all fields of a point type, named as its members: `DRIVELINE_POINT(Type, x, y, z, member...);`, in the namespace of
-/// the type.
+/// Lists all fields of a point type, named as its members:
+/// `DRIVELINE_POINT(Type, x, y, z, member...);`, in the namespace of the type.
 #define DRIVELINE_POINT(type, ...)                                                                                       \
     [[maybe_unused]] inline void driveline_point_fields(const type& driveline_point,                                     \
                                                         ::driveline::detail::PointMembers& driveline_members) {          \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Points of a cloud by their type: read from any layout, in place where the layouts agree, and written.
+/// Points of a cloud by their type: read from any layout, in place where the layouts agree, and
+/// written.
 ///
 /// ```cpp
 /// auto points = driveline::points<driveline::PointXyzi>(sample.cloud());   // or pcl::PointXYZI, or a type of your own
@@ -7,7 +8,8 @@
 /// for (const auto& p : *points) { ... }
 /// ```
 ///
-/// `driveline/point_fields.hpp` says what a point type is. PCL is not needed; whole PCL clouds: `driveline/pcl.hpp`.
+/// `driveline/point_fields.hpp` says what a point type is. PCL is not needed; whole PCL clouds:
+/// `driveline/pcl.hpp`.
 #pragma once
 
 #include <array>
@@ -92,9 +94,9 @@ inline bool one_piece(const PointCloud& head, std::size_t size) {
 
 }  // namespace detail
 
-/// The points of a cloud in place, as an array of `P`; valid as long as the cloud's payload. The cloud may have more fields
-/// than `P`. Fails naming the field that lies elsewhere or is of another type, or if points or rows are further apart than `P`
-/// is large; `points` reads such clouds.
+/// The points of a cloud in place, as an array of `P`; valid as long as the cloud's payload. The
+/// cloud may have more fields than `P`. Fails naming the field that lies elsewhere or is of another
+/// type, or if points or rows are further apart than `P` is large; `points` reads such clouds.
 template <Point P>
 [[nodiscard]] Result<std::span<const P>> point_span(const CloudView& cloud) {
     const auto& members = detail::point_fields<P>();
@@ -118,12 +120,14 @@ template <Point P>
     return std::span<const P>(reinterpret_cast<const P*>(first), cloud.size());
 }
 
-/// The points of a cloud of any layout: each is put together when it is asked for, field by field, by name. Valid as long as the
-/// cloud's payload. Members of `P` that are no fields have the values of a `P{}`. Reading allocates nothing.
+/// The points of a cloud of any layout: each is put together when it is asked for, field by field,
+/// by name. Valid as long as the cloud's payload. Members of `P` that are no fields have the values
+/// of a `P{}`. Reading allocates nothing.
 template <Point P>
 class Points {
 public:
-    /// Fails naming the field that the cloud lacks or has as another type; values are not converted.
+    /// Fails naming the field that the cloud lacks or has as another type; values are not
+    /// converted.
     [[nodiscard]] static Result<Points> from(const CloudView& cloud) {
         const auto& members = detail::point_fields<P>();
         if (!members) return members.error();
@@ -204,7 +208,8 @@ private:
 
     Points() noexcept = default;
 
-    /// Neighbours that stay neighbours are copied together. At most as many pieces as a cloud has fields.
+    /// Neighbours that stay neighbours are copied together. At most as many pieces as a cloud has
+    /// fields.
     void add(const PointField& field, const detail::PointMember& member) noexcept {
         const std::size_t size = member.end() - member.offset;
         if (piece_count_ > 0) {
@@ -239,7 +244,8 @@ template <Point P>
     return Points<P>::from(cloud);
 }
 
-/// A point cloud under construction, of points of type `P`, without gaps between them. Valid as long as the payload.
+/// A point cloud under construction, of points of type `P`, without gaps between them. Valid as
+/// long as the payload.
 ///
 /// ```cpp
 /// auto loan = output_.loan(count * sizeof(Point));
@@ -252,16 +258,16 @@ template <Point P>
 template <Point P>
 class CloudMut {
 public:
-    /// Length of the payload of `count` points, in bytes: what to loan from a publisher of bytes. `Output<PointCloud>::loan` takes
-    /// `count * sizeof(P)`.
+    /// Length of the payload of `count` points, in bytes: what to loan from a publisher of bytes.
+    /// `Output<PointCloud>::loan` takes `count * sizeof(P)`.
     [[nodiscard]] static Result<std::size_t> payload_size(std::size_t count) {
         const bool fits = count <= SIZE_MAX / sizeof(P);
         return plain::payload_size<PointCloud>(fits ? count * sizeof(P) : SIZE_MAX);
     }
 
-    /// Writes the head of a cloud of `height` rows of `width` points into a payload of at least `payload_size`. The points
-    /// keep what was there; `is_dense` is 0. Fails if the payload is too short, or the point type has bytes that no field
-    /// explains.
+    /// Writes the head of a cloud of `height` rows of `width` points into a payload of at least
+    /// `payload_size`. The points keep what was there; `is_dense` is 0. Fails if the payload is too
+    /// short, or the point type has bytes that no field explains.
     [[nodiscard]] static Result<CloudMut> from(plain::Mut<PointCloud> payload, const Header& header, std::uint32_t width,
                                                std::uint32_t height = 1) {
         const auto& members = detail::point_fields<P>();

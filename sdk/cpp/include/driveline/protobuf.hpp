@@ -36,7 +36,8 @@ inline void write_message(std::string& text, const Descriptor& message) {
         text.append(" ").append(label).append(" ").append(field->type_name());
         if (const Descriptor* inner = field->message_type()) text.append(" ").append(inner->full_name());
         if (const EnumDescriptor* inner = field->enum_type()) text.append(" ").append(inner->full_name());
-        // An `optional` of proto3 is a oneof of its own, which only the parser invents: real ones are others.
+        // An `optional` of proto3 is a oneof of its own, which only the parser invents: real ones
+        // are others.
         if (const auto* oneof = field->real_containing_oneof()) text.append(" oneof ").append(oneof->name());
         text.append("\n");
     }
@@ -54,8 +55,8 @@ inline void write_enum(std::string& text, const EnumDescriptor& type) {
 
 }  // namespace detail
 
-/// Canonical definition of a message and of all that it refers to: the same text as in Rust, byte for byte
-/// (`docs/protocols/protobuf-definition.md`). Allocates.
+/// Canonical definition of a message and of all that it refers to: the same text as in Rust, byte
+/// for byte (`docs/protocols/protobuf-definition.md`). Allocates.
 [[nodiscard]] inline std::string definition(const google::protobuf::Descriptor& root) {
     std::map<std::string, std::pair<const detail::Descriptor*, const detail::EnumDescriptor*>> reached;
     std::vector<const detail::Descriptor*> open{&root};
@@ -92,7 +93,8 @@ template <Type T>
     return T::descriptor()->full_name();
 }
 
-/// What publishers and subscriptions ask for (`driveline/payload.hpp`, which does not need libprotobuf).
+/// What publishers and subscriptions ask for (`driveline/payload.hpp`, which does not need
+/// libprotobuf).
 template <class T>
 struct Identity;
 

@@ -30,8 +30,9 @@ class Client;
 template <class Response>
 class Responder;
 
-/// Memory for one payload, visible to nobody else until it is published; given back if it is not. Move-only; one thread
-/// at a time. Its content is that of an earlier sample: write all of it. Empty after `publish`.
+/// Memory for one payload, visible to nobody else until it is published; given back if it is not.
+/// Move-only; one thread at a time. Its content is that of an earlier sample: write all of it.
+/// Empty after `publish`.
 template <class T>
 class [[nodiscard]] Loan {
     static_assert(payload::Loanable<T>, "protobuf messages and objects are published as values; loans are for plain types and Bytes");
@@ -72,11 +73,12 @@ public:
         }
     }
 
-    /// When the data was measured. Counts only at a source: what descends from other samples inherits their times.
+    /// When the data was measured. Counts only at a source: what descends from other samples
+    /// inherits their times.
     void set_source_time(MonotonicTime time) noexcept { dl_loan_set_source_time(handle_.get(), to_ns(time)); }
 
-    /// Makes the payload shorter: to `count` elements of the trailing array, or `count` bytes of `Bytes`. A larger count
-    /// changes nothing.
+    /// Makes the payload shorter: to `count` elements of the trailing array, or `count` bytes of
+    /// `Bytes`. A larger count changes nothing.
     void shrink(std::size_t count) noexcept {
         std::size_t size = count;
         if constexpr (plain::Type<T>) {
@@ -125,8 +127,8 @@ class [[nodiscard]] ImageLoan : public Loan<Image> {
 public:
     /// Rows and pixels, to be written; not from a loan that is empty.
     [[nodiscard]] const ImageMut& image() const noexcept { return image_; }
-    /// A `cv::Mat` over the loan's memory: what is drawn into it is published. Empty if the loan is. Include
-    /// `driveline/opencv.hpp`.
+    /// A `cv::Mat` over the loan's memory: what is drawn into it is published. Empty if the loan
+    /// is. Include `driveline/opencv.hpp`.
     template <class Self = ImageLoan>
     [[nodiscard]] auto mat() const {
         using Mat = decltype(view(static_cast<const Self*>(this)->image()));
@@ -147,8 +149,9 @@ private:
 
 namespace detail {
 
-/// What the C library does with objects of this library, which are values of type `std::shared_ptr<const T>`. Other
-/// libraries see the `T` only: these functions are the only ones that touch the pointer.
+/// What the C library does with objects of this library, which are values of type
+/// `std::shared_ptr<const T>`. Other libraries see the `T` only: these functions are the only ones
+/// that touch the pointer.
 template <class T>
 struct ObjectType {
     using Shared = std::shared_ptr<const T>;
@@ -206,11 +209,13 @@ struct ObjectType {
 
 }  // namespace detail
 
-/// What publishers and outputs have in common. Any thread; calls from several threads follow one another.
+/// What publishers and outputs have in common. Any thread; calls from several threads follow one
+/// another.
 template <class T>
 class PublisherBase {
 public:
-    /// Plain types: memory for a message with `tail_count` elements in its trailing array. Neither blocks nor allocates.
+    /// Plain types: memory for a message with `tail_count` elements in its trailing array. Neither
+    /// blocks nor allocates.
     [[nodiscard]] Result<Loan<T>> loan(std::size_t tail_count = 0) const
         requires plain::Type<T>
     {
@@ -224,7 +229,8 @@ public:
     {
         return Loan<T>::take(publisher(), size);
     }
-    /// Images: memory for an image without gaps between its rows, with its head written. The pixels are yours to write.
+    /// Images: memory for an image without gaps between its rows, with its head written. The pixels
+    /// are yours to write.
     [[nodiscard]] Result<ImageLoan> loan(std::uint32_t width, std::uint32_t height, Encoding encoding, const Header& header = {}) const
         requires std::is_same_v<T, Image>
     {
@@ -238,8 +244,8 @@ public:
         return ImageLoan(std::move(*made), *image);
     }
 
-    /// Publishes a loan and returns its sequence number. The loan is empty afterwards, also after an error. Blocks only
-    /// if the topic is reliable, at most `max_blocking_ms`.
+    /// Publishes a loan and returns its sequence number. The loan is empty afterwards, also after
+    /// an error. Blocks only if the topic is reliable, at most `max_blocking_ms`.
     Result<std::uint64_t> publish(Loan<T>&& loan) const
         requires payload::Loanable<T>
     {
@@ -258,9 +264,9 @@ public:
         return publish(std::move(*made));
     }
 
-    /// Protobuf and objects: publishes a value that nobody may change any more. Subscriptions of this process get the
-    /// pointer; a protobuf message is serialised once for others, if somebody listens there.
-    /// `source_time`: when the data was measured, at a source.
+    /// Protobuf and objects: publishes a value that nobody may change any more. Subscriptions of
+    /// this process get the pointer; a protobuf message is serialised once for others, if somebody
+    /// listens there. `source_time`: when the data was measured, at a source.
     Result<std::uint64_t> publish(std::shared_ptr<const T> value, std::optional<MonotonicTime> source_time = {}) const
         requires payload::Value<T>
     {

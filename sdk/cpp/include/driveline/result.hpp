@@ -50,7 +50,8 @@ public:
     [[nodiscard]] const Error& error() const& noexcept { return *std::get_if<1>(&content_); }
     [[nodiscard]] Error&& error() && noexcept { return std::move(*std::get_if<1>(&content_)); }
 
-    /// The value. For start-up code, not where samples are handled: throws `std::runtime_error` with the error's message if there is none.
+    /// The value. For start-up code, not where samples are handled: throws `std::runtime_error`
+    /// with the error's message if there is none.
     T& value() & {
         require();
         return **this;

@@ -35,8 +35,8 @@ class ComponentTest;
 }
 
 /// A source that a sample descends from, and where its age went:
-/// `publish_time - source_oldest = communication + computation + idle`. Each may be negative where data came from another host whose clock is known no
-/// better, or where a source time lies ahead.
+/// `publish_time - source_oldest = communication + computation + idle`. Each may be negative where
+/// data came from another host whose clock is known no better, or where a source time lies ahead.
 struct Origin {
     /// See `topic_id()`.
     std::uint64_t topic_id = 0;
@@ -203,12 +203,14 @@ private:
 
 }  // namespace detail
 
-/// One received message. Immutable; move-only; any thread. Holding it keeps its memory: a subscription may hold
-/// `SubscriptionOptions::max_held` at once. Everything that it gives a reference or a span to lives as long as it.
+/// One received message. Immutable; move-only; any thread. Holding it keeps its memory: a
+/// subscription may hold `SubscriptionOptions::max_held` at once. Everything that it gives a
+/// reference or a span to lives as long as it.
 template <class T>
 class [[nodiscard]] Sample {
 public:
-    /// The message; of plain types the head: of images and point clouds a checked copy, of others where it lies.
+    /// The message; of plain types the head: of images and point clouds a checked copy, of others
+    /// where it lies.
     [[nodiscard]] const T& operator*() const noexcept
         requires(!payload::Opaque<T>)
     {
@@ -238,8 +240,8 @@ public:
     {
         return content_.bytes;
     }
-    /// Protobuf and objects: the value with an owner of its own: it may outlive the sample and then no longer counts as held.
-    /// Allocates; fails only without memory.
+    /// Protobuf and objects: the value with an owner of its own: it may outlive the sample and then
+    /// no longer counts as held. Allocates; fails only without memory.
     [[nodiscard]] Result<std::shared_ptr<const T>> shared() const
         requires payload::Value<T>
     {
@@ -292,7 +294,8 @@ public:
                       ns(c.communication_ns), ns(c.computation_ns), ns(c.idle_ns)};
     }
 
-    /// A second handle to the same message; copies no payload, and counts as held once with this one.
+    /// A second handle to the same message; copies no payload, and counts as held once with this
+    /// one.
     [[nodiscard]] Result<Sample> clone() const {
         detail::SampleHandle second;
         if (auto done = detail::checked(dl_sample_clone(handle_.get(), second.place())); !done) return std::move(done).error();

@@ -8,7 +8,8 @@
 /// if (!tile) return tile.error();
 /// ```
 ///
-/// Requests and responses are plain types, protobuf messages or objects; or both are `Bytes`, as services of ROS 2 have them (CDR).
+/// Requests and responses are plain types, protobuf messages or objects; or both are `Bytes`, as
+/// services of ROS 2 have them (CDR).
 #pragma once
 
 #include <algorithm>
@@ -40,8 +41,9 @@ struct ClientOptions {
     /// Longest request, in bytes; 0 means 4096.
     std::size_t max_request = 4096;
     /// How many responses may be held, at most 64; 0 means 1. At host reach the server reserves
-    /// memory for `max(pending, 2) + 2 * pending + 4` responses of its `max_response`: eight for 1. If it grants access to
-    /// users, `3 * pending` instead of `2 * pending`; to anyone, `5 * pending`.
+    /// memory for `max(pending, 2) + 2 * pending + 4` responses of its `max_response`: eight for 1.
+    /// If it grants access to users, `3 * pending` instead of `2 * pending`; to anyone,
+    /// `5 * pending`.
     std::uint32_t pending = 1;
     /// Whose servers are believed at host reach, and who may read requests.
     Access access = Access::own_user;
@@ -52,7 +54,8 @@ struct ClientOptions {
 struct ServiceOptions {
     /// `process` or `host`.
     Reach reach = Reach::process;
-    /// Longest response, in bytes; 0 means 65536. Reserved several times when a client's first request is taken.
+    /// Longest response, in bytes; 0 means 65536. Reserved several times when a client's first
+    /// request is taken.
     std::size_t max_response = 64 * 1024;
     /// How many clients are served at a time, at most 256; 0 means 8. The others are told.
     std::uint32_t max_clients = 8;
@@ -113,8 +116,9 @@ concept ServiceTypes = payload::Opaque<Request> == payload::Opaque<Response>;
 
 }  // namespace detail
 
-/// Asks the one server of a service; made by `Node::client`. Move-only; one thread at a time. Responses outlive it. A call allocates,
-/// makes system calls, and waits at most for its time-out: it is for threads that may wait.
+/// Asks the one server of a service; made by `Node::client`. Move-only; one thread at a time.
+/// Responses outlive it. A call allocates, makes system calls, and waits at most for its time-out:
+/// it is for threads that may wait.
 template <class Request, class Response>
 class [[nodiscard]] Client {
     static_assert(detail::ServiceTypes<Request, Response>, "requests and responses are both Bytes, or neither is");
@@ -143,10 +147,12 @@ public:
         return loan_of(size);
     }
 
-    /// Sends a request and blocks until its response is there, at most `timeout`. The loan is empty afterwards.
+    /// Sends a request and blocks until its response is there, at most `timeout`. The loan is empty
+    /// afterwards.
     ///
-    /// The error's status is `DL_ERROR_NO_SERVER`, `_SERVER_BUSY`, `_TIMED_OUT`, `_PEER_GONE`, `_REFUSED` or another; after
-    /// `_TIMED_OUT` and `_PEER_GONE`, `was_taken()` says whether the request may have been executed.
+    /// The error's status is `DL_ERROR_NO_SERVER`, `_SERVER_BUSY`, `_TIMED_OUT`, `_PEER_GONE`,
+    /// `_REFUSED` or another; after `_TIMED_OUT` and `_PEER_GONE`, `was_taken()` says whether the
+    /// request may have been executed.
     [[nodiscard]] Result<Sample<Response>> call(Loan<Request>&& request, std::chrono::nanoseconds timeout)
         requires payload::Loanable<Request>
     {
@@ -189,7 +195,8 @@ public:
         return call(std::make_shared<const Request>(std::move(request)), timeout);
     }
 
-    /// After a call that timed out or lost its server: whether the server had taken the request, and may have executed it.
+    /// After a call that timed out or lost its server: whether the server had taken the request,
+    /// and may have executed it.
     [[nodiscard]] bool was_taken() const noexcept { return was_taken_ != 0; }
 
 private:
@@ -218,15 +225,16 @@ private:
     int was_taken_ = 0;
 };
 
-/// Answers one request, once: now or later, on any thread. Move-only. Dropped, it tells the client that there is no answer. Answering
-/// waits for nobody.
+/// Answers one request, once: now or later, on any thread. Move-only. Dropped, it tells the client
+/// that there is no answer. Answering waits for nobody.
 template <class Response>
 class [[nodiscard]] Responder {
 public:
     /// Whether the request is still to be answered.
     [[nodiscard]] explicit operator bool() const noexcept { return handle_.get() != nullptr; }
 
-    /// Plain types: memory for a response with `tail_count` elements in its trailing array, written where the client reads it.
+    /// Plain types: memory for a response with `tail_count` elements in its trailing array, written
+    /// where the client reads it.
     [[nodiscard]] Result<Loan<Response>> loan(std::size_t tail_count = 0) const
         requires plain::Type<Response>
     {
@@ -241,7 +249,8 @@ public:
         return loan_of(size);
     }
 
-    /// Answers with a loan of this responder's; both are empty afterwards. After an error the client is told, unless it has gone.
+    /// Answers with a loan of this responder's; both are empty afterwards. After an error the
+    /// client is told, unless it has gone.
     Result<void> send(Loan<Response>&& response)
         requires payload::Loanable<Response>
     {
@@ -303,8 +312,8 @@ private:
     detail::ResponderHandle handle_;
 };
 
-/// Offers a service; made by `Node::service`. Move-only; one thread at a time. Dropped, it tells its clients. Requests and responders
-/// outlive it.
+/// Offers a service; made by `Node::service`. Move-only; one thread at a time. Dropped, it tells
+/// its clients. Requests and responders outlive it.
 template <class Request, class Response>
 class [[nodiscard]] Service {
     static_assert(detail::ServiceTypes<Request, Response>, "requests and responses are both Bytes, or neither is");
@@ -316,8 +325,9 @@ public:
         Responder<Response> responder;
     };
 
-    /// The oldest request that nobody has taken, if there is any. Does not wait; the first request of a client has the memory for its
-    /// responses reserved, which takes milliseconds for megabytes. One that cannot be read is refused, and is an error here.
+    /// The oldest request that nobody has taken, if there is any. Does not wait; the first request
+    /// of a client has the memory for its responses reserved, which takes milliseconds for
+    /// megabytes. One that cannot be read is refused, and is an error here.
     [[nodiscard]] Result<std::optional<Call>> take() {
         detail::SampleHandle sample;
         detail::ResponderHandle handle;

@@ -17,26 +17,28 @@ namespace driveline {
 
 class NodeView;
 
-/// Subscription of a topic; made by `Node::subscription`. Move-only; one thread at a time. Samples outlive it.
+/// Subscription of a topic; made by `Node::subscription`. Move-only; one thread at a time. Samples
+/// outlive it.
 template <class T>
 class [[nodiscard]] Subscription {
 public:
-    /// The newest unread sample, if there is any; older unread ones count as missed. Does not block.
+    /// The newest unread sample, if there is any; older unread ones count as missed. Does not
+    /// block.
     [[nodiscard]] Result<std::optional<Sample<T>>> latest() { return read(&dl_subscription_latest); }
 
     /// The oldest unread sample, if there is any. Does not block.
     [[nodiscard]] Result<std::optional<Sample<T>>> take() { return read(&dl_subscription_take); }
 
-    /// Blocks until a sample is unread (true) or the time is over (false). A sample that has expired ends the wait as well, and the next
-    /// read returns nothing: `receive` waits on.
+    /// Blocks until a sample is unread (true) or the time is over (false). A sample that has
+    /// expired ends the wait as well, and the next read returns nothing: `receive` waits on.
     [[nodiscard]] Result<bool> wait(std::chrono::nanoseconds timeout, WaitMode mode = {}) {
         return wait_ns(timeout.count() < 0 ? 0 : timeout.count(), mode);
     }
     /// Blocks until a sample is unread.
     [[nodiscard]] Result<bool> wait(WaitMode mode = {}) { return wait_ns(-1, mode); }
 
-    /// Blocks until a sample is readable, and takes the newest; nothing if the time is over. Samples that have expired are passed over and
-    /// counted.
+    /// Blocks until a sample is readable, and takes the newest; nothing if the time is over.
+    /// Samples that have expired are passed over and counted.
     [[nodiscard]] Result<std::optional<Sample<T>>> receive(std::chrono::nanoseconds timeout, WaitMode mode = {}) {
         return read([&](const dl_subscription* subscription, dl_sample** sample) {
             return dl_subscription_receive(subscription, timeout.count() < 0 ? 0 : timeout.count(), mode.kind_,
@@ -44,8 +46,9 @@ public:
         });
     }
 
-    /// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read samples until there is
-    /// none, and do not read from it. Closed with the subscription. Costs one thread, which sleeps.
+    /// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read
+    /// samples until there is none, and do not read from it. Closed with the subscription. Costs
+    /// one thread, which sleeps.
     [[nodiscard]] Result<int> fd() {
         int fd = -1;
         if (auto done = detail::checked(dl_subscription_fd(handle_.get(), &fd)); !done) return std::move(done).error();
@@ -58,7 +61,8 @@ public:
         return dl_subscription_matched(handle_.get(), &count) == DL_OK ? count : 0;
     }
 
-    /// Why it is not known how many samples a publisher of another host published after the newest one that came.
+    /// Why it is not known how many samples a publisher of another host published after the newest
+    /// one that came.
     enum class Uncounted : std::uint64_t {
         none = 0,
         /// Its host is out of reach and may come back.
@@ -80,33 +84,37 @@ public:
         std::uint64_t missed = 0;
         /// Samples older than the lifespan when a read came to them.
         std::uint64_t expired = 0;
-        /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
+        /// Part of `missed` or `superseded`: replaced because the history was full, not passed over
+        /// by a read of the newest.
         std::uint64_t overwritten = 0;
-        /// As `missed`, on an input of a component that does not trigger, of which only the newest sample is wanted.
+        /// As `missed`, on an input of a component that does not trigger, of which only the newest
+        /// sample is wanted.
         std::uint64_t superseded = 0;
         /// Samples whose header, checksum or index made no sense.
         std::uint64_t corrupt = 0;
-        /// Samples that broke what their publisher had promised at the match: without its checksum, or longer than its
-        /// `max_payload`.
+        /// Samples that broke what their publisher had promised at the match: without its checksum,
+        /// or longer than its `max_payload`.
         std::uint64_t refused = 0;
         /// Samples of other hosts that did not reach this one.
         std::uint64_t lost_on_the_way = 0;
         /// Samples that can be read now.
         std::uint64_t not_read = 0;
-        /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came:
-        /// the sum is that of what is known. It falls when they are reached again.
+        /// Publishers of other hosts of which it is not known how many samples they published after
+        /// the newest one that came: the sum is that of what is known. It falls when they are
+        /// reached again.
         std::uint64_t uncounted = 0;
         /// Why, of one of them. Values that are not named here are reasons of a later release.
         Uncounted uncounted_reason = Uncounted::none;
-        /// Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
+        /// Periods of the requested deadline that ended without a sample, from the first one on. In
+        /// no sum of samples.
         std::uint64_t deadlines_missed = 0;
         /// Samples that came while the component was inactive.
         std::uint64_t inactive = 0;
         /// Samples of publishers that stood by for a stronger one.
         std::uint64_t standby = 0;
     };
-    /// Counters since creation. Published after the match = received + missed + superseded + expired + corrupt + refused +
-    /// lost_on_the_way + not_read + inactive + standby.
+    /// Counters since creation. Published after the match = received + missed + superseded +
+    /// expired + corrupt + refused + lost_on_the_way + not_read + inactive + standby.
     [[nodiscard]] Stats stats() const noexcept {
         auto c = detail::sized<dl_subscription_stats>();
         if (dl_subscription_get_stats(handle_.get(), &c) != DL_OK) return {};

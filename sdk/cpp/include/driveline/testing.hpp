@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Unit tests of a component: no processes, no threads, no waiting, on a clock that the test moves. For any test framework, or none.
+/// Unit tests of a component: no processes, no threads, no waiting, on a clock that the test moves.
+/// For any test framework, or none.
 ///
 /// ```cpp
 /// auto test = driveline::testing::ComponentTest::of<Lane>({.parameters = {{"canny_low", 40}}}).value();
@@ -83,18 +84,20 @@ private:
 struct Settings {
     /// Parameters that differ from the class's defaults.
     std::vector<std::pair<std::string, Value>> parameters = {};
-    /// What starts the callback, as in a graph file: `{kind: timer, period_ms: 100}`. Default: a sample on any input.
+    /// What starts the callback, as in a graph file: `{kind: timer, period_ms: 100}`. Default: a
+    /// sample on any input.
     std::string trigger = {};
     /// Details of inputs, as in a graph file: `{{"image", "{qos: {depth: 4}}"}}`.
     std::vector<std::pair<std::string, std::string>> inputs = {};
     /// Details of outputs, likewise.
     std::vector<std::pair<std::string, std::string>> outputs = {};
-    /// Largest payload of inputs and outputs without a fixed size, in bytes. Each such port takes about 15 times this memory.
+    /// Largest payload of inputs and outputs without a fixed size, in bytes. Each such port takes
+    /// about 15 times this memory.
     std::uint64_t max_payload = 2 << 20;
 };
 
-/// While it lives, `driveline::now()` on its thread shows the time of the test, and what the thread publishes has that time. End it on
-/// the thread that made it.
+/// While it lives, `driveline::now()` on its thread shows the time of the test, and what the thread
+/// publishes has that time. End it on the thread that made it.
 class [[nodiscard]] TestTime {
 public:
     explicit TestTime(const dl_test* test) noexcept : entered_(dl_test_enter(test) == DL_OK) {}
@@ -113,7 +116,8 @@ private:
 /// What a component does on threads of its own has the clock of the system, and is not waited for.
 class [[nodiscard]] ComponentTest {
 public:
-    /// Brings a component of the class `C` up: it is constructed, and its `init` has returned. Otherwise an error.
+    /// Brings a component of the class `C` up: it is constructed, and its `init` has returned.
+    /// Otherwise an error.
     template <std::derived_from<Component> C>
     [[nodiscard]] static Result<ComponentTest> of(const Settings& settings = {}) {
         static const dl_component_vtable vtable = detail::ComponentType<C>::vtable("component", nullptr);
@@ -122,8 +126,8 @@ public:
         return make(&table, nullptr, nullptr, settings);
     }
 
-    /// Likewise a class that `DRIVELINE_COMPONENT` has registered in this program, by its name in graphs. Compile the sources of the
-    /// component into the test program.
+    /// Likewise a class that `DRIVELINE_COMPONENT` has registered in this program, by its name in
+    /// graphs. Compile the sources of the component into the test program.
     [[nodiscard]] static Result<ComponentTest> create(const std::string& class_name, const Settings& settings = {}) {
         if (detail::registered_classes().empty()) {
             return Error{"this program has no component classes: compile the source with DRIVELINE_COMPONENT(" + class_name + ") into it"};
@@ -152,7 +156,8 @@ public:
         return input->loan(size);
     }
 
-    /// Publishes a loan to an input at the present of the test. Nothing runs until `run` or `advance`.
+    /// Publishes a loan to an input at the present of the test. Nothing runs until `run` or
+    /// `advance`.
     template <payload::Loanable T>
     Status feed(const std::string& port, Loan<T>&& loan) {
         return feed_with<T>(port, [&](const auto& input) { return input.publish(std::move(loan)); });
@@ -183,8 +188,8 @@ public:
         return feed_with<T>(port, [&](const auto& input) { return input.publish(std::move(value), now() - age); });
     }
 
-    /// Publishes to an input with a function, such as
-    /// `test.feed_with<Image>("image", [&](auto& input) { return driveline::publish(input, mat); })`.
+    /// Publishes to an input with a function, such as `test.feed_with<Image>("image",
+    /// [&](auto& input) { return driveline::publish(input, mat); })`.
     template <class T, class F>
         requires std::invocable<F&, const PublisherBase<T>&>
     Status feed_with(const std::string& port, F function) {
@@ -194,11 +199,12 @@ public:
         return Status(function(std::as_const(*input)));
     }
 
-    /// Makes all calls that are due, and returns the number of those of `on_trigger` and of timers. If calls fail, the error has a line
-    /// for each; the component stays in service.
+    /// Makes all calls that are due, and returns the number of those of `on_trigger` and of timers.
+    /// If calls fail, the error has a line for each; the component stays in service.
     Result<std::uint64_t> run() { return advance(std::chrono::nanoseconds(0)); }
 
-    /// Moves the time forward, and makes each call when it falls due: timers, triggers, missed deadlines. Otherwise as `run`.
+    /// Moves the time forward, and makes each call when it falls due: timers, triggers, missed
+    /// deadlines. Otherwise as `run`.
     Result<std::uint64_t> advance(std::chrono::nanoseconds by) {
         std::uint64_t calls = 0;
         const auto ns = static_cast<std::uint64_t>(by.count() < 0 ? 0 : by.count());
@@ -206,7 +212,8 @@ public:
         return calls;
     }
 
-    /// The oldest sample of an output that was not taken yet; nothing if there is none. A copy: it may be kept.
+    /// The oldest sample of an output that was not taken yet; nothing if there is none. A copy: it
+    /// may be kept.
     template <class T>
     [[nodiscard]] Result<std::optional<Sample<T>>> take(const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
         if (auto done = detail::whole("output", port); !done) return std::move(done).error();
@@ -247,7 +254,8 @@ public:
     /// The present of the test.
     [[nodiscard]] MonotonicTime now() const noexcept { return from_ns(dl_test_now_ns(handle_.get())); }
 
-    /// Makes `driveline::now()` on this thread show the time of the test for as long as the result lives.
+    /// Makes `driveline::now()` on this thread show the time of the test for as long as the result
+    /// lives.
     TestTime time() const noexcept { return TestTime(handle_.get()); }
 
     /// Calls the component's `shutdown`, after which nothing is called. Samples can still be taken.

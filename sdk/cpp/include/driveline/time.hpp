@@ -20,8 +20,8 @@ using MonotonicTime = std::chrono::time_point<std::chrono::steady_clock, std::ch
     return static_cast<std::uint64_t>(time.time_since_epoch().count());
 }
 
-/// The present: CLOCK_MONOTONIC, or in a test of a component the clock of the test (`driveline/testing.hpp`). Code that is to be tested
-/// asks here, not `std::chrono::steady_clock`.
+/// The present: CLOCK_MONOTONIC, or in a test of a component the clock of the test
+/// (`driveline/testing.hpp`). Code that is to be tested asks here, not `std::chrono::steady_clock`.
 [[nodiscard]] inline MonotonicTime now() noexcept { return from_ns(dl_now_ns()); }
 
 }  // namespace driveline

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// A hostile publisher changes its payload while it is looked at: views stay inside the payload all the same.
+// SPDX-License-Identifier: Apache-2.0 A hostile publisher changes its payload while it is looked
+// at: views stay inside the payload all the same.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -30,7 +30,8 @@ using driveline::PointCloud;
 using driveline::PointXyzi;
 using driveline::RadarScan;
 
-/// A payload that ends where its memory ends, so that the address sanitizer sees what is read behind it.
+/// A payload that ends where its memory ends, so that the address sanitizer sees what is read
+/// behind it.
 class Payload {
 public:
     explicit Payload(std::size_t size) : size_(size), memory_(static_cast<std::byte*>(std::aligned_alloc(64, (size + 63) / 64 * 64))) {

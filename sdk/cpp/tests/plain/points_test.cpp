@@ -12,7 +12,8 @@
 #include <string>
 #include <type_traits>
 
-// The shape of PCL's own declaration: members in anonymous unions of a base class, constructors, 16-byte alignment.
+// The shape of PCL's own declaration: members in anonymous unions of a base class, constructors,
+// 16-byte alignment.
 namespace pcl_like {
 struct alignas(16) PointXYZIBase {
     union {

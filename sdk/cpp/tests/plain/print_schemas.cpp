@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Prints the definition of every shipped type, and of types that use everything a definition can contain. The Rust test
-// `cpp_twins` compares it with its own, byte for byte.
+// SPDX-License-Identifier: Apache-2.0 Prints the definition of every shipped type, and of types
+// that use everything a definition can contain. The Rust test `cpp_twins` compares it with its own,
+// byte for byte.
 #include <array>
 #include <cstddef>
 #include <cstdint>

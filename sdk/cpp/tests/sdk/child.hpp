@@ -22,7 +22,8 @@ extern char** environ;
 
 namespace test {
 
-/// A program with pipes to its standard input and from both its outputs. Killed if it outlives its owner.
+/// A program with pipes to its standard input and from both its outputs. Killed if it outlives its
+/// owner.
 class Child {
 public:
     explicit Child(const std::vector<std::string>& command, const std::vector<std::string>& environment = {}) {

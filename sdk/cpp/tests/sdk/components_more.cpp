@@ -12,7 +12,8 @@ struct Late {
 };
 DRIVELINE_PLAIN(Late, "test/Late", missed);
 
-/// A class whose constructor cannot succeed when it is described is refused when the library is loaded; this one can.
+/// A class whose constructor cannot succeed when it is described is refused when the library is
+/// loaded; this one can.
 class Quiet : public driveline::Component {
     driveline::Input<driveline::Bytes> raw_{*this, "raw", driveline::Bytes{"cdr"}, "anything"};
 };

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Messages whose conversions take long, and where that time is accounted. A part of the first test library.
+// SPDX-License-Identifier: Apache-2.0 Messages whose conversions take long, and where that time is
+// accounted. A part of the first test library.
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -66,7 +66,8 @@ struct Call {
     std::chrono::nanoseconds waited;
 };
 
-/// Decodes a message, works, converts something itself, encodes a message; tells in between when it did.
+/// Decodes a message, works, converts something itself, encodes a message; tells in between when it
+/// did.
 class SlowRelay : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation& invocation) override {
         const auto in = in_.sample();

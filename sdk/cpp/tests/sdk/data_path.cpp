@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// One message after another through the C++ SDK and over shared memory, both ends on one thread: what an instruction counter looks
-// at, as crates/driveline/examples/data_path.rs is for Rust. `data_path [TURNS [BYTES]]`; domain: DRIVELINE_DOMAIN_DIR.
+// SPDX-License-Identifier: Apache-2.0 One message after another through the C++ SDK and over shared
+// memory, both ends on one thread: what an instruction counter looks at, as
+// crates/driveline/examples/data_path.rs is for Rust. `data_path [TURNS [BYTES]]`; domain:
+// DRIVELINE_DOMAIN_DIR.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -92,7 +92,8 @@ TEST(TwoProcesses, APublisherThatDiesLeavesItsLastSampleAndIsReplaced) {
     EXPECT_LT((*sample)->header.frame_index + 1, 1'000'000u);
 }
 
-/// Ends a child of `fork` with what `look` returns, and says how it ended: its code, or minus the signal.
+/// Ends a child of `fork` with what `look` returns, and says how it ended: its code, or minus the
+/// signal.
 template <class Look>
 int in_child(Look look) {
     const pid_t pid = fork();

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of components: `driveline/testing.hpp`, with components of this program and of a library.
+// SPDX-License-Identifier: Apache-2.0 Unit tests of components: `driveline/testing.hpp`, with
+// components of this program and of a library.
 #include <cstring>
 #include <stdexcept>
 #include <vector>

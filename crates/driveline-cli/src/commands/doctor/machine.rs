@@ -28,7 +28,8 @@ impl Files {
     }
 }
 
-/// All checks of the machine. `limits`: those of this process; `release` and `version` as `uname` has them.
+/// All checks of the machine. `limits`: those of this process; `release` and `version` as `uname`
+/// has them.
 pub(super) fn checks(files: &Files, release: &str, version: &str, limits: &Limits) -> Vec<Check> {
     vec![
         kernel(release),

@@ -10,7 +10,8 @@ use driveline_gateway::{HostReport, Report};
 pub(super) enum Presence {
     There,
     Gone,
-    /// The gateway of this start is gone, and another one of the same host is there, or was there since.
+    /// The gateway of this start is gone, and another one of the same host is there, or was there
+    /// since.
     Restarted,
 }
 

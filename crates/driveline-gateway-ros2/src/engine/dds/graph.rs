@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes. `docs/protocols/ros2-dds.md`, section 5.
+//! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes.
+//! `docs/protocols/ros2-dds.md`, section 5.
 
 use crate::dds::{self, Discovery, EndpointConfig, Entity, Found, History, Reader, Writer};
 use crate::discovery_info::{
@@ -15,7 +16,8 @@ use driveline_types::Reliability;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How long a writer, or a service that passes across, waits for its participant to say whose it is.
+/// How long a writer, or a service that passes across, waits for its participant to say whose it
+/// is.
 pub(in crate::engine) const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Writers that wait so, and participants of which it is known that they say something.
 const MAX_WAITING: usize = 4096;
@@ -30,7 +32,8 @@ fn prefix(gid: &Gid) -> Prefix {
 /// Nodes of others, by the ids of their endpoints.
 pub(in crate::engine) type Nodes = HashMap<Gid, RosNode>;
 
-/// What a participant has said takes the place of what it has said before. Of more than `most` endpoints, of all participants, only names are lost.
+/// What a participant has said takes the place of what it has said before. Of more than `most`
+/// endpoints, of all participants, only names are lost.
 fn remember(
     nodes: &mut Nodes,
     participants: &mut BTreeMap<Gid, Vec<Gid>>,
@@ -70,12 +73,14 @@ pub(in crate::engine) struct DdsGraph {
     speakers: HashMap<u64, Prefix>,
     /// Of these, gateways that take part in Zenoh, with their ids there.
     gateways: HashMap<u64, String>,
-    /// Writers of such that were found before that was said, and until when they wait; in the order of that.
+    /// Writers of such that were found before that was said, and until when they wait; in the order
+    /// of that.
     unnamed: VecDeque<(Instant, Box<Endpoint>)>,
 }
 
 impl DdsGraph {
-    /// `session`: the gateway's id in Zenoh, if it takes part there. `kept`: what participants have said, and waits to be read.
+    /// `session`: the gateway's id in Zenoh, if it takes part there. `kept`: what participants have
+    /// said, and waits to be read.
     pub(in crate::engine) fn open(
         dds: &dds::Participant,
         waiting: &dds::Waiting,
@@ -126,7 +131,8 @@ impl DdsGraph {
         })
     }
 
-    /// What others say about their nodes; at most `most` endpoints. Whether they have said something.
+    /// What others say about their nodes; at most `most` endpoints. Whether they have said
+    /// something.
     pub(in crate::engine) fn learn(&mut self, nodes: &mut Nodes, most: usize) -> dds::Result<bool> {
         let mut any = false;
         while let Some(sample) = self.reader.take()? {
@@ -137,8 +143,9 @@ impl DdsGraph {
         Ok(any)
     }
 
-    /// What has changed, also if not all of it could be taken. A writer of a participant that says whose its endpoints are is told of once it has said so, or a
-    /// second later: its inlet keeps the name that it gets then.
+    /// What has changed, also if not all of it could be taken. A writer of a participant that says
+    /// whose its endpoints are is told of once it has said so, or a second later: its inlet keeps
+    /// the name that it gets then.
     pub(in crate::engine) fn take(&mut self, nodes: &Nodes) -> (Changes, dds::Result<()>) {
         let now = Instant::now();
         let (mut all, mut services, mut taken) = (Vec::new(), Vec::new(), Ok(()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking part in DDS: CycloneDDS's configuration from what stands under `ros2:`, and the ROS graph.
+//! Taking part in DDS: CycloneDDS's configuration from what stands under `ros2:`, and the ROS
+//! graph.
 
 mod graph;
 pub(super) mod service;
@@ -17,11 +18,12 @@ const MAX_LOCAL_PARTICIPANTS: u32 = 32;
 /// As much of a burst as the kernel permits: a 4 MiB sample is one.
 const RECEIVE_BUFFER: &str = "16 MiB";
 
-/// Each sample that is written so long after the one before asks for an acknowledgement; with CycloneDDS's 100 ms, readers of a topic of more than 10 Hz would
-/// acknowledge nothing.
+/// Each sample that is written so long after the one before asks for an acknowledgement; with
+/// CycloneDDS's 100 ms, readers of a topic of more than 10 Hz would acknowledge nothing.
 const ACKNOWLEDGED: &str = "100 us";
 
-/// CycloneDDS's configuration, which takes nothing from the environment. `longest`: the longest payload, in bytes.
+/// CycloneDDS's configuration, which takes nothing from the environment. `longest`: the longest
+/// payload, in bytes.
 pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     let (interface, discovery) = match &spec.interface {
         // Checked to be letters, digits and a few signs.
@@ -44,7 +46,8 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     )
 }
 
-/// Why it cannot take part, with what it needs for that. Ports: RTPS 2.5, section 9.6.2, with its default numbers.
+/// Why it cannot take part, with what it needs for that. Ports: RTPS 2.5, section 9.6.2, with its
+/// default numbers.
 pub(super) fn refused(spec: &Ros2Spec, source: DdsError) -> GatewayError {
     let base = 7400 + 250 * spec.domain_id;
     let (interface, ports) = match &spec.interface {

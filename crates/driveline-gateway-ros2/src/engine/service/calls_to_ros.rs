@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A server in ROS 2, for clients in Driveline and in the other profile: `docs/protocols/ros2-services.md`, section 5.
+//! A server in ROS 2, for clients in Driveline and in the other profile:
+//! `docs/protocols/ros2-services.md`, section 5.
 //!
-//! Requests come on the thread of the service's executor, or on one of the other profile, and are sent on it; responses are handed over on the thread that
-//! brings them. The conductor keeps the time.
+//! Requests come on the thread of the service's executor, or on one of the other profile, and are
+//! sent on it; responses are handed over on the thread that brings them. The conductor keeps the
+//! time.
 
 use super::clients::{Present, Seen};
 use super::counts::Counts;
@@ -55,7 +57,8 @@ struct State {
     handed_over: usize,
 }
 
-/// Calls of clients in Driveline and in the other profile. The ends, the executor and the conductor share it.
+/// Calls of clients in Driveline and in the other profile. The ends, the executor and the conductor
+/// share it.
 pub(super) struct CallsToRos {
     pub(super) of: Interface,
     timeout: Duration,
@@ -75,12 +78,14 @@ impl CallsToRos {
         drop(before);
     }
 
-    /// Nothing can be asked for this reason, if there is one; what is under way may still be answered.
+    /// Nothing can be asked for this reason, if there is one; what is under way may still be
+    /// answered.
     pub(super) fn block(&self, problem: &str) {
         problem.clone_into(&mut lock(&self.state).problem);
     }
 
-    /// The server, or the way to it, is gone: whoever waits for it is told what has happened, and who comes next `problem`.
+    /// The server, or the way to it, is gone: whoever waits for it is told what has happened, and
+    /// who comes next `problem`.
     pub(super) fn server_gone(&self, what: &str, problem: &str) {
         let mut state = lock(&self.state);
         let asking = state.asking.take();

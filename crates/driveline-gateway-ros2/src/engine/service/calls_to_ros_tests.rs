@@ -102,7 +102,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever comes, in whatever order: each request has one end, no more than the limit are under way, and the figures add up.
+    /// Whatever comes, in whatever order: each request has one end, no more than the limit are
+    /// under way, and the figures add up.
     #[test]
     fn every_request_ends_exactly_once(steps in steps(), pending in 1u32..4) {
         let (calls, told) = (calls(pending), Told::default());

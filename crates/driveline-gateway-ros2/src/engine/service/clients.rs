@@ -10,7 +10,8 @@ use std::sync::Mutex;
 #[derive(Default)]
 pub(super) struct Present(Mutex<HashSet<Gid>>);
 
-/// Whether a client was seen when its request came: of others it is not known whether they have gone.
+/// Whether a client was seen when its request came: of others it is not known whether they have
+/// gone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     client: Gid,

@@ -18,7 +18,8 @@ pub(super) struct Counts {
     strays: Counters,
 }
 
-/// When nothing is on its way between two of them, calls are those that were answered, that are under way, and that ended.
+/// When nothing is on its way between two of them, calls are those that were answered, that are
+/// under way, and that ended.
 pub(super) struct Figures {
     pub(super) calls: u64,
     pub(super) answered: u64,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server in Driveline, for clients in ROS 2: `docs/protocols/ros2-services.md`, section 4.
 //!
-//! Requests come on threads of the profiles and are sent on these; outcomes come on the thread of the service's executor, and are handed over on it.
+//! Requests come on threads of the profiles and are sent on these; outcomes come on the thread of
+//! the service's executor, and are handed over on it.
 
 use super::clients::{Present, Seen};
 use super::counts::Counts;

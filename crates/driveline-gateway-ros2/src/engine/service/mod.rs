@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services, whatever the profile: `docs/protocols/ros2-services.md`.
 //!
-//! A profile has two *ends* for a service: one that offers it to ROS 2 ([`Offered`]: hands over requests, takes replies), and one that asks a server there
-//! ([`Asking`]: takes requests, hands over responses). An end knows names, keys and numbers of its profile, and no calls: which calls are under way, for whom, and
-//! for how long, is known here. An end exists until it is withdrawn or dropped. What comes to its [`Answers`] after that does no harm; a [`Reply`] outlives its end.
+//! A profile has two *ends* for a service: one that offers it to ROS 2 ([`Offered`]: hands over
+//! requests, takes replies), and one that asks a server there ([`Asking`]: takes requests, hands
+//! over responses). An end knows names, keys and numbers of its profile, and no calls: which calls
+//! are under way, for whom, and for how long, is known here. An end exists until it is withdrawn or
+//! dropped. What comes to its [`Answers`] after that does no harm; a [`Reply`] outlives its end.
 //!
-//! Nothing here and in an end may wait for a caller or a server. Sending may wait for a link, within the bounds of its profile.
+//! Nothing here and in an end may wait for a caller or a server. Sending may wait for a link,
+//! within the bounds of its profile.
 
 mod calls_to_ros;
 mod clients;
@@ -93,7 +96,8 @@ pub(in crate::engine) struct ServiceEndpoint {
     pub(in crate::engine) gid: Gid,
     pub(in crate::engine) role: Role,
     pub(in crate::engine) service: ServiceName,
-    /// The service's type as DDS calls it, without `Request_`, such as `nav_msgs::srv::dds_::GetMap_`.
+    /// The service's type as DDS calls it, without `Request_`, such as
+    /// `nav_msgs::srv::dds_::GetMap_`.
     pub(in crate::engine) type_name: String,
     /// Over Zenoh, the hash that stands in keys.
     pub(in crate::engine) hash: String,
@@ -113,7 +117,8 @@ pub(in crate::engine) enum ServiceChange {
     Gone(Handle),
 }
 
-/// A payload as it came, in two parts of which either may be empty: CDR with its encapsulation, nothing of the profile's own in it.
+/// A payload as it came, in two parts of which either may be empty: CDR with its encapsulation,
+/// nothing of the profile's own in it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Cdr<'a>(pub(in crate::engine) [&'a [u8]; 2]);
 
@@ -134,7 +139,8 @@ impl Cdr<'_> {
     }
 }
 
-/// A payload to be sent: CDR, little or big endian, in three parts whose lengths add up to a multiple of 4; the first has the encapsulation, and maybe more.
+/// A payload to be sent: CDR, little or big endian, in three parts whose lengths add up to a
+/// multiple of 4; the first has the encapsulation, and maybe more.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Parts<'a> {
     pub(in crate::engine) cdr: [&'a [u8]; 3],
@@ -149,11 +155,11 @@ pub(in crate::engine) struct RequestId {
     pub(in crate::engine) sequence: i64,
 }
 
-/// An end that offers a service to ROS 2, made with what takes its [`Requests`]. Others see it come, and go when it is withdrawn or dropped. Dropping it may wait
-/// for what is inside of it.
+/// An end that offers a service to ROS 2, made with what takes its [`Requests`]. Others see it
+/// come, and go when it is withdrawn or dropped. Dropping it may wait for what is inside of it.
 pub(in crate::engine) trait Offered: Send {
-    /// From now on nobody finds it, and nothing more comes. Waits for no call and no other end; over Zenoh it may wait for a link, as sending does. Only a drop
-    /// comes after it.
+    /// From now on nobody finds it, and nothing more comes. Waits for no call and no other end;
+    /// over Zenoh it may wait for a link, as sending does. Only a drop comes after it.
     fn withdraw(&self) {}
 
     /// Why nothing comes by it any more although it was not withdrawn; for people.
@@ -167,7 +173,8 @@ pub(in crate::engine) trait Offered: Send {
     }
 }
 
-/// An end that asks one server in ROS 2, made with what takes its [`Answers`]. Dropping it may wait for what is inside of it.
+/// An end that asks one server in ROS 2, made with what takes its [`Answers`]. Dropping it may wait
+/// for what is inside of it.
 pub(in crate::engine) trait Asking: Send + Sync {
     /// As [`Offered::withdraw`].
     fn withdraw(&self) {}
@@ -177,9 +184,11 @@ pub(in crate::engine) trait Asking: Send + Sync {
         None
     }
 
-    /// Sends a request, or keeps it to be sent, with `call` for its number: greater than 0, and never used again for this service, also by another end. What
-    /// comes of it is told to the [`Answers`], possibly before this returns; nothing need be told if no response comes, because the time is kept by who asks.
-    /// `timeout`: after it nobody wants the response any more.
+    /// Sends a request, or keeps it to be sent, with `call` for its number: greater than 0, and
+    /// never used again for this service, also by another end. What comes of it is told to the
+    /// [`Answers`], possibly before this returns; nothing need be told if no response comes,
+    /// because the time is kept by who asks. `timeout`: after it nobody wants the response any
+    /// more.
     ///
     /// # Errors
     /// Why it cannot be sent; then nothing is told.
@@ -202,10 +211,12 @@ pub(in crate::engine) struct OwnEnds {
 
 /// Takes what comes from clients in ROS 2. On the end's thread; waits for nobody.
 pub(in crate::engine) trait Requests: Send + Sync {
-    /// A request. `reply` is used once, at once or later, from any thread; dropped, nobody is told anything.
+    /// A request. `reply` is used once, at once or later, from any thread; dropped, nobody is told
+    /// anything.
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>);
 
-    /// A request that came could not be read, and has ended: a name for counters, and a text for people.
+    /// A request that came could not be read, and has ended: a name for counters, and a text for
+    /// people.
     fn dropped(&self, reason: &'static str, text: &str);
 
     /// Something that came is no call: a name for counters, and a text for people.
@@ -214,7 +225,8 @@ pub(in crate::engine) trait Requests: Send + Sync {
     /// A response is about to be [`Handed::Kept`].
     fn keep(&self);
 
-    /// What has become of a response that was kept; else a name for counters, and a text for people.
+    /// What has become of a response that was kept; else a name for counters, and a text for
+    /// people.
     fn settled(&self, outcome: Result<(), (&'static str, &str)>);
 }
 
@@ -280,7 +292,8 @@ pub(in crate::engine) trait Answers: Send + Sync {
     /// The request of a call was kept to be sent, and has not gone out; a text for people.
     fn not_sent(&self, call: i64, text: &str);
 
-    /// Something that came could not be read, or answers nothing: a name for counters, and a text for people.
+    /// Something that came could not be read, or answers nothing: a name for counters, and a text
+    /// for people.
     fn stray(&self, reason: &'static str, text: &str);
 }
 

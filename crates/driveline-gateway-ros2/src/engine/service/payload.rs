@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests and responses: whether they can pass. They are not looked into, but for their encapsulation.
+//! Requests and responses: whether they can pass. They are not looked into, but for their
+//! encapsulation.
 
 use crate::convert::{ConvertError, ToRos};
 use driveline::RawSample;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server in ROS 2 is called, and when it is offered here and across: `docs/protocols/ros2-services.md`, section 5. What passes is in `calls_to_ros`.
+//! Which server in ROS 2 is called, and when it is offered here and across:
+//! `docs/protocols/ros2-services.md`, section 5. What passes is in `calls_to_ros`.
 
 use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
 use super::counts::Counts;
@@ -91,8 +92,8 @@ impl RosServer {
         self.blocked = blocked.is_some();
         let passes = blocked.as_ref().is_some_and(Problem::ends_by_itself);
         problems.extend(blocked);
-        // Who calls is told of what keeps it, so that it is offered if only there is a server. What passes in a moment is waited for: who has waited for a
-        // server is not refused with that.
+        // Who calls is told of what keeps it, so that it is offered if only there is a server. What
+        // passes in a moment is waited for: who has waited for a server is not refused with that.
         if self.servers.is_empty() {
             self.offered.let_go();
         } else if self.offered.get().is_some() || !passes {
@@ -108,7 +109,8 @@ impl RosServer {
         self.problems = problems;
     }
 
-    /// Nobody is asked any more: whoever waits is told what has happened, and who comes next `problem`. Before `asking` is let go, of which `calls` has a share.
+    /// Nobody is asked any more: whoever waits is told what has happened, and who comes next
+    /// `problem`. Before `asking` is let go, of which `calls` has a share.
     fn leave(&mut self, what: &str, problem: &str) {
         self.across.let_go();
         self.calls.server_gone(what, problem);
@@ -177,7 +179,8 @@ impl RosServer {
         }
     }
 
-    /// Offers it to nodes of the other profile, if that is wanted and as long as there is one that is called.
+    /// Offers it to nodes of the other profile, if that is wanted and as long as there is one that
+    /// is called.
     fn pass_across(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), Problem> {
         let current = self.current.filter(|_| self.passes_across && self.callable());
         let Some((_, server)) = self.servers.iter().find(|(key, _)| Some(*key) == current) else {
@@ -247,8 +250,8 @@ struct OfferedHere {
 impl Upheld for OfferedHere {}
 
 impl Drop for OfferedHere {
-    /// It goes when clients can read what they were answered: who has called for the first time need not be connected with it yet, and would hear that the
-    /// server went away.
+    /// It goes when clients can read what they were answered: who has called for the first time
+    /// need not be connected with it yet, and would hear that the server went away.
     fn drop(&mut self) {
         self.executor.stop();
         let end = Instant::now() + READ_WITHIN;

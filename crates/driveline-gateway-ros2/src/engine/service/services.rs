@@ -20,7 +20,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Servers, and as many clients, of others that are kept in mind, of services that rules name: clients cannot push servers out.
+/// Servers, and as many clients, of others that are kept in mind, of services that rules name:
+/// clients cannot push servers out.
 const MAX_ENDPOINTS: usize = 4096;
 
 /// Clients that are not served, in a report.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the conductor keeps up for a service: ends, and what offers it here. `docs/protocols/ros2-services.md`, section 9.
+//! What the conductor keeps up for a service: ends, and what offers it here.
+//! `docs/protocols/ros2-services.md`, section 9.
 
 use super::{Asking, Offered};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// … and after it has failed again and again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// So long does what is let go wait for others that use it at that moment: longer than they may wait for a link or for room.
+/// So long does what is let go wait for others that use it at that moment: longer than they may
+/// wait for a link or for room.
 const OTHERS_WITHIN: Duration = Duration::from_secs(10);
 /// Until it looks again whether they still do.
 const OTHERS_LOOK: Duration = Duration::from_millis(10);
@@ -75,7 +77,8 @@ enum State<T> {
     Failed { reason: String, again: Instant },
 }
 
-/// One thing that is there, or not, or has failed. Dropping it waits for whatever is inside of it; nothing else does.
+/// One thing that is there, or not, or has failed. Dropping it waits for whatever is inside of it;
+/// nothing else does.
 pub(super) struct Upkeep<T> {
     state: State<T>,
     /// After the next failure.
@@ -163,7 +166,8 @@ impl<T: Upheld> Upkeep<T> {
     }
 }
 
-/// Something on its way out, on a thread of its own: a thread that is inside of it may have to wait.
+/// Something on its way out, on a thread of its own: a thread that is inside of it may have to
+/// wait.
 struct Going {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -238,7 +242,8 @@ mod tests {
         }
     }
 
-    /// One of them, what breaks it, what tells that it was withdrawn, and what holds it up as it goes.
+    /// One of them, what breaks it, what tells that it was withdrawn, and what holds it up as it
+    /// goes.
     fn thing() -> (Thing, Broken, Receiver<()>, Sender<()>) {
         let (broken, (withdrawn, seen), (hold, held)) = (Arc::default(), channel(), channel());
         (Thing { broken: Arc::clone(&broken), withdrawn, held }, broken, seen, hold)

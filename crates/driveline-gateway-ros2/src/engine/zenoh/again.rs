@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connects again to nodes that were found through a router: see [`super::neighbours`] for whom and when, and [`driveline_zenoh::Attempts`] for how.
+//! Connects again to nodes that were found through a router: see [`super::neighbours`] for whom and
+//! when, and [`driveline_zenoh::Attempts`] for how.
 
 use super::lock;
 use super::neighbours::Neighbours;
@@ -18,7 +19,8 @@ pub(super) struct Again {
 }
 
 impl Again {
-    /// Begins to watch the connections of a session that was opened just now. `under_way`: what is handed to them. `waiting` is woken when one ends.
+    /// Begins to watch the connections of a session that was opened just now. `under_way`: what is
+    /// handed to them. `waiting` is woken when one ends.
     pub(super) fn new(
         opened: &Opened,
         connects: &[String],
@@ -35,7 +37,8 @@ impl Again {
             let (id, mut known) = (*event.link().zid(), lock(&known));
             match ends.made_by(event.link()) {
                 MadeBy::Told(at) => known.connected(id, &at, Instant::now()),
-                // Where the node listens is not known of a connection that it has made; Zenoh sees to what stands under `connect`.
+                // Where the node listens is not known of a connection that it has made; Zenoh sees
+                // to what stands under `connect`.
                 MadeBy::OtherEnd | MadeBy::Configuration => known.is_connected(id),
             }
         });

@@ -13,9 +13,11 @@ const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 const MAX_SESSIONS: u32 = 64;
 /// For how long a reliable sample waits for room; then Zenoh closes the connection.
 const ROOM_WITHIN_MS: u64 = 2_000;
-/// For how long what was sent to a router or node may stay unacknowledged, or find no room, until the kernel breaks the connection: with the first repetition, 0.2 s later, before any
-/// sample has waited in vain for room in it. An error of the socket wakes whoever waits for room at once. Zenoh would have each of them close the connection by the name of the other end, one
-/// after the other, and who comes late closes the next one.
+/// For how long what was sent to a router or node may stay unacknowledged, or find no room, until
+/// the kernel breaks the connection: with the first repetition, 0.2 s later, before any sample has
+/// waited in vain for room in it. An error of the socket wakes whoever waits for room at once.
+/// Zenoh would have each of them close the connection by the name of the other end, one after the
+/// other, and who comes late closes the next one.
 pub(in crate::engine) const UNANSWERED: Duration = Duration::from_millis(ROOM_WITHIN_MS * 5 / 8);
 
 /// The configuration of the session. `longest`: the longest payload, in bytes.
@@ -30,8 +32,8 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("mode", "'peer'"),
         ("connect/endpoints", connect.as_str()),
         ("listen/endpoints", listen.as_str()),
-        // The session opens at once; a router that is not there yet is tried again and again, after the same pause: longer ones would
-        // leave one that is back unused for longer.
+        // The session opens at once; a router that is not there yet is tried again and again, after
+        // the same pause: longer ones would leave one that is back unused for longer.
         ("connect/timeout_ms", "-1"),
         ("connect/exit_on_failure", "false"),
         ("connect/retry", "{ period_init_ms: 200, period_max_ms: 200, period_increase_factor: 1 }"),
@@ -45,7 +47,8 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("queries_default_timeout", "600000"),
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", "10000"),
-        // A large reliable message is in many pieces, and its publisher waits so long until there is room for the last one.
+        // A large reliable message is in many pieces, and its publisher waits so long until there
+        // is room for the last one.
         (
             "transport/link/tx/queue/congestion_control/block/wait_before_close",
             room_within_us.as_str(),

@@ -70,7 +70,8 @@ impl Session {
             if !keeps {
                 return publisher.advanced().wait().map_err(text);
             }
-            // Numbered in any case: by their times alone, several publishers of one session would be taken for one.
+            // Numbered in any case: by their times alone, several publishers of one session would
+            // be taken for one.
             let heartbeat = MissDetectionConfig::default();
             let heartbeat =
                 if reliable { heartbeat.sporadic_heartbeat(HEARTBEAT) } else { heartbeat };
@@ -132,7 +133,8 @@ impl Session {
         Ok(Reader { _subscriber: subscriber, _announced: announced })
     }
 
-    /// Shows a node here that subscribes to what a reader of the gateway brings, as long as what this returns lasts.
+    /// Shows a node here that subscribes to what a reader of the gateway brings, as long as what
+    /// this returns lasts.
     pub(in crate::engine) fn show_reader(
         &self,
         topic: &TopicName,
@@ -143,7 +145,8 @@ impl Session {
         Ok(self.announce(node, Kind::Subscription, reading(topic, class, of), || Ok(()))?.1)
     }
 
-    /// Has what a publisher keeps for those who come late come to `inbox`, before anything else of it. Does not wait for it.
+    /// Has what a publisher keeps for those who come late come to `inbox`, before anything else of
+    /// it. Does not wait for it.
     pub(in crate::engine) fn history(
         &self,
         of: &Endpoint,
@@ -151,7 +154,8 @@ impl Session {
         inbox: &Arc<Inbox>,
     ) -> Result<(), String> {
         let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
-        // Where zenoh-ext's caches of its session answer; which of them is this one's, no token says.
+        // Where zenoh-ext's caches of its session answer; which of them is this one's, no token
+        // says.
         let caches = format!("{key}/@adv/pub/{}/**?_max={}", of.session, Qos::MAX_DEPTH);
         let kept = self
             .session
@@ -208,8 +212,10 @@ impl Writer {
         self.announced.gid
     }
 
-    /// Puts a sample together from parts of which some are in `slot`, and numbers it: a sample that is not put afterwards is one that its subscriptions know
-    /// to be lost. Whether the parts in `slot` must be copied depends on who else keeps them. `source_timestamp`: on the wall clock, in nanoseconds.
+    /// Puts a sample together from parts of which some are in `slot`, and numbers it: a sample that
+    /// is not put afterwards is one that its subscriptions know to be lost. Whether the parts in
+    /// `slot` must be copied depends on who else keeps them. `source_timestamp`: on the wall clock,
+    /// in nanoseconds.
     pub(in crate::engine) fn prepare(
         &self,
         parts: &[&[u8]],

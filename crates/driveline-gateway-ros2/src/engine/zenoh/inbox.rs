@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of a topic on the way to its thread, each publisher's in order: what a publisher keeps for those who come late goes before what it publishes now.
+//! Samples of a topic on the way to its thread, each publisher's in order: what a publisher keeps
+//! for those who come late goes before what it publishes now.
 //!
-//! zenoh-ext orders them as well, but asks twice for what a publisher keeps, of all publishers and of each. Where the answers overlap it takes the newest for the
-//! first, and what is older for duplicates.
+//! zenoh-ext orders them as well, but asks twice for what a publisher keeps, of all publishers and
+//! of each. Where the answers overlap it takes the newest for the first, and what is older for
+//! duplicates.
 
 use crate::engine::endpoint::{Handle, handle_of};
 use crate::engine::lock;
@@ -16,7 +18,8 @@ use std::time::{Duration, Instant};
 use zenoh::bytes::ZBytes;
 use zenoh::sample::Sample;
 
-/// For so long the samples of a publisher that keeps some wait for those, and for its announcement; for that only as long as half of what may wait is free of such.
+/// For so long the samples of a publisher that keeps some wait for those, and for its announcement;
+/// for that only as long as half of what may wait is free of such.
 pub(in crate::engine) const HELD_WITHIN: Duration = Duration::from_secs(2);
 
 /// A sample that has come.
@@ -29,7 +32,8 @@ pub(in crate::engine) struct Arrived {
     pub(in crate::engine) rejected: u64,
 }
 
-/// Publishers whose rejected samples are told apart; those of others are counted for the topic alone.
+/// Publishers whose rejected samples are told apart; those of others are counted for the topic
+/// alone.
 const MAX_REJECTED: usize = 1024;
 
 /// What has come of a publisher whose history is not complete yet, by number.
@@ -57,7 +61,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// One that lasts for late joiners waits for the history of its publisher; of one that nobody has announced yet, where there is `room` for that.
+    /// One that lasts for late joiners waits for the history of its publisher; of one that nobody
+    /// has announced yet, where there is `room` for that.
     fn waits(
         &mut self,
         publisher: Handle,
@@ -165,7 +170,8 @@ impl Inbox {
         self.signal.raise();
     }
 
-    /// Samples of a publisher wait from now on until its history has come, which lasts as long as what this returns, or for [`HELD_WITHIN`].
+    /// Samples of a publisher wait from now on until its history has come, which lasts as long as
+    /// what this returns, or for [`HELD_WITHIN`].
     pub(super) fn awaits(self: &Arc<Self>, publisher: Handle, now: Instant) -> Awaited {
         let mut queue = lock(&self.queue);
         queue.histories += 1;
@@ -189,7 +195,8 @@ impl Inbox {
         self.signal.raise();
     }
 
-    /// Of a publisher that is gone nothing comes any more: if it comes back, it has a history once more.
+    /// Of a publisher that is gone nothing comes any more: if it comes back, it has a history once
+    /// more.
     pub(in crate::engine) fn parted(&self, publisher: Handle) {
         let mut queue = lock(&self.queue);
         queue.release(publisher);
@@ -216,7 +223,8 @@ impl Inbox {
         Some(arrived)
     }
 
-    /// How many were rejected because too many had come, and how many had no readable attachment, so far.
+    /// How many were rejected because too many had come, and how many had no readable attachment,
+    /// so far.
     pub(in crate::engine) fn losses(&self) -> (u64, u64) {
         let queue = lock(&self.queue);
         (queue.rejected, queue.malformed)

@@ -74,7 +74,8 @@ fn text(e: impl ToString) -> String {
 }
 
 impl Session {
-    /// `longest`: the longest payload, in bytes. Returns at once; routers and nodes are found later, and `waiting` is woken.
+    /// `longest`: the longest payload, in bytes. Returns at once; routers and nodes are found
+    /// later, and `waiting` is woken.
     pub(super) fn open(
         spec: &Ros2ZenohSpec,
         domain: u32,
@@ -120,7 +121,8 @@ impl Session {
         self.again.look(Instant::now())
     }
 
-    /// What is still being handed to Zenoh is lost, unless it is over soon: the session is about to be closed.
+    /// What is still being handed to Zenoh is lost, unless it is over soon: the session is about to
+    /// be closed.
     pub(super) fn give_up(&self) {
         self.under_way.give_up(&self.session);
     }
@@ -203,7 +205,8 @@ impl Session {
         self.nodes.get(name, || self.number(), declare)
     }
 
-    /// Shows an endpoint to others. `declare` makes it, before anybody sees it and after its own samples are known as such.
+    /// Shows an endpoint to others. `declare` makes it, before anybody sees it and after its own
+    /// samples are known as such.
     fn announce<T>(
         &self,
         node: &RosNode,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which nodes the session is connected to, and whom it connects to again: `docs/protocols/ros2-zenoh.md` §9. No thread, no network, no clock.
+//! Which nodes the session is connected to, and whom it connects to again:
+//! `docs/protocols/ros2-zenoh.md` §9. No thread, no network, no clock.
 //!
-//! Zenoh connects again to what stands under `connect`, and once to whoever a router tells of. When nothing but the connection to such a node ends, the router has nothing to tell.
-//! A node does not connect again by itself. So the gateway does, to where it had connected to: that place is known to be right.
+//! Zenoh connects again to what stands under `connect`, and once to whoever a router tells of. When
+//! nothing but the connection to such a node ends, the router has nothing to tell. A node does not
+//! connect again by itself. So the gateway does, to where it had connected to: that place is known
+//! to be right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,8 +15,9 @@ use zenoh::config::ZenohId;
 pub(super) const MAX_LOST: usize = 64;
 /// For how long it is tried: nobody tells whether a node has ended.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
-/// The pause before each attempt, as for what stands under `connect`. Also before the first: each topic that has waited for the connection in vain ends it once more, and Zenoh finds what
-/// to end by the node's id, so that one that is late would take the new connection for the old one …
+/// The pause before each attempt, as for what stands under `connect`. Also before the first: each
+/// topic that has waited for the connection in vain ends it once more, and Zenoh finds what to end
+/// by the node's id, so that one that is late would take the new connection for the old one …
 pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// … and between those to one that has been gone for longer than so.
 const LATER_EVERY: Duration = Duration::from_secs(1);
@@ -34,7 +38,8 @@ struct Neighbour {
 pub(super) struct Neighbours {
     all: BTreeMap<ZenohId, Neighbour>,
     routers: BTreeSet<ZenohId>,
-    /// When a router was connected last. Who was lost before is tried as if that had been then: what held up the router's connection has held up theirs.
+    /// When a router was connected last. Who was lost before is tried as if that had been then:
+    /// what held up the router's connection has held up theirs.
     router_came: Option<Instant>,
 }
 

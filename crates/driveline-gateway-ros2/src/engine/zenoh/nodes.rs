@@ -23,8 +23,9 @@ impl<T> Default for OwnNodes<T> {
 }
 
 impl<T> OwnNodes<T> {
-    /// The node of this name. If there is none, it gets the number `id`, and `declare` shows it to others: that may take a while, during which those who
-    /// want the same node wait, and nobody else.
+    /// The node of this name. If there is none, it gets the number `id`, and `declare` shows it to
+    /// others: that may take a while, during which those who want the same node wait, and nobody
+    /// else.
     pub(super) fn get<E>(
         &self,
         name: &RosNode,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a router is there, without which nodes on rmw_zenoh do not find each other. Nobody else tells of its absence: it is tried
-//! again and again, in silence.
+//! Whether a router is there, without which nodes on rmw_zenoh do not find each other. Nobody else
+//! tells of its absence: it is tried again and again, in silence.
 
 use std::time::{Duration, Instant};
 
-/// A router that is as long away as this is told of: all start together, and the gateway may be the first.
+/// A router that is as long away as this is told of: all start together, and the gateway may be the
+/// first.
 const MISSED_AFTER: Duration = Duration::from_secs(3);
 /// Nobody needs to know sooner.
 const LOOK: Duration = Duration::from_secs(1);
@@ -28,8 +29,9 @@ impl Routers {
         self.told
     }
 
-    /// What is to be told, if anything. `connects`: where a router was to be; nowhere if others connect to the gateway. `neighbours`: how many routers and
-    /// peers there are, asked about once a second.
+    /// What is to be told, if anything. `connects`: where a router was to be; nowhere if others
+    /// connect to the gateway. `neighbours`: how many routers and peers there are, asked about once
+    /// a second.
     pub(super) fn look(
         &mut self,
         now: Instant,

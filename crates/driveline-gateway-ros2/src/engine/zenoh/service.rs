@@ -136,7 +136,8 @@ struct ZenohAsking {
     announced: Mutex<Option<Announced>>,
 }
 
-/// Asks a server on rmw_zenoh, under a node's name. The key alone says who is asked: whoever offers the service.
+/// Asks a server on rmw_zenoh, under a node's name. The key alone says who is asked: whoever offers
+/// the service.
 pub(in crate::engine) fn ask(
     common: &Arc<Common>,
     of: &Interface,
@@ -197,7 +198,8 @@ const ASKING: u8 = 0;
 const ASKED: u8 = 1;
 /// What came of it was told.
 const ENDED: u8 = 2;
-/// Zenoh has dropped it before that was known, and nothing was told: if it was not taken, nothing may be.
+/// Zenoh has dropped it before that was known, and nothing was told: if it was not taken, nothing
+/// may be.
 const LOST: u8 = 3;
 
 const WENT_AWAY: &str = "it, or the way to it, went away without a response";
@@ -217,7 +219,8 @@ impl Asked {
     fn heard(&self, reply: &QueryReply) {
         let sample = match reply.result() {
             Ok(sample) => sample,
-            // Whoever asks keeps the time, and says that it is over. Zenoh itself says it by an error, as if the server did.
+            // Whoever asks keeps the time, and says that it is over. Zenoh itself says it by an
+            // error, as if the server did.
             Err(_) if self.begun.elapsed() >= self.timeout => {
                 return self.state.store(ENDED, Release);
             }

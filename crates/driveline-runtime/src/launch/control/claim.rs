@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One launcher for each module of a graph in a domain (`docs/protocols/control.md`, One launcher for a module).
+//! One launcher for each module of a graph in a domain (`docs/protocols/control.md`, One launcher
+//! for a module).
 
 use super::client::{AskError, RunSocket, find};
 use super::request::Verb;
@@ -13,7 +14,8 @@ use thiserror::Error;
 
 /// Time for another launcher to say which modules it runs.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time for other launchers that check at the same moment. Whoever holds the lock for longer does not check.
+/// Time for other launchers that check at the same moment. Whoever holds the lock for longer does
+/// not check.
 const LOCK_WITHIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -60,8 +62,9 @@ pub(super) fn graph_digits(graph: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// Listens for tools, unless another launcher runs one of these modules of the graph in the domain. Launchers that start at the same
-/// time check one after the other. Blocks while another one checks, and until launchers of the same graph have responded: 2 s each.
+/// Listens for tools, unless another launcher runs one of these modules of the graph in the domain.
+/// Launchers that start at the same time check one after the other. Blocks while another one
+/// checks, and until launchers of the same graph have responded: 2 s each.
 ///
 /// # Errors
 /// [`ClaimError`].
@@ -100,7 +103,8 @@ fn runs(status: &RunStatus, module: &str) -> bool {
     status.processes.iter().any(|p| p.kind == ProcessKind::Module && p.name == module)
 }
 
-/// The kernel releases it when the launcher ends. Without it after a while: modules that run are found all the same.
+/// The kernel releases it when the launcher ends. Without it after a while: modules that run are
+/// found all the same.
 fn lock(domain_dir: &Path) -> io::Result<File> {
     let directory = File::open(domain_dir)?;
     let end = Instant::now() + LOCK_WITHIN;

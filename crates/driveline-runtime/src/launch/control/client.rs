@@ -75,8 +75,8 @@ impl AskError {
     }
 }
 
-/// Finds the runs of a domain whose launcher lives, in the order of their ids, and removes the sockets of dead ones. At most
-/// 64 are found. Does not block.
+/// Finds the runs of a domain whose launcher lives, in the order of their ids, and removes the
+/// sockets of dead ones. At most 64 are found. Does not block.
 ///
 /// # Errors
 /// If the directory cannot be read. One that does not exist has no runs.

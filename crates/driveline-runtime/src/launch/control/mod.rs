@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The socket on which a run responds to tools: state, health, stop (`docs/protocols/control.md`).
 //!
-//! The launcher serves it on its own thread, between the events of its processes, and never waits for a client.
+//! The launcher serves it on its own thread, between the events of its processes, and never waits
+//! for a client.
 //!
-//! Not here: what the state of a run is (`launch/run/state.rs`), and how people see it (crate `driveline-cli`).
+//! Not here: what the state of a run is (`launch/run/state.rs`), and how people see it (crate
+//! `driveline-cli`).
 
 mod change;
 mod claim;
@@ -44,7 +46,8 @@ const PROTOCOL: u32 = 1;
 const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
 const PREFIX: &str = "run-";
 const SUFFIX: &str = ".control";
-/// Instead of [`SUFFIX`] until the socket is bound: while the kernel binds it, it looks like that of a dead launcher.
+/// Instead of [`SUFFIX`] until the socket is bound: while the kernel binds it, it looks like that
+/// of a dead launcher.
 const NEW: &str = ".new";
 /// After this, a socket that is not bound never will be.
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
@@ -82,8 +85,8 @@ impl Response {
     }
 }
 
-/// The listening socket of a run, in the directory of its domain. Dropping it removes the name, which tells tools that the run
-/// has ended.
+/// The listening socket of a run, in the directory of its domain. Dropping it removes the name,
+/// which tells tools that the run has ended.
 #[derive(Debug)]
 pub struct ControlSocket {
     listener: UnixListener,
@@ -95,8 +98,9 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens under a new name, and removes the names of dead launchers. `domain` is what tools call the domain. Does not block.
-    /// Does not care whether the graph runs already: [`claim`] does.
+    /// Listens under a new name, and removes the names of dead launchers. `domain` is what tools
+    /// call the domain. Does not block. Does not care whether the graph runs already: [`claim`]
+    /// does.
     ///
     /// # Errors
     /// If the directory does not exist or does not admit sockets of this user.
@@ -178,7 +182,8 @@ impl Server {
         self.clients.next().into_iter().chain(self.accept_at).min()
     }
 
-    /// Accepts, reads and writes as much as is possible without waiting. `ask` carries out a request.
+    /// Accepts, reads and writes as much as is possible without waiting. `ask` carries out a
+    /// request.
     pub(super) fn serve(
         &mut self,
         now: Instant,
@@ -210,14 +215,16 @@ fn connected(directory: &OwnedFd, name: &str, kind: SocketType) -> rustix::io::R
     Ok(socket)
 }
 
-/// Whether the owner of a socket's name is dead. A living one notices nothing: a socket of another type is refused as "wrong
-/// type" where there is an owner, also before it listens, and as "refused" where there is none.
+/// Whether the owner of a socket's name is dead. A living one notices nothing: a socket of another
+/// type is refused as "wrong type" where there is an owner, also before it listens, and as
+/// "refused" where there is none.
 fn is_dead(directory: &OwnedFd, name: &str) -> bool {
     connected(directory, name, SocketType::DGRAM)
         .is_err_and(|e| e == rustix::io::Errno::CONNREFUSED)
 }
 
-/// Removes the control socket of a launcher that has died. Blocks until it has, at most for `patience`.
+/// Removes the control socket of a launcher that has died. Blocks until it has, at most for
+/// `patience`.
 pub(crate) fn remove_dead(path: &Path, patience: Duration) {
     let (Some(parent), Some(name)) =
         (path.parent(), path.file_name().and_then(|name| name.to_str()))
@@ -248,8 +255,8 @@ pub(crate) fn remove_dead(path: &Path, patience: Duration) {
     }
 }
 
-/// What a process of a run does last: removes the control socket, if there is one, of a launcher that has died. `launcher` is the
-/// process's socket to it. Blocks for 1 s at most.
+/// What a process of a run does last: removes the control socket, if there is one, of a launcher
+/// that has died. `launcher` is the process's socket to it. Blocks for 1 s at most.
 pub fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
     let mut fds = [PollFd::new(launcher, PollFlags::empty())];
     let closed = poll(&mut fds, Some(&Timespec::default())).is_ok()

@@ -349,7 +349,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, it is a verb in exactly one form or an error whose response is one line of JSON.
+        /// Whatever comes, it is a verb in exactly one form or an error whose response is one line
+        /// of JSON.
         #[test]
         fn any_bytes_are_a_verb_or_an_error_in_one_line(line in any_line()) {
             match parse(Received::Line(&line)) {

@@ -284,7 +284,8 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
             && [&file, &starting, &other, &elsewhere].iter().all(|p| p.exists())
             && link.is_symlink()
     );
-    // While the kernel binds a socket, it looks dead: its first name is removed only when it is old.
+    // While the kernel binds a socket, it looks dead: its first name is removed only when it is
+    // old.
     let new = dir.path().join(format!("{PREFIX}{}{NEW}", EndpointId::random().unwrap()));
     drop(UnixListener::bind(&new).unwrap());
     find(dir.path()).unwrap();
@@ -309,7 +310,8 @@ fn a_module_removes_the_socket_of_a_dead_launcher_only() {
     remove_dead(socket.path(), Duration::ZERO);
     assert!(socket.path().exists());
     remove_dead(&path, PATIENCE);
-    // The launcher dies while the module looks: the module notices when the kernel closes its sockets.
+    // The launcher dies while the module looks: the module notices when the kernel closes its
+    // sockets.
     let dying = dir.path().join(name());
     let listener = UnixListener::bind(&dying).unwrap();
     std::thread::scope(|scope| {

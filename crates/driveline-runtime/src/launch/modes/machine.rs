@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decides which components are active: a pure state machine.
 //!
-//! The launcher reports events and carries out actions; this file has no clock, no processes and no I/O. States, events and what
-//! holds in each are in `docs/protocols/modes.md`.
+//! The launcher reports events and carries out actions; this file has no clock, no processes and no
+//! I/O. States, events and what holds in each are in `docs/protocols/modes.md`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -113,9 +113,11 @@ pub(in crate::launch) enum Failure {
 /// What the launcher has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::launch) enum Action {
-    /// Send the states of components to a module. Of a module that has just become ready: before `go`.
+    /// Send the states of components to a module. Of a module that has just become ready: before
+    /// `go`.
     Tell { module: usize, switch: u64, mode: usize, activate: Vec<usize>, deactivate: Vec<usize> },
-    /// Kill the module because of this component, which did not acknowledge in time, or failed after a restart.
+    /// Kill the module because of this component, which did not acknowledge in time, or failed
+    /// after a restart.
     Kill { component: usize },
     /// Report that a request was refused.
     Refused { mode: usize, by: Source, why: Refusal },
@@ -264,8 +266,8 @@ impl Modes {
         self.components.iter().filter_map(overdue).chain(waiting).min()
     }
 
-    /// Takes an event at time `now` since the start of the run and returns the actions, in order. `met` returns whether the declared
-    /// entry condition of a mode holds now.
+    /// Takes an event at time `now` since the start of the run and returns the actions, in order.
+    /// `met` returns whether the declared entry condition of a mode holds now.
     pub(in crate::launch) fn step(
         &mut self,
         now: Duration,
@@ -468,7 +470,8 @@ impl Modes {
         }
     }
 
-    /// Kills the modules of components that have not acknowledged in time, and waits for these no longer.
+    /// Kills the modules of components that have not acknowledged in time, and waits for these no
+    /// longer.
     fn overdue(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let mut hung = None;
         for i in 0..self.components.len() {

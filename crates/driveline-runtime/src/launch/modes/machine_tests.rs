@@ -402,7 +402,8 @@ impl World {
         for action in actions {
             self.check(&action, &input);
         }
-        // Longest time that a switch can take: all fallbacks, the mode before, and a stage after each.
+        // Longest time that a switch can take: all fallbacks, the mode before, and a stage after
+        // each.
         let bound: Duration = self.rules.iter().map(|r| r.enter_within * 3).sum::<Duration>() * 2;
         match (self.modes.switch(), self.began) {
             (None, _) => self.began = None,
@@ -464,7 +465,8 @@ impl World {
                 let waited = self.since[*component].map(|since| self.now - since);
                 let failed = self.failed[*component];
                 let shortest = self.rules.iter().map(|r| r.enter_within).min().unwrap();
-                // Condition and activations share the time of a mode: less than all of it may be left for these.
+                // Condition and activations share the time of a mode: less than all of it may be
+                // left for these.
                 let overdue = waited.is_some()
                     && (self.modes.switch().is_some()
                         || waited.unwrap() >= shortest

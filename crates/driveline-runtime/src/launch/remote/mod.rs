@@ -2,9 +2,10 @@
 //! A module that is no child process of the launcher: in a container, or started by others
 //! (`docs/protocols/deployment.md`).
 //!
-//! The launcher listens on a socket that only this module can reach. Two processes may connect to it: the module's, which
-//! gives the account, and the first process of its container, which passes on output and says how the module ended. The end of
-//! the latter's connection is the end of the module; where there is none, the end of the account is.
+//! The launcher listens on a socket that only this module can reach. Two processes may connect to
+//! it: the module's, which gives the account, and the first process of its container, which passes
+//! on output and says how the module ended. The end of the latter's connection is the end of the
+//! module; where there is none, the end of the account is.
 
 mod waiting;
 
@@ -45,7 +46,8 @@ impl Placement {
 /// Where the modules of a run are, if they are not processes of the launcher.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// Directory with a directory for each module, in which the launcher listens. They exist, and belong to the modules' users.
+    /// Directory with a directory for each module, in which the launcher listens. They exist, and
+    /// belong to the modules' users.
     pub accounts: PathBuf,
     /// Starts the modules; `None`: others do (`driveline run --attach`).
     pub starter: Option<Arc<dyn Starter>>,
@@ -71,7 +73,8 @@ pub trait Started: Send {
     /// Readable when [`Started::poll`] may have something new.
     fn news(&self) -> BorrowedFd<'_>;
 
-    /// How it has ended or could not be started, as far as is known without its own word. Does not block.
+    /// How it has ended or could not be started, as far as is known without its own word. Does not
+    /// block.
     fn poll(&mut self) -> Option<StartedEnd>;
 
     /// It has connected: from now on its own connections say when it ends.
@@ -209,7 +212,8 @@ impl Remote {
         for _ in 0..TURN {
             let Ok((socket, _)) = self.listener.accept() else { return };
             let allowed = PeerUser::of(&socket).is_ok_and(|peer| {
-                // Who may be expected is not known of modules that others start: their directory admits them.
+                // Who may be expected is not known of modules that others start: their directory
+                // admits them.
                 peer.trusted || self.user.is_none_or(|user| user == peer.uid)
             });
             if allowed && self.waiting.len() < MOST_WAITING && socket.set_nonblocking(true).is_ok()
@@ -314,7 +318,8 @@ impl Remote {
             return;
         }
         if self.started.is_some() && !self.had_first {
-            // The first process connects before the module is started: this one is not in a container of this run.
+            // The first process connects before the module is started: this one is not in a
+            // container of this run.
             self.cause =
                 Some("its process ran without the first process of its container".to_owned());
         } else if !told {

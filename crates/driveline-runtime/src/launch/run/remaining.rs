@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decides when a run is over whose source has finished: a pure state machine (`docs/protocols/account.md`, End of a run).
+//! Decides when a run is over whose source has finished: a pure state machine
+//! (`docs/protocols/account.md`, End of a run).
 //!
-//! The launcher asks the modules in rounds what work is left. Between two rounds in a row in which no component had any and none
-//! was called there is a moment at which no call ran and no sample waited anywhere.
+//! The launcher asks the modules in rounds what work is left. Between two rounds in a row in which
+//! no component had any and none was called there is a moment at which no call ran and no sample
+//! waited anywhere.
 
 use crate::account::ComponentWork;
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
@@ -22,7 +24,8 @@ const SILENT: Duration = Duration::from_secs(2);
 pub(super) struct Patience {
     /// Nothing that descends from the finished component has been worked on for this long …
     pub(super) quiet: Duration,
-    /// … or for this long, where other sources keep its readers busy. Ticks that are further away are not waited for.
+    /// … or for this long, where other sources keep its readers busy. Ticks that are further away
+    /// are not waited for.
     pub(super) settle: Duration,
     /// No call of the work that is left has ended for this long.
     pub(super) stuck: Duration,
@@ -102,7 +105,8 @@ pub(super) struct Remaining {
 }
 
 impl Remaining {
-    /// `finished`: names of components. `place`: process of a module of this launcher. `after`: what this one replaces.
+    /// `finished`: names of components. `place`: process of a module of this launcher. `after`:
+    /// what this one replaces.
     pub(super) fn new(
         now: Duration,
         after: Option<&Self>,
@@ -152,7 +156,8 @@ impl Remaining {
         self.active = now;
     }
 
-    /// Says whether the run is over. `here` as in [`Self::ask`]: what is suspended or has ended is not waited for.
+    /// Says whether the run is over. `here` as in [`Self::ask`]: what is suspended or has ended is
+    /// not waited for.
     pub(super) fn verdict(
         &mut self,
         now: Duration,
@@ -212,8 +217,9 @@ impl Remaining {
     }
 }
 
-/// The finished components and all that read of them, directly or not. Not a finished one that others go on feeding, unless what it
-/// publishes is read: what it still gets is not its work any more.
+/// The finished components and all that read of them, directly or not. Not a finished one that
+/// others go on feeding, unless what it publishes is read: what it still gets is not its work any
+/// more.
 fn stages(
     graph: &ResolvedGraph,
     finished: &BTreeSet<String>,

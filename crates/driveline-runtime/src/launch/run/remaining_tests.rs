@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of a run in a simulated world: calls take random times, answers are late, samples wait in queues.
+//! The end of a run in a simulated world: calls take random times, answers are late, samples wait
+//! in queues.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use super::*;
@@ -18,7 +19,8 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Stages that the source of a graph file leaves work to, as `name`, or `name+` if others may feed them for ever.
+/// Stages that the source of a graph file leaves work to, as `name`, or `name+` if others may feed
+/// them for ever.
 fn left_by(finished: &[&str], modules: &str) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("g.yaml");
@@ -112,7 +114,8 @@ fn random(rng: &mut TestRng, below: u64) -> u64 {
     rng.next_u64() % below.max(1)
 }
 
-/// Runs stages, each in a process of its own, until the machine says that the run is over. Returns when, and what was left.
+/// Runs stages, each in a process of its own, until the machine says that the run is over. Returns
+/// when, and what was left.
 fn simulate(rng: &mut TestRng, hangs: Option<usize>) -> (Duration, u64, Vec<CutOff>) {
     let count = 2 + random(rng, 5) as usize;
     let stage = |i: usize| Stage {
@@ -142,7 +145,8 @@ fn simulate(rng: &mut TestRng, hangs: Option<usize>) -> (Duration, u64, Vec<CutO
         idle_but_others: false,
     };
     let here: BTreeSet<usize> = (0..count).collect();
-    // A module looks at its work at the first time, and the launcher reads its answer at the second.
+    // A module looks at its work at the first time, and the launcher reads its answer at the
+    // second.
     let mut questions: Vec<(Duration, u64, usize)> = Vec::new();
     let mut answers: Vec<(Duration, u64, usize, ComponentWork)> = Vec::new();
     for step in 0.. {

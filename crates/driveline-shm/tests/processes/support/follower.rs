@@ -152,7 +152,8 @@ pub(crate) fn check(s: &Sample) {
     whole(s.payload(), s.header().sequence, s.publisher());
 }
 
-/// Answers each sample of one topic with one of another, from sleep to sleep, with irregular pauses in between.
+/// Answers each sample of one topic with one of another, from sleep to sleep, with irregular pauses
+/// in between.
 pub(crate) fn echo(
     sub: &mut Subscription,
     publisher: &mut Publisher,

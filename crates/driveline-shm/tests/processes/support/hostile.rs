@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Peers that lie: the protocol spoken by hand, from `docs/protocols/shm.md` alone, with whatever bytes and descriptors
-//! the test likes. Nothing of the library is used, so nothing of its care is in the way.
+//! Peers that lie: the protocol spoken by hand, from `docs/protocols/shm.md` alone, with whatever
+//! bytes and descriptors the test likes. Nothing of the library is used, so nothing of its care is
+//! in the way.
 #![allow(unsafe_code, reason = "memory that a hostile peer writes as it likes")]
 
 use super::PATIENCE;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use process::{Domain, Peer};
 
-/// Longest that anything may take that is awaited, on a machine under load. Only a failure takes that long.
+/// Longest that anything may take that is awaited, on a machine under load. Only a failure takes
+/// that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits for something that other processes bring about.
@@ -25,8 +26,9 @@ pub(crate) fn eventually(what: &str, mut f: impl FnMut() -> bool) {
     }
 }
 
-/// Does something again and again for a `usual` time, or the seconds of `DRIVELINE_SOAK`; on a slow machine for longer, until
-/// it is `enough`. What is missing to that after [`PATIENCE`] is a failure.
+/// Does something again and again for a `usual` time, or the seconds of `DRIVELINE_SOAK`; on a slow
+/// machine for longer, until it is `enough`. What is missing to that after [`PATIENCE`] is a
+/// failure.
 #[track_caller]
 pub(crate) fn repeat(
     usual: Duration,

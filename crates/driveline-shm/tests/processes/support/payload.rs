@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Payloads that prove themselves whole: the writer puts a checksum in before it publishes.
 //!
-//! `number:u64 | publisher:u64 | length:u64 | xxh3 of the body, seeded with number and publisher:u64 | body`.
+//! `number:u64 | publisher:u64 | length:u64 | xxh3 of the body, seeded with number and
+//! publisher:u64 | body`.
 
 use driveline_types::EndpointId;
 use std::sync::OnceLock;
@@ -10,7 +11,8 @@ use twox_hash::XxHash3_64;
 pub(crate) const LEAST: usize = 32;
 const NOISE: usize = 64 * 1024;
 
-/// Bytes without any regularity; each sample begins at another place, so no two have a stretch in common.
+/// Bytes without any regularity; each sample begins at another place, so no two have a stretch in
+/// common.
 fn noise() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The started side of a peer process: does what it is told on its standard input, a line at a time.
+//! The started side of a peer process: does what it is told on its standard input, a line at a
+//! time.
 //!
-//! A torn sample, a sequence that goes back or a panic anywhere ends the process with exit status 101.
+//! A torn sample, a sequence that goes back or a panic anywhere ends the process with exit
+//! status 101.
 
 use super::follower::{Follower, Progress, check, echo, whole};
 use super::payload;
@@ -551,7 +553,8 @@ fn become_user(id: u32) -> Answer {
     if !ok {
         return Err(std::io::Error::last_os_error().to_string());
     }
-    // Changing the user has made /proc/self root's; a program started by that user would have its own.
+    // Changing the user has made /proc/self root's; a program started by that user would have its
+    // own.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
         .map_err(|e| e.to_string())?;
     Ok(String::new())

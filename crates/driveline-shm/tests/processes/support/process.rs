@@ -132,7 +132,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Has it do something and returns what it answers; anything but success is a failure of the test.
+    /// Has it do something and returns what it answers; anything but success is a failure of the
+    /// test.
     #[track_caller]
     pub(crate) fn ask(&mut self, line: &str) -> String {
         match self.try_ask(line) {
@@ -295,7 +296,8 @@ impl Peer {
             .sum()
     }
 
-    /// Open descriptors, without those that are open for a moment, such as a look through the directory.
+    /// Open descriptors, without those that are open for a moment, such as a look through the
+    /// directory.
     pub(crate) fn descriptors(&self) -> usize {
         let count = || std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count();
         let several = std::iter::repeat_with(|| {

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 /// Times have no unit here.
 type Time = u64;
 
-/// A callback: work arrives on a grid and waits, as samples of a queue do, or as the one tick of a timer.
+/// A callback: work arrives on a grid and waits, as samples of a queue do, or as the one tick of a
+/// timer.
 #[derive(Clone, Debug)]
 struct Plan {
     period: Time,
@@ -53,7 +54,8 @@ struct Simulation {
     threads: Vec<Option<(Time, usize)>>,
     /// Of each due callback: calls of other callbacks since it fell due.
     waits: HashMap<usize, HashMap<usize, u32>>,
-    /// The same since its group was last called, counted only while the group could have been called.
+    /// The same since its group was last called, counted only while the group could have been
+    /// called.
     passed_over: HashMap<usize, HashMap<usize, u32>>,
     calls: Vec<u64>,
 }
@@ -183,8 +185,9 @@ fn group() -> impl Strategy<Value = GroupPlan> {
 }
 
 proptest! {
-    /// A due callback waits at most for one call of every other callback of its group, and of the whole executor if that
-    /// has one thread. A due group that is not busy waits at most for one call of every callback of other groups.
+    /// A due callback waits at most for one call of every other callback of its group, and of the
+    /// whole executor if that has one thread. A due group that is not busy waits at most for one
+    /// call of every callback of other groups.
     #[test]
     fn every_due_callback_gets_its_turn(
         groups in prop::collection::vec(group(), 1..6),
@@ -195,7 +198,8 @@ proptest! {
     }
 }
 
-/// A component whose timer overruns by a tenth, with a second timer and an input, next to another component.
+/// A component whose timer overruns by a tenth, with a second timer and an input, next to another
+/// component.
 #[test]
 fn a_timer_that_overruns_leaves_the_others_of_its_group_their_calls() {
     for threads in 1..=8 {

@@ -3,8 +3,8 @@
 use super::*;
 use driveline_types::VirtualClock;
 
-/// A component whose timer overruns by a tenth, next to another component. What a second thread does meanwhile is done
-/// within the call: `run_ready` there finds the group busy.
+/// A component whose timer overruns by a tenth, next to another component. What a second thread
+/// does meanwhile is done within the call: `run_ready` there finds the group busy.
 #[test]
 fn a_timer_that_overruns_leaves_the_others_of_its_component_their_calls() {
     for threads in [1, 2] {
@@ -113,7 +113,8 @@ impl Observer for Deadlines {
     }
 }
 
-/// A publisher that keeps 20 ms where both ends have agreed on 5 ms, and a reader that works 110 ms on a sample.
+/// A publisher that keeps 20 ms where both ends have agreed on 5 ms, and a reader that works 110 ms
+/// on a sample.
 #[test]
 fn both_ends_count_every_missed_deadline_once_although_work_never_ends() {
     let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));
@@ -222,7 +223,8 @@ fn a_deadline_is_each_publishers_own() {
     assert_eq!((count.deadlines_missed(), subscription.stats().deadlines_missed), (4, 4 + 11));
 }
 
-/// Events come as calls, one each, although samples never end; never next to another call of the group.
+/// Events come as calls, one each, although samples never end; never next to another call of the
+/// group.
 #[test]
 fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
     let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));

@@ -10,16 +10,18 @@ pub const DEFAULT_AGE_PENALTY: f64 = 0.1;
 /// How [`ApproximateTime`] looks for sets. The default is that of ROS, with a queue of 10.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApproximateOptions {
-    /// Most items that wait per input, 1..=[`MAX_QUEUE`](super::MAX_QUEUE). It must span the largest delay between two
-    /// inputs: at 30 Hz and 200 ms of delay, 7 or more.
+    /// Most items that wait per input, 1..=[`MAX_QUEUE`](super::MAX_QUEUE). It must span the
+    /// largest delay between two inputs: at 30 Hz and 200 ms of delay, 7 or more.
     pub queue: usize,
     /// Widest set to deliver: latest minus earliest stamp, in nanoseconds. `None`: any.
     pub max_interval_ns: Option<u64>,
-    /// A later set replaces a tighter earlier one only if it is tighter after its delay was multiplied by
-    /// `1 + age_penalty`. 0: the tightest set wins, as late as it comes. Larger: earlier, looser sets.
+    /// A later set replaces a tighter earlier one only if it is tighter after its delay was
+    /// multiplied by `1 + age_penalty`. 0: the tightest set wins, as late as it comes. Larger:
+    /// earlier, looser sets.
     pub age_penalty: f64,
-    /// Per input, a time in nanoseconds that two of its items are never closer together than: a promise of the caller
-    /// with which sets are proven, and delivered, earlier. Empty, or 0 for an input: no promise.
+    /// Per input, a time in nanoseconds that two of its items are never closer together than: a
+    /// promise of the caller with which sets are proven, and delivered, earlier. Empty, or 0 for an
+    /// input: no promise.
     pub lower_bounds_ns: Vec<u64>,
 }
 
@@ -42,34 +44,37 @@ impl Default for ApproximateOptions {
 /// - between two sets in a row there is an input of which no item was left out;
 /// - among the sets that could follow the previous one, the tightest is taken (see
 ///   [`age_penalty`](ApproximateOptions::age_penalty));
-/// - the sets depend on the stamps alone, not on the delays with which the items came, as long as no queue overflows
-///   and the [lower bounds](ApproximateOptions::lower_bounds_ns) hold. (Upon which item a set is delivered does depend
-///   on the delays.)
+/// - the sets depend on the stamps alone, not on the delays with which the items came, as long as
+///   no queue overflows and the [lower bounds](ApproximateOptions::lower_bounds_ns) hold. (Upon
+///   which item a set is delivered does depend on the delays.)
 ///
-/// The search: a window with one item of every input slides from old to new by always passing over its earliest item.
-/// The first window that is not too wide becomes the candidate, and the input of its latest item the *pivot*: every set
-/// to come that competes with the candidate holds the pivot's item. Tighter windows replace the candidate, until the
-/// window would leave the pivot's item, or until it is certain that no window still to come can be tighter. Then the
-/// candidate goes out, and the items that were passed over after it are looked at again. A set therefore waits for
-/// items that are later than it: normally one period of the slower inputs.
+/// The search: a window with one item of every input slides from old to new by always passing over
+/// its earliest item. The first window that is not too wide becomes the candidate, and the input of
+/// its latest item the *pivot*: every set to come that competes with the candidate holds the
+/// pivot's item. Tighter windows replace the candidate, until the window would leave the pivot's
+/// item, or until it is certain that no window still to come can be tighter. Then the candidate
+/// goes out, and the items that were passed over after it are looked at again. A set therefore
+/// waits for items that are later than it: normally one period of the slower inputs.
 ///
-/// - **Full**: the input's oldest item is dropped as `overwritten` and the search starts again without it. Until another
-///   input has the latest item of a window, the input that lost one is not trusted as a pivot: its lost item might have
-///   been the better one. Windows passed by for that are `unmatched`.
-/// - **An input that never comes**: nothing is delivered; the others keep their newest `queue` items.
+/// - **Full**: the input's oldest item is dropped as `overwritten` and the search starts again
+///   without it. Until another input has the latest item of a window, the input that lost one is
+///   not trusted as a pivot: its lost item might have been the better one. Windows passed by for
+///   that are `unmatched`.
+/// - **An input that never comes**: nothing is delivered; the others keep their newest `queue`
+///   items.
 /// - **Equal stamps** on one input are two items like any other. A tie keeps the earlier candidate.
 /// - **Stamps that go back** on one input are not reordered: they can make sets wider than
-///   [`max_interval_ns`](ApproximateOptions::max_interval_ns) or less tight than possible, nothing worse. After a jump
-///   back in time of all inputs the items that wait would be matched with new ones: call
-///   [`clear`](Synchronizer::clear) there.
+///   [`max_interval_ns`](ApproximateOptions::max_interval_ns) or less tight than possible, nothing
+///   worse. After a jump back in time of all inputs the items that wait would be matched with new
+///   ones: call [`clear`](Synchronizer::clear) there.
 ///
-/// The sets are those of ROS 1 `message_filters::sync_policies::ApproximateTime` with the same options, upon the same
-/// items; the product with `1 + age_penalty` is rounded to nanoseconds as there. (ROS 2 cuts that product off instead,
-/// which can differ by 1 ns of a set's width.)
+/// The sets are those of ROS 1 `message_filters::sync_policies::ApproximateTime` with the same
+/// options, upon the same items; the product with `1 + age_penalty` is rounded to nanoseconds as
+/// there. (ROS 2 cuts that product off instead, which can differ by 1 ns of a set's width.)
 ///
-/// Time: a step of the search takes O(inputs). Every item is passed over at most once between two sets, so `add` takes
-/// O(inputs² · queue) per set and usually far less. Memory: `(queue + 1) * inputs` items, allocated by
-/// [`new`](Self::new).
+/// Time: a step of the search takes O(inputs). Every item is passed over at most once between two
+/// sets, so `add` takes O(inputs² · queue) per set and usually far less. Memory:
+/// `(queue + 1) * inputs` items, allocated by [`new`](Self::new).
 #[derive(Debug)]
 pub struct ApproximateTime<T> {
     inputs: Box<[Input<T>]>,
@@ -124,8 +129,8 @@ impl<T> Input<T> {
         self.items.get(cursor).map(|s| s.stamp_ns)
     }
 
-    /// The stamp at `cursor`, or where there is none yet, the earliest that the next item can have and still matter:
-    /// what is earlier than the pivot's item only makes the window wider.
+    /// The stamp at `cursor`, or where there is none yet, the earliest that the next item can have
+    /// and still matter: what is earlier than the pivot's item only makes the window wider.
     fn earliest_stamp_at(&self, cursor: usize, pivot_ns: u64) -> u64 {
         self.stamp_at(cursor).unwrap_or_else(|| {
             let previous_ns = cursor.checked_sub(1).and_then(|previous| self.stamp_at(previous));
@@ -145,8 +150,9 @@ impl Candidate {
         self.growth_ns(window.end_ns) < difference_ns(window.start_ns, self.start_ns)
     }
 
-    /// Whether every window from one that ends at `end_ns` on has grown too much: they start with the pivot's item at
-    /// the latest. Always so for the window that starts with it, unless that one wins itself.
+    /// Whether every window from one that ends at `end_ns` on has grown too much: they start with
+    /// the pivot's item at the latest. Always so for the window that starts with it, unless that
+    /// one wins itself.
     fn beats_all_from(&self, end_ns: u64) -> bool {
         self.growth_ns(end_ns) >= difference_ns(self.pivot_ns, self.start_ns)
     }
@@ -217,8 +223,8 @@ impl<T> ApproximateTime<T> {
         while let Some(window) = self.window() {
             for (i, input) in self.inputs.iter_mut().enumerate() {
                 if i != window.last {
-                    // The window ends with another input's item: what this one lost, older than its item here, would
-                    // not have made it tighter.
+                    // The window ends with another input's item: what this one lost, older than its
+                    // item here, would not have made it tighter.
                     input.lost = false;
                 }
             }
@@ -265,8 +271,8 @@ impl<T> ApproximateTime<T> {
         candidate
     }
 
-    /// Slides the window on as if every item still missing came as early as it can: if even that finds nothing tighter
-    /// than the candidate, nothing real will.
+    /// Slides the window on as if every item still missing came as early as it can: if even that
+    /// finds nothing tighter than the candidate, nothing real will.
     fn beats_all_to_come(&mut self, candidate: Candidate) -> bool {
         for (ahead, input) in self.lookahead.iter_mut().zip(&self.inputs) {
             *ahead = input.cursor;
@@ -282,8 +288,8 @@ impl<T> ApproximateTime<T> {
             if candidate.loses_to(window) {
                 return false;
             }
-            // Ends: the window starts before the pivot's item here (else one of the conditions held), so with an item
-            // that has come, and there are finitely many of these.
+            // Ends: the window starts before the pivot's item here (else one of the conditions
+            // held), so with an item that has come, and there are finitely many of these.
             self.lookahead[window.first] += 1;
         }
     }
@@ -366,8 +372,8 @@ fn difference_ns(later: u64, earlier: u64) -> i64 {
     exact.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// `duration * factor`, computed in floating-point seconds and rounded to the nearest nanosecond: as ROS 1 does it, so
-/// that comparisons come out the same to the last bit.
+/// `duration * factor`, computed in floating-point seconds and rounded to the nearest nanosecond:
+/// as ROS 1 does it, so that comparisons come out the same to the last bit.
 fn scale_ns(duration_ns: i64, factor: f64) -> i64 {
     const NS_PER_S: i64 = 1_000_000_000;
     let seconds =
@@ -443,7 +449,8 @@ mod tests {
     #[test]
     fn one_item_can_complete_several_sets() {
         let mut sync = with(3, &queue_of(10));
-        // Until input 1 comes again, 0 10 50 might be beaten by its next item; 60 and 75 wait behind it.
+        // Until input 1 comes again, 0 10 50 might be beaten by its next item; 60 and 75 wait
+        // behind it.
         let waiting = [(0, 0), (1, 10), (2, 50), (0, 60), (2, 75), (0, 200), (2, 200)];
         assert!(sets_of::<3>(&mut sync, &waiting).is_empty());
         assert_eq!(sets_of(&mut sync, &[(1, 110)]), [[0, 10, 50], [60, 110, 75]]);
@@ -531,7 +538,8 @@ mod tests {
 
     #[test]
     fn what_was_overwritten_makes_no_second_best_set() {
-        // Input 0 loses 100, the best partner of 101. While it has the latest item, it cannot be the pivot.
+        // Input 0 loses 100, the best partner of 101. While it has the latest item, it cannot be
+        // the pivot.
         let mut sync = with(2, &queue_of(1));
         assert!(sets_of::<2>(&mut sync, &[(0, 100), (0, 140), (1, 101)]).is_empty());
         assert_eq!(counts(&sync, 1).unmatched, 1);

@@ -7,20 +7,25 @@ use super::{InputCounts, NoSuchInput, OptionsError, Synchronizer, check_size};
 ///
 /// At most `queue` different stamps wait to be completed.
 ///
-/// - **Completed**: the set goes out with the item that completes it. Whatever waits with an older stamp is dropped as
-///   `unmatched`: sets leave in the order of their stamps as long as every input's stamps increase.
-/// - **Full**: the oldest stamp that waits is dropped with its items, as `overwritten`. That can be the item just added.
+/// - **Completed**: the set goes out with the item that completes it. Whatever waits with an older
+///   stamp is dropped as `unmatched`: sets leave in the order of their stamps as long as every
+///   input's stamps increase.
+/// - **Full**: the oldest stamp that waits is dropped with its items, as `overwritten`. That can be
+///   the item just added.
 /// - **Same input, same stamp**: the later item replaces the earlier one, which is `overwritten`.
-/// - **Late or backwards stamps** are taken like any other and may still be completed, after a set that is newer. After
-///   a jump back in time (a recording starts over) old future stamps fill the queue and new items are dropped on
-///   arrival, until the stamps catch up: call [`clear`](Synchronizer::clear) there.
-/// - **An input that never comes**: nothing is delivered; the others keep their newest `queue` stamps.
+/// - **Late or backwards stamps** are taken like any other and may still be completed, after a set
+///   that is newer. After a jump back in time (a recording starts over) old future stamps fill the
+///   queue and new items are dropped on arrival, until the stamps catch up: call
+///   [`clear`](Synchronizer::clear) there.
+/// - **An input that never comes**: nothing is delivered; the others keep their newest `queue`
+///   stamps.
 ///
-/// The sets are those of ROS `message_filters::sync_policies::ExactTime` with the same queue size (but a queue of 0,
-/// unlimited there, is refused).
+/// The sets are those of ROS `message_filters::sync_policies::ExactTime` with the same queue size
+/// (but a queue of 0, unlimited there, is refused).
 ///
-/// Time: `add` takes O(log queue) comparisons and moves O(queue) entries of a few words where stamps come out of order
-/// or leave; O(inputs) per set. Memory: `(queue + 1) * inputs` items, allocated by [`new`](Self::new).
+/// Time: `add` takes O(log queue) comparisons and moves O(queue) entries of a few words where
+/// stamps come out of order or leave; O(inputs) per set. Memory: `(queue + 1) * inputs` items,
+/// allocated by [`new`](Self::new).
 #[derive(Debug)]
 pub struct ExactTime<T> {
     inputs: usize,
@@ -48,7 +53,8 @@ enum Reason {
 }
 
 impl<T> ExactTime<T> {
-    /// A synchronizer of `inputs` inputs in which at most `queue` stamps wait. Allocates all it will ever need.
+    /// A synchronizer of `inputs` inputs in which at most `queue` stamps wait. Allocates all it
+    /// will ever need.
     ///
     /// # Errors
     /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or `queue` not in

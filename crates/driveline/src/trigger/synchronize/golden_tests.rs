@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The same sets, upon the same items, as ROS 1 `message_filters` formed from recorded sequences of stamps.
+//! The same sets, upon the same items, as ROS 1 `message_filters` formed from recorded sequences of
+//! stamps.
 //!
 //! The recording and its format come from `tests/message_filters/generate.cpp`.
 

@@ -20,7 +20,8 @@ enum Step {
     Clear,
 }
 
-/// Any stamps at all: mostly near each other, so that sets form, at times from the ends of the range.
+/// Any stamps at all: mostly near each other, so that sets form, at times from the ends of the
+/// range.
 fn any_steps(inputs: usize) -> impl Strategy<Value = Vec<Step>> {
     let stamp = prop_oneof![20 => 0..60_u64, 1 => any::<u64>(), 1 => Just(u64::MAX), 1 => (u64::MAX - 60)..=u64::MAX];
     let add = (0..inputs, stamp).prop_map(|(input, stamp_ns)| Step::Add { input, stamp_ns });

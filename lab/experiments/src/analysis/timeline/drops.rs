@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When samples were lost, and when they were not sent: derived from the stamps of what was sent, and the schedule.
+//! When samples were lost, and when they were not sent: derived from the stamps of what was sent,
+//! and the schedule.
 
 use super::{Timeline, seconds};
 use crate::archive::{Case, LinkSample, Run};
@@ -78,8 +79,9 @@ impl Stretches {
     }
 }
 
-/// Of links with a rate, all together: what subscribers lost, and what was not sent if anything was not. A sample that was not sent left a gap in the
-/// schedule; where that is at the end, only the account says how long it is.
+/// Of links with a rate, all together: what subscribers lost, and what was not sent if anything was
+/// not. A sample that was not sent left a gap in the schedule; where that is at the end, only the
+/// account says how long it is.
 pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Timeline> {
     if case.is_copy() {
         return Vec::new();
@@ -135,7 +137,8 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
     all
 }
 
-/// Of a chain with a rate: what its source sent and what never reached the end, at each of its ends. When a source did not send, nothing tells.
+/// Of a chain with a rate: what its source sent and what never reached the end, at each of its
+/// ends. When a source did not send, nothing tells.
 pub(super) fn of_chain(case: &Case, observations: &Observations) -> Vec<Timeline> {
     let Some(chain) = case.chain.as_ref().filter(|chain| chain.rate_hz.is_some()) else {
         return Vec::new();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--quick` compares Driveline with two others: as the peers really are, not as mock peers that can do everything.
+//! `--quick` compares Driveline with two others: as the peers really are, not as mock peers that
+//! can do everything.
 
 use super::*;
 
-/// What the peers of `make peers` say that they can do; `make peers-test` compares it with themselves.
+/// What the peers of `make peers` say that they can do; `make peers-test` compares it with
+/// themselves.
 const CAPABILITIES: &str = include_str!("../../../../bench/tests/capabilities.json");
 
-/// Cells of `--quick` in which nobody stands beside Driveline: experiment, how the cell begins, why. docs/lab.md names them.
+/// Cells of `--quick` in which nobody stands beside Driveline: experiment, how the cell begins,
+/// why. docs/lab.md names them.
 const ALONE: &[(&str, &str, &str)] = &[
     ("W6", "", "a graph of Driveline"),
     ("B3", "", "a graph of Driveline"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Eclipse iceoryx2, as its examples use it: publish-subscribe for the data, and for a reader that sleeps an event service
-//! beside it, notified after each sample. A reader that spins polls the subscriber.
+//! Eclipse iceoryx2, as its examples use it: publish-subscribe for the data, and for a reader that
+//! sleeps an event service beside it, notified after each sample. A reader that spins polls the
+//! subscriber.
 
 use anyhow::{Context, Result, anyhow, bail};
 use driveline_bench::harness::{Job, PROTOCOL, Reach, Reliability, Wait};
@@ -92,7 +93,8 @@ fn say<E: std::fmt::Debug>(what: &'static str) -> impl FnOnce(E) -> anyhow::Erro
     move |e| anyhow!("{what}: {e:?}")
 }
 
-/// Sleeps until a notice comes, or somebody stops the process and lets it go on: who sleeps looks again in any case.
+/// Sleeps until a notice comes, or somebody stops the process and lets it go on: who sleeps looks
+/// again in any case.
 fn sleep(listener: &Listener<Ipc>, longest: Duration) -> Result<()> {
     match listener.timed_wait(|_| (), longest) {
         Ok(_) | Err(ListenerWaitError::InterruptSignal) => Ok(()),
@@ -241,7 +243,8 @@ impl Sender for Out {
     #[inline]
     fn loan(&mut self, len: usize) -> Result<Self::Loan, String> {
         let loan = self.publisher.loan_slice_uninit(len).map_err(|e| format!("{e:?}"))?;
-        // SAFETY: the bytes lie in mapped shared memory, which the kernel has zeroed or an earlier sample has filled.
+        // SAFETY: the bytes lie in mapped shared memory, which the kernel has zeroed or an earlier
+        // sample has filled.
         Ok(unsafe { loan.assume_init() })
     }
 
@@ -271,7 +274,8 @@ impl Sender for Out {
     }
 }
 
-/// Payloads always have the size of the edge: what lies in shared memory is sent by its place, whatever its length.
+/// Payloads always have the size of the edge: what lies in shared memory is sent by its place,
+/// whatever its length.
 impl StageSender for Out {
     fn publish_last(&mut self, message: &[u8]) -> Result<u64, String> {
         let mut loan = self.loan(message.len())?;

@@ -146,7 +146,8 @@ impl Output {
             .ok_or_else(|| "a message is shorter than its head".into())
     }
 
-    /// Publishes what was written, and gives the times before and after. Without a source time, this is the source.
+    /// Publishes what was written, and gives the times before and after. Without a source time,
+    /// this is the source.
     pub(crate) fn publish(
         &mut self,
         origin: u64,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The role `stage` of `docs/protocols/chain.md`, for peers in Rust: what `lab/peers/harness` has for those in C++.
+//! The role `stage` of `docs/protocols/chain.md`, for peers in Rust: what `lab/peers/harness` has
+//! for those in C++.
 //!
-//! A peer implements [`StageSender`] and [`StageReceiver`] beside the traits of links, and calls [`program`] from `main`.
+//! A peer implements [`StageSender`] and [`StageReceiver`] beside the traits of links, and calls
+//! [`program`] from `main`.
 
 mod driveline_edge;
 mod edge;
@@ -17,12 +19,13 @@ use std::time::Duration;
 
 /// A sending end whose messages differ in length.
 pub trait StageSender: Sender {
-    /// Only the first `len` bytes of a loan are to be sent. Middleware whose payloads always have the same size ignores it.
+    /// Only the first `len` bytes of a loan are to be sent. Middleware whose payloads always have
+    /// the same size ignores it.
     fn shorten(loan: &mut Self::Loan, len: usize) {
         let _ = (loan, len);
     }
-    /// Sends the mark that nothing more will come, numbered like any message; not to be lost, where the middleware can help it.
-    /// Returns its number.
+    /// Sends the mark that nothing more will come, numbered like any message; not to be lost, where
+    /// the middleware can help it. Returns its number.
     ///
     /// # Errors
     /// The reason.
@@ -31,7 +34,8 @@ pub trait StageSender: Sender {
 
 /// A receiving end that can give up.
 pub trait StageReceiver: Receiver {
-    /// Waits until [`Receiver::take`] may have something, as the job says, but no longer than `limit`; not at all if that is zero.
+    /// Waits until [`Receiver::take`] may have something, as the job says, but no longer than
+    /// `limit`; not at all if that is zero.
     ///
     /// # Errors
     /// What the middleware says.

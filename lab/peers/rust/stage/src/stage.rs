@@ -47,10 +47,12 @@ struct Described {
     cool_down: u64,
 }
 
-/// Stamps of one message: origin, source, published, in hand, start and end of the work, before publishing, returned.
+/// Stamps of one message: origin, source, published, in hand, start and end of the work, before
+/// publishing, returned.
 type Row = [u64; 8];
 
-/// Does the job of a stage, of which `line` says more. `ready` is called once its inputs exist and its output is matched.
+/// Does the job of a stage, of which `line` says more. `ready` is called once its inputs exist and
+/// its output is matched.
 pub(crate) fn run<M>(job: &Job, line: &str, ready: &dyn Fn()) -> Result<End>
 where
     M: Middleware,
@@ -97,7 +99,8 @@ where
             body.end()?;
             told.push(account(&edge.topic, &tally));
             told.extend(others.iter().map(OtherInput::account));
-            // Senders before receivers: one that stays until its readers are gone must not wait for itself in a circle.
+            // Senders before receivers: one that stays until its readers are gone must not wait for
+            // itself in a circle.
             let end = body.finish(job, &stage.name, told)?;
             drop((receiver, others));
             Ok(end)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A work of `lab/peers/work/work.h`, loaded. All that is unsafe here is what calling a foreign library takes: that the library does
-//! as that header says cannot be checked.
+//! A work of `lab/peers/work/work.h`, loaded. All that is unsafe here is what calling a foreign
+//! library takes: that the library does as that header says cannot be checked.
 
 use anyhow::{Context, Result, bail, ensure};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -76,10 +76,12 @@ impl Work {
     /// Loads the library and makes the work; `parameters` is a JSON object.
     pub(crate) fn load(path: &Path, parameters: &str) -> Result<Self> {
         let name = path.display().to_string();
-        // SAFETY: a library that somebody names as a work is trusted like a program that somebody starts.
+        // SAFETY: a library that somebody names as a work is trusted like a program that somebody
+        // starts.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         let library = ManuallyDrop::new(library.context("the work cannot be loaded")?);
-        // SAFETY: the types are those of the header, of the version that is checked first; work_abi() is the same in all of them.
+        // SAFETY: the types are those of the header, of the version that is checked first;
+        // work_abi() is the same in all of them.
         let (abi, create, process, report, destroy) = unsafe {
             (
                 function::<AbiFn>(&library, &name, c"work_abi")?(),
@@ -127,8 +129,9 @@ impl Work {
             written: 0,
         };
         let mut error = Sentence::default();
-        // SAFETY: the object is alive until `self` is dropped, and calls come one after the other (`&mut self`). All pointers are to
-        // memory that is borrowed for this call and as long as is said; the inputs are only read.
+        // SAFETY: the object is alive until `self` is dropped, and calls come one after the other
+        // (`&mut self`). All pointers are to memory that is borrowed for this call and as long as
+        // is said; the inputs are only read.
         let result =
             unsafe { (self.process)(self.object.as_ptr(), &raw mut call, error.place(), ERROR) };
         match result {

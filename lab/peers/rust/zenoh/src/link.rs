@@ -67,8 +67,8 @@ pub fn token(session: &Session, key: String) -> Result<LivelinessToken> {
         .map_err(|e| anyhow!("cannot say that this end is alive: {e}"))
 }
 
-/// Fails if Zenoh has fallen back on TCP where shared memory is to be measured. A low-latency transport cannot be asked
-/// (version 1.10.2 panics); there, every sample is looked at.
+/// Fails if Zenoh has fallen back on TCP where shared memory is to be measured. A low-latency
+/// transport cannot be asked (version 1.10.2 panics); there, every sample is looked at.
 pub fn check_transports(session: &Session, carrier: Carrier) -> Result<()> {
     if carrier == Carrier::Shm {
         return Ok(());

@@ -25,8 +25,8 @@ use zenoh::shm::{
 };
 use zenoh::{Session, Wait};
 
-/// How long a publication may wait for shared memory, as long as for a place in the queue to the link: Zenoh's own
-/// defaults, `wait_before_drop` and `wait_before_close`.
+/// How long a publication may wait for shared memory, as long as for a place in the queue to the
+/// link: Zenoh's own defaults, `wait_before_drop` and `wait_before_close`.
 const BEST_EFFORT_PATIENCE: Duration = Duration::from_millis(1);
 const RELIABLE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a sender that is done waits for its receivers to be done.
@@ -106,8 +106,9 @@ impl Out {
         })
     }
 
-    /// Sends the end mark. Whatever the link may lose, not this: nothing but a head, which blocks the sender if it must, and which is
-    /// not in shared memory, because Zenoh drops what was written there by a process that is held up.
+    /// Sends the end mark. Whatever the link may lose, not this: nothing but a head, which blocks
+    /// the sender if it must, and which is not in shared memory, because Zenoh drops what was
+    /// written there by a process that is held up.
     fn put_last(&mut self, message: Vec<u8>) -> Result<u64, String> {
         let put = self
             .session
@@ -189,7 +190,8 @@ impl Sender for Out {
                     .take()
                     .filter(|b| b.capacity() >= len)
                     .unwrap_or_else(|| BytesMut::zeroed(len));
-                // One that was shortened has its room still; of the same length, nothing is written.
+                // One that was shortened has its room still; of the same length, nothing is
+                // written.
                 buffer.resize(len, 0);
                 Ok(Loan::Buffer(buffer))
             }
@@ -257,7 +259,8 @@ impl StageSender for Out {
     fn shorten(loan: &mut Loan, len: usize) {
         match loan {
             Loan::Shared(buffer) => {
-                // Never longer than it is, so it cannot fail; if it did, more bytes would be sent and nothing else.
+                // Never longer than it is, so it cannot fail; if it did, more bytes would be sent
+                // and nothing else.
                 let _ = NonZeroUsize::new(len).and_then(|len| buffer.try_resize(len));
             }
             Loan::Buffer(buffer) => buffer.truncate(len),
@@ -271,7 +274,8 @@ impl StageSender for Out {
 }
 
 impl Drop for Out {
-    /// A session that closes drops what it has not sent yet, so the last to speak stays until all have heard it.
+    /// A session that closes drops what it has not sent yet, so the last to speak stays until all
+    /// have heard it.
     fn drop(&mut self) {
         if self.speaks_last && self.published > 0 {
             // If somebody does not leave, its own timeout tells.

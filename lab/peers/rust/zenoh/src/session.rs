@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Zenoh sessions that find each other through files, and what killed ones leave behind.
 //!
-//! A link is a star: receiving ends listen, and the sending end connects to each of them, once. Stages of a chain start one after
-//! the other, and each connects to those that are there. Gossip would let ends that
-//! have one neighbour in common connect as well, at the same time as the sending end does.
+//! A link is a star: receiving ends listen, and the sending end connects to each of them, once.
+//! Stages of a chain start one after the other, and each connects to those that are there. Gossip
+//! would let ends that have one neighbour in common connect as well, at the same time as the
+//! sending end does.
 
 use crate::describe::{Carrier, QUEUE_BATCHES, RX_BUFFER};
 use crate::receiving::In;
@@ -25,7 +26,8 @@ const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Ending of the file that says where an end listens.
 const ENDPOINT: &str = "endpoint";
-/// A pool has so many buffers more than the history is deep: one in hand at each end, and those on their way.
+/// A pool has so many buffers more than the history is deep: one in hand at each end, and those on
+/// their way.
 const SPARE_BUFFERS: usize = 4;
 /// What the allocator may need for each buffer, and for itself.
 const BUFFER_OVERHEAD: usize = 4096;
@@ -62,8 +64,9 @@ impl Middleware for Ends {
         Ok(Self { session, carrier })
     }
 
-    /// Segments are called by random numbers, and each is locked by all processes that have it open. Zenoh removes those
-    /// that nobody has open, as every program of it does when it starts and when it ends. What others use stays.
+    /// Segments are called by random numbers, and each is locked by all processes that have it
+    /// open. Zenoh removes those that nobody has open, as every program of it does when it starts
+    /// and when it ends. What others use stays.
     fn remove_leftovers(job: &Job) -> Result<()> {
         // An end keeps some open until it is gone, even if it is done.
         let deadline = Instant::now() + LEAVE_TIMEOUT;
@@ -146,7 +149,8 @@ fn as_file_name(topic: &str) -> String {
     topic.replace('%', "%25").replace('/', "%2F").replace('@', "%40")
 }
 
-/// The ends of this run whose files' names begin with `prefix`, as far as they have said where they are.
+/// The ends of this run whose files' names begin with `prefix`, as far as they have said where they
+/// are.
 fn announced(directory: &Path, prefix: &str) -> Result<Vec<Announced>> {
     let unreadable = || format!("cannot read {}", directory.display());
     let mut all = Vec::new();
@@ -197,8 +201,9 @@ fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Where the ends of a link, or of a chain, listen that are there already. Only who comes last connects: two ends must not connect to each other at
-/// the same time, nor twice, because a low-latency transport has one link and refuses the second.
+/// Where the ends of a link, or of a chain, listen that are there already. Only who comes last
+/// connects: two ends must not connect to each other at the same time, nor twice, because a
+/// low-latency transport has one link and refuses the second.
 fn wait_for_ends(
     directory: &Path,
     link: &str,

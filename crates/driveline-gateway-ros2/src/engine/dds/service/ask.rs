@@ -19,7 +19,8 @@ struct Shared {
     answers: Arc<dyn Answers>,
     /// Reader of the server's requests.
     server: Gid,
-    /// By which this end knows responses to its own requests: the server gives it back, and all clients of a service get all responses.
+    /// By which this end knows responses to its own requests: the server gives it back, and all
+    /// clients of a service get all responses.
     number: u64,
 }
 
@@ -33,7 +34,8 @@ struct Kept {
 
 struct DdsAsking {
     shared: Arc<Shared>,
-    /// To the thread that writes: who asks may be what brings all else of the other profile. `None` when it ends.
+    /// To the thread that writes: who asks may be what brings all else of the other profile. `None`
+    /// when it ends.
     queue: Option<SyncSender<Kept>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -128,7 +130,8 @@ impl Shared {
         }
     }
 
-    /// Whether a request would reach the server, and nobody else: DDS sends it to every reader. An error: it must not be sent.
+    /// Whether a request would reach the server, and nobody else: DDS sends it to every reader. An
+    /// error: it must not be sent.
     fn ready(&self) -> Result<bool, String> {
         let readers = self.wire.writer.readers().map_err(text)?;
         // Gateways look who has written it, and let it go.

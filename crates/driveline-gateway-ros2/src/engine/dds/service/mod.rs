@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ends of services over DDS, as rmw_cyclonedds has them: `docs/protocols/ros2-services.md`, section "Over DDS".
+//! Ends of services over DDS, as rmw_cyclonedds has them: `docs/protocols/ros2-services.md`,
+//! section "Over DDS".
 //!
-//! An end has a reader, a writer and a thread that takes what comes and sees who is matched. Responses are written by who sends them, and requests, which may
-//! have to wait, by a second thread of the end.
+//! An end has a reader, a writer and a thread that takes what comes and sees who is matched.
+//! Responses are written by who sends them, and requests, which may have to wait, by a second
+//! thread of the end.
 
 mod ask;
 mod offer;
@@ -33,13 +35,15 @@ use std::time::{Duration, Instant};
 const WITHIN: Duration = Duration::from_secs(2);
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
-/// Samples that are taken before it is looked who is matched and what waits: others may write as fast as they can.
+/// Samples that are taken before it is looked who is matched and what waits: others may write as
+/// fast as they can.
 const TURN: usize = 64;
 /// Bytes that may wait for the thread of an end, or for others to acknowledge them …
 const KEPT_BYTES: usize = 64 << 20;
 /// … but never fewer samples than this,
 const KEPT_AT_LEAST: usize = 16;
-/// nor more than these that wait for the thread, and these that are not acknowledged, if no more calls may be under way.
+/// nor more than these that wait for the thread, and these that are not acknowledged, if no more
+/// calls may be under way.
 const KEPT: usize = 1024;
 const UNACKNOWLEDGED: usize = 64;
 
@@ -152,7 +156,8 @@ impl Wire {
             .map_err(text)?;
         let unacknowledged = limit(writes.2, UNACKNOWLEDGED).max(of.pending);
         let history = match role {
-            // A client that does not read loses its own responses, and keeps nobody's from going out.
+            // A client that does not read loses its own responses, and keeps nobody's from going
+            // out.
             Role::Server => History::KeepLast(unacknowledged),
             Role::Client => History::KeepAll { limit: unacknowledged, late: 1 },
         };
@@ -182,7 +187,8 @@ impl Wire {
         })
     }
 
-    /// Takes what comes until it is told to stop, or cannot go on. `matched` is for whenever somebody came or went, and between turns; `take` for a sample.
+    /// Takes what comes until it is told to stop, or cannot go on. `matched` is for whenever
+    /// somebody came or went, and between turns; `take` for a sample.
     fn run(
         &self,
         mut matched: impl FnMut(),

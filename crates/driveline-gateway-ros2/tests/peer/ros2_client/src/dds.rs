@@ -120,7 +120,8 @@ impl super::Node for Dds {
         Ok(server.send_response(id, response).map_err(text)?)
     }
 
-    /// A request is for those alone that are matched, and so is a response: what is lost before all have matched is given up.
+    /// A request is for those alone that are matched, and so is a response: what is lost before all
+    /// have matched is given up.
     fn call<S: Service>(
         &self,
         client: &Self::Client<S>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node of ROS 2 on the crate ros2-client: over DDS that is RustDDS, over Zenoh its own writing of rmw_zenoh. Nothing in it is of Driveline.
+//! A node of ROS 2 on the crate ros2-client: over DDS that is RustDDS, over Zenoh its own writing
+//! of rmw_zenoh. Nothing in it is of Driveline.
 //!
 //!   peer dds|zenoh pub TOPIC string|image SIZE COUNT PERIOD_US QOS   as peer.c; TOPIC with or without DDS's `rt/`
 //!   peer dds|zenoh sub TOPIC string|image QOS                        as peer.c
@@ -8,8 +9,9 @@
 //!   peer dds|zenoh serve SERVICE types SIZE MAPPING                  answers with so many bytes
 //!   peer dds|zenoh call SERVICE add|types A B COUNT MAPPING          asks so often, with B one greater each time; prints each answer
 //!
-//! MAPPING is how services are had over DDS: cyclone, enhanced or basic; over Zenoh it says nothing.
-//! ROS_DOMAIN_ID says the domain, NODE the node's name (`peer` if it is not there), and ZENOH_CONFIG_OVERRIDE, as rmw_zenoh reads it, where the router is.
+//! MAPPING is how services are had over DDS: cyclone, enhanced or basic; over Zenoh it says
+//! nothing. ROS_DOMAIN_ID says the domain, NODE the node's name (`peer` if it is not there), and
+//! ZENOH_CONFIG_OVERRIDE, as rmw_zenoh reads it, where the router is.
 
 mod dds;
 #[cfg(feature = "jazzy")]

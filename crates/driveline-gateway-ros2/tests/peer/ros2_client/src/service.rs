@@ -76,7 +76,8 @@ pub(super) struct Kinds {
 impl Message for Names {}
 impl Message for Kinds {}
 
-/// Of the services whose hash ros2-client knows over Zenoh, the one whose response is as long as one likes.
+/// Of the services whose hash ros2-client knows over Zenoh, the one whose response is as long as
+/// one likes.
 pub(super) struct Types;
 
 impl Service for Types {
