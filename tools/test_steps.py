@@ -168,6 +168,7 @@ STEPS = [
             ["cargo", "fmt", "--all", "--check"],
             ["cargo", "fmt", "--manifest-path", "lab/peers/rust/Cargo.toml", "--all", "--check"],
             ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
+            ["python3", "tools/format_cpp.py", "--check"],
         ],
     ),
     Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),

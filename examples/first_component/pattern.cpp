@@ -8,7 +8,8 @@
 
 class Pattern : public driveline::Component {
     driveline::Output<driveline::Image> image_{*this, "image"};
-    driveline::Parameter<std::uint64_t> frames_{*this, "frames", 50, "number of pictures; then the run ends"};
+    driveline::Parameter<std::uint64_t> frames_{*this, "frames", 50,
+                                                "number of pictures; then the run ends"};
     std::uint64_t frame_ = 0;
 
     driveline::Status on_trigger(const driveline::Invocation&) override {
@@ -16,7 +17,8 @@ class Pattern : public driveline::Component {
             finish();
             return {};
         }
-        const auto header = driveline::Header::make(driveline::to_ns(driveline::now()), "pattern", frame_);
+        const auto header =
+            driveline::Header::make(driveline::to_ns(driveline::now()), "pattern", frame_);
         if (!header) return header.error();
         auto loan = image_.loan(640, 360, driveline::Encoding::mono8, *header);
         if (!loan) return loan.error();
@@ -39,7 +41,8 @@ class Printer : public driveline::Component {
         const auto picture = lanes->origin(0);
         if (!picture) return picture.error();
         const auto age = driveline::now() - picture->source_oldest;
-        log_info("sample ", lanes->sequence(), ": ", 100 * (*lanes)->lines(0).confidence(), " % edges, picture is ",
+        log_info("sample ", lanes->sequence(), ": ", 100 * (*lanes)->lines(0).confidence(),
+                 " % edges, picture is ",
                  std::chrono::duration_cast<std::chrono::microseconds>(age).count(), " us old");
         return {};
     }

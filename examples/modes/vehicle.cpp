@@ -11,7 +11,8 @@ DRIVELINE_PLAIN(Command, "demo/Command", number, speed);
 /// Publishes pictures, or what stands for them here.
 class Camera : public driveline::Component {
     driveline::Output<Command> image_{*this, "image"};
-    driveline::Timer timer_{*this, std::chrono::milliseconds(20), [this](const driveline::TimerTick&) { return publish(); }};
+    driveline::Timer timer_{*this, std::chrono::milliseconds(20),
+                            [this](const driveline::TimerTick&) { return publish(); }};
     std::uint64_t number_ = 0;
 
     driveline::Status publish() { return image_.publish(Command{++number_, 0.0}); }

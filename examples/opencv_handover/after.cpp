@@ -14,8 +14,11 @@
 int main(int argc, char** argv) {
     if (argc != 2) return std::cerr << "usage: " << argv[0] << " VIDEO\n", 2;
     cv::VideoCapture video(argv[1]);
-    if (!video.isOpened()) return std::cerr << argv[1] << " cannot be opened: name a video that OpenCV can read\n", 1;
-    auto frames = driveline::Link<driveline::Image>::create("camera/image", {.max_payload = 32 << 20}).value();
+    if (!video.isOpened())
+        return std::cerr << argv[1] << " cannot be opened: name a video that OpenCV can read\n", 1;
+    auto frames =
+        driveline::Link<driveline::Image>::create("camera/image", {.max_payload = 32 << 20})
+            .value();
 
     std::thread camera([&] {
         for (cv::Mat frame; video.read(frame);) {
@@ -33,5 +36,6 @@ int main(int argc, char** argv) {
         ++count;
     }
     camera.join();
-    std::cout << count << " frames, " << 100 * density / std::max(count, 1) << " % of the pixels are edges\n";
+    std::cout << count << " frames, " << 100 * density / std::max(count, 1)
+              << " % of the pixels are edges\n";
 }

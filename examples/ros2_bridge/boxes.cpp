@@ -6,18 +6,22 @@
 
 class Boxes : public driveline::Component {
     driveline::Input<driveline::msgs::Detections2D> detections_{*this, "detections"};
-    driveline::Parameter<std::uint64_t> every_{*this, "every", 25, "every how many samples one is printed; 0: none"};
+    driveline::Parameter<std::uint64_t> every_{*this, "every", 25,
+                                               "every how many samples one is printed; 0: none"};
 
     driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto sample = detections_.sample();
         if (!sample || *every_ == 0 || sample->sequence() % *every_ != 0) return {};
         const auto picture = sample->origin(0);
         if (!picture) return picture.error();
-        const auto age = std::chrono::duration<double, std::milli>(driveline::now() - picture->source_oldest).count();
+        const auto age =
+            std::chrono::duration<double, std::milli>(driveline::now() - picture->source_oldest)
+                .count();
         for (const auto& found : (*sample)->detections()) {
             const auto& box = found.box();
-            log_info("sample ", sample->sequence(), " from ROS 2: ", found.class_label(), ", ", box.width(), "x", box.height(), " at (",
-                     box.x(), ", ", box.y(), "), seen ", age, " ms ago");
+            log_info("sample ", sample->sequence(), " from ROS 2: ", found.class_label(), ", ",
+                     box.width(), "x", box.height(), " at (", box.x(), ", ", box.y(), "), seen ",
+                     age, " ms ago");
         }
         return {};
     }

@@ -15,8 +15,10 @@ namespace add_two_ints {
 
 // Name and fields must be those of the definition, as docs/protocols/ros2-schema.md writes them:
 // ends with others do not match.
-inline const driveline::Bytes request{"cdr", "example_interfaces/srv/AddTwoInts_Request", "int64 a\nint64 b\n"};
-inline const driveline::Bytes response{"cdr", "example_interfaces/srv/AddTwoInts_Response", "int64 sum\n"};
+inline const driveline::Bytes request{"cdr", "example_interfaces/srv/AddTwoInts_Request",
+                                      "int64 a\nint64 b\n"};
+inline const driveline::Bytes response{"cdr", "example_interfaces/srv/AddTwoInts_Response",
+                                       "int64 sum\n"};
 
 // How this host has numbers; a ROS 2 node may have them the other way round.
 inline constexpr std::byte own_order{std::endian::native == std::endian::little};
@@ -32,11 +34,14 @@ std::array<std::byte, header + 8 * N> to_cdr(const std::array<std::int64_t, N>& 
 // Nothing if these are not so many numbers: what comes from elsewhere is checked.
 template <std::size_t N>
 std::optional<std::array<std::int64_t, N>> from_cdr(std::span<const std::byte> bytes) {
-    if (bytes.size() != header + 8 * N || bytes[0] != std::byte{0} || bytes[1] > std::byte{1}) return std::nullopt;
+    if (bytes.size() != header + 8 * N || bytes[0] != std::byte{0} || bytes[1] > std::byte{1})
+        return std::nullopt;
     std::array<std::int64_t, N> numbers{};
     std::memcpy(numbers.data(), bytes.data() + header, 8 * N);
     if (bytes[1] != own_order) {
-        for (auto& number : numbers) number = static_cast<std::int64_t>(__builtin_bswap64(static_cast<std::uint64_t>(number)));
+        for (auto& number : numbers)
+            number =
+                static_cast<std::int64_t>(__builtin_bswap64(static_cast<std::uint64_t>(number)));
     }
     return numbers;
 }

@@ -10,7 +10,8 @@ class Adder : public driveline::Component {
     std::thread serving_;
 
     driveline::Status init() override {
-        auto service = node().service("driveline/add", add_two_ints::request, add_two_ints::response, {.reach = driveline::Reach::host});
+        auto service = node().service("driveline/add", add_two_ints::request,
+                                      add_two_ints::response, {.reach = driveline::Reach::host});
         if (!service) return service.error();
         serving_ = std::thread([this, service = std::move(*service)]() mutable { serve(service); });
         return {};
@@ -28,7 +29,8 @@ class Adder : public driveline::Component {
             if (!call) {
                 log_warning("a request was refused: ", call.error().message);
             } else if (*call) {
-                if (auto answered = answer(**call); !answered) log_warning("an answer was not sent: ", answered.error().message);
+                if (auto answered = answer(**call); !answered)
+                    log_warning("an answer was not sent: ", answered.error().message);
             }
         }
     }
@@ -38,7 +40,8 @@ class Adder : public driveline::Component {
         if (!numbers) return call.responder.refuse("this is no AddTwoInts_Request");
         const auto [a, b] = *numbers;
         // As unsigned, because two large numbers are no reason to end.
-        const auto sum = static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+        const auto sum = static_cast<std::int64_t>(static_cast<std::uint64_t>(a) +
+                                                   static_cast<std::uint64_t>(b));
         log_info("'", call.responder.client(), "' asks for ", a, " + ", b, ": ", sum);
         return call.responder.send(add_two_ints::to_cdr<1>({sum}));
     }

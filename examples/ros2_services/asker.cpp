@@ -3,7 +3,8 @@
 #include "add_two_ints.hpp"
 
 class Asker : public driveline::Component {
-    driveline::Parameter<std::uint64_t> calls_{*this, "calls", 10, "after so many calls, answered or not, its work is done"};
+    driveline::Parameter<std::uint64_t> calls_{
+        *this, "calls", 10, "after so many calls, answered or not, its work is done"};
     std::optional<driveline::Client<driveline::Bytes, driveline::Bytes>> client_;
     std::uint64_t answered_ = 0;
     std::uint64_t unanswered_ = 0;
@@ -11,7 +12,8 @@ class Asker : public driveline::Component {
     bool told_ = false;    // that nobody serves it
 
     driveline::Status init() override {
-        auto client = node().client("ros/add", add_two_ints::request, add_two_ints::response, {.reach = driveline::Reach::host});
+        auto client = node().client("ros/add", add_two_ints::request, add_two_ints::response,
+                                    {.reach = driveline::Reach::host});
         if (!client) return client.error();
         client_ = std::move(*client);
         return {};
@@ -22,7 +24,9 @@ class Asker : public driveline::Component {
         const auto there = client_->wait_for_server(std::chrono::nanoseconds(0));
         if (!there) return there.error();
         if (!*there) {
-            if (!told_) log_info("nobody serves /ros/add ", served_ ? "any more: calls get no answer" : "yet");
+            if (!told_)
+                log_info("nobody serves /ros/add ",
+                         served_ ? "any more: calls get no answer" : "yet");
             told_ = true;
             // Before it was ever served there is nothing to call: that is waited for.
             if (served_) count(unanswered_);
@@ -31,7 +35,8 @@ class Asker : public driveline::Component {
         served_ = true;
         told_ = false;
         const auto a = static_cast<std::int64_t>(answered_);
-        const auto response = client_->call(add_two_ints::to_cdr<2>({a, 100}), std::chrono::seconds(5));
+        const auto response =
+            client_->call(add_two_ints::to_cdr<2>({a, 100}), std::chrono::seconds(5));
         if (!response) {
             count(unanswered_);
             return response.error();
@@ -49,7 +54,8 @@ class Asker : public driveline::Component {
     void count(std::uint64_t& ended) {
         ++ended;
         if (answered_ + unanswered_ != *calls_) return;
-        if (unanswered_ > 0) log_info(answered_, " calls were answered, ", unanswered_, " were not");
+        if (unanswered_ > 0)
+            log_info(answered_, " calls were answered, ", unanswered_, " were not");
         finish();
     }
 };

@@ -22,11 +22,11 @@ namespace msgs = driveline::msgs;
 // Writes header and image size of whatever was derived from `image`.
 template <class Message>
 void describe(Message& message, const driveline::Image& image) {
-  message.mutable_header()->set_source_time_ns(image.header.source_time_ns);
-  message.mutable_header()->set_frame_id(std::string(image.header.frame()));
-  message.mutable_header()->set_frame_index(image.header.frame_index);
-  message.mutable_image_size()->set_width(image.width);
-  message.mutable_image_size()->set_height(image.height);
+    message.mutable_header()->set_source_time_ns(image.header.source_time_ns);
+    message.mutable_header()->set_frame_id(std::string(image.header.frame()));
+    message.mutable_header()->set_frame_index(image.header.frame_index);
+    message.mutable_image_size()->set_width(image.width);
+    message.mutable_image_size()->set_height(image.height);
 }
 
 void to_message(const LaneEstimate& lanes, msgs::LaneMarkings& message);

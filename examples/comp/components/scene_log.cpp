@@ -11,28 +11,32 @@
 namespace comp {
 
 class SceneLog : public driveline::Component {
-  driveline::Input<msgs::FusedScene> scene_{*this, "scene", "what is where"};
-  driveline::Parameter<std::string> output_{*this, "output", "scenes.jsonl", "file to write"};
+    driveline::Input<msgs::FusedScene> scene_{*this, "scene", "what is where"};
+    driveline::Parameter<std::string> output_{*this, "output", "scenes.jsonl", "file to write"};
 
-  driveline::Status init() override {
-    file_.open(*output_, std::ios::trunc);
-    if (!file_) return driveline::Error{"cannot write " + *output_ + ": does its folder exist, and is it yours?"};
-    return {};
-  }
+    driveline::Status init() override {
+        file_.open(*output_, std::ios::trunc);
+        if (!file_)
+            return driveline::Error{"cannot write " + *output_ +
+                                    ": does its folder exist, and is it yours?"};
+        return {};
+    }
 
-  driveline::Status on_trigger(const driveline::Invocation&) override {
-    const auto scene = scene_.sample();
-    if (!scene) return {};
-    line_.clear();
-    if (!google::protobuf::util::MessageToJsonString(**scene, &line_).ok()) return driveline::Error{"the scene has no JSON form"};
-    if (!(file_ << line_ << '\n')) return driveline::Error{"cannot write " + *output_ + ": is the disk full?"};
-    return {};
-  }
+    driveline::Status on_trigger(const driveline::Invocation&) override {
+        const auto scene = scene_.sample();
+        if (!scene) return {};
+        line_.clear();
+        if (!google::protobuf::util::MessageToJsonString(**scene, &line_).ok())
+            return driveline::Error{"the scene has no JSON form"};
+        if (!(file_ << line_ << '\n'))
+            return driveline::Error{"cannot write " + *output_ + ": is the disk full?"};
+        return {};
+    }
 
-  void shutdown() override { file_.close(); }
+    void shutdown() override { file_.close(); }
 
-  std::ofstream file_;
-  std::string line_;
+    std::ofstream file_;
+    std::string line_;
 };
 DRIVELINE_COMPONENT(SceneLog, "writes every scene as a line of JSON");
 

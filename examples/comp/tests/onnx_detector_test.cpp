@@ -18,94 +18,111 @@ using test::vision_error;
 // ---- as much protobuf and ONNX as is needed ----
 
 std::string varint(std::uint64_t v) {
-  std::string out;
-  for (; v >= 0x80; v >>= 7) {
-    out.push_back(static_cast<char>((v & 0x7f) | 0x80));
-  }
-  out.push_back(static_cast<char>(v));
-  return out;
+    std::string out;
+    for (; v >= 0x80; v >>= 7) {
+        out.push_back(static_cast<char>((v & 0x7f) | 0x80));
+    }
+    out.push_back(static_cast<char>(v));
+    return out;
 }
-std::string number(int field, std::uint64_t v) { return varint(static_cast<std::uint64_t>(field) << 3) + varint(v); }
-std::string bytes(int field, const std::string& v) { return varint((static_cast<std::uint64_t>(field) << 3) | 2) + varint(v.size()) + v; }
+std::string number(int field, std::uint64_t v) {
+    return varint(static_cast<std::uint64_t>(field) << 3) + varint(v);
+}
+std::string bytes(int field, const std::string& v) {
+    return varint((static_cast<std::uint64_t>(field) << 3) | 2) + varint(v.size()) + v;
+}
 
 template <typename T>
-std::string tensor(const std::string& name, const std::vector<std::int64_t>& dims, const std::vector<T>& values, int onnx_type) {
-  std::string out;
-  for (const std::int64_t d : dims) {
-    out += number(1, static_cast<std::uint64_t>(d));
-  }
-  out += number(2, static_cast<std::uint64_t>(onnx_type)) + bytes(8, name);
-  return out + bytes(9, std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
+std::string tensor(const std::string& name, const std::vector<std::int64_t>& dims,
+                   const std::vector<T>& values, int onnx_type) {
+    std::string out;
+    for (const std::int64_t d : dims) {
+        out += number(1, static_cast<std::uint64_t>(d));
+    }
+    out += number(2, static_cast<std::uint64_t>(onnx_type)) + bytes(8, name);
+    return out + bytes(9, std::string(reinterpret_cast<const char*>(values.data()),
+                                      values.size() * sizeof(T)));
 }
-std::string floats(const std::string& name, const std::vector<std::int64_t>& dims, const std::vector<float>& v) { return tensor(name, dims, v, 1); }
-std::string longs(const std::string& name, const std::vector<std::int64_t>& v) { return tensor(name, {static_cast<std::int64_t>(v.size())}, v, 7); }
+std::string floats(const std::string& name, const std::vector<std::int64_t>& dims,
+                   const std::vector<float>& v) {
+    return tensor(name, dims, v, 1);
+}
+std::string longs(const std::string& name, const std::vector<std::int64_t>& v) {
+    return tensor(name, {static_cast<std::int64_t>(v.size())}, v, 7);
+}
 
 std::string ints(const std::string& name, const std::vector<std::int64_t>& v) {
-  std::string out = bytes(1, name);
-  for (const std::int64_t i : v) {
-    out += number(8, static_cast<std::uint64_t>(i));
-  }
-  return bytes(5, out + number(20, 7));
+    std::string out = bytes(1, name);
+    for (const std::int64_t i : v) {
+        out += number(8, static_cast<std::uint64_t>(i));
+    }
+    return bytes(5, out + number(20, 7));
 }
-std::string node(const std::string& type, const std::vector<std::string>& in, const std::string& out, const std::string& attributes = "") {
-  std::string n;
-  for (const std::string& i : in) {
-    n += bytes(1, i);
-  }
-  return bytes(1, n + bytes(2, out) + bytes(3, out + "_node") + bytes(4, type) + attributes);
+std::string node(const std::string& type, const std::vector<std::string>& in,
+                 const std::string& out, const std::string& attributes = "") {
+    std::string n;
+    for (const std::string& i : in) {
+        n += bytes(1, i);
+    }
+    return bytes(1, n + bytes(2, out) + bytes(3, out + "_node") + bytes(4, type) + attributes);
 }
 std::string value(int field, const std::string& name, const std::vector<std::int64_t>& dims) {
-  std::string shape;
-  for (const std::int64_t d : dims) {
-    shape += bytes(1, number(1, static_cast<std::uint64_t>(d)));
-  }
-  return bytes(field, bytes(1, name) + bytes(2, bytes(1, number(1, 1) + bytes(2, shape))));
+    std::string shape;
+    for (const std::int64_t d : dims) {
+        shape += bytes(1, number(1, static_cast<std::uint64_t>(d)));
+    }
+    return bytes(field, bytes(1, name) + bytes(2, bytes(1, number(1, 1) + bytes(2, shape))));
 }
-std::string model(const std::string& graph) { return number(1, 7) + bytes(8, number(2, 11)) + bytes(7, graph + bytes(2, "g")); }
+std::string model(const std::string& graph) {
+    return number(1, 7) + bytes(8, number(2, 11)) + bytes(7, graph + bytes(2, "g"));
+}
 
 // ---- the two layouts ----
 
 struct Cells {
-  std::int64_t fields;             // per box
-  int bright;                      // field that takes the cell's brightness
-  std::vector<float> bias;         // per field
-  bool corners = false;            // fields 2 and 3 are a place as well
+    std::int64_t fields;      // per box
+    int bright;               // field that takes the cell's brightness
+    std::vector<float> bias;  // per field
+    bool corners = false;     // fields 2 and 3 are a place as well
 };
 
 std::string cell_network(const Cells& cells, bool boxes_first) {
-  const std::int64_t n = cells.fields;
-  std::vector<float> weights(static_cast<std::size_t>(n) * 3 * 32 * 32, 0.0F);
-  for (std::size_t i = 0; i < 3 * 32 * 32; ++i) {
-    weights[static_cast<std::size_t>(cells.bright) * 3 * 32 * 32 + i] = 1.0F / (3 * 32 * 32);
-  }
-  std::vector<float> grid(static_cast<std::size_t>(n) * 4, 0.0F);
-  for (std::size_t cell = 0; cell < 4; ++cell) {
-    const float x = 32.0F * static_cast<float>(cell % 2);
-    const float y = 32.0F * static_cast<float>(cell / 2);
-    if (boxes_first) {
-      grid[cell * static_cast<std::size_t>(n)] = x;
-      grid[cell * static_cast<std::size_t>(n) + 1] = y;
-      if (cells.corners) {
-        grid[cell * static_cast<std::size_t>(n) + 2] = x;
-        grid[cell * static_cast<std::size_t>(n) + 3] = y;
-      }
-    } else {
-      grid[cell] = x;
-      grid[4 + cell] = y;
+    const std::int64_t n = cells.fields;
+    std::vector<float> weights(static_cast<std::size_t>(n) * 3 * 32 * 32, 0.0F);
+    for (std::size_t i = 0; i < 3 * 32 * 32; ++i) {
+        weights[static_cast<std::size_t>(cells.bright) * 3 * 32 * 32 + i] = 1.0F / (3 * 32 * 32);
     }
-  }
-  std::string graph = node("Conv", {"images", "w", "b"}, "cells", ints("kernel_shape", {32, 32}) + ints("strides", {32, 32}));
-  graph += node("Reshape", {"cells", "shape"}, "flat");
-  std::string last = "flat";
-  if (boxes_first) {
-    graph += node("Transpose", {"flat"}, "rows", ints("perm", {0, 2, 1}));
-    last = "rows";
-  }
-  graph += node("Add", {last, "grid"}, "output0");
-  graph += bytes(5, floats("w", {n, 3, 32, 32}, weights)) + bytes(5, floats("b", {n}, cells.bias)) + bytes(5, longs("shape", {1, n, 4}));
-  const std::vector<std::int64_t> out = boxes_first ? std::vector<std::int64_t>{1, 4, n} : std::vector<std::int64_t>{1, n, 4};
-  graph += bytes(5, floats("grid", out, grid));
-  return model(graph + value(11, "images", {1, 3, 64, 64}) + value(12, "output0", out));
+    std::vector<float> grid(static_cast<std::size_t>(n) * 4, 0.0F);
+    for (std::size_t cell = 0; cell < 4; ++cell) {
+        const float x = 32.0F * static_cast<float>(cell % 2);
+        const float y = 32.0F * static_cast<float>(cell / 2);
+        if (boxes_first) {
+            grid[cell * static_cast<std::size_t>(n)] = x;
+            grid[cell * static_cast<std::size_t>(n) + 1] = y;
+            if (cells.corners) {
+                grid[cell * static_cast<std::size_t>(n) + 2] = x;
+                grid[cell * static_cast<std::size_t>(n) + 3] = y;
+            }
+        } else {
+            grid[cell] = x;
+            grid[4 + cell] = y;
+        }
+    }
+    std::string graph = node("Conv", {"images", "w", "b"}, "cells",
+                             ints("kernel_shape", {32, 32}) + ints("strides", {32, 32}));
+    graph += node("Reshape", {"cells", "shape"}, "flat");
+    std::string last = "flat";
+    if (boxes_first) {
+        graph += node("Transpose", {"flat"}, "rows", ints("perm", {0, 2, 1}));
+        last = "rows";
+    }
+    graph += node("Add", {last, "grid"}, "output0");
+    graph += bytes(5, floats("w", {n, 3, 32, 32}, weights)) +
+             bytes(5, floats("b", {n}, cells.bias)) + bytes(5, longs("shape", {1, n, 4}));
+    const std::vector<std::int64_t> out =
+        boxes_first ? std::vector<std::int64_t>{1, 4, n} : std::vector<std::int64_t>{1, n, 4};
+    graph += bytes(5, floats("grid", out, grid));
+    return model(graph + value(11, "images", {1, 3, 64, 64}) + value(12, "output0", out));
 }
 
 // cx cy w h objectness person car; brightness is the objectness.
@@ -119,125 +136,134 @@ std::string yolo_v8_transposed() { return cell_network({6, 5, {16, 16, 24, 16, 0
 std::string yolo_suppressed() { return cell_network({6, 4, {4, 8, 28, 24, 0, 1}, true}, true); }
 
 class OnnxDetector : public ::testing::Test {
- protected:
-  OnnxDetector() {
-    std::ofstream(scratch_.file("two.names")) << "person\ncar\n";
-    options_.names_path = scratch_.file("two.names");
-    options_.region = {0, 0, 1, 1};
-    options_.input_size = {64, 64};
-    options_.min_confidence = 0.6F;
-  }
-  void write(const std::string& content) {
-    options_.model_path = scratch_.file("net.onnx");
-    std::ofstream(options_.model_path, std::ios::binary | std::ios::trunc) << content;
-  }
-  std::string load_error() {
-    return vision_error([&] { (void)make_vehicle_detector(options_); });
-  }
+protected:
+    OnnxDetector() {
+        std::ofstream(scratch_.file("two.names")) << "person\ncar\n";
+        options_.names_path = scratch_.file("two.names");
+        options_.region = {0, 0, 1, 1};
+        options_.input_size = {64, 64};
+        options_.min_confidence = 0.6F;
+    }
+    void write(const std::string& content) {
+        options_.model_path = scratch_.file("net.onnx");
+        std::ofstream(options_.model_path, std::ios::binary | std::ios::trunc) << content;
+    }
+    std::string load_error() {
+        return vision_error([&] { (void)make_vehicle_detector(options_); });
+    }
 
-  ScratchFolder scratch_;
-  DetectorOptions options_;
+    ScratchFolder scratch_;
+    DetectorOptions options_;
 };
 
 void expect_box(const cv::Rect2f& box, const cv::Rect2f& wanted) {
-  EXPECT_NEAR(box.x, wanted.x, 0.01F);
-  EXPECT_NEAR(box.y, wanted.y, 0.01F);
-  EXPECT_NEAR(box.width, wanted.width, 0.01F);
-  EXPECT_NEAR(box.height, wanted.height, 0.01F);
+    EXPECT_NEAR(box.x, wanted.x, 0.01F);
+    EXPECT_NEAR(box.y, wanted.y, 0.01F);
+    EXPECT_NEAR(box.width, wanted.width, 0.01F);
+    EXPECT_NEAR(box.height, wanted.height, 0.01F);
 }
 
 TEST_F(OnnxDetector, ReadsBothLayouts) {
-  for (const auto& [content, score] : {std::pair(yolo_v5(), 0.9F), std::pair(yolo_v8(), 1.0F)}) {
-    write(content);
-    const auto detector = make_vehicle_detector(options_);
-    EXPECT_FALSE(detector->is_classical());
-    cv::Mat frame = cv::Mat::zeros(64, 64, CV_8UC3);
-    std::vector<Detection> found;
-    ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
-    EXPECT_TRUE(found.empty()) << "nothing bright, nothing there";
-    frame(cv::Rect(32, 32, 32, 32)).setTo(cv::Scalar::all(255));
-    ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
-    ASSERT_EQ(found.size(), 1U);
-    expect_box(found[0].box, {36, 40, 24, 16});
-    EXPECT_NEAR(found[0].confidence, score, 0.01F);
-    EXPECT_EQ(found[0].kind, VehicleClass::car);
-  }
+    for (const auto& [content, score] : {std::pair(yolo_v5(), 0.9F), std::pair(yolo_v8(), 1.0F)}) {
+        write(content);
+        const auto detector = make_vehicle_detector(options_);
+        EXPECT_FALSE(detector->is_classical());
+        cv::Mat frame = cv::Mat::zeros(64, 64, CV_8UC3);
+        std::vector<Detection> found;
+        ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
+        EXPECT_TRUE(found.empty()) << "nothing bright, nothing there";
+        frame(cv::Rect(32, 32, 32, 32)).setTo(cv::Scalar::all(255));
+        ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
+        ASSERT_EQ(found.size(), 1U);
+        expect_box(found[0].box, {36, 40, 24, 16});
+        EXPECT_NEAR(found[0].confidence, score, 0.01F);
+        EXPECT_EQ(found[0].kind, VehicleClass::car);
+    }
 }
 
 // As exporters name them: with capitals, a byte order mark, line ends of DOS and blanks.
 TEST_F(OnnxDetector, ReadsOtherLayoutsAndNames) {
-  options_.input_size = {};  // the models state 64x64
-  struct Case {
-    std::string content;
-    std::string names;
-  };
-  for (const auto& [content, names] : {Case{yolo_v8_transposed(), "\xef\xbb\xbfPerson\r\nCar \t\r\n"}, {yolo_suppressed(), "person\n\tCAR\ntram\n"},
-                                       {yolo_v5(), "Person\n\nCar\n"}}) {
-    std::ofstream(options_.names_path, std::ios::binary | std::ios::trunc) << names;
-    write(content);
-    const auto detector = make_vehicle_detector(options_);
-    EXPECT_NE(detector->name().find("64x64"), std::string::npos) << detector->name();
-    cv::Mat frame = cv::Mat::zeros(64, 64, CV_8UC3);
-    frame(cv::Rect(32, 32, 32, 32)).setTo(cv::Scalar::all(255));
-    std::vector<Detection> found;
-    ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
-    ASSERT_EQ(found.size(), 1U) << names;
-    expect_box(found[0].box, {36, 40, 24, 16});
-    EXPECT_EQ(found[0].kind, VehicleClass::car);
-  }
+    options_.input_size = {};  // the models state 64x64
+    struct Case {
+        std::string content;
+        std::string names;
+    };
+    for (const auto& [content, names] :
+         {Case{yolo_v8_transposed(), "\xef\xbb\xbfPerson\r\nCar \t\r\n"},
+          {yolo_suppressed(), "person\n\tCAR\ntram\n"},
+          {yolo_v5(), "Person\n\nCar\n"}}) {
+        std::ofstream(options_.names_path, std::ios::binary | std::ios::trunc) << names;
+        write(content);
+        const auto detector = make_vehicle_detector(options_);
+        EXPECT_NE(detector->name().find("64x64"), std::string::npos) << detector->name();
+        cv::Mat frame = cv::Mat::zeros(64, 64, CV_8UC3);
+        frame(cv::Rect(32, 32, 32, 32)).setTo(cv::Scalar::all(255));
+        std::vector<Detection> found;
+        ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
+        ASSERT_EQ(found.size(), 1U) << names;
+        expect_box(found[0].box, {36, 40, 24, 16});
+        EXPECT_EQ(found[0].kind, VehicleClass::car);
+    }
 }
 
 TEST_F(OnnxDetector, ScoresThatAreNoneAreErrors) {
-  // Without the sigmoid: up to 650 for a bright cell. One that says so on a blank image is refused
-  // at once.
-  const auto says = [](const std::string& text) { EXPECT_NE(text.find("is not between 0 and 1"), std::string::npos) << text; };
-  write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 650}}, false));
-  says(load_error());
-  write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, -8}}, false));
-  says(load_error());
-  write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0.5F}}, false));
-  const auto detector = make_vehicle_detector(options_);
-  std::vector<Detection> found;
-  EXPECT_FALSE(detector->detect(cv::Mat(64, 64, CV_8UC3, cv::Scalar::all(255)), found));
-  says(detector->error());
-  EXPECT_TRUE(found.empty());
+    // Without the sigmoid: up to 650 for a bright cell. One that says so on a blank image is
+    // refused at once.
+    const auto says = [](const std::string& text) {
+        EXPECT_NE(text.find("is not between 0 and 1"), std::string::npos) << text;
+    };
+    write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 650}}, false));
+    says(load_error());
+    write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, -8}}, false));
+    says(load_error());
+    write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0.5F}}, false));
+    const auto detector = make_vehicle_detector(options_);
+    std::vector<Detection> found;
+    EXPECT_FALSE(detector->detect(cv::Mat(64, 64, CV_8UC3, cv::Scalar::all(255)), found));
+    says(detector->error());
+    EXPECT_TRUE(found.empty());
 }
 
 TEST_F(OnnxDetector, UndoesLetterboxAndRegion) {
-  write(yolo_v8());
-  // The region is the right half, 256x128: scaled to 64x32 with 16 rows of padding above and below.
-  options_.region = {0.5F, 0, 0.5F, 1};
-  const auto detector = make_vehicle_detector(options_);
-  cv::Mat frame = cv::Mat::zeros(128, 512, CV_8UC3);
-  frame(cv::Rect(256 + 128, 0, 128, 64)).setTo(cv::Scalar::all(255));  // upper right of the region: rows 16..31 of the input
-  std::vector<Detection> found;
-  ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
-  ASSERT_EQ(found.size(), 1U);  // half of the cell is bright, half is padding of 114: 0.72
-  EXPECT_NEAR(found[0].confidence, 0.5 + 0.5 * 114 / 255.0, 0.02);
-  // Input box 36..60 x 8..24 is frame 256 + 144..240 x -32..32, clipped at the top.
-  expect_box(found[0].box, {400, 0, 96, 32});
+    write(yolo_v8());
+    // The region is the right half, 256x128: scaled to 64x32 with 16 rows of padding above and
+    // below.
+    options_.region = {0.5F, 0, 0.5F, 1};
+    const auto detector = make_vehicle_detector(options_);
+    cv::Mat frame = cv::Mat::zeros(128, 512, CV_8UC3);
+    frame(cv::Rect(256 + 128, 0, 128, 64))
+        .setTo(cv::Scalar::all(255));  // upper right of the region: rows 16..31 of the input
+    std::vector<Detection> found;
+    ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
+    ASSERT_EQ(found.size(), 1U);  // half of the cell is bright, half is padding of 114: 0.72
+    EXPECT_NEAR(found[0].confidence, 0.5 + 0.5 * 114 / 255.0, 0.02);
+    // Input box 36..60 x 8..24 is frame 256 + 144..240 x -32..32, clipped at the top.
+    expect_box(found[0].box, {400, 0, 96, 32});
 }
 
 TEST_F(OnnxDetector, ErrorsNamePlaceAndRemedy) {
-  const auto holds = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
-  options_.model_path = scratch_.file("none.onnx");
-  EXPECT_TRUE(holds(load_error(), "none.onnx: ONNX model not found"));
-  write("this is no protobuf");
-  EXPECT_TRUE(holds(load_error(), "net.onnx: cannot be loaded"));
-  write("");
-  EXPECT_TRUE(holds(load_error(), "net.onnx"));
-  write(yolo_v5());
-  options_.weights_path = "net.weights";
-  EXPECT_TRUE(holds(load_error(), "holds its own weights"));
-  options_.weights_path.clear();
-  options_.names_path.clear();
-  EXPECT_TRUE(holds(load_error(), "for 80 classes")) << load_error();
-  options_.names_path = scratch_.file("two.names");
-  options_.input_size = {96, 64};
-  EXPECT_TRUE(holds(load_error(), "made for an input of 64x64; leave input_size (96x64) empty")) << load_error();
-  options_.input_size = {};
-  write(cell_network({9, 5, {16, 16, 24, 16, 0.3F, 0, 0, 0, 0}}, false));
-  EXPECT_TRUE(holds(load_error(), "[1, 9, 4], for 2 classes")) << load_error();
+    const auto holds = [](const std::string& text, const std::string& part) {
+        return text.find(part) != std::string::npos;
+    };
+    options_.model_path = scratch_.file("none.onnx");
+    EXPECT_TRUE(holds(load_error(), "none.onnx: ONNX model not found"));
+    write("this is no protobuf");
+    EXPECT_TRUE(holds(load_error(), "net.onnx: cannot be loaded"));
+    write("");
+    EXPECT_TRUE(holds(load_error(), "net.onnx"));
+    write(yolo_v5());
+    options_.weights_path = "net.weights";
+    EXPECT_TRUE(holds(load_error(), "holds its own weights"));
+    options_.weights_path.clear();
+    options_.names_path.clear();
+    EXPECT_TRUE(holds(load_error(), "for 80 classes")) << load_error();
+    options_.names_path = scratch_.file("two.names");
+    options_.input_size = {96, 64};
+    EXPECT_TRUE(holds(load_error(), "made for an input of 64x64; leave input_size (96x64) empty"))
+        << load_error();
+    options_.input_size = {};
+    write(cell_network({9, 5, {16, 16, 24, 16, 0.3F, 0, 0, 0, 0}}, false));
+    EXPECT_TRUE(holds(load_error(), "[1, 9, 4], for 2 classes")) << load_error();
 }
 
 }  // namespace

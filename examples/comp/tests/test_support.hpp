@@ -16,13 +16,13 @@
 namespace comp::test {
 
 struct LanePoint {
-  bool left;
-  cv::Point2f at;
+    bool left;
+    cv::Point2f at;
 };
 struct LabelledCar {
-  char name;
-  cv::Rect2f box;
-  bool fully_visible;
+    char name;
+    cv::Rect2f box;
+    bool fully_visible;
 };
 
 // Labels by frame number. Throw std::runtime_error when the file is missing or a row cannot be
@@ -37,28 +37,30 @@ std::string missing_reason(const std::string& relative);
 
 // A folder of its own, gone with the object.
 class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-  [[nodiscard]] std::string path() const { return path_.string(); }
+public:
+    ScratchFolder();
+    ~ScratchFolder();
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+    [[nodiscard]] std::string file(const std::string& name) const {
+        return (path_ / name).string();
+    }
+    [[nodiscard]] std::string path() const { return path_.string(); }
 
- private:
-  std::filesystem::path path_;
+private:
+    std::filesystem::path path_;
 };
 
 // The text of the VisionError that `action` throws; a test failure, and "", if it throws none.
 template <typename Action>
 std::string vision_error(Action action) {
-  try {
-    action();
-  } catch (const VisionError& e) {
-    return e.what();
-  }
-  ADD_FAILURE() << "no VisionError was thrown";
-  return {};
+    try {
+        action();
+    } catch (const VisionError& e) {
+        return e.what();
+    }
+    ADD_FAILURE() << "no VisionError was thrown";
+    return {};
 }
 
 // Frames without anything to see in them: black, white, grey, a gradient, sensor noise.

@@ -15,497 +15,532 @@ namespace {
 
 // All lane markings meet near the middle of the horizon; a line that meets it farther out is not
 // one of ours.
-constexpr double kVanishingWindow = 0.13;        // half width, of the image width
-constexpr double kShortContourWindow = 0.22;     // the direction of a short contour is less certain
+constexpr double kVanishingWindow = 0.13;     // half width, of the image width
+constexpr double kShortContourWindow = 0.22;  // the direction of a short contour is less certain
 constexpr double kShortContourPx = 40.0;
-constexpr double kMinSpread = 0.14;              // between a marking at the horizon and at the bottom, of the image width
+constexpr double kMinSpread =
+    0.14;  // between a marking at the horizon and at the bottom, of the image width
 constexpr double kMaxSpread = 0.85;
-constexpr double kMaxThickness = 0.22;           // across/along variance of a contour; stripes are long
-constexpr double kMaxStripeWidthPerRow = 0.25;   // pixels per row below the horizon: twice a 0.15 m marking
-constexpr int kRoadReach = 5;                    // margins beside a stripe in which the road is looked for
-constexpr double kInnerShare = 0.35;             // of the best line's support that an inner line needs to be preferred
-constexpr double kLineGap = 0.12;                // between two markings at the bottom row, of the image width
-constexpr std::size_t kMaxHypotheses = 1500;     // bounds the search for one side
-constexpr std::size_t kMaxStripes = 4096;        // bounds the points of one frame
-constexpr double kLeaderShare = 0.3;             // of the searched rows that a line needs to lead the other side
-constexpr double kMeetingGap = 0.045;            // of the image width that two markings may miss each other by at the horizon
-constexpr double kMeetingWeight = 0.003;           // of the meeting point, against 1/tolerance^2 of a stripe
-constexpr double kBesideReach = 4.0;              // tolerances from the line that count as beside it
-constexpr double kMaxBeside = 0.4;               // paint beside the line, of that on it
-constexpr double kMinSlope = 0.45;               // columns per row: a marking half a metre beside the camera, whatever the image's shape
+constexpr double kMaxThickness = 0.22;  // across/along variance of a contour; stripes are long
+constexpr double kMaxStripeWidthPerRow =
+    0.25;                      // pixels per row below the horizon: twice a 0.15 m marking
+constexpr int kRoadReach = 5;  // margins beside a stripe in which the road is looked for
+constexpr double kInnerShare =
+    0.35;  // of the best line's support that an inner line needs to be preferred
+constexpr double kLineGap = 0.12;  // between two markings at the bottom row, of the image width
+constexpr std::size_t kMaxHypotheses = 1500;  // bounds the search for one side
+constexpr std::size_t kMaxStripes = 4096;     // bounds the points of one frame
+constexpr double kLeaderShare =
+    0.3;  // of the searched rows that a line needs to lead the other side
+constexpr double kMeetingGap =
+    0.045;  // of the image width that two markings may miss each other by at the horizon
+constexpr double kMeetingWeight = 0.003;  // of the meeting point, against 1/tolerance^2 of a stripe
+constexpr double kBesideReach = 4.0;      // tolerances from the line that count as beside it
+constexpr double kMaxBeside = 0.4;        // paint beside the line, of that on it
+constexpr double kMinSlope =
+    0.45;  // columns per row: a marking half a metre beside the camera, whatever the image's shape
 constexpr double kMaxSlope = 3.6;
 // What paint on a flat road looks like.
-constexpr float kRunGap = 2.0F;                  // rows that a stripe may miss
-constexpr double kRunStep = 2.5;                 // columns from its direction to the next row
-constexpr int kShortestRun = 4;                  // rows; a shorter stripe has no direction
-constexpr double kRunSlope = 0.12;               // difference of direction, plus what a short run leaves open
+constexpr float kRunGap = 2.0F;     // rows that a stripe may miss
+constexpr double kRunStep = 2.5;    // columns from its direction to the next row
+constexpr int kShortestRun = 4;     // rows; a shorter stripe has no direction
+constexpr double kRunSlope = 0.12;  // difference of direction, plus what a short run leaves open
 constexpr int kFewestPaintRows = 8;
-constexpr double kMinOnRuns = 0.5;               // of the line's rows
-constexpr double kMinTaper = 0.4;                // of the width that grows with the distance from the horizon: 1 in perspective, 0 for a seam
-constexpr double kTaperReach = 1.5;              // farthest over nearest row, from which on the taper is seen
-constexpr double kMinWidthPerRow = 0.035;        // 0.1 m under a camera at 2.8 m
-constexpr double kMaxWidthPerRow = 0.2;          // 0.3 m under a camera at 1.5 m
-constexpr double kCertainRows = 16.0;            // of paint, from which on a line is rather there than not
-constexpr int kMaxRounds = 20;                   // of the final fit
+constexpr double kMinOnRuns = 0.5;  // of the line's rows
+constexpr double kMinTaper = 0.4;   // of the width that grows with the distance from the horizon: 1
+                                    // in perspective, 0 for a seam
+constexpr double kTaperReach = 1.5;  // farthest over nearest row, from which on the taper is seen
+constexpr double kMinWidthPerRow = 0.035;  // 0.1 m under a camera at 2.8 m
+constexpr double kMaxWidthPerRow = 0.2;    // 0.3 m under a camera at 1.5 m
+constexpr double kCertainRows = 16.0;  // of paint, from which on a line is rather there than not
+constexpr int kMaxRounds = 20;         // of the final fit
 constexpr int kLinePoints = 8;
 
 void require(bool ok, const std::string& what) {
-  if (!ok) {
-    throw VisionError("lane detector: " + what);
-  }
+    if (!ok) {
+        throw VisionError("lane detector: " + what);
+    }
 }
 
 }  // namespace
 
 // What of a line's support is a painted stripe that runs along it.
 struct LaneDetector::Paint {
-  int rows = 0;
-  int longest = 0;           // run of rows
-  double near_y = 0.0;
-  double far_y = 0.0;
-  double share = 0.0;        // of the rows on the line
-  double taper = 1.0;        // see kMinTaper; 1 where it is not seen
-  double width_per_row = 0.0;  // over the distance from the horizon
+    int rows = 0;
+    int longest = 0;  // run of rows
+    double near_y = 0.0;
+    double far_y = 0.0;
+    double share = 0.0;          // of the rows on the line
+    double taper = 1.0;          // see kMinTaper; 1 where it is not seen
+    double width_per_row = 0.0;  // over the distance from the horizon
 };
 
 // x = slope * y + offset, in image pixels.
 struct LaneDetector::Fit {
-  double slope = 0.0;
-  double offset = 0.0;
-  int rows = 0;      // rows with paint on the line
-  double rms = 0.0;  // of their distance, px
-  float far_y = 0.0F;
-  Paint paint;
+    double slope = 0.0;
+    double offset = 0.0;
+    int rows = 0;      // rows with paint on the line
+    double rms = 0.0;  // of their distance, px
+    float far_y = 0.0F;
+    Paint paint;
 
-  [[nodiscard]] double x_at(double y) const { return slope * y + offset; }
-  [[nodiscard]] bool found() const { return rows > 0; }
+    [[nodiscard]] double x_at(double y) const { return slope * y + offset; }
+    [[nodiscard]] bool found() const { return rows > 0; }
 };
 
 LaneDetector::LaneDetector(const LaneDetectorOptions& options) : options_(options) {
-  require(options.horizon_fraction > 0.0 && options.horizon_fraction < 0.95, "horizon_fraction must lie between 0 and 0.95");
-  require(options.search_top_fraction > options.horizon_fraction + 0.01, "search_top_fraction must lie at least 0.01 below the horizon");
-  require(options.search_bottom_fraction > options.search_top_fraction + 0.05 && options.search_bottom_fraction <= 1.0,
-          "search_bottom_fraction must lie at least 0.05 below search_top_fraction, at most at 1");
-  require(options.canny_low > 0.0 && options.canny_high >= options.canny_low, "canny_low must be above 0 and not above canny_high");
-  require(options.min_confidence >= 0.0 && options.min_confidence <= 1.0, "min_confidence must lie between 0 and 1");
-  require(options.min_contrast > 0 && options.min_contrast < 255, "min_contrast must lie between 1 and 254");
+    require(options.horizon_fraction > 0.0 && options.horizon_fraction < 0.95,
+            "horizon_fraction must lie between 0 and 0.95");
+    require(options.search_top_fraction > options.horizon_fraction + 0.01,
+            "search_top_fraction must lie at least 0.01 below the horizon");
+    require(
+        options.search_bottom_fraction > options.search_top_fraction + 0.05 &&
+            options.search_bottom_fraction <= 1.0,
+        "search_bottom_fraction must lie at least 0.05 below search_top_fraction, at most at 1");
+    require(options.canny_low > 0.0 && options.canny_high >= options.canny_low,
+            "canny_low must be above 0 and not above canny_high");
+    require(options.min_confidence >= 0.0 && options.min_confidence <= 1.0,
+            "min_confidence must lie between 0 and 1");
+    require(options.min_contrast > 0 && options.min_contrast < 255,
+            "min_contrast must lie between 1 and 254");
 }
 
 LaneEstimate LaneDetector::detect(const cv::Mat& image) {
-  LaneEstimate estimate;
-  if (image.cols < 64 || image.rows < 48 || (image.type() != CV_8UC3 && image.type() != CV_8UC1)) {
-    return estimate;
-  }
-  size_ = image.size();
-  horizon_ = options_.horizon_fraction * size_.height;
-  top_ = static_cast<int>(options_.search_top_fraction * size_.height);
-  bottom_ = static_cast<int>(options_.search_bottom_fraction * size_.height);
-
-  find_edges(image);
-  keep_lane_like_contours();
-  scan_rows();
-  Fit left = fit_side(true, std::nullopt);
-  Fit right = fit_side(false, std::nullopt);
-  // Parallel markings meet at the horizon. Where they do not, or one is missing (a lone dash gives
-  // no direction), the better supported side tells the other where to meet.
-  const bool left_leads = left.rows >= right.rows;
-  Fit& leader = left_leads ? left : right;
-  Fit& other = left_leads ? right : left;
-  if (leader.rows >= kLeaderShare * (bottom_ - top_) &&
-      (!other.found() || std::abs(left.x_at(horizon_) - right.x_at(horizon_)) > kMeetingGap * size_.width)) {
-    other = fit_side(!left_leads, leader.x_at(horizon_));
-  }
-  if (left.found() && right.found()) {
-    const double lane = (right.x_at(size_.height) - left.x_at(size_.height)) / size_.width;
-    if (lane < 0.3 || lane > 1.4) {
-      (left.rows < right.rows ? left : right).rows = 0;  // not one lane: believe the better supported side only
+    LaneEstimate estimate;
+    if (image.cols < 64 || image.rows < 48 ||
+        (image.type() != CV_8UC3 && image.type() != CV_8UC1)) {
+        return estimate;
     }
-  }
-  estimate.left = to_line(left);
-  estimate.right = to_line(right);
-  return estimate;
+    size_ = image.size();
+    horizon_ = options_.horizon_fraction * size_.height;
+    top_ = static_cast<int>(options_.search_top_fraction * size_.height);
+    bottom_ = static_cast<int>(options_.search_bottom_fraction * size_.height);
+
+    find_edges(image);
+    keep_lane_like_contours();
+    scan_rows();
+    Fit left = fit_side(true, std::nullopt);
+    Fit right = fit_side(false, std::nullopt);
+    // Parallel markings meet at the horizon. Where they do not, or one is missing (a lone dash
+    // gives no direction), the better supported side tells the other where to meet.
+    const bool left_leads = left.rows >= right.rows;
+    Fit& leader = left_leads ? left : right;
+    Fit& other = left_leads ? right : left;
+    if (leader.rows >= kLeaderShare * (bottom_ - top_) &&
+        (!other.found() ||
+         std::abs(left.x_at(horizon_) - right.x_at(horizon_)) > kMeetingGap * size_.width)) {
+        other = fit_side(!left_leads, leader.x_at(horizon_));
+    }
+    if (left.found() && right.found()) {
+        const double lane = (right.x_at(size_.height) - left.x_at(size_.height)) / size_.width;
+        if (lane < 0.3 || lane > 1.4) {
+            (left.rows < right.rows ? left : right).rows =
+                0;  // not one lane: believe the better supported side only
+        }
+    }
+    estimate.left = to_line(left);
+    estimate.right = to_line(right);
+    return estimate;
 }
 
 void LaneDetector::find_edges(const cv::Mat& image) {
-  const cv::Mat road = image.rowRange(top_, bottom_);
-  if (image.channels() == 3) {
-    cv::cvtColor(road, grey_, cv::COLOR_BGR2GRAY);
-  } else {
-    road.copyTo(grey_);
-  }
-  cv::GaussianBlur(grey_, smooth_, {3, 3}, 0.0);
-  cv::spatialGradient(smooth_, dx_, dy_);
-  cv::Canny(dx_, dy_, edges_, options_.canny_low, options_.canny_high);
-  // Edges that run along a row belong to seams, shadows and bumpers; joined to a marking they would
-  // spoil its contour.
-  for (int y = 0; y < edges_.rows; ++y) {
-    auto* edge = edges_.ptr<std::uint8_t>(y);
-    const auto* gx = dx_.ptr<std::int16_t>(y);
-    const auto* gy = dy_.ptr<std::int16_t>(y);
-    for (int x = 0; x < edges_.cols; ++x) {
-      if (edge[x] != 0 && 3 * std::abs(gx[x]) < std::abs(gy[x])) {
-        edge[x] = 0;
-      }
+    const cv::Mat road = image.rowRange(top_, bottom_);
+    if (image.channels() == 3) {
+        cv::cvtColor(road, grey_, cv::COLOR_BGR2GRAY);
+    } else {
+        road.copyTo(grey_);
     }
-  }
+    cv::GaussianBlur(grey_, smooth_, {3, 3}, 0.0);
+    cv::spatialGradient(smooth_, dx_, dy_);
+    cv::Canny(dx_, dy_, edges_, options_.canny_low, options_.canny_high);
+    // Edges that run along a row belong to seams, shadows and bumpers; joined to a marking they
+    // would spoil its contour.
+    for (int y = 0; y < edges_.rows; ++y) {
+        auto* edge = edges_.ptr<std::uint8_t>(y);
+        const auto* gx = dx_.ptr<std::int16_t>(y);
+        const auto* gy = dy_.ptr<std::int16_t>(y);
+        for (int x = 0; x < edges_.cols; ++x) {
+            if (edge[x] != 0 && 3 * std::abs(gx[x]) < std::abs(gy[x])) {
+                edge[x] = 0;
+            }
+        }
+    }
 }
 
 void LaneDetector::keep_lane_like_contours() {
-  mask_.create(edges_.size(), CV_8UC1);
-  mask_.setTo(0);
-  cv::findContours(edges_, contours_, cv::RETR_LIST, cv::CHAIN_APPROX_NONE);
-  for (const auto& contour : contours_) {
-    if (contour.size() < 5) {
-      continue;
+    mask_.create(edges_.size(), CV_8UC1);
+    mask_.setTo(0);
+    cv::findContours(edges_, contours_, cv::RETR_LIST, cv::CHAIN_APPROX_NONE);
+    for (const auto& contour : contours_) {
+        if (contour.size() < 5) {
+            continue;
+        }
+        double mean_x = 0.0;
+        double mean_y = 0.0;
+        int y_min = contour.front().y;
+        int y_max = y_min;
+        for (const cv::Point& p : contour) {
+            mean_x += p.x;
+            mean_y += p.y;
+            y_min = std::min(y_min, p.y);
+            y_max = std::max(y_max, p.y);
+        }
+        const auto n = static_cast<double>(contour.size());
+        mean_x /= n;
+        mean_y /= n;
+        double xx = 0.0;
+        double xy = 0.0;
+        double yy = 0.0;
+        for (const cv::Point& p : contour) {
+            xx += (p.x - mean_x) * (p.x - mean_x);
+            xy += (p.x - mean_x) * (p.y - mean_y);
+            yy += (p.y - mean_y) * (p.y - mean_y);
+        }
+        const double middle = 0.5 * (xx + yy);
+        const double spread = std::hypot(0.5 * (xx - yy), xy);
+        const double along = middle + spread;
+        const double across = middle - spread;
+        if (y_max - y_min < 3 || across > kMaxThickness * along) {
+            continue;
+        }
+        // Direction of the main axis; how far sideways it goes per row.
+        const double angle = 0.5 * std::atan2(2.0 * xy, xx - yy);
+        if (std::abs(std::sin(angle)) < 0.1) {
+            continue;
+        }
+        const double slope = std::cos(angle) / std::sin(angle);
+        const double at_horizon = mean_x + slope * (horizon_ - (mean_y + top_));
+        const double length = std::sqrt(12.0 * along / n);
+        const double window = length < kShortContourPx ? kShortContourWindow : kVanishingWindow;
+        if (std::abs(at_horizon - 0.5 * size_.width) > window * size_.width) {
+            continue;
+        }
+        for (const cv::Point& p : contour) {
+            mask_.at<std::uint8_t>(p) = 255;
+        }
     }
-    double mean_x = 0.0;
-    double mean_y = 0.0;
-    int y_min = contour.front().y;
-    int y_max = y_min;
-    for (const cv::Point& p : contour) {
-      mean_x += p.x;
-      mean_y += p.y;
-      y_min = std::min(y_min, p.y);
-      y_max = std::max(y_max, p.y);
-    }
-    const auto n = static_cast<double>(contour.size());
-    mean_x /= n;
-    mean_y /= n;
-    double xx = 0.0;
-    double xy = 0.0;
-    double yy = 0.0;
-    for (const cv::Point& p : contour) {
-      xx += (p.x - mean_x) * (p.x - mean_x);
-      xy += (p.x - mean_x) * (p.y - mean_y);
-      yy += (p.y - mean_y) * (p.y - mean_y);
-    }
-    const double middle = 0.5 * (xx + yy);
-    const double spread = std::hypot(0.5 * (xx - yy), xy);
-    const double along = middle + spread;
-    const double across = middle - spread;
-    if (y_max - y_min < 3 || across > kMaxThickness * along) {
-      continue;
-    }
-    // Direction of the main axis; how far sideways it goes per row.
-    const double angle = 0.5 * std::atan2(2.0 * xy, xx - yy);
-    if (std::abs(std::sin(angle)) < 0.1) {
-      continue;
-    }
-    const double slope = std::cos(angle) / std::sin(angle);
-    const double at_horizon = mean_x + slope * (horizon_ - (mean_y + top_));
-    const double length = std::sqrt(12.0 * along / n);
-    const double window = length < kShortContourPx ? kShortContourWindow : kVanishingWindow;
-    if (std::abs(at_horizon - 0.5 * size_.width) > window * size_.width) {
-      continue;
-    }
-    for (const cv::Point& p : contour) {
-      mask_.at<std::uint8_t>(p) = 255;
-    }
-  }
 }
 
 void LaneDetector::scan_rows() {
-  stripes_.clear();
-  for (int y = mask_.rows - 1; y >= 0; --y) {
-    const auto* mask = mask_.ptr<std::uint8_t>(y);
-    const auto* grey = grey_.ptr<std::uint8_t>(y);
-    const double below = y + top_ - horizon_;
-    const int widest = static_cast<int>(kMaxStripeWidthPerRow * below) + 2;
-    const int narrowest = std::max(2, static_cast<int>(0.02 * below));
-    const auto mean = [&](int from, int to) {  // of [from, to]
-      from = std::max(from, 0);
-      to = std::min(to, mask_.cols - 1);
-      int sum = 0;
-      for (int x = from; x <= to; ++x) {
-        sum += grey[x];
-      }
-      return to >= from ? sum / (to - from + 1) : -1;
-    };
-    int previous = -1;
-    for (int x = 0; x < mask_.cols && stripes_.size() < kMaxStripes; ++x) {
-      if (mask[x] == 0) {
-        continue;
-      }
-      const int width = x - previous;
-      if (previous >= 0 && width >= narrowest && width <= widest) {
-        const int paint = mean(previous + 1, x - 1);
-        const int margin = std::max(3, width / 2);
-        const int road_left = mean(previous - 1 - margin, previous - 2);
-        const int road_right = mean(x + 2, x + 1 + margin);
-        // The gap between two dark seams is brighter than they are, and as bright as the road
-        // behind them.
-        const int far_left = mean(previous - 2 - kRoadReach * margin, previous - 2 - margin);
-        const int far_right = mean(x + 2 + margin, x + 2 + kRoadReach * margin);
-        // A missing neighbour (image border) counts as road.
-        if (paint - road_left >= options_.min_contrast && paint - road_right >= options_.min_contrast &&
-            2 * (paint - far_left) >= options_.min_contrast && 2 * (paint - far_right) >= options_.min_contrast) {
-          stripes_.push_back({0.5F * static_cast<float>(previous + x), static_cast<float>(y + top_), static_cast<float>(width)});
+    stripes_.clear();
+    for (int y = mask_.rows - 1; y >= 0; --y) {
+        const auto* mask = mask_.ptr<std::uint8_t>(y);
+        const auto* grey = grey_.ptr<std::uint8_t>(y);
+        const double below = y + top_ - horizon_;
+        const int widest = static_cast<int>(kMaxStripeWidthPerRow * below) + 2;
+        const int narrowest = std::max(2, static_cast<int>(0.02 * below));
+        const auto mean = [&](int from, int to) {  // of [from, to]
+            from = std::max(from, 0);
+            to = std::min(to, mask_.cols - 1);
+            int sum = 0;
+            for (int x = from; x <= to; ++x) {
+                sum += grey[x];
+            }
+            return to >= from ? sum / (to - from + 1) : -1;
+        };
+        int previous = -1;
+        for (int x = 0; x < mask_.cols && stripes_.size() < kMaxStripes; ++x) {
+            if (mask[x] == 0) {
+                continue;
+            }
+            const int width = x - previous;
+            if (previous >= 0 && width >= narrowest && width <= widest) {
+                const int paint = mean(previous + 1, x - 1);
+                const int margin = std::max(3, width / 2);
+                const int road_left = mean(previous - 1 - margin, previous - 2);
+                const int road_right = mean(x + 2, x + 1 + margin);
+                // The gap between two dark seams is brighter than they are, and as bright as the
+                // road behind them.
+                const int far_left =
+                    mean(previous - 2 - kRoadReach * margin, previous - 2 - margin);
+                const int far_right = mean(x + 2 + margin, x + 2 + kRoadReach * margin);
+                // A missing neighbour (image border) counts as road.
+                if (paint - road_left >= options_.min_contrast &&
+                    paint - road_right >= options_.min_contrast &&
+                    2 * (paint - far_left) >= options_.min_contrast &&
+                    2 * (paint - far_right) >= options_.min_contrast) {
+                    stripes_.push_back({0.5F * static_cast<float>(previous + x),
+                                        static_cast<float>(y + top_), static_cast<float>(width)});
+                }
+            }
+            previous = x;
         }
-      }
-      previous = x;
     }
-  }
 }
 
 LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meeting_x) const {
-  const double width = size_.width;
-  const double height = size_.height;
-  const auto tolerance = [&](double y) { return 1.5 + 0.008 * width * (y - horizon_) / (height - horizon_); };
-  const auto plausible = [&](const Fit& fit) {
-    const double at_horizon = fit.x_at(horizon_);
-    const double spread = (left ? at_horizon - fit.x_at(height) : fit.x_at(height) - at_horizon) / width;
-    return std::abs(at_horizon - 0.5 * width) < kVanishingWindow * width && spread > kMinSpread && spread < kMaxSpread &&
-           std::abs(fit.slope) > kMinSlope && std::abs(fit.slope) < kMaxSlope;
-  };
-  // Stripes that some plausible line of this side can reach.
-  std::vector<Stripe> mine;
-  for (const Stripe& s : stripes_) {
-    const double way = (s.y - horizon_) / (height - horizon_);
-    const double outwards = (left ? 0.5 * width - s.x : s.x - 0.5 * width) / width;
-    if (outwards > kMinSpread * way - kVanishingWindow) {
-      mine.push_back(s);
-    }
-  }
-  // Stripes come row by row: counting a row once keeps two stripes on one row from counting twice.
-  // `other`, if given, keeps what it explains.
-  const auto support = [&](const Fit& fit, const Fit* other) {
-    int rows = 0;
-    float last_row = -1.0F;
-    for (const Stripe& s : mine) {
-      const bool taken = other != nullptr && std::abs(s.x - other->x_at(s.y)) < tolerance(s.y);
-      if (s.y != last_row && !taken && std::abs(s.x - fit.x_at(s.y)) < tolerance(s.y)) {
-        ++rows;
-        last_row = s.y;
-      }
-    }
-    return rows;
-  };
-
-  const int rows_needed = meeting_x ? std::max(6, size_.height / 68) : std::max(10, size_.height / 36);
-  const float span_needed = static_cast<float>(size_.height) / 16.0F;
-  const std::size_t n = mine.size();
-  if (n < static_cast<std::size_t>(rows_needed)) {
-    return {};
-  }
-  std::vector<Fit> candidates;
-  int best = 0;
-  const auto propose = [&](const Stripe& near, const Stripe& far) {
-    Fit fit;
-    fit.slope = (near.x - far.x) / (near.y - far.y);
-    fit.offset = near.x - fit.slope * near.y;
-    if (!plausible(fit)) {
-      return;
-    }
-    fit.rows = support(fit, nullptr);
-    if (fit.rows >= rows_needed) {
-      best = std::max(best, fit.rows);
-      candidates.push_back(fit);
-    }
-  };
-  // Every pair of an evenly thinned set of them, or every one with the meeting point, proposes a
-  // line: deterministic, and bounded by kMaxHypotheses.
-  const std::size_t samples = std::min(n, static_cast<std::size_t>(std::sqrt(2.0 * kMaxHypotheses)));
-  for (std::size_t i = 0; i < samples; ++i) {
-    const Stripe& near = mine[i * n / samples];
-    if (meeting_x) {
-      propose(near, {static_cast<float>(*meeting_x), static_cast<float>(horizon_), 0.0F});
-      continue;
-    }
-    for (std::size_t j = i + 1; j < samples; ++j) {
-      const Stripe& far = mine[j * n / samples];
-      if (near.y - far.y >= 12.0F) {
-        propose(near, far);
-      }
-    }
-  }
-  if (candidates.empty()) {
-    return {};
-  }
-  // The ego lane's marking is the innermost line that has enough paint of its own. Start from the
-  // best supported one and step inwards; each step moves by kLineGap, so there are few.
-  const Fit* chosen = nullptr;
-  for (;;) {
-    const Fit* next = nullptr;
-    int next_rows = 0;
-    for (const Fit& fit : candidates) {
-      if (chosen == nullptr) {
-        if (fit.rows > next_rows) {
-          next = &fit;
-          next_rows = fit.rows;
-        }
-        continue;
-      }
-      const double inwards = (left ? 1.0 : -1.0) * (fit.x_at(height) - chosen->x_at(height)) / width;
-      if (inwards < kLineGap || fit.rows < kInnerShare * best) {
-        continue;
-      }
-      const int own = support(fit, chosen);
-      if (own >= std::max<double>(rows_needed, kInnerShare * best) && own > next_rows) {
-        next = &fit;
-        next_rows = own;
-      }
-    }
-    if (next == nullptr) {
-      break;
-    }
-    chosen = next;
-  }
-  // Least squares over its paint, repeated until the line has settled: a line laid across a stripe
-  // of another direction turns into that direction, and is then seen to be implausible.
-  Fit fit = *chosen;
-  float near_y = 0.0F;
-  for (int round = 0; round < kMaxRounds; ++round) {
-    const double slope_before = fit.slope;
-    double sum = 0.0;
-    double sum_y = 0.0;
-    double sum_x = 0.0;
-    double sum_yy = 0.0;
-    double sum_xy = 0.0;
-    double squares = 0.0;
-    const auto take = [&](double x, double y, double weight) {
-      sum += weight;
-      sum_y += weight * y;
-      sum_x += weight * x;
-      sum_yy += weight * y * y;
-      sum_xy += weight * x * y;
+    const double width = size_.width;
+    const double height = size_.height;
+    const auto tolerance = [&](double y) {
+        return 1.5 + 0.008 * width * (y - horizon_) / (height - horizon_);
     };
-    if (meeting_x) {
-      take(*meeting_x, horizon_, kMeetingWeight);
+    const auto plausible = [&](const Fit& fit) {
+        const double at_horizon = fit.x_at(horizon_);
+        const double spread =
+            (left ? at_horizon - fit.x_at(height) : fit.x_at(height) - at_horizon) / width;
+        return std::abs(at_horizon - 0.5 * width) < kVanishingWindow * width &&
+               spread > kMinSpread && spread < kMaxSpread && std::abs(fit.slope) > kMinSlope &&
+               std::abs(fit.slope) < kMaxSlope;
+    };
+    // Stripes that some plausible line of this side can reach.
+    std::vector<Stripe> mine;
+    for (const Stripe& s : stripes_) {
+        const double way = (s.y - horizon_) / (height - horizon_);
+        const double outwards = (left ? 0.5 * width - s.x : s.x - 0.5 * width) / width;
+        if (outwards > kMinSpread * way - kVanishingWindow) {
+            mine.push_back(s);
+        }
     }
-    near_y = 0.0F;
-    fit.far_y = static_cast<float>(size_.height);
-    float last_row = -1.0F;
-    int rows = 0;
+    // Stripes come row by row: counting a row once keeps two stripes on one row from counting
+    // twice. `other`, if given, keeps what it explains.
+    const auto support = [&](const Fit& fit, const Fit* other) {
+        int rows = 0;
+        float last_row = -1.0F;
+        for (const Stripe& s : mine) {
+            const bool taken =
+                other != nullptr && std::abs(s.x - other->x_at(s.y)) < tolerance(s.y);
+            if (s.y != last_row && !taken && std::abs(s.x - fit.x_at(s.y)) < tolerance(s.y)) {
+                ++rows;
+                last_row = s.y;
+            }
+        }
+        return rows;
+    };
+
+    const int rows_needed =
+        meeting_x ? std::max(6, size_.height / 68) : std::max(10, size_.height / 36);
+    const float span_needed = static_cast<float>(size_.height) / 16.0F;
+    const std::size_t n = mine.size();
+    if (n < static_cast<std::size_t>(rows_needed)) {
+        return {};
+    }
+    std::vector<Fit> candidates;
+    int best = 0;
+    const auto propose = [&](const Stripe& near, const Stripe& far) {
+        Fit fit;
+        fit.slope = (near.x - far.x) / (near.y - far.y);
+        fit.offset = near.x - fit.slope * near.y;
+        if (!plausible(fit)) {
+            return;
+        }
+        fit.rows = support(fit, nullptr);
+        if (fit.rows >= rows_needed) {
+            best = std::max(best, fit.rows);
+            candidates.push_back(fit);
+        }
+    };
+    // Every pair of an evenly thinned set of them, or every one with the meeting point, proposes a
+    // line: deterministic, and bounded by kMaxHypotheses.
+    const std::size_t samples =
+        std::min(n, static_cast<std::size_t>(std::sqrt(2.0 * kMaxHypotheses)));
+    for (std::size_t i = 0; i < samples; ++i) {
+        const Stripe& near = mine[i * n / samples];
+        if (meeting_x) {
+            propose(near, {static_cast<float>(*meeting_x), static_cast<float>(horizon_), 0.0F});
+            continue;
+        }
+        for (std::size_t j = i + 1; j < samples; ++j) {
+            const Stripe& far = mine[j * n / samples];
+            if (near.y - far.y >= 12.0F) {
+                propose(near, far);
+            }
+        }
+    }
+    if (candidates.empty()) {
+        return {};
+    }
+    // The ego lane's marking is the innermost line that has enough paint of its own. Start from the
+    // best supported one and step inwards; each step moves by kLineGap, so there are few.
+    const Fit* chosen = nullptr;
+    for (;;) {
+        const Fit* next = nullptr;
+        int next_rows = 0;
+        for (const Fit& fit : candidates) {
+            if (chosen == nullptr) {
+                if (fit.rows > next_rows) {
+                    next = &fit;
+                    next_rows = fit.rows;
+                }
+                continue;
+            }
+            const double inwards =
+                (left ? 1.0 : -1.0) * (fit.x_at(height) - chosen->x_at(height)) / width;
+            if (inwards < kLineGap || fit.rows < kInnerShare * best) {
+                continue;
+            }
+            const int own = support(fit, chosen);
+            if (own >= std::max<double>(rows_needed, kInnerShare * best) && own > next_rows) {
+                next = &fit;
+                next_rows = own;
+            }
+        }
+        if (next == nullptr) {
+            break;
+        }
+        chosen = next;
+    }
+    // Least squares over its paint, repeated until the line has settled: a line laid across a
+    // stripe of another direction turns into that direction, and is then seen to be implausible.
+    Fit fit = *chosen;
+    float near_y = 0.0F;
+    for (int round = 0; round < kMaxRounds; ++round) {
+        const double slope_before = fit.slope;
+        double sum = 0.0;
+        double sum_y = 0.0;
+        double sum_x = 0.0;
+        double sum_yy = 0.0;
+        double sum_xy = 0.0;
+        double squares = 0.0;
+        const auto take = [&](double x, double y, double weight) {
+            sum += weight;
+            sum_y += weight * y;
+            sum_x += weight * x;
+            sum_yy += weight * y * y;
+            sum_xy += weight * x * y;
+        };
+        if (meeting_x) {
+            take(*meeting_x, horizon_, kMeetingWeight);
+        }
+        near_y = 0.0F;
+        fit.far_y = static_cast<float>(size_.height);
+        float last_row = -1.0F;
+        int rows = 0;
+        for (const Stripe& s : mine) {
+            const double off = s.x - fit.x_at(s.y);
+            if (std::abs(off) >= tolerance(s.y)) {
+                continue;
+            }
+            take(s.x, s.y,
+                 1.0 /
+                     (tolerance(s.y) * tolerance(s.y)));  // far paint is narrower, so better placed
+            squares += off * off;
+            rows += s.y != last_row ? 1 : 0;
+            last_row = s.y;
+            near_y = std::max(near_y, s.y);
+            fit.far_y = std::min(fit.far_y, s.y);
+        }
+        const double spread = sum * sum_yy - sum_y * sum_y;
+        if (rows < rows_needed || spread < 1e-9) {
+            return {};
+        }
+        fit.slope = (sum * sum_xy - sum_y * sum_x) / spread;
+        fit.offset = (sum_x - fit.slope * sum_y) / sum;
+        fit.rows = rows;
+        fit.rms = std::sqrt(squares / rows);
+        if (std::abs(fit.slope - slope_before) < 1e-4) {
+            break;
+        }
+    }
+    if ((!meeting_x && near_y - fit.far_y < span_needed) || !plausible(fit)) {
+        return {};
+    }
+    // A line that merely crosses stripes has more paint beside it than on it.
+    const auto beside = std::count_if(mine.begin(), mine.end(), [&](const Stripe& s) {
+        const double off = std::abs(s.x - fit.x_at(s.y)) / tolerance(s.y);
+        return off >= 1.0 && off < kBesideReach;
+    });
+    std::vector<Stripe> on;
     for (const Stripe& s : mine) {
-      const double off = s.x - fit.x_at(s.y);
-      if (std::abs(off) >= tolerance(s.y)) {
-        continue;
-      }
-      take(s.x, s.y, 1.0 / (tolerance(s.y) * tolerance(s.y)));  // far paint is narrower, so better placed
-      squares += off * off;
-      rows += s.y != last_row ? 1 : 0;
-      last_row = s.y;
-      near_y = std::max(near_y, s.y);
-      fit.far_y = std::min(fit.far_y, s.y);
+        if (std::abs(s.x - fit.x_at(s.y)) >= tolerance(s.y)) {
+            continue;
+        }
+        if (on.empty() || on.back().y != s.y) {
+            on.push_back(s);
+        } else if (std::abs(s.x - fit.x_at(s.y)) < std::abs(on.back().x - fit.x_at(s.y))) {
+            on.back() = s;
+        }
     }
-    const double spread = sum * sum_yy - sum_y * sum_y;
-    if (rows < rows_needed || spread < 1e-9) {
-      return {};
+    fit.paint = paint_of(fit, on);
+    const Paint& paint = fit.paint;
+    if (static_cast<double>(beside) > kMaxBeside * fit.rows ||
+        paint.rows < std::max(kFewestPaintRows, size_.height / 45) ||
+        paint.longest < size_.height / 60 || paint.share < kMinOnRuns || paint.taper < kMinTaper ||
+        paint.width_per_row < kMinWidthPerRow || paint.width_per_row > kMaxWidthPerRow) {
+        return {};
     }
-    fit.slope = (sum * sum_xy - sum_y * sum_x) / spread;
-    fit.offset = (sum_x - fit.slope * sum_y) / sum;
-    fit.rows = rows;
-    fit.rms = std::sqrt(squares / rows);
-    if (std::abs(fit.slope - slope_before) < 1e-4) {
-      break;
-    }
-  }
-  if ((!meeting_x && near_y - fit.far_y < span_needed) || !plausible(fit)) {
-    return {};
-  }
-  // A line that merely crosses stripes has more paint beside it than on it.
-  const auto beside = std::count_if(mine.begin(), mine.end(), [&](const Stripe& s) {
-    const double off = std::abs(s.x - fit.x_at(s.y)) / tolerance(s.y);
-    return off >= 1.0 && off < kBesideReach;
-  });
-  std::vector<Stripe> on;
-  for (const Stripe& s : mine) {
-    if (std::abs(s.x - fit.x_at(s.y)) >= tolerance(s.y)) {
-      continue;
-    }
-    if (on.empty() || on.back().y != s.y) {
-      on.push_back(s);
-    } else if (std::abs(s.x - fit.x_at(s.y)) < std::abs(on.back().x - fit.x_at(s.y))) {
-      on.back() = s;
-    }
-  }
-  fit.paint = paint_of(fit, on);
-  const Paint& paint = fit.paint;
-  if (static_cast<double>(beside) > kMaxBeside * fit.rows || paint.rows < std::max(kFewestPaintRows, size_.height / 45) || paint.longest < size_.height / 60 ||
-      paint.share < kMinOnRuns || paint.taper < kMinTaper || paint.width_per_row < kMinWidthPerRow || paint.width_per_row > kMaxWidthPerRow) {
-    return {};
-  }
-  return fit;
+    return fit;
 }
 
 // Runs of rows whose stripes go the way of the line: a line that only crosses edges, seams and
 // shadows has none.
 LaneDetector::Paint LaneDetector::paint_of(const Fit& fit, const std::vector<Stripe>& on) const {
-  Paint paint;
-  double sum_w = 0.0;
-  double sum_h = 0.0;
-  double sum_hh = 0.0;
-  double sum_wh = 0.0;
-  double nearest = 0.0;
-  double farthest = size_.height;
-  for (std::size_t begin = 0; begin < on.size();) {
-    std::size_t end = begin + 1;
-    while (end < on.size() && on[end - 1].y - on[end].y <= kRunGap &&
-           std::abs(on[end].x - on[end - 1].x - fit.slope * (on[end].y - on[end - 1].y)) <= kRunStep) {
-      ++end;
+    Paint paint;
+    double sum_w = 0.0;
+    double sum_h = 0.0;
+    double sum_hh = 0.0;
+    double sum_wh = 0.0;
+    double nearest = 0.0;
+    double farthest = size_.height;
+    for (std::size_t begin = 0; begin < on.size();) {
+        std::size_t end = begin + 1;
+        while (end < on.size() && on[end - 1].y - on[end].y <= kRunGap &&
+               std::abs(on[end].x - on[end - 1].x - fit.slope * (on[end].y - on[end - 1].y)) <=
+                   kRunStep) {
+            ++end;
+        }
+        const auto n = static_cast<int>(end - begin);
+        double mean_x = 0.0;
+        double mean_y = 0.0;
+        for (std::size_t i = begin; i < end; ++i) {
+            mean_x += on[i].x;
+            mean_y += on[i].y;
+        }
+        mean_x /= n;
+        mean_y /= n;
+        double yy = 0.0;
+        double xy = 0.0;
+        for (std::size_t i = begin; i < end; ++i) {
+            yy += (on[i].y - mean_y) * (on[i].y - mean_y);
+            xy += (on[i].y - mean_y) * (on[i].x - mean_x);
+        }
+        if (n >= kShortestRun && yy > 0.0 && std::abs(xy / yy - fit.slope) < kRunSlope + 2.0 / n) {
+            paint.rows += n;
+            paint.longest = std::max(paint.longest, n);
+            for (std::size_t i = begin; i < end; ++i) {
+                const double h = on[i].y - horizon_;
+                sum_w += on[i].width;
+                sum_h += h;
+                sum_hh += h * h;
+                sum_wh += h * on[i].width;
+                nearest = std::max(nearest, h);
+                farthest = std::min(farthest, h);
+            }
+        }
+        begin = end;
     }
-    const auto n = static_cast<int>(end - begin);
-    double mean_x = 0.0;
-    double mean_y = 0.0;
-    for (std::size_t i = begin; i < end; ++i) {
-      mean_x += on[i].x;
-      mean_y += on[i].y;
+    if (paint.rows == 0) {
+        return paint;
     }
-    mean_x /= n;
-    mean_y /= n;
-    double yy = 0.0;
-    double xy = 0.0;
-    for (std::size_t i = begin; i < end; ++i) {
-      yy += (on[i].y - mean_y) * (on[i].y - mean_y);
-      xy += (on[i].y - mean_y) * (on[i].x - mean_x);
+    paint.share = static_cast<double>(paint.rows) / static_cast<double>(on.size());
+    paint.near_y = horizon_ + nearest;
+    paint.far_y = horizon_ + farthest;
+    paint.width_per_row = sum_w / sum_h;
+    const double spread = paint.rows * sum_hh - sum_h * sum_h;
+    if (nearest >= kTaperReach * farthest && spread > 0.0) {
+        paint.taper = (paint.rows * sum_wh - sum_w * sum_h) / spread * sum_h / sum_w;
     }
-    if (n >= kShortestRun && yy > 0.0 && std::abs(xy / yy - fit.slope) < kRunSlope + 2.0 / n) {
-      paint.rows += n;
-      paint.longest = std::max(paint.longest, n);
-      for (std::size_t i = begin; i < end; ++i) {
-        const double h = on[i].y - horizon_;
-        sum_w += on[i].width;
-        sum_h += h;
-        sum_hh += h * h;
-        sum_wh += h * on[i].width;
-        nearest = std::max(nearest, h);
-        farthest = std::min(farthest, h);
-      }
-    }
-    begin = end;
-  }
-  if (paint.rows == 0) {
     return paint;
-  }
-  paint.share = static_cast<double>(paint.rows) / static_cast<double>(on.size());
-  paint.near_y = horizon_ + nearest;
-  paint.far_y = horizon_ + farthest;
-  paint.width_per_row = sum_w / sum_h;
-  const double spread = paint.rows * sum_hh - sum_h * sum_h;
-  if (nearest >= kTaperReach * farthest && spread > 0.0) {
-    paint.taper = (paint.rows * sum_wh - sum_w * sum_h) / spread * sum_h / sum_w;
-  }
-  return paint;
 }
 
 LaneLine LaneDetector::to_line(const Fit& fit) const {
-  LaneLine line;
-  if (!fit.found()) {
+    LaneLine line;
+    if (!fit.found()) {
+        return line;
+    }
+    const double certainty = 1.0 - std::exp(-fit.paint.rows / kCertainRows);
+    const double confidence = certainty * fit.paint.share * std::exp(-fit.rms / 8.0);
+    if (confidence < options_.min_confidence) {
+        return line;
+    }
+    line.valid = true;
+    line.confidence = static_cast<float>(confidence);
+    // Where paint is seen: a road may bend before and after it.
+    for (int i = 0; i < kLinePoints; ++i) {
+        const double y =
+            fit.paint.near_y + (fit.paint.far_y - fit.paint.near_y) * i / (kLinePoints - 1);
+        line.points.emplace_back(static_cast<float>(fit.x_at(y)), static_cast<float>(y));
+    }
     return line;
-  }
-  const double certainty = 1.0 - std::exp(-fit.paint.rows / kCertainRows);
-  const double confidence = certainty * fit.paint.share * std::exp(-fit.rms / 8.0);
-  if (confidence < options_.min_confidence) {
-    return line;
-  }
-  line.valid = true;
-  line.confidence = static_cast<float>(confidence);
-  // Where paint is seen: a road may bend before and after it.
-  for (int i = 0; i < kLinePoints; ++i) {
-    const double y = fit.paint.near_y + (fit.paint.far_y - fit.paint.near_y) * i / (kLinePoints - 1);
-    line.points.emplace_back(static_cast<float>(fit.x_at(y)), static_cast<float>(y));
-  }
-  return line;
 }
 
 }  // namespace comp

@@ -17,11 +17,12 @@
 namespace comp {
 
 struct MosseOptions {
-  double learning_rate = 0.125;  // weight of the newest frame, the paper's value
-  double lost_psr = 7.0;         // below this the target counts as lost or occluded, the paper's value
-  int training_views = 8;        // affine distortions at start, 1..64
-  double window_scale = 1.6;     // tracked window over the box, 1..4: how much surroundings, and how fast it may move
-  double response_sigma = 2.0;   // of the Gaussian, in filter pixels (the filter is 64x64)
+    double learning_rate = 0.125;  // weight of the newest frame, the paper's value
+    double lost_psr = 7.0;   // below this the target counts as lost or occluded, the paper's value
+    int training_views = 8;  // affine distortions at start, 1..64
+    double window_scale =
+        1.6;  // tracked window over the box, 1..4: how much surroundings, and how fast it may move
+    double response_sigma = 2.0;  // of the Gaussian, in filter pixels (the filter is 64x64)
 };
 
 // Throws VisionError on options out of range.
@@ -29,51 +30,52 @@ void check(const MosseOptions& options);
 
 // Not thread-safe; move-only. About 120 KiB each.
 class MosseTracker {
- public:
-  static constexpr int kFilterSize = 64;
+public:
+    static constexpr int kFilterSize = 64;
 
-  // Throws VisionError on options out of range.
-  explicit MosseTracker(const MosseOptions& options = {});
-  MosseTracker(MosseTracker&&) = default;
-  MosseTracker& operator=(MosseTracker&&) = default;
-  MosseTracker(const MosseTracker&) = delete;  // cv::Mat members would share the filter
-  MosseTracker& operator=(const MosseTracker&) = delete;
+    // Throws VisionError on options out of range.
+    explicit MosseTracker(const MosseOptions& options = {});
+    MosseTracker(MosseTracker&&) = default;
+    MosseTracker& operator=(MosseTracker&&) = default;
+    MosseTracker(const MosseTracker&) = delete;  // cv::Mat members would share the filter
+    MosseTracker& operator=(const MosseTracker&) = delete;
 
-  // Trains on `box` in `grey` (8 bits, one channel). False, without effect, if the image has
-  // another type or the box, clipped to the image, is smaller than 8x8 pixels.
-  bool start(const cv::Mat& grey, const cv::Rect2f& box);
+    // Trains on `box` in `grey` (8 bits, one channel). False, without effect, if the image has
+    // another type or the box, clipped to the image, is smaller than 8x8 pixels.
+    bool start(const cv::Mat& grey, const cv::Rect2f& box);
 
-  struct Result {
-    bool held = false;   // PSR reached lost_psr; otherwise the box stays where it was and nothing was learned
-    double psr = 0.0;
-  };
-  // Looks for the target near its last place. Does nothing before start().
-  Result update(const cv::Mat& grey);
+    struct Result {
+        bool held = false;  // PSR reached lost_psr; otherwise the box stays where it was and
+                            // nothing was learned
+        double psr = 0.0;
+    };
+    // Looks for the target near its last place. Does nothing before start().
+    Result update(const cv::Mat& grey);
 
-  [[nodiscard]] cv::Rect2f box() const;
-  [[nodiscard]] bool started() const { return !numerator_.empty(); }
+    [[nodiscard]] cv::Rect2f box() const;
+    [[nodiscard]] bool started() const { return !numerator_.empty(); }
 
-  // From now on reports `box` moved as the filter's target moves. The filter stays as it is: for
-  // the small corrections of a detector whose boxes jitter more than the filter does.
-  void report_as(const cv::Rect2f& box);
-  // The box size at the last start(): when the target has outgrown it, start again.
-  [[nodiscard]] cv::Size2f started_size() const { return started_size_; }
+    // From now on reports `box` moved as the filter's target moves. The filter stays as it is: for
+    // the small corrections of a detector whose boxes jitter more than the filter does.
+    void report_as(const cv::Rect2f& box);
+    // The box size at the last start(): when the target has outgrown it, start again.
+    [[nodiscard]] cv::Size2f started_size() const { return started_size_; }
 
- private:
-  void sample(const cv::Mat& grey, cv::Point2f centre, cv::Mat& window) const;
-  void to_spectrum(const cv::Mat& window, cv::Mat& spectrum) const;
-  void learn(const cv::Mat& spectrum, double rate);
+private:
+    void sample(const cv::Mat& grey, cv::Point2f centre, cv::Mat& window) const;
+    void to_spectrum(const cv::Mat& window, cv::Mat& spectrum) const;
+    void learn(const cv::Mat& spectrum, double rate);
 
-  MosseOptions options_;
-  cv::Point2f centre_;   // of the filter's target
-  cv::Point2f offset_;   // from there to the centre of the reported box
-  cv::Size2f box_size_;
-  cv::Size2f started_size_;
-  cv::Size window_size_;  // in image pixels
-  cv::Mat taper_;         // 64x64 float
-  cv::Mat goal_;          // spectrum of the Gaussian response, complex
-  cv::Mat numerator_;     // A: sum of G conj(F)
-  cv::Mat denominator_;   // B: sum of F conj(F); imaginary part 0
+    MosseOptions options_;
+    cv::Point2f centre_;  // of the filter's target
+    cv::Point2f offset_;  // from there to the centre of the reported box
+    cv::Size2f box_size_;
+    cv::Size2f started_size_;
+    cv::Size window_size_;  // in image pixels
+    cv::Mat taper_;         // 64x64 float
+    cv::Mat goal_;          // spectrum of the Gaussian response, complex
+    cv::Mat numerator_;     // A: sum of G conj(F)
+    cv::Mat denominator_;   // B: sum of F conj(F); imaginary part 0
 };
 
 }  // namespace comp

@@ -18,82 +18,88 @@
 namespace comp {
 
 struct MultiTrackerOptions {
-  MosseOptions mosse;
-  float match_iou = 0.3F;                 // detection and track with at least this overlap are the same vehicle
-  std::uint32_t confirm_detections = 2;   // sets in a row that must see a new target before it leaves TrackState::tentative
-  std::uint32_t max_lost_frames = 15;     // a lost target that no detection brings back ends
-  std::uint32_t max_unseen_frames = 40;   // so does one that the filter holds but no detection supports
-  std::int64_t max_detection_age_ns = 1'000'000'000;  // older sets are refused
-  std::size_t max_tracks = kMaxTracks;
+    MosseOptions mosse;
+    float match_iou = 0.3F;  // detection and track with at least this overlap are the same vehicle
+    std::uint32_t confirm_detections =
+        2;  // sets in a row that must see a new target before it leaves TrackState::tentative
+    std::uint32_t max_lost_frames = 15;  // a lost target that no detection brings back ends
+    std::uint32_t max_unseen_frames =
+        40;  // so does one that the filter holds but no detection supports
+    std::int64_t max_detection_age_ns = 1'000'000'000;  // older sets are refused
+    std::size_t max_tracks = kMaxTracks;
 };
 
 // Totals since construction.
 struct TrackerCounts {
-  std::uint64_t started = 0;
-  std::uint64_t restarted = 0;            // filter trained anew on a detection, same id
-  std::uint64_t ended_lost = 0;
-  std::uint64_t ended_unseen = 0;
-  std::uint64_t ended_unconfirmed = 0;
-  std::uint64_t ended_left_image = 0;
-  std::uint64_t ended_duplicate = 0;      // two tracks came to lie on one vehicle
-  std::uint64_t refused_full = 0;         // detections without a track because max_tracks are in use
-  std::uint64_t refused_small = 0;        // detections under 8x8 pixels, which the filter cannot hold
-  std::uint64_t refused_old_sets = 0;     // sets beyond max_detection_age_ns
-  std::uint64_t restarts_of_time = 0;     // frame time went back: all tracks were dropped
+    std::uint64_t started = 0;
+    std::uint64_t restarted = 0;  // filter trained anew on a detection, same id
+    std::uint64_t ended_lost = 0;
+    std::uint64_t ended_unseen = 0;
+    std::uint64_t ended_unconfirmed = 0;
+    std::uint64_t ended_left_image = 0;
+    std::uint64_t ended_duplicate = 0;  // two tracks came to lie on one vehicle
+    std::uint64_t refused_full = 0;     // detections without a track because max_tracks are in use
+    std::uint64_t refused_small = 0;    // detections under 8x8 pixels, which the filter cannot hold
+    std::uint64_t refused_old_sets = 0;  // sets beyond max_detection_age_ns
+    std::uint64_t restarts_of_time = 0;  // frame time went back: all tracks were dropped
 };
 
 // Not thread-safe.
 class MosseMultiTracker {
- public:
-  // Throws VisionError on options out of range.
-  explicit MosseMultiTracker(const MultiTrackerOptions& options = {});
+public:
+    // Throws VisionError on options out of range.
+    explicit MosseMultiTracker(const MultiTrackerOptions& options = {});
 
-  // Advances all tracks to this frame. `image` is BGR or grey, 8 bits a channel; another type or an
-  // empty image leaves the tracks as they are. `newest` is the newest detection set known, or null;
-  // the same or an older one than the last applied is ignored. Returns tracks(). Time going back (a
-  // recording started again) drops all tracks; ids go on counting.
-  const std::vector<Track>& update(const cv::Mat& image, std::int64_t frame_time_ns, const DetectionSet* newest);
+    // Advances all tracks to this frame. `image` is BGR or grey, 8 bits a channel; another type or
+    // an empty image leaves the tracks as they are. `newest` is the newest detection set known, or
+    // null; the same or an older one than the last applied is ignored. Returns tracks(). Time going
+    // back (a recording started again) drops all tracks; ids go on counting.
+    const std::vector<Track>& update(const cv::Mat& image, std::int64_t frame_time_ns,
+                                     const DetectionSet* newest);
 
-  // As of the last update, oldest first. Valid until the next one.
-  [[nodiscard]] const std::vector<Track>& tracks() const { return tracks_; }
-  [[nodiscard]] const TrackerCounts& counts() const { return counts_; }
+    // As of the last update, oldest first. Valid until the next one.
+    [[nodiscard]] const std::vector<Track>& tracks() const { return tracks_; }
+    [[nodiscard]] const TrackerCounts& counts() const { return counts_; }
 
- private:
-  struct Place {
-    std::int64_t time_ns = 0;
-    cv::Rect2f box;
-  };
-  static constexpr std::size_t kPlaces = 32;  // frames back in time that a detection set can be matched at
-  struct Target {
-    MosseTracker filter;
-    Track track;
-    std::uint32_t detections = 0;
-    std::uint32_t lost_frames = 0;
-    std::array<Place, kPlaces> places{};  // ring
-    std::size_t place_count = 0;
-    bool missed_by_last_set = false;
+private:
+    struct Place {
+        std::int64_t time_ns = 0;
+        cv::Rect2f box;
+    };
+    static constexpr std::size_t kPlaces =
+        32;  // frames back in time that a detection set can be matched at
+    struct Target {
+        MosseTracker filter;
+        Track track;
+        std::uint32_t detections = 0;
+        std::uint32_t lost_frames = 0;
+        std::array<Place, kPlaces> places{};  // ring
+        std::size_t place_count = 0;
+        bool missed_by_last_set = false;
 
-    void remember(std::int64_t time_ns);
-    void shift_places(const cv::Rect2f& from, const cv::Rect2f& to);
-    [[nodiscard]] cv::Rect2f box_at(std::int64_t time_ns) const;
-  };
+        void remember(std::int64_t time_ns);
+        void shift_places(const cv::Rect2f& from, const cv::Rect2f& to);
+        [[nodiscard]] cv::Rect2f box_at(std::int64_t time_ns) const;
+    };
 
-  void follow(const cv::Mat& grey, std::int64_t frame_time_ns);
-  void apply(const cv::Mat& grey, std::int64_t frame_time_ns, const DetectionSet& set);
-  void take(const cv::Mat& grey, Target& target, const Detection& detection, std::int64_t source_time_ns);
-  void begin(const cv::Mat& grey, const Detection& detection, std::int64_t source_time_ns, std::int64_t frame_time_ns);
-  void end_targets(cv::Size image);
+    void follow(const cv::Mat& grey, std::int64_t frame_time_ns);
+    void apply(const cv::Mat& grey, std::int64_t frame_time_ns, const DetectionSet& set);
+    void take(const cv::Mat& grey, Target& target, const Detection& detection,
+              std::int64_t source_time_ns);
+    void begin(const cv::Mat& grey, const Detection& detection, std::int64_t source_time_ns,
+               std::int64_t frame_time_ns);
+    void end_targets(cv::Size image);
 
-  MultiTrackerOptions options_;
-  std::vector<Target> targets_;
-  std::vector<Track> tracks_;
-  TrackerCounts counts_;
-  cv::Mat grey_;
-  std::uint32_t next_id_ = 1;
-  bool any_frame_ = false;
-  bool any_set_ = false;
-  std::int64_t last_frame_ns_ = 0;
-  std::int64_t last_set_ns_ = 0;
+    MultiTrackerOptions options_;
+    std::vector<Target> targets_;
+    std::vector<Track> tracks_;
+    TrackerCounts counts_;
+    cv::Mat grey_;
+    std::uint32_t next_id_ = 1;
+    bool any_frame_ = false;
+    bool any_set_ = false;
+    std::int64_t last_frame_ns_ = 0;
+    std::int64_t last_set_ns_ = 0;
 };
 
 }  // namespace comp

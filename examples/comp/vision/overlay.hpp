@@ -11,9 +11,9 @@
 namespace comp {
 
 struct OverlayText {
-  std::string detector;            // VehicleDetector::name()
-  bool detector_is_classical = false;  // draws a banner that cannot be overlooked
-  std::string status;              // one more line, such as frame number and latency; may be empty
+    std::string detector;                // VehicleDetector::name()
+    bool detector_is_classical = false;  // draws a banner that cannot be overlooked
+    std::string status;  // one more line, such as frame number and latency; may be empty
 };
 
 // Draws in place. `frame` is 8-bit BGR; anything else, or an empty frame, is left alone. A lost

@@ -26,21 +26,22 @@ inline constexpr std::size_t kMaxTracks = 32;
 // Thrown by constructors and factories only (missing file, wrong model, impossible option). The
 // text names the file or option and the remedy. Nothing that runs per frame throws it.
 class VisionError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
+public:
+    using std::runtime_error::runtime_error;
 };
 
 // One marking of the ego lane. `points` run from near (largest y) to far and are empty when `valid`
 // is false.
 struct LaneLine {
-  bool valid = false;
-  float confidence = 0.0F;  // 0..1: paint along the line, how much of it runs the line's way, and how little it scatters
-  std::vector<cv::Point2f> points;
+    bool valid = false;
+    float confidence = 0.0F;  // 0..1: paint along the line, how much of it runs the line's way, and
+                              // how little it scatters
+    std::vector<cv::Point2f> points;
 };
 
 struct LaneEstimate {
-  LaneLine left;
-  LaneLine right;
+    LaneLine left;
+    LaneLine right;
 };
 
 // The line's x at row y: linear between the points, extended along the end segments. Empty for an
@@ -51,33 +52,33 @@ enum class VehicleClass : std::uint8_t { unknown, car, motorbike, bus, truck };
 std::string_view to_string(VehicleClass kind);
 
 struct Detection {
-  cv::Rect2f box;  // clipped to the image
-  float confidence = 0.0F;
-  VehicleClass kind = VehicleClass::unknown;
+    cv::Rect2f box;  // clipped to the image
+    float confidence = 0.0F;
+    VehicleClass kind = VehicleClass::unknown;
 };
 
 // The detections of one frame; at most kMaxDetections, best first.
 struct DetectionSet {
-  std::int64_t source_time_ns = 0;
-  std::vector<Detection> detections;
+    std::int64_t source_time_ns = 0;
+    std::vector<Detection> detections;
 };
 
 enum class TrackState : std::uint8_t {
-  tentative,  // seen by too few detections yet to be believed
-  tracking,   // the correlation filter holds the target
-  lost,       // the filter's peak is too weak; the box is where it was last seen
+    tentative,  // seen by too few detections yet to be believed
+    tracking,   // the correlation filter holds the target
+    lost,       // the filter's peak is too weak; the box is where it was last seen
 };
 std::string_view to_string(TrackState state);
 
 struct Track {
-  std::uint32_t id = 0;  // starts at 1, never reused by the same tracker
-  TrackState state = TrackState::tentative;
-  cv::Rect2f box;
-  VehicleClass kind = VehicleClass::unknown;
-  float confidence = 0.0F;            // of the newest detection of this target
-  float psr = 0.0F;                   // peak-to-sidelobe ratio of the newest correlation
-  std::uint32_t frames_since_detection = 0;
-  std::int64_t detection_time_ns = 0;  // source time of the newest detection of this target
+    std::uint32_t id = 0;  // starts at 1, never reused by the same tracker
+    TrackState state = TrackState::tentative;
+    cv::Rect2f box;
+    VehicleClass kind = VehicleClass::unknown;
+    float confidence = 0.0F;  // of the newest detection of this target
+    float psr = 0.0F;         // peak-to-sidelobe ratio of the newest correlation
+    std::uint32_t frames_since_detection = 0;
+    std::int64_t detection_time_ns = 0;  // source time of the newest detection of this target
 };
 
 // Intersection over union; 0 for empty boxes.

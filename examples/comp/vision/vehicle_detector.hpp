@@ -13,68 +13,73 @@
 namespace comp {
 
 struct DetectorOptions {
-  // The network. Empty: the classical detector.
-  //   *.cfg or *.weights  darknet (YOLOv3/v4 and kin); the other file of the pair is weights_path or has the same stem
-  //   *.onnx              YOLOv5 layout [1, boxes, 5 + classes] (cx cy w h objectness scores...),
-  //                       YOLOv8 layout [1, 4 + classes, boxes] (cx cy w h scores...), each also transposed and with masks beside it, or
-  //                       with built-in suppression [1, boxes, 6] (x1 y1 x2 y2 score class); coordinates in input pixels, scores 0 to 1
-  std::string model_path;
-  std::string weights_path;  // darknet only; empty: model_path with the other ending
-  // One class name per line, in capitals or not. Empty: COCO's 80 classes, which the model must
-  // then have. Car, motorbike (motorcycle), bus and truck are reported, everything else is dropped.
-  std::string names_path;
+    // The network. Empty: the classical detector.
+    //   *.cfg or *.weights  darknet (YOLOv3/v4 and kin); the other file of the pair is weights_path
+    //   or has the same stem
+    //   *.onnx              YOLOv5 layout [1, boxes, 5 + classes] (cx cy w h objectness scores...),
+    //                       YOLOv8 layout [1, 4 + classes, boxes] (cx cy w h scores...), each also
+    //                       transposed and with masks beside it, or with built-in suppression [1,
+    //                       boxes, 6] (x1 y1 x2 y2 score class); coordinates in input pixels,
+    //                       scores 0 to 1
+    std::string model_path;
+    std::string weights_path;  // darknet only; empty: model_path with the other ending
+    // One class name per line, in capitals or not. Empty: COCO's 80 classes, which the model must
+    // then have. Car, motorbike (motorcycle), bus and truck are reported, everything else is
+    // dropped.
+    std::string names_path;
 
-  // Part of the image that the network sees, as fractions of its width and height. The default is
-  // the band that holds vehicles in a forward camera: at equal cost it shows them twice as large as
-  // the full image would.
-  cv::Rect2f region{0.0F, 0.3F, 1.0F, 0.5F};
-  // Network input. Empty: darknet keeps the pixel count of the .cfg and takes the region's aspect
-  // ratio, in multiples of 32; ONNX takes the size that the model states, or 640x640 if it states
-  // none (letterboxed).
-  cv::Size input_size;
+    // Part of the image that the network sees, as fractions of its width and height. The default is
+    // the band that holds vehicles in a forward camera: at equal cost it shows them twice as large
+    // as the full image would.
+    cv::Rect2f region{0.0F, 0.3F, 1.0F, 0.5F};
+    // Network input. Empty: darknet keeps the pixel count of the .cfg and takes the region's aspect
+    // ratio, in multiples of 32; ONNX takes the size that the model states, or 640x640 if it states
+    // none (letterboxed).
+    cv::Size input_size;
 
-  float min_confidence = 0.4F;
-  float max_overlap = 0.35F;  // non-maximum suppression, across classes: IoU above this is the same vehicle
-  std::size_t max_detections = kMaxDetections;
+    float min_confidence = 0.4F;
+    float max_overlap =
+        0.35F;  // non-maximum suppression, across classes: IoU above this is the same vehicle
+    std::size_t max_detections = kMaxDetections;
 
-  // Classical detector only: row of the horizon as a fraction of the image height, and how many
-  // pixels wide a car is per row of its wheels below the horizon (car width over camera height).
-  double horizon_fraction = 0.54;
-  double car_width_per_row = 1.3;
+    // Classical detector only: row of the horizon as a fraction of the image height, and how many
+    // pixels wide a car is per row of its wheels below the horizon (car width over camera height).
+    double horizon_fraction = 0.54;
+    double car_width_per_row = 1.3;
 };
 
 // Not thread-safe: one caller at a time per detector.
 class VehicleDetector {
- public:
-  virtual ~VehicleDetector() = default;
-  VehicleDetector(const VehicleDetector&) = delete;
-  VehicleDetector& operator=(const VehicleDetector&) = delete;
+public:
+    virtual ~VehicleDetector() = default;
+    VehicleDetector(const VehicleDetector&) = delete;
+    VehicleDetector& operator=(const VehicleDetector&) = delete;
 
-  // Replaces `out` by the vehicles in `bgr` (8 bits, three channels): best first, at most
-  // max_detections, no two overlapping more than max_overlap, boxes inside the image. An empty
-  // image gives none. Returns false, with error() set and `out` empty, when the image has another
-  // type or the network fails. Does not throw.
-  [[nodiscard]] bool detect(const cv::Mat& bgr, std::vector<Detection>& out);
+    // Replaces `out` by the vehicles in `bgr` (8 bits, three channels): best first, at most
+    // max_detections, no two overlapping more than max_overlap, boxes inside the image. An empty
+    // image gives none. Returns false, with error() set and `out` empty, when the image has another
+    // type or the network fails. Does not throw.
+    [[nodiscard]] bool detect(const cv::Mat& bgr, std::vector<Detection>& out);
 
-  [[nodiscard]] const std::string& error() const { return error_; }
+    [[nodiscard]] const std::string& error() const { return error_; }
 
-  // For people: "YOLO darknet yolo-fastest-1.1-xl.cfg 640x160", "classical (no model)".
-  [[nodiscard]] virtual std::string name() const = 0;
-  // Every output made with a classical detector must be labelled as such.
-  [[nodiscard]] virtual bool is_classical() const = 0;
+    // For people: "YOLO darknet yolo-fastest-1.1-xl.cfg 640x160", "classical (no model)".
+    [[nodiscard]] virtual std::string name() const = 0;
+    // Every output made with a classical detector must be labelled as such.
+    [[nodiscard]] virtual bool is_classical() const = 0;
 
- protected:
-  explicit VehicleDetector(const DetectorOptions& options) : options_(options) {}
+protected:
+    explicit VehicleDetector(const DetectorOptions& options) : options_(options) {}
 
-  // Proposes vehicles, in any order and number, overlapping and reaching over the border. May
-  // throw; detect() turns it into error().
-  virtual void propose(const cv::Mat& bgr, std::vector<Detection>& out) = 0;
+    // Proposes vehicles, in any order and number, overlapping and reaching over the border. May
+    // throw; detect() turns it into error().
+    virtual void propose(const cv::Mat& bgr, std::vector<Detection>& out) = 0;
 
-  DetectorOptions options_;
+    DetectorOptions options_;
 
- private:
-  std::string error_;
-  std::vector<Detection> proposals_;
+private:
+    std::string error_;
+    std::vector<Detection> proposals_;
 };
 
 // Loads the detector and, for a network, runs it once on a blank image, so that what cannot work

@@ -10,7 +10,8 @@ namespace published {
 
 /// SIM's two buffers between processes. `second_buffer_distance`: where the second one begins, in
 /// bytes from the first; 0 means behind it.
-std::unique_ptr<peers::Link> two_buffer_link(const peers::Job& job, std::size_t second_buffer_distance);
+std::unique_ptr<peers::Link> two_buffer_link(const peers::Job& job,
+                                             std::size_t second_buffer_distance);
 
 /// FastCycle's broker within a process.
 std::unique_ptr<peers::Link> broker_link(const peers::Job& job);

@@ -27,133 +27,155 @@ using peers::Job;
 
 /// At the beginning of the shared memory.
 struct alignas(64) Shared {
-  /// Samples published so far; the newest lies in buffer `count` mod 2. Also the word on which
-  /// readers sleep.
-  std::atomic<std::uint32_t> count;
-  /// Readers that have come.
-  std::atomic<std::uint32_t> readers;
+    /// Samples published so far; the newest lies in buffer `count` mod 2. Also the word on which
+    /// readers sleep.
+    std::atomic<std::uint32_t> count;
+    /// Readers that have come.
+    std::atomic<std::uint32_t> readers;
 };
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "another process uses the same word");
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free,
+              "another process uses the same word");
 
-[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
+[[noreturn]] void fail(const std::string& what) {
+    throw std::system_error(errno, std::generic_category(), what);
+}
 
 class Memory {
- public:
-  Memory(const Job& job, const std::string& topic, std::size_t distance)
-      : path_(job.domain_dir / (topic + ".sim")), distance_(distance == 0 ? (job.size + 63) / 64 * 64 : distance), bytes_(sizeof(Shared) + distance_ + job.size) {}
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  ~Memory() {
-    if (base_ != nullptr) munmap(base_, bytes_);
-  }
+public:
+    Memory(const Job& job, const std::string& topic, std::size_t distance)
+        : path_(job.domain_dir / (topic + ".sim")),
+          distance_(distance == 0 ? (job.size + 63) / 64 * 64 : distance),
+          bytes_(sizeof(Shared) + distance_ + job.size) {}
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+    ~Memory() {
+        if (base_ != nullptr) munmap(base_, bytes_);
+    }
 
-  /// For the writer; a reader sees it whole or not at all.
-  void create() {
-    auto unfinished = path_;
-    unfinished += ".new";
-    const int fd = ::open(unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes_)) != 0) fail("making " + unfinished.string());
-    map(fd);
-    // Its pages exist before the clock starts.
-    std::memset(base_, 0, bytes_);
-    std::filesystem::rename(unfinished, path_);
-  }
+    /// For the writer; a reader sees it whole or not at all.
+    void create() {
+        auto unfinished = path_;
+        unfinished += ".new";
+        const int fd = ::open(unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes_)) != 0)
+            fail("making " + unfinished.string());
+        map(fd);
+        // Its pages exist before the clock starts.
+        std::memset(base_, 0, bytes_);
+        std::filesystem::rename(unfinished, path_);
+    }
 
-  /// For a reader; false as long as there is none.
-  bool open() {
-    if (base_ != nullptr) return true;
-    const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
-    if (fd < 0) return false;
-    map(fd);
-    shared().readers.fetch_add(1);
-    return true;
-  }
+    /// For a reader; false as long as there is none.
+    bool open() {
+        if (base_ != nullptr) return true;
+        const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+        if (fd < 0) return false;
+        map(fd);
+        shared().readers.fetch_add(1);
+        return true;
+    }
 
-  Shared& shared() const { return *static_cast<Shared*>(base_); }
-  std::byte* buffer(std::uint32_t count) const { return static_cast<std::byte*>(base_) + sizeof(Shared) + (count % 2 == 0 ? 0 : distance_); }
+    Shared& shared() const { return *static_cast<Shared*>(base_); }
+    std::byte* buffer(std::uint32_t count) const {
+        return static_cast<std::byte*>(base_) + sizeof(Shared) + (count % 2 == 0 ? 0 : distance_);
+    }
 
- private:
-  void map(int fd) {
-    void* base = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-    ::close(fd);
-    if (base == MAP_FAILED) fail("mapping " + path_.string());
-    base_ = base;
-  }
+private:
+    void map(int fd) {
+        void* base =
+            mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+        ::close(fd);
+        if (base == MAP_FAILED) fail("mapping " + path_.string());
+        base_ = base;
+    }
 
-  std::filesystem::path path_;
-  std::size_t distance_;
-  std::size_t bytes_;
-  void* base_ = nullptr;
+    std::filesystem::path path_;
+    std::size_t distance_;
+    std::size_t bytes_;
+    void* base_ = nullptr;
 };
 
 class Writer final : public peers::Sender {
- public:
-  Writer(const Job& job, const std::string& topic, std::size_t distance) : memory_(job, topic, distance), size_(job.size) { memory_.create(); }
+public:
+    Writer(const Job& job, const std::string& topic, std::size_t distance)
+        : memory_(job, topic, distance), size_(job.size) {
+        memory_.create();
+    }
 
-  bool matched(std::size_t receivers) override { return memory_.shared().readers.load() >= receivers; }
+    bool matched(std::size_t receivers) override {
+        return memory_.shared().readers.load() >= receivers;
+    }
 
-  std::span<std::byte> loan() override { return {memory_.buffer(memory_.shared().count.load() + 1), size_}; }
+    std::span<std::byte> loan() override {
+        return {memory_.buffer(memory_.shared().count.load() + 1), size_};
+    }
 
-  void publish() override {
-    auto& count = memory_.shared().count;
-    count.fetch_add(1);
-    syscall(SYS_futex, &count, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-  }
+    void publish() override {
+        auto& count = memory_.shared().count;
+        count.fetch_add(1);
+        syscall(SYS_futex, &count, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    }
 
- private:
-  Memory memory_;
-  std::size_t size_;
+private:
+    Memory memory_;
+    std::size_t size_;
 };
 
 class Reader final : public peers::Receiver {
- public:
-  Reader(const Job& job, const std::string& topic, std::size_t distance) : memory_(job, topic, distance), payload_(job.size, std::byte{1}) {}
+public:
+    Reader(const Job& job, const std::string& topic, std::size_t distance)
+        : memory_(job, topic, distance), payload_(job.size, std::byte{1}) {}
 
-  bool matched() override { return memory_.open(); }
+    bool matched() override { return memory_.open(); }
 
-  std::span<const std::byte> take() override {
-    if (!memory_.open()) return {};
-    const auto count = memory_.shared().count.load();
-    if (count == seen_) return {};
-    // While this runs the writer may come back to this buffer.
-    std::memcpy(payload_.data(), memory_.buffer(count), payload_.size());
-    seen_ = count;
-    return payload_;
-  }
-
-  void wait(std::chrono::nanoseconds limit) override {
-    if (!memory_.open()) {
-      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(limit, 500us));
-      return;
+    std::span<const std::byte> take() override {
+        if (!memory_.open()) return {};
+        const auto count = memory_.shared().count.load();
+        if (count == seen_) return {};
+        // While this runs the writer may come back to this buffer.
+        std::memcpy(payload_.data(), memory_.buffer(count), payload_.size());
+        seen_ = count;
+        return payload_;
     }
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
-    const timespec timeout{static_cast<time_t>(seconds.count()), static_cast<long>((limit - seconds).count())};
-    // It returns at once if the word has changed already; take() looks.
-    syscall(SYS_futex, &memory_.shared().count, FUTEX_WAIT, seen_, &timeout, nullptr, 0);
-  }
 
- private:
-  Memory memory_;
-  std::vector<std::byte> payload_;
-  std::uint32_t seen_ = 0;
+    void wait(std::chrono::nanoseconds limit) override {
+        if (!memory_.open()) {
+            std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(limit, 500us));
+            return;
+        }
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+        const timespec timeout{static_cast<time_t>(seconds.count()),
+                               static_cast<long>((limit - seconds).count())};
+        // It returns at once if the word has changed already; take() looks.
+        syscall(SYS_futex, &memory_.shared().count, FUTEX_WAIT, seen_, &timeout, nullptr, 0);
+    }
+
+private:
+    Memory memory_;
+    std::vector<std::byte> payload_;
+    std::uint32_t seen_ = 0;
 };
 
 class TwoBufferLink final : public peers::Link {
- public:
-  TwoBufferLink(const Job& job, std::size_t distance) : job_(job), distance_(distance) {}
-  void resize(std::size_t size) override { job_.size = size; }
-  std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override { return std::make_unique<Writer>(job_, topic, distance_); }
-  std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override { return std::make_unique<Reader>(job_, topic, distance_); }
+public:
+    TwoBufferLink(const Job& job, std::size_t distance) : job_(job), distance_(distance) {}
+    void resize(std::size_t size) override { job_.size = size; }
+    std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override {
+        return std::make_unique<Writer>(job_, topic, distance_);
+    }
+    std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override {
+        return std::make_unique<Reader>(job_, topic, distance_);
+    }
 
- private:
-  Job job_;
-  std::size_t distance_;
+private:
+    Job job_;
+    std::size_t distance_;
 };
 
 }  // namespace
 
 std::unique_ptr<peers::Link> two_buffer_link(const Job& job, std::size_t second_buffer_distance) {
-  return std::make_unique<TwoBufferLink>(job, second_buffer_distance);
+    return std::make_unique<TwoBufferLink>(job, second_buffer_distance);
 }
 
 }  // namespace published

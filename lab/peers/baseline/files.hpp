@@ -14,22 +14,22 @@
 namespace baseline {
 
 class File {
- public:
-  File() = default;
-  explicit File(int fd) : fd_(fd) {}
-  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  explicit operator bool() const { return fd_ >= 0; }
-  int fd() const { return fd_; }
+public:
+    File() = default;
+    explicit File(int fd) : fd_(fd) {}
+    File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    File& operator=(File&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    ~File() {
+        if (fd_ >= 0) ::close(fd_);
+    }
+    explicit operator bool() const { return fd_ >= 0; }
+    int fd() const { return fd_; }
 
- private:
-  int fd_ = -1;
+private:
+    int fd_ = -1;
 };
 
 /// Throws std::system_error with `what` if `result` is negative.

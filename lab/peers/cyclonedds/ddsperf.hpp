@@ -11,6 +11,7 @@ namespace cyclone {
 
 /// Two processes of ddsperf, ping and pong, under the same configuration as the job's own ends.
 /// Blocks for 2 to 8 s.
-peers::OwnTool run_ddsperf(const peers::Job& job, std::uint32_t domain, const std::string& configuration);
+peers::OwnTool run_ddsperf(const peers::Job& job, std::uint32_t domain,
+                           const std::string& configuration);
 
 }  // namespace cyclone

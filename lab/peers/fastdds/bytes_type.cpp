@@ -18,32 +18,32 @@ constexpr eprosima::fastrtps::rtps::octet encapsulation[encapsulation_size] = {0
 thread_local std::size_t BytesType::written_length = SIZE_MAX;
 
 BytesType::BytesType(std::size_t size) : size_(size) {
-  m_typeSize = static_cast<std::uint32_t>(size) + encapsulation_size;
-  m_isGetKeyDefined = false;
-  // There is no description to be sent along.
-  auto_fill_type_object(false);
-  auto_fill_type_information(false);
-  setName(("bench::Bytes" + std::to_string(size)).c_str());
+    m_typeSize = static_cast<std::uint32_t>(size) + encapsulation_size;
+    m_isGetKeyDefined = false;
+    // There is no description to be sent along.
+    auto_fill_type_object(false);
+    auto_fill_type_information(false);
+    setName(("bench::Bytes" + std::to_string(size)).c_str());
 }
 
 bool BytesType::serialize(void* data, Payload* payload) {
-  if (payload->max_size < m_typeSize) return false;
-  payload->encapsulation = CDR_LE;
-  const auto length = std::min(written_length, size_);
-  payload->length = static_cast<std::uint32_t>(length) + encapsulation_size;
-  std::memcpy(payload->data, encapsulation, encapsulation_size);
-  std::memcpy(payload->data + encapsulation_size, data, length);
-  return true;
+    if (payload->max_size < m_typeSize) return false;
+    payload->encapsulation = CDR_LE;
+    const auto length = std::min(written_length, size_);
+    payload->length = static_cast<std::uint32_t>(length) + encapsulation_size;
+    std::memcpy(payload->data, encapsulation, encapsulation_size);
+    std::memcpy(payload->data + encapsulation_size, data, length);
+    return true;
 }
 
 bool BytesType::deserialize(Payload* payload, void* data) {
-  if (payload->length < encapsulation_size || payload->length > m_typeSize) return false;
-  std::memcpy(data, payload->data + encapsulation_size, payload->length - encapsulation_size);
-  return true;
+    if (payload->length < encapsulation_size || payload->length > m_typeSize) return false;
+    std::memcpy(data, payload->data + encapsulation_size, payload->length - encapsulation_size);
+    return true;
 }
 
 std::function<std::uint32_t()> BytesType::getSerializedSizeProvider(void*) {
-  return [size = m_typeSize] { return size; };
+    return [size = m_typeSize] { return size; };
 }
 
 void* BytesType::createData() { return new std::byte[size_]; }

@@ -9,25 +9,26 @@
 namespace fast {
 
 class BytesType final : public eprosima::fastdds::dds::TopicDataType {
- public:
-  explicit BytesType(std::size_t size);
+public:
+    explicit BytesType(std::size_t size);
 
-  /// So many bytes go on the wire of samples that this thread writes, at most the type's. Samples
-  /// that are not copied have always the type's size.
-  static thread_local std::size_t written_length;
+    /// So many bytes go on the wire of samples that this thread writes, at most the type's. Samples
+    /// that are not copied have always the type's size.
+    static thread_local std::size_t written_length;
 
-  bool serialize(void* data, eprosima::fastrtps::rtps::SerializedPayload_t* payload) override;
-  bool deserialize(eprosima::fastrtps::rtps::SerializedPayload_t* payload, void* data) override;
-  std::function<std::uint32_t()> getSerializedSizeProvider(void* data) override;
-  void* createData() override;
-  void deleteData(void* data) override;
-  bool getKey(void* data, eprosima::fastrtps::rtps::InstanceHandle_t* handle, bool force_md5) override;
-  // Both together allow loans: memory and wire have the same bytes, and as many every time.
-  bool is_bounded() const override { return true; }
-  bool is_plain() const override { return true; }
+    bool serialize(void* data, eprosima::fastrtps::rtps::SerializedPayload_t* payload) override;
+    bool deserialize(eprosima::fastrtps::rtps::SerializedPayload_t* payload, void* data) override;
+    std::function<std::uint32_t()> getSerializedSizeProvider(void* data) override;
+    void* createData() override;
+    void deleteData(void* data) override;
+    bool getKey(void* data, eprosima::fastrtps::rtps::InstanceHandle_t* handle,
+                bool force_md5) override;
+    // Both together allow loans: memory and wire have the same bytes, and as many every time.
+    bool is_bounded() const override { return true; }
+    bool is_plain() const override { return true; }
 
- private:
-  std::size_t size_;
+private:
+    std::size_t size_;
 };
 
 }  // namespace fast

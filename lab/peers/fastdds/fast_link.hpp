@@ -10,7 +10,8 @@
 
 namespace fast {
 
-inline constexpr std::string_view udp = "udp", udp_1500 = "udp_1500", udp_500 = "udp_500", shm = "shm", data_sharing = "data_sharing";
+inline constexpr std::string_view udp = "udp", udp_1500 = "udp_1500", udp_500 = "udp_500",
+                                  shm = "shm", data_sharing = "data_sharing";
 /// How variants end whose readers are called back.
 inline constexpr std::string_view listener_end = "_listener";
 

@@ -27,23 +27,26 @@ constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
 /// It prints its table at the end.
 constexpr auto silence = 20s;
 
-fs::path program() { return fs::read_symlink("/proc/self/exe").parent_path() / "tools" / "LatencyTest"; }
+fs::path program() {
+    return fs::read_symlink("/proc/self/exe").parent_path() / "tools" / "LatencyTest";
+}
 
 /// A line of its table: "Bytes, Samples, stdev, mean, min, 50%, 90%, 99%, 99.99%, max". Its heading
 /// says round trips, and its times are halves of them (LatencyTestPublisher.cpp divides by two).
 std::optional<Interval> parse(const std::string& line, std::size_t size) {
-  static const std::regex form(R"(^\s*(\d+),\s*(\d+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),.*)");
-  std::smatch found;
-  if (!std::regex_match(line, found, form) || std::stoull(found[1]) != size) return std::nullopt;
-  const auto ns = [&](std::size_t i) { return std::stod(found[i]) * 1000; };
-  return Interval{ns(4), ns(5), ns(3), std::stoull(found[2])};
+    static const std::regex form(
+        R"(^\s*(\d+),\s*(\d+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),.*)");
+    std::smatch found;
+    if (!std::regex_match(line, found, form) || std::stoull(found[1]) != size) return std::nullopt;
+    const auto ns = [&](std::size_t i) { return std::stod(found[i]) * 1000; };
+    return Interval{ns(4), ns(5), ns(3), std::stoull(found[2])};
 }
 
 void write(const fs::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error("cannot write " + path.string());
+    std::ofstream file(path);
+    file << text;
+    file.close();
+    if (!file) throw std::runtime_error("cannot write " + path.string());
 }
 
 }  // namespace
@@ -51,28 +54,40 @@ void write(const fs::path& path, const std::string& text) {
 bool has_latency_test() { return fs::exists(program()); }
 
 peers::OwnTool run_latency_test(const peers::Job& job) {
-  const auto settings = job.domain_dir / "latency-test.xml", sizes = job.domain_dir / "latency-test.csv";
-  write(settings, profiles(job));
-  write(sizes, std::to_string(job.size) + ";\n");
-  const auto rounds = std::clamp(std::min<std::uint64_t>(std::max(job.messages, fewest), most_bytes / job.size), std::uint64_t{100}, most);
-  const auto as = [&](const char* role) {
-    // Without its loans: where it uses them, it leaves what asking for one takes, and copying, out
-    // of its times, and no row can.
-    return std::vector<std::string>{program(), role, "--xml=" + settings.string(), "--file=" + sizes.string(), "--samples=" + std::to_string(rounds), "--domain=" + std::to_string(kept_domain(job)),
-                                     job.reliability == peers::Reliability::reliable ? "--reliability=reliable" : "--reliability=besteffort"};
-  };
-  const std::string package = "libfastrtps-dev, then `make peers` again";
-  peers::Tool subscriber(job, job.subscriber_cpu(), as("subscriber"), {}, package);
-  peers::Tool publisher(job, job.publisher_cpu, as("publisher"), {}, package);
-  std::optional<Interval> measured;
-  // Both are left to end by themselves: killed, they leave shared memory behind.
-  while (const auto line = publisher.line(silence)) {
-    if (!measured) measured = parse(*line, job.size);
-  }
-  while (subscriber.line(silence)) {
-  }
-  if (!measured) throw std::runtime_error("LatencyTest did not measure " + std::to_string(job.size) + " bytes; it said last: " + publisher.last_words());
-  return peers::summary("LatencyTest", FASTRTPS_VERSION_STR, {*measured});
+    const auto settings = job.domain_dir / "latency-test.xml",
+               sizes = job.domain_dir / "latency-test.csv";
+    write(settings, profiles(job));
+    write(sizes, std::to_string(job.size) + ";\n");
+    const auto rounds =
+        std::clamp(std::min<std::uint64_t>(std::max(job.messages, fewest), most_bytes / job.size),
+                   std::uint64_t{100}, most);
+    const auto as = [&](const char* role) {
+        // Without its loans: where it uses them, it leaves what asking for one takes, and copying,
+        // out of its times, and no row can.
+        return std::vector<std::string>{program(),
+                                        role,
+                                        "--xml=" + settings.string(),
+                                        "--file=" + sizes.string(),
+                                        "--samples=" + std::to_string(rounds),
+                                        "--domain=" + std::to_string(kept_domain(job)),
+                                        job.reliability == peers::Reliability::reliable
+                                            ? "--reliability=reliable"
+                                            : "--reliability=besteffort"};
+    };
+    const std::string package = "libfastrtps-dev, then `make peers` again";
+    peers::Tool subscriber(job, job.subscriber_cpu(), as("subscriber"), {}, package);
+    peers::Tool publisher(job, job.publisher_cpu, as("publisher"), {}, package);
+    std::optional<Interval> measured;
+    // Both are left to end by themselves: killed, they leave shared memory behind.
+    while (const auto line = publisher.line(silence)) {
+        if (!measured) measured = parse(*line, job.size);
+    }
+    while (subscriber.line(silence)) {
+    }
+    if (!measured)
+        throw std::runtime_error("LatencyTest did not measure " + std::to_string(job.size) +
+                                 " bytes; it said last: " + publisher.last_words());
+    return peers::summary("LatencyTest", FASTRTPS_VERSION_STR, {*measured});
 }
 
 }  // namespace fast

@@ -22,295 +22,309 @@ constexpr auto between_end_marks = std::chrono::milliseconds(20);
 
 /// What both ends of a ping-pong have.
 class Side : public Loop {
- public:
-  Side(const Job& job, Sender& sender) : job_(job), sender_(sender), sent_(job), received_(job), buffer_(job.copies ? job.size : 0, std::byte{1}) {
-    if (job.filled) source_.emplace(job.size);
-    end_.role = job.role;
-    end_.first_sequence = 1;
-    give_up_at(now_ns() + greeting_limit_ns);
-  }
-
-  End finish(const Receiver& receiver) {
-    verdict_.tell(end_);
-    end_.sent_file = sent_.write(job_, std::string(job_.role == Role::ping ? "ping" : "echo") + "-sent");
-    end_.received_file = received_.write(job_, std::string(job_.role == Role::ping ? "ping" : "echo") + "-received");
-    end_.unset = sender_.unset();
-    const auto more = receiver.unset();
-    end_.unset.insert(end_.unset.end(), more.begin(), more.end());
-    return std::move(end_);
-  }
-
- protected:
-  struct Arrived {
-    std::span<const std::byte> payload;
-    std::uint64_t sequence;
-    std::uint64_t in_hand;
-    std::uint64_t copied;
-  };
-
-  void prepare() {
-    if (source_) source_->prepare(next_);
-  }
-
-  /// Returns the stamp before publishing; 0 if nothing was filled.
-  std::uint64_t send() {
-    const auto payload = sender_.loan();
-    std::uint64_t before_publish = 0;
-    if (source_) {
-      source_->fill(payload);
-      before_publish = now_ns();
-    } else {
-      write_mark(payload, next_, false);
+public:
+    Side(const Job& job, Sender& sender)
+        : job_(job),
+          sender_(sender),
+          sent_(job),
+          received_(job),
+          buffer_(job.copies ? job.size : 0, std::byte{1}) {
+        if (job.filled) source_.emplace(job.size);
+        end_.role = job.role;
+        end_.first_sequence = 1;
+        give_up_at(now_ns() + greeting_limit_ns);
     }
-    sender_.publish();
-    ++next_;
-    ++end_.published;
-    return before_publish;
-  }
 
-  /// Whether a question or an answer that came is to be lost on purpose.
-  bool loses() { return job_.lose_every > 0 && ++arrivals_ % job_.lose_every == 0; }
-
-  /// Copies the payload if that belongs to taking it. The stamps only exist where the payload is
-  /// handled.
-  Arrived arrive(std::span<const std::byte> payload) {
-    Arrived a{payload, 0, 0, 0};
-    if (!buffer_.empty() && payload.size() <= buffer_.size()) {
-      a.in_hand = now_ns();
-      std::memcpy(buffer_.data(), payload.data(), payload.size());
-      a.copied = now_ns();
-      a.payload = std::span(buffer_).first(payload.size());
-    } else if (source_) {
-      a.in_hand = now_ns();
+    End finish(const Receiver& receiver) {
+        verdict_.tell(end_);
+        end_.sent_file =
+            sent_.write(job_, std::string(job_.role == Role::ping ? "ping" : "echo") + "-sent");
+        end_.received_file = received_.write(
+            job_, std::string(job_.role == Role::ping ? "ping" : "echo") + "-received");
+        end_.unset = sender_.unset();
+        const auto more = receiver.unset();
+        end_.unset.insert(end_.unset.end(), more.begin(), more.end());
+        return std::move(end_);
     }
-    a.sequence = read_head(a.payload).sequence;
-    ++end_.received;
-    return a;
-  }
 
-  void verify(const Arrived& a) {
-    if (source_) verdict_.check(a.payload, a.sequence);
-  }
+protected:
+    struct Arrived {
+        std::span<const std::byte> payload;
+        std::uint64_t sequence;
+        std::uint64_t in_hand;
+        std::uint64_t copied;
+    };
 
-  /// Where payloads are handled, waiting for the other end's verification would be counted too:
-  /// then nothing is said.
-  void count_cpu(bool calls_back) {
-    if (source_ || calls_back || round_ <= job_.warm_up) return;
-    end_.cpu_ns = cpu_ns(job_) - cpu_;
-    end_.cpu_samples = round_ - job_.warm_up;
-  }
+    void prepare() {
+        if (source_) source_->prepare(next_);
+    }
 
-  void begin_counting() {
-    if (round_ != job_.warm_up) return;
-    cpu_ = cpu_ns(job_);
-    end_.counted_from = next_;
-  }
+    /// Returns the stamp before publishing; 0 if nothing was filled.
+    std::uint64_t send() {
+        const auto payload = sender_.loan();
+        std::uint64_t before_publish = 0;
+        if (source_) {
+            source_->fill(payload);
+            before_publish = now_ns();
+        } else {
+            write_mark(payload, next_, false);
+        }
+        sender_.publish();
+        ++next_;
+        ++end_.published;
+        return before_publish;
+    }
 
-  const Job& job_;
-  Sender& sender_;
-  Recorder sent_;
-  Recorder received_;
-  Verdict verdict_;
-  std::optional<Source> source_;
-  std::vector<std::byte> buffer_;
-  End end_;
-  std::uint64_t next_ = 1;
-  std::uint64_t round_ = 0;
-  std::uint64_t arrivals_ = 0;
-  std::uint64_t cpu_ = 0;
+    /// Whether a question or an answer that came is to be lost on purpose.
+    bool loses() { return job_.lose_every > 0 && ++arrivals_ % job_.lose_every == 0; }
+
+    /// Copies the payload if that belongs to taking it. The stamps only exist where the payload is
+    /// handled.
+    Arrived arrive(std::span<const std::byte> payload) {
+        Arrived a{payload, 0, 0, 0};
+        if (!buffer_.empty() && payload.size() <= buffer_.size()) {
+            a.in_hand = now_ns();
+            std::memcpy(buffer_.data(), payload.data(), payload.size());
+            a.copied = now_ns();
+            a.payload = std::span(buffer_).first(payload.size());
+        } else if (source_) {
+            a.in_hand = now_ns();
+        }
+        a.sequence = read_head(a.payload).sequence;
+        ++end_.received;
+        return a;
+    }
+
+    void verify(const Arrived& a) {
+        if (source_) verdict_.check(a.payload, a.sequence);
+    }
+
+    /// Where payloads are handled, waiting for the other end's verification would be counted too:
+    /// then nothing is said.
+    void count_cpu(bool calls_back) {
+        if (source_ || calls_back || round_ <= job_.warm_up) return;
+        end_.cpu_ns = cpu_ns(job_) - cpu_;
+        end_.cpu_samples = round_ - job_.warm_up;
+    }
+
+    void begin_counting() {
+        if (round_ != job_.warm_up) return;
+        cpu_ = cpu_ns(job_);
+        end_.counted_from = next_;
+    }
+
+    const Job& job_;
+    Sender& sender_;
+    Recorder sent_;
+    Recorder received_;
+    Verdict verdict_;
+    std::optional<Source> source_;
+    std::vector<std::byte> buffer_;
+    End end_;
+    std::uint64_t next_ = 1;
+    std::uint64_t round_ = 0;
+    std::uint64_t arrivals_ = 0;
+    std::uint64_t cpu_ = 0;
 };
 
 class Ping final : public Side {
- public:
-  using Side::Side;
+public:
+    using Side::Side;
 
-  bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
-    if (!end_.first_sample_ns) {
-      end_.first_sample_ns = now_ns();
-      end_.unanswered = 0;
-      ++end_.received;
-      calls_back_ = receiver.calls_back();
-      receiver.release();
-      return ask();
+    bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
+        if (!end_.first_sample_ns) {
+            end_.first_sample_ns = now_ns();
+            end_.unanswered = 0;
+            ++end_.received;
+            calls_back_ = receiver.calls_back();
+            receiver.release();
+            return ask();
+        }
+        // Before anything else: it is the end of the round.
+        const auto came = source_ || !buffer_.empty() ? 0 : now_ns();
+        const auto answered = read_head(payload).sequence - 1;
+        if (answered > asked_sequence_) {
+            throw std::runtime_error("an answer came to question " + std::to_string(answered) +
+                                     ", and only " + std::to_string(asked_sequence_) +
+                                     " were asked: it is torn or not ours");
+        }
+        if (answered < asked_sequence_ || loses()) {
+            // The greeting may come once more; it counts at neither end.
+            if (answered > 0 && answered < asked_sequence_) {
+                ++end_.received;
+                ++end_.late;
+            }
+            receiver.release();
+            return true;
+        }
+        const auto a = arrive(payload);
+        const auto end = a.copied > 0 ? a.copied : a.in_hand > 0 ? a.in_hand : came;
+        verify(a);
+        receiver.release();
+        std::uint64_t read = 0;
+        if (source_) {
+            // The other end verifies at the same time; the next round waits until it must be done.
+            read = now_ns();
+            const auto resume = read + 2 * (read - end) + 20'000U;
+            while (now_ns() < resume) {
+            }
+        }
+        sent_.push({asked_sequence_, 0, asked_, before_publish_, 0});
+        received_.push({a.sequence, 0, a.in_hand > 0 ? a.in_hand : end, a.copied, read});
+        ++round_;
+        return ask();
     }
-    // Before anything else: it is the end of the round.
-    const auto came = source_ || !buffer_.empty() ? 0 : now_ns();
-    const auto answered = read_head(payload).sequence - 1;
-    if (answered > asked_sequence_) {
-      throw std::runtime_error("an answer came to question " + std::to_string(answered) + ", and only " + std::to_string(asked_sequence_) +
-                               " were asked: it is torn or not ours");
-    }
-    if (answered < asked_sequence_ || loses()) {
-      // The greeting may come once more; it counts at neither end.
-      if (answered > 0 && answered < asked_sequence_) {
-        ++end_.received;
-        ++end_.late;
-      }
-      receiver.release();
-      return true;
-    }
-    const auto a = arrive(payload);
-    const auto end = a.copied > 0 ? a.copied : a.in_hand > 0 ? a.in_hand : came;
-    verify(a);
-    receiver.release();
-    std::uint64_t read = 0;
-    if (source_) {
-      // The other end verifies at the same time; the next round waits until it must be done.
-      read = now_ns();
-      const auto resume = read + 2 * (read - end) + 20'000U;
-      while (now_ns() < resume) {
-      }
-    }
-    sent_.push({asked_sequence_, 0, asked_, before_publish_, 0});
-    received_.push({a.sequence, 0, a.in_hand > 0 ? a.in_hand : end, a.copied, read});
-    ++round_;
-    return ask();
-  }
 
-  /// The answer did not come.
-  Next on_deadline() override {
-    if (!end_.first_sample_ns) return Next::give_up;
-    sent_.push({asked_sequence_, 0, asked_, before_publish_, 0});
-    ++*end_.unanswered;
-    ++round_;
-    in_vain_ns_ += answer_limit_ns();
-    if (in_vain_ns_ > patience_ns && round_ < job_.total()) {
-      end_.not_sent["too many answers did not come"] += job_.total() - round_;
-      round_ = job_.total();
+    /// The answer did not come.
+    Next on_deadline() override {
+        if (!end_.first_sample_ns) return Next::give_up;
+        sent_.push({asked_sequence_, 0, asked_, before_publish_, 0});
+        ++*end_.unanswered;
+        ++round_;
+        in_vain_ns_ += answer_limit_ns();
+        if (in_vain_ns_ > patience_ns && round_ < job_.total()) {
+            end_.not_sent["too many answers did not come"] += job_.total() - round_;
+            round_ = job_.total();
+        }
+        return ask() ? Next::go_on : Next::finished;
     }
-    return ask() ? Next::go_on : Next::finished;
-  }
 
- private:
-  std::uint64_t answer_limit_ns() const { return job_.answer_timeout_ms * 1'000'000U; }
+private:
+    std::uint64_t answer_limit_ns() const { return job_.answer_timeout_ms * 1'000'000U; }
 
-  /// Begins the next round; returns false if that was all.
-  bool ask() {
-    for (; round_ < job_.total(); ++round_) {
-      begin_counting();
-      prepare();
-      asked_sequence_ = next_;
-      asked_ = now_ns();
-      give_up_at(asked_ + answer_limit_ns());
-      try {
-        before_publish_ = send();
-        return true;
-      } catch (const NotSent& e) {
-        ++end_.not_sent[e.what()];
-      }
+    /// Begins the next round; returns false if that was all.
+    bool ask() {
+        for (; round_ < job_.total(); ++round_) {
+            begin_counting();
+            prepare();
+            asked_sequence_ = next_;
+            asked_ = now_ns();
+            give_up_at(asked_ + answer_limit_ns());
+            try {
+                before_publish_ = send();
+                return true;
+            } catch (const NotSent& e) {
+                ++end_.not_sent[e.what()];
+            }
+        }
+        count_cpu(calls_back_);
+        for (unsigned i = 0; i < sender_.end_marks(); ++i) {
+            if (i > 0) std::this_thread::sleep_for(between_end_marks);
+            write_mark(sender_.loan(), next_, true);
+            sender_.publish();
+        }
+        ++end_.published;
+        return false;
     }
-    count_cpu(calls_back_);
-    for (unsigned i = 0; i < sender_.end_marks(); ++i) {
-      if (i > 0) std::this_thread::sleep_for(between_end_marks);
-      write_mark(sender_.loan(), next_, true);
-      sender_.publish();
-    }
-    ++end_.published;
-    return false;
-  }
 
-  std::uint64_t asked_sequence_ = 0;
-  std::uint64_t asked_ = 0;
-  std::uint64_t before_publish_ = 0;
-  std::uint64_t in_vain_ns_ = 0;
-  bool calls_back_ = false;
+    std::uint64_t asked_sequence_ = 0;
+    std::uint64_t asked_ = 0;
+    std::uint64_t before_publish_ = 0;
+    std::uint64_t in_vain_ns_ = 0;
+    bool calls_back_ = false;
 };
 
 class Echo final : public Side {
- public:
-  using Side::Side;
+public:
+    using Side::Side;
 
-  /// It speaks first, once it is matched: nothing can be lost to a half-made match.
-  void start() override {
-    prepare();
-    send();
-    begin_counting();
-    prepare();
-  }
-
-  /// The other side may not have matched yet what this one has; then the greeting is lost, unless
-  /// it is repeated.
-  bool is_restless() const override { return round_ == 0; }
-  void on_silence() override {
-    next_ = 1;
-    --end_.published;
-    prepare();
-    send();
-    prepare();
-  }
-
-  /// If the asking end does not come to its end, what is told until here shows that.
-  Next on_deadline() override { return round_ > 0 ? Next::finished : Next::give_up; }
-
-  bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
-    const auto head = read_head(payload);
-    if (!head.is_end && loses()) {
-      receiver.release();
-      return true;
+    /// It speaks first, once it is matched: nothing can be lost to a half-made match.
+    void start() override {
+        prepare();
+        send();
+        begin_counting();
+        prepare();
     }
-    if (head.sequence > expected_) end_.missed += head.sequence - expected_;
-    expected_ = head.sequence + 1;
-    if (head.is_end) {
-      ++end_.received;
-      receiver.release();
-      count_cpu(receiver.calls_back());
-      return false;
-    }
-    const auto a = arrive(payload);
-    // Filling is the only part of the answer that is not transport, so only it is stamped.
-    const auto before_fill = source_ ? now_ns() : 0;
-    auto sequence = a.sequence + 1;
-    if (next_ != sequence) {
-      next_ = sequence;
-      prepare();
-    }
-    std::uint64_t before_publish = 0;
-    try {
-      before_publish = send();
-    } catch (const NotSent& e) {
-      ++end_.not_sent[e.what()];
-      next_ = std::exchange(sequence, 0) + 1;
-    }
-    verify(a);
-    receiver.release();
-    sent_.push({sequence, 0, before_fill, before_publish, 0});
-    received_.push({a.sequence, 0, a.in_hand, a.copied, 0});
-    ++round_;
-    begin_counting();
-    prepare();
-    give_up_at(now_ns() + question_limit_ns);
-    return true;
-  }
 
- private:
-  std::uint64_t expected_ = 1;
+    /// The other side may not have matched yet what this one has; then the greeting is lost, unless
+    /// it is repeated.
+    bool is_restless() const override { return round_ == 0; }
+    void on_silence() override {
+        next_ = 1;
+        --end_.published;
+        prepare();
+        send();
+        prepare();
+    }
+
+    /// If the asking end does not come to its end, what is told until here shows that.
+    Next on_deadline() override { return round_ > 0 ? Next::finished : Next::give_up; }
+
+    bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
+        const auto head = read_head(payload);
+        if (!head.is_end && loses()) {
+            receiver.release();
+            return true;
+        }
+        if (head.sequence > expected_) end_.missed += head.sequence - expected_;
+        expected_ = head.sequence + 1;
+        if (head.is_end) {
+            ++end_.received;
+            receiver.release();
+            count_cpu(receiver.calls_back());
+            return false;
+        }
+        const auto a = arrive(payload);
+        // Filling is the only part of the answer that is not transport, so only it is stamped.
+        const auto before_fill = source_ ? now_ns() : 0;
+        auto sequence = a.sequence + 1;
+        if (next_ != sequence) {
+            next_ = sequence;
+            prepare();
+        }
+        std::uint64_t before_publish = 0;
+        try {
+            before_publish = send();
+        } catch (const NotSent& e) {
+            ++end_.not_sent[e.what()];
+            next_ = std::exchange(sequence, 0) + 1;
+        }
+        verify(a);
+        receiver.release();
+        sent_.push({sequence, 0, before_fill, before_publish, 0});
+        received_.push({a.sequence, 0, a.in_hand, a.copied, 0});
+        ++round_;
+        begin_counting();
+        prepare();
+        give_up_at(now_ns() + question_limit_ns);
+        return true;
+    }
+
+private:
+    std::uint64_t expected_ = 1;
 };
 
 template <typename Loop>
 End play(const Job& job, Sender& sender, Receiver& receiver) {
-  Loop loop(job, sender);
-  // Both are asked each time: where asking is what connects, each side would wait for the other's
-  // question.
-  await_match(
-      [&] {
-        const bool sends = sender.matched(1), receives = receiver.matched();
-        return sends && receives;
-      },
-      "the other side");
-  if (!drive(job, receiver, loop)) {
-    throw std::runtime_error("nothing came within " + std::to_string(greeting_limit_ns / 1'000'000'000U) +
-                             " s from the other end: it is gone, or what it says is lost");
-  }
-  sender.drain(drain_limit);
-  // The end mark may still be on its way, and some middleware takes it back when its sender leaves.
-  std::this_thread::sleep_for(linger);
-  return loop.finish(receiver);
+    Loop loop(job, sender);
+    // Both are asked each time: where asking is what connects, each side would wait for the other's
+    // question.
+    await_match(
+        [&] {
+            const bool sends = sender.matched(1), receives = receiver.matched();
+            return sends && receives;
+        },
+        "the other side");
+    if (!drive(job, receiver, loop)) {
+        throw std::runtime_error("nothing came within " +
+                                 std::to_string(greeting_limit_ns / 1'000'000'000U) +
+                                 " s from the other end: it is gone, or what it says is lost");
+    }
+    sender.drain(drain_limit);
+    // The end mark may still be on its way, and some middleware takes it back when its sender
+    // leaves.
+    std::this_thread::sleep_for(linger);
+    return loop.finish(receiver);
 }
 
 }  // namespace
 
-End ping(const Job& job, Sender& sender, Receiver& receiver) { return play<Ping>(job, sender, receiver); }
+End ping(const Job& job, Sender& sender, Receiver& receiver) {
+    return play<Ping>(job, sender, receiver);
+}
 
-End echo(const Job& job, Sender& sender, Receiver& receiver) { return play<Echo>(job, sender, receiver); }
+End echo(const Job& job, Sender& sender, Receiver& receiver) {
+    return play<Echo>(job, sender, receiver);
+}
 
 }  // namespace peers

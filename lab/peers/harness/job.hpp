@@ -15,139 +15,152 @@ namespace peers {
 
 inline constexpr unsigned protocol_version = 1;
 
-enum class Role { publisher, subscriber, ping, echo, threads, idle_publisher, idle_subscriber, keeper, stage, stages, own_tool, unknown };
+enum class Role {
+    publisher,
+    subscriber,
+    ping,
+    echo,
+    threads,
+    idle_publisher,
+    idle_subscriber,
+    keeper,
+    stage,
+    stages,
+    own_tool,
+    unknown
+};
 enum class Reach { process, host, network };
 enum class WaitKind { block, spin, spin_then_block };
 enum class Reliability { best_effort, reliable };
 
 /// One process's part of a measurement. Times are in the units of their names, sizes in bytes.
 struct Job {
-  unsigned protocol = 0;
-  Role role = Role::unknown;
-  std::string role_name;
-  /// `name/variant`.
-  std::string system;
-  std::string variant;
-  Reach reach = Reach::host;
-  std::filesystem::path domain_dir;
-  std::string topic;
-  std::size_t size = 0;
-  WaitKind wait = WaitKind::block;
-  std::uint64_t spin_us = 0;
-  bool copies = false;
-  bool filled = false;
-  /// Nothing: closed loop.
-  std::optional<double> rate_hz;
-  std::uint64_t warm_up = 0;
-  std::uint64_t messages = 0;
-  std::uint32_t depth = 1;
-  Reliability reliability = Reliability::best_effort;
-  std::size_t subscribers = 1;
-  std::size_t index = 0;
-  std::optional<int> publisher_cpu;
-  std::vector<int> subscriber_cpus;
-  int priority = 0;
-  /// Processor time that a subscriber of an open loop spends on each counted sample.
-  std::uint64_t processing_us = 0;
-  /// How long the asking end of a closed loop waits for an answer.
-  std::uint64_t answer_timeout_ms = 10'000;
-  /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer
-  /// away. 0: none.
-  std::uint64_t lose_every = 0;
-  std::filesystem::path raw_dir;
+    unsigned protocol = 0;
+    Role role = Role::unknown;
+    std::string role_name;
+    /// `name/variant`.
+    std::string system;
+    std::string variant;
+    Reach reach = Reach::host;
+    std::filesystem::path domain_dir;
+    std::string topic;
+    std::size_t size = 0;
+    WaitKind wait = WaitKind::block;
+    std::uint64_t spin_us = 0;
+    bool copies = false;
+    bool filled = false;
+    /// Nothing: closed loop.
+    std::optional<double> rate_hz;
+    std::uint64_t warm_up = 0;
+    std::uint64_t messages = 0;
+    std::uint32_t depth = 1;
+    Reliability reliability = Reliability::best_effort;
+    std::size_t subscribers = 1;
+    std::size_t index = 0;
+    std::optional<int> publisher_cpu;
+    std::vector<int> subscriber_cpus;
+    int priority = 0;
+    /// Processor time that a subscriber of an open loop spends on each counted sample.
+    std::uint64_t processing_us = 0;
+    /// How long the asking end of a closed loop waits for an answer.
+    std::uint64_t answer_timeout_ms = 10'000;
+    /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer
+    /// away. 0: none.
+    std::uint64_t lose_every = 0;
+    std::filesystem::path raw_dir;
 
-  /// Where this end listens, and where the other one does: of reach network, one address of each
-  /// host.
-  std::string own_address() const;
-  std::string other_address() const;
-  bool is_sending_host() const;
+    /// Where this end listens, and where the other one does: of reach network, one address of each
+    /// host.
+    std::string own_address() const;
+    std::string other_address() const;
+    bool is_sending_host() const;
 
-  /// Throws with what is wrong.
-  static Job parse(const std::string& line);
+    /// Throws with what is wrong.
+    static Job parse(const std::string& line);
 
-  std::uint64_t total() const { return warm_up + messages; }
-  std::optional<int> subscriber_cpu() const;
-  /// Unique to the run among those of this machine.
-  std::string run_name() const;
+    std::uint64_t total() const { return warm_up + messages; }
+    std::optional<int> subscriber_cpu() const;
+    /// Unique to the run among those of this machine.
+    std::string run_name() const;
 };
 
 /// What a middleware's own latency tool says: one way, which is half of a round trip.
 struct OwnTool {
-  std::string name;
-  std::string version;
-  /// Of a tool that says averages only, the median of those.
-  std::uint64_t p50_ns = 0;
-  std::optional<std::uint64_t> p99_ns;
-  std::optional<std::uint64_t> mean_ns;
-  std::uint64_t n = 0;
-  /// Of a tool that says averages only: how many round trips each is of.
-  std::optional<std::uint64_t> averages_of = std::nullopt;
+    std::string name;
+    std::string version;
+    /// Of a tool that says averages only, the median of those.
+    std::uint64_t p50_ns = 0;
+    std::optional<std::uint64_t> p99_ns;
+    std::optional<std::uint64_t> mean_ns;
+    std::uint64_t n = 0;
+    /// Of a tool that says averages only: how many round trips each is of.
+    std::optional<std::uint64_t> averages_of = std::nullopt;
 };
 
 /// What one end did.
 struct End {
-  Role role = Role::unknown;
-  std::size_t index = 0;
-  std::string sent_file;
-  std::string received_file;
-  std::uint64_t published = 0;
-  std::uint64_t first_sequence = 0;
-  std::uint64_t counted_from = 0;
-  std::map<std::string, std::uint64_t> not_sent;
-  std::uint64_t received = 0;
-  std::uint64_t missed = 0;
-  /// Of the asking end of a closed loop.
-  std::optional<std::uint64_t> unanswered;
-  std::uint64_t late = 0;
-  std::uint64_t verified = 0;
-  std::uint64_t mismatched = 0;
-  std::vector<std::string> mismatches;
-  std::uint64_t cpu_ns = 0;
-  std::uint64_t cpu_samples = 0;
-  std::optional<std::uint64_t> first_sample_ns;
-  std::vector<std::string> unset;
-  std::optional<OwnTool> own_tool;
+    Role role = Role::unknown;
+    std::size_t index = 0;
+    std::string sent_file;
+    std::string received_file;
+    std::uint64_t published = 0;
+    std::uint64_t first_sequence = 0;
+    std::uint64_t counted_from = 0;
+    std::map<std::string, std::uint64_t> not_sent;
+    std::uint64_t received = 0;
+    std::uint64_t missed = 0;
+    /// Of the asking end of a closed loop.
+    std::optional<std::uint64_t> unanswered;
+    std::uint64_t late = 0;
+    std::uint64_t verified = 0;
+    std::uint64_t mismatched = 0;
+    std::vector<std::string> mismatches;
+    std::uint64_t cpu_ns = 0;
+    std::uint64_t cpu_samples = 0;
+    std::optional<std::uint64_t> first_sample_ns;
+    std::vector<std::string> unset;
+    std::optional<OwnTool> own_tool;
 };
 
 struct Setting {
-  std::string name;
-  std::string value;
-  std::string why;
+    std::string name;
+    std::string value;
+    std::string why;
 };
 
 /// One way in which a middleware carries samples.
 struct Variant {
-  std::string name;
-  std::string title;
-  std::vector<Reach> reach{Reach::host};
-  std::vector<WaitKind> waits{WaitKind::block, WaitKind::spin, WaitKind::spin_then_block};
-  std::vector<Reliability> reliability{Reliability::best_effort, Reliability::reliable};
-  bool loans = false;
-  std::size_t min_size = 32;
-  std::size_t max_size = std::size_t{1} << 30;
-  std::size_t max_subscribers = 64;
-  bool keeper = false;
-  std::string note;
-  std::vector<Setting> settings;
-  /// Measured only when it is named.
-  bool tuning = false;
-  /// It differs from what it varies in ping-pongs only.
-  bool usual_at_a_rate = false;
-  /// Name of the middleware's own latency tool, if it can be run.
-  std::string own_tool;
-  /// How its readers wait.
-  WaitKind own_tool_wait = WaitKind::block;
-  /// The sizes that it can measure; none: any.
-  std::vector<std::size_t> own_tool_sizes;
-  /// The links beside which it can measure; none: any.
-  std::vector<Reliability> own_tool_reliability;
+    std::string name;
+    std::string title;
+    std::vector<Reach> reach{Reach::host};
+    std::vector<WaitKind> waits{WaitKind::block, WaitKind::spin, WaitKind::spin_then_block};
+    std::vector<Reliability> reliability{Reliability::best_effort, Reliability::reliable};
+    bool loans = false;
+    std::size_t min_size = 32;
+    std::size_t max_size = std::size_t{1} << 30;
+    std::size_t max_subscribers = 64;
+    bool keeper = false;
+    std::string note;
+    std::vector<Setting> settings;
+    /// Measured only when it is named.
+    bool tuning = false;
+    /// It differs from what it varies in ping-pongs only.
+    bool usual_at_a_rate = false;
+    /// Name of the middleware's own latency tool, if it can be run.
+    std::string own_tool;
+    /// How its readers wait.
+    WaitKind own_tool_wait = WaitKind::block;
+    /// The sizes that it can measure; none: any.
+    std::vector<std::size_t> own_tool_sizes;
+    /// The links beside which it can measure; none: any.
+    std::vector<Reliability> own_tool_reliability;
 };
 
 struct Description {
-  std::string name;
-  std::string title;
-  std::string version;
-  std::vector<Variant> variants;
+    std::string name;
+    std::string title;
+    std::string version;
+    std::vector<Variant> variants;
 };
 
 std::string to_json(const Description& description);

@@ -13,24 +13,26 @@ namespace peers {
 
 /// A handler with a beginning and a bound.
 class Loop : public Handler {
- public:
-  /// Called once, when samples can be received.
-  virtual void start() {}
-  /// Whether it wants to hear of silence, and what it does then: called every 200 ms or so.
-  virtual bool is_restless() const { return false; }
-  virtual void on_silence() {}
-  /// What it does when its deadline is over: gives up, has come to its end, or goes on with a new
-  /// deadline.
-  enum class Next { give_up, finished, go_on };
-  virtual Next on_deadline() { return Next::give_up; }
-  /// When waiting is over, on CLOCK_MONOTONIC.
-  std::uint64_t deadline_ns() const { return deadline_ns_.load(std::memory_order_relaxed); }
+public:
+    /// Called once, when samples can be received.
+    virtual void start() {}
+    /// Whether it wants to hear of silence, and what it does then: called every 200 ms or so.
+    virtual bool is_restless() const { return false; }
+    virtual void on_silence() {}
+    /// What it does when its deadline is over: gives up, has come to its end, or goes on with a new
+    /// deadline.
+    enum class Next { give_up, finished, go_on };
+    virtual Next on_deadline() { return Next::give_up; }
+    /// When waiting is over, on CLOCK_MONOTONIC.
+    std::uint64_t deadline_ns() const { return deadline_ns_.load(std::memory_order_relaxed); }
 
- protected:
-  void give_up_at(std::uint64_t deadline_ns) { deadline_ns_.store(deadline_ns, std::memory_order_relaxed); }
+protected:
+    void give_up_at(std::uint64_t deadline_ns) {
+        deadline_ns_.store(deadline_ns, std::memory_order_relaxed);
+    }
 
- private:
-  std::atomic<std::uint64_t> deadline_ns_{0};
+private:
+    std::atomic<std::uint64_t> deadline_ns_{0};
 };
 
 /// Feeds `loop` with samples, waiting as the job says. Returns false if it gave up.

@@ -14,8 +14,8 @@ namespace peers {
 
 /// What stands at the beginning of every payload.
 struct Head {
-  bool is_end = false;
-  std::uint64_t sequence = 0;
+    bool is_end = false;
+    std::uint64_t sequence = 0;
 };
 
 /// Bytes of an untouched payload's head, and of a filled one's.
@@ -30,20 +30,20 @@ void write_mark(std::span<std::byte> payload, std::uint64_t sequence, bool is_en
 
 /// The sender's own data.
 class Source {
- public:
-  explicit Source(std::size_t size);
-  /// Chooses the bytes of a sample and computes their checksum; before the clock starts.
-  void prepare(std::uint64_t sequence);
-  /// Writes the prepared sample.
-  void fill(std::span<std::byte> payload) const;
+public:
+    explicit Source(std::size_t size);
+    /// Chooses the bytes of a sample and computes their checksum; before the clock starts.
+    void prepare(std::uint64_t sequence);
+    /// Writes the prepared sample.
+    void fill(std::span<std::byte> payload) const;
 
- private:
-  std::span<const std::byte> body() const;
+private:
+    std::span<const std::byte> body() const;
 
-  std::vector<std::byte> bytes_;
-  std::size_t body_size_;
-  std::size_t start_ = 0;
-  std::array<std::byte, head_size> head_{};
+    std::vector<std::byte> bytes_;
+    std::size_t body_size_;
+    std::size_t start_ = 0;
+    std::array<std::byte, head_size> head_{};
 };
 
 /// What is wrong with a filled payload; nothing if it is whole.

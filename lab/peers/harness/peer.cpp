@@ -21,209 +21,240 @@ namespace peers {
 namespace {
 
 void emit(const std::string& line) {
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  // If the conductor is gone there is nobody left to tell.
-  std::cout << line << std::endl;
+    static std::mutex mutex;
+    std::lock_guard lock(mutex);
+    // If the conductor is gone there is nobody left to tell.
+    std::cout << line << std::endl;
 }
 
 void await_word() {
-  std::string line;
-  std::getline(std::cin, line);
+    std::string line;
+    std::getline(std::cin, line);
 }
 
 /// Rests on a link until the end mark comes.
 class Quiet final : public Loop {
- public:
-  Quiet() { give_up_at(now_ns() + 3'600'000'000'000U); }
-  bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
-    ++received;
-    const bool is_end = read_head(payload).is_end;
-    receiver.release();
-    return !is_end;
-  }
-  std::uint64_t received = 0;
+public:
+    Quiet() { give_up_at(now_ns() + 3'600'000'000'000U); }
+    bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
+        ++received;
+        const bool is_end = read_head(payload).is_end;
+        receiver.release();
+        return !is_end;
+    }
+    std::uint64_t received = 0;
 };
 
 /// One end of a link, from its endpoints to its account. `ready` is called when its receiving
 /// endpoints exist. Endpoints are made under `making`, because middleware need not be made for that
 /// by several threads at once.
 End one_end(const Job& job, Link& link, std::mutex& making, const std::function<void()>& ready) {
-  const auto there = job.topic + "_ping", back = job.topic + "_pong";
-  std::unique_ptr<Receiver> receiver;
-  std::unique_ptr<Sender> sender;
-  {
-    std::lock_guard lock(making);
+    const auto there = job.topic + "_ping", back = job.topic + "_pong";
+    std::unique_ptr<Receiver> receiver;
+    std::unique_ptr<Sender> sender;
+    {
+        std::lock_guard lock(making);
+        switch (job.role) {
+            case Role::publisher:
+            case Role::idle_publisher:
+                sender = link.sender(job.topic, job.subscribers);
+                break;
+            case Role::subscriber:
+            case Role::idle_subscriber:
+                receiver = link.receiver(job.topic, job.index);
+                break;
+            case Role::ping:
+                receiver = link.receiver(back, 0);
+                sender = link.sender(there, 1);
+                break;
+            case Role::echo:
+                receiver = link.receiver(there, 0);
+                sender = link.sender(back, 1);
+                break;
+            default:
+                throw std::runtime_error("this program has no role '" + job.role_name + "'");
+        }
+    }
+    ready();
+    End end;
     switch (job.role) {
-      case Role::publisher:
-      case Role::idle_publisher: sender = link.sender(job.topic, job.subscribers); break;
-      case Role::subscriber:
-      case Role::idle_subscriber: receiver = link.receiver(job.topic, job.index); break;
-      case Role::ping:
-        receiver = link.receiver(back, 0);
-        sender = link.sender(there, 1);
-        break;
-      case Role::echo:
-        receiver = link.receiver(there, 0);
-        sender = link.sender(back, 1);
-        break;
-      default: throw std::runtime_error("this program has no role '" + job.role_name + "'");
+        case Role::publisher:
+            end = publish(job, *sender);
+            break;
+        case Role::subscriber:
+            end = subscribe(job, *receiver);
+            break;
+        case Role::ping:
+            end = ping(job, *sender, *receiver);
+            break;
+        case Role::echo:
+            end = echo(job, *sender, *receiver);
+            break;
+        case Role::idle_publisher: {
+            end.role = job.role;
+            await_match([&] { return sender->matched(job.subscribers); },
+                        std::to_string(job.subscribers) + " subscriber(s)");
+            emit(event("idle"));
+            await_word();
+            write_end(*sender);
+            end.published = end.first_sequence = 1;
+            sender->drain(drain_limit);
+            break;
+        }
+        default: {
+            Job blocked = job;
+            blocked.wait = WaitKind::block;
+            Quiet loop;
+            drive(blocked, *receiver, loop);
+            end.role = job.role;
+            end.index = job.index;
+            end.received = loop.received;
+        }
     }
-  }
-  ready();
-  End end;
-  switch (job.role) {
-    case Role::publisher: end = publish(job, *sender); break;
-    case Role::subscriber: end = subscribe(job, *receiver); break;
-    case Role::ping: end = ping(job, *sender, *receiver); break;
-    case Role::echo: end = echo(job, *sender, *receiver); break;
-    case Role::idle_publisher: {
-      end.role = job.role;
-      await_match([&] { return sender->matched(job.subscribers); }, std::to_string(job.subscribers) + " subscriber(s)");
-      emit(event("idle"));
-      await_word();
-      write_end(*sender);
-      end.published = end.first_sequence = 1;
-      sender->drain(drain_limit);
-      break;
-    }
-    default: {
-      Job blocked = job;
-      blocked.wait = WaitKind::block;
-      Quiet loop;
-      drive(blocked, *receiver, loop);
-      end.role = job.role;
-      end.index = job.index;
-      end.received = loop.received;
-    }
-  }
-  // Under the lock, too: ends of the same process are taken down one after the other.
-  std::lock_guard lock(making);
-  sender.reset();
-  receiver.reset();
-  return end;
+    // Under the lock, too: ends of the same process are taken down one after the other.
+    std::lock_guard lock(making);
+    sender.reset();
+    receiver.reset();
+    return end;
 }
 
 std::optional<int> cpu_of(const Job& job) {
-  const bool receives = job.role == Role::subscriber || job.role == Role::echo || job.role == Role::idle_subscriber;
-  return receives ? job.subscriber_cpu() : job.publisher_cpu;
+    const bool receives =
+        job.role == Role::subscriber || job.role == Role::echo || job.role == Role::idle_subscriber;
+    return receives ? job.subscriber_cpu() : job.publisher_cpu;
 }
 
-End settled_end(const Job& job, Link& link, std::mutex& making, std::vector<std::string> refused, const std::function<void()>& ready) {
-  auto end = one_end(job, link, making, ready);
-  end.unset.insert(end.unset.end(), refused.begin(), refused.end());
-  return end;
+End settled_end(const Job& job, Link& link, std::mutex& making, std::vector<std::string> refused,
+                const std::function<void()>& ready) {
+    auto end = one_end(job, link, making, ready);
+    end.unset.insert(end.unset.end(), refused.begin(), refused.end());
+    return end;
 }
 
 /// All ends in this process, a thread each.
 std::vector<End> threads(const Job& job, Link& link) {
-  const auto part = [&](Role role, std::size_t index) {
-    Job j = job;
-    j.role = role;
-    j.index = index;
-    return j;
-  };
-  std::vector<Job> jobs;
-  for (std::size_t i = 0; i < job.subscribers; ++i) jobs.push_back(part(job.rate_hz ? Role::subscriber : Role::echo, i));
-  jobs.push_back(part(job.rate_hz ? Role::publisher : Role::ping, 0));
-  std::mutex making;
-  std::vector<std::future<End>> ends;
-  for (auto& j : jobs) {
-    std::promise<void> started;
-    auto is_started = started.get_future();
-    // Shared, because the thread may fail before it is ready: then its end tells why.
-    auto promise = std::make_shared<std::promise<void>>(std::move(started));
-    ends.push_back(std::async(std::launch::async, [&link, &making, j, promise] {
-      try {
-        auto refused = settle(j, cpu_of(j));
-        return settled_end(j, link, making, std::move(refused), [&] { promise->set_value(); });
-      } catch (const std::exception& e) {
-        // The other threads wait for what will never come: tell, and end the process with all of
-        // them.
-        emit(failed(e.what()));
-        std::_Exit(1);
-      }
-    }));
-    // Receivers first, as between processes.
-    is_started.wait();
-  }
-  std::vector<End> all;
-  for (auto& e : ends) all.push_back(e.get());
-  return all;
+    const auto part = [&](Role role, std::size_t index) {
+        Job j = job;
+        j.role = role;
+        j.index = index;
+        return j;
+    };
+    std::vector<Job> jobs;
+    for (std::size_t i = 0; i < job.subscribers; ++i)
+        jobs.push_back(part(job.rate_hz ? Role::subscriber : Role::echo, i));
+    jobs.push_back(part(job.rate_hz ? Role::publisher : Role::ping, 0));
+    std::mutex making;
+    std::vector<std::future<End>> ends;
+    for (auto& j : jobs) {
+        std::promise<void> started;
+        auto is_started = started.get_future();
+        // Shared, because the thread may fail before it is ready: then its end tells why.
+        auto promise = std::make_shared<std::promise<void>>(std::move(started));
+        ends.push_back(std::async(std::launch::async, [&link, &making, j, promise] {
+            try {
+                auto refused = settle(j, cpu_of(j));
+                return settled_end(j, link, making, std::move(refused),
+                                   [&] { promise->set_value(); });
+            } catch (const std::exception& e) {
+                // The other threads wait for what will never come: tell, and end the process with
+                // all of them.
+                emit(failed(e.what()));
+                std::_Exit(1);
+            }
+        }));
+        // Receivers first, as between processes.
+        is_started.wait();
+    }
+    std::vector<End> all;
+    for (auto& e : ends) all.push_back(e.get());
+    return all;
 }
 
 void keep(Middleware& middleware, const Job& job) {
-  // A Ctrl-C reaches the whole process group, and the keeper is the one that must clean up behind
-  // it. It ends with its standard input.
-  for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_IGN);
-  auto keeper = middleware.keep(job);
-  emit(event("ready"));
-  await_word();
-  keeper->dismiss();
-  emit(done({}));
+    // A Ctrl-C reaches the whole process group, and the keeper is the one that must clean up behind
+    // it. It ends with its standard input.
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_IGN);
+    auto keeper = middleware.keep(job);
+    emit(event("ready"));
+    await_word();
+    keeper->dismiss();
+    emit(done({}));
 }
 
 /// A measured process must not outlive whoever measures it, who holds the other end of standard
 /// input. The kernel tells of that one's end only who has asked before.
 void end_with_conductor() {
-  prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
-  pollfd input{STDIN_FILENO, 0, 0};
-  if (poll(&input, 1, 0) == 1 && (input.revents & POLLHUP) != 0) throw std::runtime_error("whoever started this process has ended");
+    prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
+    pollfd input{STDIN_FILENO, 0, 0};
+    if (poll(&input, 1, 0) == 1 && (input.revents & POLLHUP) != 0)
+        throw std::runtime_error("whoever started this process has ended");
 }
 
 void serve(Middleware& middleware) {
-  std::string line;
-  if (!std::getline(std::cin, line)) throw std::runtime_error("no job came on standard input: this program is started by the benchmark");
-  const auto job = Job::parse(line);
-  if (job.role == Role::keeper) return keep(middleware, job);
-  end_with_conductor();
-  if (job.role == Role::stage) {
-    emit(run_stage(middleware, job, line, settle(job, cpu_of(job)), [] { emit(event("ready")); }));
-    return;
-  }
-  if (job.role == Role::stages) {
-    emit(run_stages(middleware, job, line, [] { emit(event("ready")); }, [](const std::string& why) { emit(failed(why)); }));
-    return;
-  }
-  std::vector<End> ends;
-  if (job.role == Role::own_tool) {
-    End end;
-    end.role = job.role;
-    end.unset = settle(job, job.publisher_cpu);
-    end.own_tool = middleware.run_own_tool(job);
-    ends = {std::move(end)};
-  } else if (job.role == Role::threads) {
-    const auto link = middleware.join(job);
-    ends = threads(job, *link);
-  } else {
-    auto refused = settle(job, cpu_of(job));
-    const auto link = middleware.join(job);
-    std::mutex making;
-    ends = {settled_end(job, *link, making, std::move(refused), [] { emit(event("ready")); })};
-  }
-  emit(done(ends));
+    std::string line;
+    if (!std::getline(std::cin, line))
+        throw std::runtime_error(
+            "no job came on standard input: this program is started by the benchmark");
+    const auto job = Job::parse(line);
+    if (job.role == Role::keeper) return keep(middleware, job);
+    end_with_conductor();
+    if (job.role == Role::stage) {
+        emit(run_stage(middleware, job, line, settle(job, cpu_of(job)),
+                       [] { emit(event("ready")); }));
+        return;
+    }
+    if (job.role == Role::stages) {
+        emit(run_stages(
+            middleware, job, line, [] { emit(event("ready")); },
+            [](const std::string& why) { emit(failed(why)); }));
+        return;
+    }
+    std::vector<End> ends;
+    if (job.role == Role::own_tool) {
+        End end;
+        end.role = job.role;
+        end.unset = settle(job, job.publisher_cpu);
+        end.own_tool = middleware.run_own_tool(job);
+        ends = {std::move(end)};
+    } else if (job.role == Role::threads) {
+        const auto link = middleware.join(job);
+        ends = threads(job, *link);
+    } else {
+        auto refused = settle(job, cpu_of(job));
+        const auto link = middleware.join(job);
+        std::mutex making;
+        ends = {settled_end(job, *link, making, std::move(refused), [] { emit(event("ready")); })};
+    }
+    emit(done(ends));
 }
 
 }  // namespace
 
-std::unique_ptr<Keeper> Middleware::keep(const Job& job) { throw std::runtime_error("the variant '" + job.variant + "' has no keeper"); }
+std::unique_ptr<Keeper> Middleware::keep(const Job& job) {
+    throw std::runtime_error("the variant '" + job.variant + "' has no keeper");
+}
 
-OwnTool Middleware::run_own_tool(const Job& job) { throw std::runtime_error("the variant '" + job.variant + "' has no latency tool of its own"); }
+OwnTool Middleware::run_own_tool(const Job& job) {
+    throw std::runtime_error("the variant '" + job.variant + "' has no latency tool of its own");
+}
 
 int run_peer(Middleware& middleware, int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);
-  try {
-    if (argc == 2 && std::string(argv[1]) == "--describe") {
-      std::cout << to_json(middleware.describe()) << std::endl;
-      return 0;
+    signal(SIGPIPE, SIG_IGN);
+    try {
+        if (argc == 2 && std::string(argv[1]) == "--describe") {
+            std::cout << to_json(middleware.describe()) << std::endl;
+            return 0;
+        }
+        if (argc != 1)
+            throw std::runtime_error(
+                "usage: --describe, or no argument and a job on standard input "
+                "(docs/protocols/harness.md)");
+        serve(middleware);
+        return 0;
+    } catch (const std::exception& e) {
+        emit(failed(e.what()));
+        return 1;
     }
-    if (argc != 1) throw std::runtime_error("usage: --describe, or no argument and a job on standard input (docs/protocols/harness.md)");
-    serve(middleware);
-    return 0;
-  } catch (const std::exception& e) {
-    emit(failed(e.what()));
-    return 1;
-  }
 }
 
 }  // namespace peers

@@ -16,9 +16,10 @@
 namespace peers {
 
 inline std::uint64_t clock_ns(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(t.tv_nsec);
+    timespec t{};
+    clock_gettime(clock, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U +
+           static_cast<std::uint64_t>(t.tv_nsec);
 }
 
 /// The present on CLOCK_MONOTONIC.
@@ -39,34 +40,38 @@ std::vector<std::string> settle(const Job& job, std::optional<int> cpu);
 
 /// Rows of stamps, in memory that was touched before the clock started.
 class Recorder {
- public:
-  using Row = std::array<std::uint64_t, 5>;
-  explicit Recorder(const Job& job) : rows_(job.total() + 2, Row{1, 1, 1, 1, 1}) { rows_.clear(); }
-  /// Never grows: no more than the announced number of samples can come.
-  void push(const Row& row) {
-    if (rows_.size() < rows_.capacity()) rows_.push_back(row);
-  }
-  /// Returns the path of the file.
-  std::string write(const Job& job, const std::string& name) const;
+public:
+    using Row = std::array<std::uint64_t, 5>;
+    explicit Recorder(const Job& job) : rows_(job.total() + 2, Row{1, 1, 1, 1, 1}) {
+        rows_.clear();
+    }
+    /// Never grows: no more than the announced number of samples can come.
+    void push(const Row& row) {
+        if (rows_.size() < rows_.capacity()) rows_.push_back(row);
+    }
+    /// Returns the path of the file.
+    std::string write(const Job& job, const std::string& name) const;
 
- private:
-  std::vector<Row> rows_;
+private:
+    std::vector<Row> rows_;
 };
 
 /// Whether payloads came whole.
 class Verdict {
- public:
-  void check(std::span<const std::byte> payload, std::uint64_t sequence);
-  /// For a payload that is not verified but evidently damaged.
-  void reject(std::uint64_t sequence) { note("sample " + std::to_string(sequence) + ": the payload does not begin as one"); }
-  void tell(End& end) const;
+public:
+    void check(std::span<const std::byte> payload, std::uint64_t sequence);
+    /// For a payload that is not verified but evidently damaged.
+    void reject(std::uint64_t sequence) {
+        note("sample " + std::to_string(sequence) + ": the payload does not begin as one");
+    }
+    void tell(End& end) const;
 
- private:
-  void note(std::string wrong);
+private:
+    void note(std::string wrong);
 
-  std::uint64_t verified_ = 0;
-  std::uint64_t mismatched_ = 0;
-  std::vector<std::string> mismatches_;
+    std::uint64_t verified_ = 0;
+    std::uint64_t mismatched_ = 0;
+    std::vector<std::string> mismatches_;
 };
 
 }  // namespace peers

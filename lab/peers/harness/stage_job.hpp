@@ -15,39 +15,39 @@
 namespace peers {
 
 struct Edge {
-  std::string topic;
-  std::string system;
-  std::size_t size = 0;
-  std::size_t index = 0;
-  std::size_t readers = 1;
+    std::string topic;
+    std::string system;
+    std::size_t size = 0;
+    std::size_t index = 0;
+    std::size_t readers = 1;
 };
 
 struct StageJob {
-  std::string name;
-  std::vector<Edge> inputs;
-  std::optional<Edge> output;
-  std::filesystem::path work;
-  /// JSON.
-  std::string parameters;
-  /// Samples of the source behind those that count.
-  std::uint64_t cool_down = 0;
-  /// Of the role `stages`: the CPU of its thread.
-  std::optional<int> cpu;
+    std::string name;
+    std::vector<Edge> inputs;
+    std::optional<Edge> output;
+    std::filesystem::path work;
+    /// JSON.
+    std::string parameters;
+    /// Samples of the source behind those that count.
+    std::uint64_t cool_down = 0;
+    /// Of the role `stages`: the CPU of its thread.
+    std::optional<int> cpu;
 
-  /// Of the same line as the job. Throws with what is wrong.
-  static StageJob parse(const std::string& line);
-  /// Of the role `stages`, in the order in which they start.
-  static std::vector<StageJob> parse_all(const std::string& line);
+    /// Of the same line as the job. Throws with what is wrong.
+    static StageJob parse(const std::string& line);
+    /// Of the role `stages`, in the order in which they start.
+    static std::vector<StageJob> parse_all(const std::string& line);
 };
 
 /// What stands at the beginning of every message.
 struct MessageHead {
-  bool is_end = false;
-  std::uint64_t number = 0;
-  std::uint64_t origin = 0;
-  std::uint64_t source_time_ns = 0;
-  std::uint64_t publish_time_ns = 0;
-  std::uint64_t length = 0;
+    bool is_end = false;
+    std::uint64_t number = 0;
+    std::uint64_t origin = 0;
+    std::uint64_t source_time_ns = 0;
+    std::uint64_t publish_time_ns = 0;
+    std::uint64_t length = 0;
 };
 
 inline constexpr std::size_t message_head_size = 48;
@@ -61,23 +61,23 @@ void write_message_head(std::span<std::byte> payload, const MessageHead& head);
 using StageRow = std::array<std::uint64_t, 8>;
 
 struct InputAccount {
-  std::string topic;
-  std::uint64_t received = 0;
-  std::uint64_t missed = 0;
-  std::uint64_t damaged = 0;
+    std::string topic;
+    std::uint64_t received = 0;
+    std::uint64_t missed = 0;
+    std::uint64_t damaged = 0;
 };
 
 struct StageAccount {
-  std::string rows_file;
-  std::vector<InputAccount> inputs;
-  std::uint64_t worked = 0;
-  std::uint64_t skipped = 0;
-  std::uint64_t no_output = 0;
-  std::uint64_t published = 0;
-  std::map<std::string, std::uint64_t> not_sent;
-  std::vector<std::string> unset;
-  /// JSON.
-  std::string report;
+    std::string rows_file;
+    std::vector<InputAccount> inputs;
+    std::uint64_t worked = 0;
+    std::uint64_t skipped = 0;
+    std::uint64_t no_output = 0;
+    std::uint64_t published = 0;
+    std::map<std::string, std::uint64_t> not_sent;
+    std::vector<std::string> unset;
+    /// JSON.
+    std::string report;
 };
 
 /// The event that ends a process of stages, as one line.

@@ -15,22 +15,27 @@ extern "C" {
 #include <stdexcept>
 
 extern "C" int base64_encode_blockend(char* text, base64_encodestate* state) {
-  char* end = text;
-  if (state->step != step_A) {
-    *end++ = base64_encode_value(state->result);
-    if (state->step == step_B) *end++ = '=';
-    *end++ = '=';
-  }
-  return static_cast<int>(end - text);
+    char* end = text;
+    if (state->step != step_A) {
+        *end++ = base64_encode_value(state->result);
+        if (state->step == step_B) *end++ = '=';
+        *end++ = '=';
+    }
+    return static_cast<int>(end - text);
 }
 
 namespace ros1 {
 
 void check_base64() {
-  // These fill a line.
-  std::array<char, 54> bytes{};
-  if (XmlRpc::XmlRpcValue(bytes.data(), static_cast<int>(bytes.size())).toXml().find('\0') == std::string::npos) return;
-  throw std::runtime_error("this roscpp writes connection headers that nobody can read (its base64 ends in a NUL byte), and the encoder of this program did not take that one's place: measure ros1/tcp, or report this with the version of libxmlrpcpp");
+    // These fill a line.
+    std::array<char, 54> bytes{};
+    if (XmlRpc::XmlRpcValue(bytes.data(), static_cast<int>(bytes.size())).toXml().find('\0') ==
+        std::string::npos)
+        return;
+    throw std::runtime_error(
+        "this roscpp writes connection headers that nobody can read (its base64 ends in a NUL "
+        "byte), and the encoder of this program did not take that one's place: measure ros1/tcp, "
+        "or report this with the version of libxmlrpcpp");
 }
 
 }  // namespace ros1

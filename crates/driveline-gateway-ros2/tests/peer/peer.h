@@ -6,11 +6,11 @@
 #include <stddef.h>
 
 /* Ends the program if this is an error. */
-dds_entity_t ok(dds_entity_t code, const char *what);
-dds_qos_t *qos_of(const char *text);
+dds_entity_t ok(dds_entity_t code, const char* what);
+dds_qos_t* qos_of(const char* text);
 /* Whether standard input has ended. */
 int over(int wait_ms);
-unsigned sum(const unsigned char *data, size_t len);
+unsigned sum(const unsigned char* data, size_t len);
 
 /* What a node of ROS 2 has before any endpoint; 0: it is none. */
 dds_entity_t graph_writer(dds_entity_t participant);
@@ -18,4 +18,4 @@ dds_entity_t graph_writer(dds_entity_t participant);
 void announce(dds_entity_t participant, dds_entity_t graph, dds_entity_t endpoint, int writes);
 
 /* serve and call; 0: neither. */
-int service(dds_entity_t participant, int count, char **arg);
+int service(dds_entity_t participant, int count, char** arg);

@@ -13,19 +13,19 @@ inline constexpr std::size_t most_tags = 12;
 
 /// Pixels follow, row by row without gaps: grey (1 channel) or BGR (3).
 struct FrameHead {
-  std::uint32_t width = 0;
-  std::uint32_t height = 0;
-  std::uint32_t channels = 0;
-  /// What is really in the picture. Nobody looks at it but for checking the result.
-  std::uint32_t tags = 0;
-  std::array<std::uint32_t, most_tags> ids{};
+    std::uint32_t width = 0;
+    std::uint32_t height = 0;
+    std::uint32_t channels = 0;
+    /// What is really in the picture. Nobody looks at it but for checking the result.
+    std::uint32_t tags = 0;
+    std::array<std::uint32_t, most_tags> ids{};
 };
 
 /// A mark that was found.
 struct Detection {
-  std::uint32_t id;
-  float x, y;
-  float margin;
+    std::uint32_t id;
+    float x, y;
+    float margin;
 };
 
 }  // namespace tags

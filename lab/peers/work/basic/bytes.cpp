@@ -5,21 +5,21 @@
 namespace {
 
 class Bytes {
- public:
-  explicit Bytes(const work::Parameters& parameters)
-      : size_(parameters.get<std::size_t>("size", 1024, 0, std::size_t{1} << 30)) {}
+public:
+    explicit Bytes(const work::Parameters& parameters)
+        : size_(parameters.get<std::size_t>("size", 1024, 0, std::size_t{1} << 30)) {}
 
-  std::optional<std::size_t> process(work_call& call) {
-    work::Writer out(call);
-    const auto bytes = out.place(size_);
-    std::memset(bytes.data(), static_cast<int>(call.origin & 0xff), bytes.size());
-    return out.written();
-  }
+    std::optional<std::size_t> process(work_call& call) {
+        work::Writer out(call);
+        const auto bytes = out.place(size_);
+        std::memset(bytes.data(), static_cast<int>(call.origin & 0xff), bytes.size());
+        return out.written();
+    }
 
-  work::Report report() const { return {}; }
+    work::Report report() const { return {}; }
 
- private:
-  std::size_t size_;
+private:
+    std::size_t size_;
 };
 
 }  // namespace

@@ -12,57 +12,58 @@
 namespace street {
 
 struct Point {
-  float x, y, z, intensity;
+    float x, y, z, intensity;
 };
 
 /// Where the vehicle is in the street.
 struct Pose {
-  double x = 0, y = 0, yaw = 0;
+    double x = 0, y = 0, yaw = 0;
 };
 
 inline double distance(const Pose& a, const Pose& b) { return std::hypot(a.x - b.x, a.y - b.y); }
 
 /// The head of a cloud.
 struct CloudHead {
-  /// Where the scan was really taken. Nobody looks at it but for checking the result.
-  Pose truth;
-  /// As estimated; zero before that.
-  Pose estimate;
-  std::uint64_t points = 0;
+    /// Where the scan was really taken. Nobody looks at it but for checking the result.
+    Pose truth;
+    /// As estimated; zero before that.
+    Pose estimate;
+    std::uint64_t points = 0;
 };
 
 /// An obstacle's extent.
 struct Box {
-  float min[3];
-  float max[3];
-  std::uint32_t points;
+    float min[3];
+    float max[3];
+    std::uint32_t points;
 };
 
 struct BoxesHead {
-  Pose estimate;
-  std::uint64_t boxes = 0;
+    Pose estimate;
+    std::uint64_t boxes = 0;
 };
 
 /// What the vehicle does next.
 struct Decision {
-  Pose estimate;
-  double speed_mps = 0;
-  double offset_m = 0;
-  double clearance_m = 0;
+    Pose estimate;
+    double speed_mps = 0;
+    double offset_m = 0;
+    double clearance_m = 0;
 };
 
 inline void read_cloud(const work_input& input, CloudHead& head, std::vector<Point>& points) {
-  work::Reader in(input);
-  head = in.value<CloudHead>();
-  in.values(points, head.points);
+    work::Reader in(input);
+    head = in.value<CloudHead>();
+    in.values(points, head.points);
 }
 
-inline std::size_t write_cloud(const work_call& call, CloudHead head, std::span<const Point> points) {
-  work::Writer out(call);
-  head.points = points.size();
-  out.value(head);
-  out.values(points);
-  return out.written();
+inline std::size_t write_cloud(const work_call& call, CloudHead head,
+                               std::span<const Point> points) {
+    work::Writer out(call);
+    head.points = points.size();
+    out.value(head);
+    out.values(points);
+    return out.written();
 }
 
 }  // namespace street

@@ -51,8 +51,9 @@ struct TimerTick {
 
 /// What a timer can call: returns a `Status`, a `Result`, or nothing.
 template <class F>
-concept TimerFunction = std::invocable<F&, const TimerTick&> && (std::is_void_v<std::invoke_result_t<F&, const TimerTick&>> ||
-                                                                 std::convertible_to<std::invoke_result_t<F&, const TimerTick&>, Status>);
+concept TimerFunction = std::invocable<F&, const TimerTick&> &&
+    (std::is_void_v<std::invoke_result_t<F&, const TimerTick&>> ||
+     std::convertible_to<std::invoke_result_t<F&, const TimerTick&>, Status>);
 
 namespace detail {
 
@@ -99,11 +100,14 @@ public:
     [[nodiscard]] std::optional<TimerTick> tick() const noexcept {
         auto tick = detail::sized<dl_timer_tick>();
         int is_tick = 0;
-        if (dl_invocation_tick(invocation_, &tick, &is_tick) != DL_OK || is_tick == 0) return std::nullopt;
+        if (dl_invocation_tick(invocation_, &tick, &is_tick) != DL_OK || is_tick == 0)
+            return std::nullopt;
         return TimerTick{from_ns(tick.scheduled_ns), tick.overruns};
     }
     /// When the call began.
-    [[nodiscard]] MonotonicTime start() const noexcept { return from_ns(dl_invocation_start_ns(invocation_)); }
+    [[nodiscard]] MonotonicTime start() const noexcept {
+        return from_ns(dl_invocation_start_ns(invocation_));
+    }
 
 private:
     friend class detail::Access;
@@ -157,7 +161,9 @@ protected:
     void finish() const noexcept { dl_component_io_finish(io_); }
     /// Whether the run is ending: long callbacks and threads of your own look here. One atomic
     /// load.
-    [[nodiscard]] bool is_stopping() const noexcept { return dl_component_io_is_stopping(io_) != 0; }
+    [[nodiscard]] bool is_stopping() const noexcept {
+        return dl_component_io_is_stopping(io_) != 0;
+    }
     /// Name of this component in the graph; empty before `init`.
     [[nodiscard]] std::string instance() const {
         const char* name = dl_component_io_instance(io_);
@@ -219,11 +225,14 @@ namespace detail {
 /// What the classes of the SDK may do with a component.
 class Access {
 public:
-    static void declare(Component& component, Declared& member) { component.declared_.push_back(&member); }
+    static void declare(Component& component, Declared& member) {
+        component.declared_.push_back(&member);
+    }
     static std::size_t next_input(Component& component) noexcept { return component.inputs_++; }
     static std::size_t next_output(Component& component) noexcept { return component.outputs_++; }
 
-    [[nodiscard]] static Result<void> describe(const Component& component, dl_class_builder* builder) {
+    [[nodiscard]] static Result<void> describe(const Component& component,
+                                               dl_class_builder* builder) {
         for (const Declared* member : component.declared_) {
             if (auto done = member->describe(builder); !done) return done;
         }
@@ -239,11 +248,13 @@ public:
     }
 
     [[nodiscard]] static Result<void> on_event(Component& component, const dl_port_event* event) {
-        const Event inner{static_cast<Event::Kind>(event->kind), event->text, event->missed, event->total};
+        const Event inner{static_cast<Event::Kind>(event->kind), event->text, event->missed,
+                          event->total};
         return component.on_event(PortEvent{inner, event->port, event->is_output != 0});
     }
 
-    [[nodiscard]] static Result<void> on_trigger(Component& component, const dl_invocation* invocation) {
+    [[nodiscard]] static Result<void> on_trigger(Component& component,
+                                                 const dl_invocation* invocation) {
         Call call{&component, invocation, std::nullopt};
         struct Scope {
             explicit Scope(Call* inner) noexcept : outer(std::exchange(current_call(), inner)) {}
@@ -286,13 +297,14 @@ template <TimerFunction F>
 template <class T>
 class Input final : private detail::Declared {
 public:
-    Input(Component& component, std::string name, std::string doc = {})
-        requires(!payload::Opaque<T>)
+    Input(Component& component, std::string name,
+          std::string doc = {}) requires(!payload::Opaque<T>)
         : Input(component, std::move(name), std::nullopt, std::move(doc)) {}
     /// An input of bytes.
-    Input(Component& component, std::string name, Bytes bytes, std::string doc = {})
-        requires payload::Opaque<T>
-        : Input(component, std::move(name), std::optional<Bytes>(std::move(bytes)), std::move(doc)) {}
+    Input(Component& component, std::string name, Bytes bytes,
+          std::string doc = {}) requires payload::Opaque<T>
+        : Input(component, std::move(name), std::optional<Bytes>(std::move(bytes)),
+                std::move(doc)) {}
 
     /// In `on_trigger`: the sample that the trigger chose for this input; nothing if it chose none.
     /// Nothing anywhere else.
@@ -322,19 +334,25 @@ private:
         if (auto done = detail::whole("input", name_); !done) return done;
         auto schema = detail::schema_of(bytes_, std::type_identity<T>());
         if (!schema) return std::move(schema).error();
-        return detail::checked(dl_class_add_input(builder, name_.c_str(), schema->get(), detail::shown(doc_).c_str()));
+        return detail::checked(
+            dl_class_add_input(builder, name_.c_str(), schema->get(), detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io*) override { return {}; }
 
-    [[nodiscard]] std::optional<Sample<T>> get(dl_status (*getter)(const dl_invocation*, std::size_t, dl_sample**)) const {
+    [[nodiscard]] std::optional<Sample<T>> get(dl_status (*getter)(const dl_invocation*,
+                                                                   std::size_t,
+                                                                   dl_sample**)) const {
         detail::Call* call = detail::current_call();
         if (call == nullptr || call->component != component_) return std::nullopt;
         detail::SampleHandle handle;
         auto done = detail::checked(getter(call->invocation, index_, handle.place()));
         if (done && handle.get() == nullptr) return std::nullopt;
-        auto sample = done ? Sample<T>::adopt(std::move(handle)) : Result<Sample<T>>(std::move(done).error());
+        auto sample =
+            done ? Sample<T>::adopt(std::move(handle)) : Result<Sample<T>>(std::move(done).error());
         if (sample) return std::optional<Sample<T>>(std::move(*sample));
-        if (!call->unreadable) call->unreadable = Error{"input '" + name_ + "': " + sample.error().message, sample.error().status};
+        if (!call->unreadable)
+            call->unreadable =
+                Error{"input '" + name_ + "': " + sample.error().message, sample.error().status};
         return std::nullopt;
     }
 
@@ -352,17 +370,21 @@ private:
 template <class T>
 class Output final : private detail::Declared, public PublisherBase<T> {
 public:
-    Output(Component& component, std::string name, std::string doc = {})
-        requires(!payload::Opaque<T>)
+    Output(Component& component, std::string name,
+           std::string doc = {}) requires(!payload::Opaque<T>)
         : Output(component, std::move(name), std::nullopt, std::move(doc)) {}
     /// An output of bytes.
-    Output(Component& component, std::string name, Bytes bytes, std::string doc = {})
-        requires payload::Opaque<T>
-        : Output(component, std::move(name), std::optional<Bytes>(std::move(bytes)), std::move(doc)) {}
+    Output(Component& component, std::string name, Bytes bytes,
+           std::string doc = {}) requires payload::Opaque<T>
+        : Output(component, std::move(name), std::optional<Bytes>(std::move(bytes)),
+                 std::move(doc)) {}
 
 private:
     Output(Component& component, std::string name, std::optional<Bytes> bytes, std::string doc)
-        : name_(std::move(name)), doc_(std::move(doc)), bytes_(std::move(bytes)), index_(detail::Access::next_output(component)) {
+        : name_(std::move(name)),
+          doc_(std::move(doc)),
+          bytes_(std::move(bytes)),
+          index_(detail::Access::next_output(component)) {
         detail::Access::declare(component, *this);
     }
 
@@ -370,11 +392,14 @@ private:
         if (auto done = detail::whole("output", name_); !done) return done;
         auto schema = detail::schema_of(bytes_, std::type_identity<T>());
         if (!schema) return std::move(schema).error();
-        return detail::checked(dl_class_add_output(builder, name_.c_str(), schema->get(), detail::shown(doc_).c_str()));
+        return detail::checked(dl_class_add_output(builder, name_.c_str(), schema->get(),
+                                                   detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         this->bind_to(dl_component_io_output(io, index_));
-        if (this->publisher() == nullptr) return Error{"output '" + name_ + "' has no publisher: the host and this library disagree"};
+        if (this->publisher() == nullptr)
+            return Error{"output '" + name_ +
+                         "' has no publisher: the host and this library disagree"};
         return {};
     }
 
@@ -390,7 +415,10 @@ template <ParameterType T>
 class Parameter final : private detail::Declared {
 public:
     Parameter(Component& component, std::string name, T default_value, std::string doc = {})
-        : name_(std::move(name)), doc_(std::move(doc)), default_(std::move(default_value)), value_(default_) {
+        : name_(std::move(name)),
+          doc_(std::move(doc)),
+          default_(std::move(default_value)),
+          value_(default_) {
         detail::Access::declare(component, *this);
     }
 
@@ -402,7 +430,8 @@ private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
         if (auto done = detail::check_parameter(name_, default_); !done) return done;
         auto c = detail::given(default_);
-        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), c.get(), detail::shown(doc_).c_str()));
+        return detail::checked(
+            dl_class_add_parameter(builder, name_.c_str(), c.get(), detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
@@ -430,16 +459,20 @@ public:
     }
     /// Ticks once `start` was called.
     template <TimerFunction F>
-    Timer(Component& component, F function) : function_(detail::returning_status(std::move(function))) {
+    Timer(Component& component, F function)
+        : function_(detail::returning_status(std::move(function))) {
         detail::Access::declare(component, *this);
     }
 
     /// Sets the period, which may come from a parameter; once, in the component's `init`.
     [[nodiscard]] Status start(std::chrono::nanoseconds period) {
         if (started_) return Error{"this timer was started before"};
-        if (period.count() <= 0) return Error{"a timer's period of " + std::to_string(period.count()) + " ns is not possible"};
+        if (period.count() <= 0)
+            return Error{"a timer's period of " + std::to_string(period.count()) +
+                         " ns is not possible"};
         started_ = true;
-        return detail::checked(dl_component_io_add_timer(io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
+        return detail::checked(dl_component_io_add_timer(
+            io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
     }
 
     /// Moves the next tick to `at`, at once if that is past; the others follow one period apart

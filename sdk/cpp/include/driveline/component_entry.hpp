@@ -19,9 +19,13 @@ namespace driveline::detail {
 /// The exception that is being handled, with its type. Call it in a catch block.
 [[nodiscard]] inline std::string describe_exception() {
     const std::type_info* type = abi::__cxa_current_exception_type();
-    std::string text = "threw " + (type != nullptr ? demangled(type->name()) : std::string("an exception of another language"));
+    std::string text =
+        "threw " + (type != nullptr ? demangled(type->name())
+                                    : std::string("an exception of another language"));
     // A null pointer is a text that somebody forgot, not a reason to crash.
-    const auto add = [&text](const char* reason) { text.append(": ").append(reason != nullptr ? reason : "(null)"); };
+    const auto add = [&text](const char* reason) {
+        text.append(": ").append(reason != nullptr ? reason : "(null)");
+    };
     try {
         throw;
     } catch (const std::exception& e) {
@@ -61,22 +65,31 @@ struct ComponentType {
         });
     }
     static int describe(void* component, dl_class_builder* builder) noexcept {
-        return guarded("description", [&] { return Access::describe(*static_cast<Component*>(component), builder); });
+        return guarded("description", [&] {
+            return Access::describe(*static_cast<Component*>(component), builder);
+        });
     }
     static int init(void* component, const dl_component_io* io) noexcept {
-        return guarded("init", [&] { return Access::init(*static_cast<Component*>(component), io); });
+        return guarded("init",
+                       [&] { return Access::init(*static_cast<Component*>(component), io); });
     }
     static int on_trigger(void* component, const dl_invocation* invocation) noexcept {
-        return guarded("on_trigger", [&] { return Access::on_trigger(*static_cast<Component*>(component), invocation); });
+        return guarded("on_trigger", [&] {
+            return Access::on_trigger(*static_cast<Component*>(component), invocation);
+        });
     }
     static int on_event(void* component, const dl_port_event* event) noexcept {
-        return guarded("on_event", [&] { return Access::on_event(*static_cast<Component*>(component), event); });
+        return guarded("on_event", [&] {
+            return Access::on_event(*static_cast<Component*>(component), event);
+        });
     }
     static int on_activate(void* component) noexcept {
-        return guarded("on_activate", [&] { return static_cast<Component*>(component)->on_activate(); });
+        return guarded("on_activate",
+                       [&] { return static_cast<Component*>(component)->on_activate(); });
     }
     static int on_deactivate(void* component) noexcept {
-        return guarded("on_deactivate", [&] { return static_cast<Component*>(component)->on_deactivate(); });
+        return guarded("on_deactivate",
+                       [&] { return static_cast<Component*>(component)->on_deactivate(); });
     }
     static void shutdown(void* component) noexcept {
         const int status = guarded("shutdown", [&]() -> Result<void> {
@@ -88,11 +101,23 @@ struct ComponentType {
     static void destroy(void* component) noexcept { delete static_cast<Component*>(component); }
 
     [[nodiscard]] static dl_component_vtable vtable(const char* name, const char* doc) noexcept {
-        return {sizeof(dl_component_vtable), name, doc, &create, &describe, &init, &on_trigger, &shutdown, &destroy, &on_event, &on_activate, &on_deactivate};
+        return {sizeof(dl_component_vtable),
+                name,
+                doc,
+                &create,
+                &describe,
+                &init,
+                &on_trigger,
+                &shutdown,
+                &destroy,
+                &on_event,
+                &on_activate,
+                &on_deactivate};
     }
 };
 
-__attribute__((visibility("hidden"))) inline std::vector<const dl_component_vtable*>& registered_classes() {
+__attribute__((visibility("hidden"))) inline std::vector<const dl_component_vtable*>&
+registered_classes() {
     static std::vector<const dl_component_vtable*> classes;
     return classes;
 }
@@ -100,7 +125,9 @@ __attribute__((visibility("hidden"))) inline std::vector<const dl_component_vtab
 /// Puts a class into the list of its library.
 class __attribute__((visibility("hidden"))) Registration {
 public:
-    explicit Registration(const dl_component_vtable& vtable) : vtable_(vtable) { registered_classes().push_back(&vtable_); }
+    explicit Registration(const dl_component_vtable& vtable) : vtable_(vtable) {
+        registered_classes().push_back(&vtable_);
+    }
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
@@ -111,7 +138,8 @@ private:
 // Hidden, because the compiler would share the table of a visible function among all libraries of
 // the process.
 __attribute__((visibility("hidden"))) inline const dl_component_library* library_table() {
-    static const dl_component_library table{DL_COMPONENT_ABI, sizeof(dl_component_library), registered_classes().data(),
+    static const dl_component_library table{DL_COMPONENT_ABI, sizeof(dl_component_library),
+                                            registered_classes().data(),
                                             registered_classes().size(), dl_version()};
     return &table;
 }
@@ -130,13 +158,17 @@ __attribute__((visibility("hidden"))) inline const dl_component_library* library
 namespace driveline {
 
 inline int Timer::tick(void* self, const dl_timer_tick* tick) noexcept {
-    return detail::guarded("timer", [&] { return static_cast<Timer*>(self)->function_(TimerTick{from_ns(tick->scheduled_ns), tick->overruns}); });
+    return detail::guarded("timer", [&] {
+        return static_cast<Timer*>(self)->function_(
+            TimerTick{from_ns(tick->scheduled_ns), tick->overruns});
+    });
 }
 
 }  // namespace driveline
 
 /// What the host asks a component library for its classes with.
-extern "C" __attribute__((visibility("default"), used)) inline const dl_component_library* driveline_component_entry() {
+extern "C" __attribute__((visibility("default"), used)) inline const dl_component_library*
+driveline_component_entry() {
     return driveline::detail::library_table();
 }
 
@@ -146,6 +178,7 @@ extern "C" __attribute__((visibility("default"), used)) inline const dl_componen
 /// Makes a class known to graphs: `DRIVELINE_COMPONENT(Class);` or
 /// `DRIVELINE_COMPONENT(Class, "one line for people");`, in a source file, outside of functions. A
 /// library may have several.
-#define DRIVELINE_COMPONENT(Class, ...)                                                                              \
-    [[maybe_unused]] static const ::driveline::detail::Registration DRIVELINE_DETAIL_JOIN(driveline_registration_, __COUNTER__)( \
-        ::driveline::detail::ComponentType<Class>::vtable(::driveline::detail::without_namespace(#Class), "" __VA_ARGS__))
+#define DRIVELINE_COMPONENT(Class, ...)                                                          \
+    [[maybe_unused]] static const ::driveline::detail::Registration DRIVELINE_DETAIL_JOIN(       \
+        driveline_registration_, __COUNTER__)(::driveline::detail::ComponentType<Class>::vtable( \
+        ::driveline::detail::without_namespace(#Class), "" __VA_ARGS__))

@@ -4,11 +4,10 @@
 /// ```cpp
 /// std::vector<std::uint8_t> file;
 /// cv::imencode(".jpg", mat, file);
-/// auto loan = output_.loan(file.size());                     // driveline::Output<driveline::CompressedImage>
-/// if (!loan) return loan.error();
-/// loan->head() = driveline::CompressedImage::make(header, "jpeg").value();
-/// std::ranges::copy(file, loan->tail().begin());
-/// return output_.publish(std::move(*loan));
+/// auto loan = output_.loan(file.size());                     //
+/// driveline::Output<driveline::CompressedImage> if (!loan) return loan.error(); loan->head() =
+/// driveline::CompressedImage::make(header, "jpeg").value(); std::ranges::copy(file,
+/// loan->tail().begin()); return output_.publish(std::move(*loan));
 /// ```
 #pragma once
 
@@ -28,15 +27,20 @@ struct CompressedImage {
     /// then zeros.
     char format[64];
 
-    [[nodiscard]] std::string_view format_text() const noexcept { return plain::fixed_text(format); }
+    [[nodiscard]] std::string_view format_text() const noexcept {
+        return plain::fixed_text(format);
+    }
 
     /// A head; fails if `format` is longer than 63 bytes.
-    [[nodiscard]] static Result<CompressedImage> make(const Header& header, std::string_view format) {
+    [[nodiscard]] static Result<CompressedImage> make(const Header& header,
+                                                      std::string_view format) {
         CompressedImage image{header, {}};
-        if (auto set = plain::set_fixed_text(image.format, format); !set) return std::move(set).error();
+        if (auto set = plain::set_fixed_text(image.format, format); !set)
+            return std::move(set).error();
         return image;
     }
 };
-DRIVELINE_PLAIN_WITH_TAIL(CompressedImage, "driveline/CompressedImage", std::uint8_t, data, header, format);
+DRIVELINE_PLAIN_WITH_TAIL(CompressedImage, "driveline/CompressedImage", std::uint8_t, data, header,
+                          format);
 
 }  // namespace driveline

@@ -22,49 +22,60 @@ public:
 
     /// Creates a publisher and reserves all its memory.
     template <class T>
-        requires(!payload::Opaque<T>)
-    [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, const PublisherOptions& options = {}) const {
+    requires(!payload::Opaque<T>)
+        [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic,
+                                                     const PublisherOptions& options = {}) const {
         return publisher<T>(topic, detail::make_schema<T>(), options);
     }
     /// Creates a publisher of bytes.
-    [[nodiscard]] Result<Publisher<Bytes>> publisher(const std::string& topic, const Bytes& bytes, const PublisherOptions& options = {}) const {
+    [[nodiscard]] Result<Publisher<Bytes>> publisher(const std::string& topic, const Bytes& bytes,
+                                                     const PublisherOptions& options = {}) const {
         return publisher<Bytes>(topic, detail::make_schema(bytes), options);
     }
 
     /// Creates a subscription.
     template <class T>
-        requires(!payload::Opaque<T>)
-    [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic, const SubscriptionOptions& options = {}) const {
+    requires(!payload::Opaque<T>) [[nodiscard]] Result<Subscription<T>> subscription(
+        const std::string& topic, const SubscriptionOptions& options = {}) const {
         return subscription<T>(topic, detail::make_schema<T>(), options);
     }
     /// Creates a subscription of bytes.
-    [[nodiscard]] Result<Subscription<Bytes>> subscription(const std::string& topic, const Bytes& bytes,
-                                                           const SubscriptionOptions& options = {}) const {
+    [[nodiscard]] Result<Subscription<Bytes>> subscription(
+        const std::string& topic, const Bytes& bytes,
+        const SubscriptionOptions& options = {}) const {
         return subscription<Bytes>(topic, detail::make_schema(bytes), options);
     }
 
     /// Creates a client of a service and reserves the memory for its requests.
     template <class Request, class Response>
-        requires(!payload::Opaque<Request> && !payload::Opaque<Response>)
-    [[nodiscard]] Result<Client<Request, Response>> client(const std::string& service, const ClientOptions& options = {}) const {
-        return client<Request, Response>(service, detail::make_schema<Request>(), detail::make_schema<Response>(), options);
+    requires(!payload::Opaque<Request> && !payload::Opaque<Response>)
+        [[nodiscard]] Result<Client<Request, Response>> client(
+            const std::string& service, const ClientOptions& options = {}) const {
+        return client<Request, Response>(service, detail::make_schema<Request>(),
+                                         detail::make_schema<Response>(), options);
     }
     /// Creates a client of a service in bytes: of ROS 2, for instance.
-    [[nodiscard]] Result<Client<Bytes, Bytes>> client(const std::string& service, const Bytes& request, const Bytes& response,
+    [[nodiscard]] Result<Client<Bytes, Bytes>> client(const std::string& service,
+                                                      const Bytes& request, const Bytes& response,
                                                       const ClientOptions& options = {}) const {
-        return client<Bytes, Bytes>(service, detail::make_schema(request), detail::make_schema(response), options);
+        return client<Bytes, Bytes>(service, detail::make_schema(request),
+                                    detail::make_schema(response), options);
     }
 
     /// Offers a service.
     template <class Request, class Response>
-        requires(!payload::Opaque<Request> && !payload::Opaque<Response>)
-    [[nodiscard]] Result<Service<Request, Response>> service(const std::string& service, const ServiceOptions& options = {}) const {
-        return this->service<Request, Response>(service, detail::make_schema<Request>(), detail::make_schema<Response>(), options);
+    requires(!payload::Opaque<Request> && !payload::Opaque<Response>)
+        [[nodiscard]] Result<Service<Request, Response>> service(
+            const std::string& service, const ServiceOptions& options = {}) const {
+        return this->service<Request, Response>(service, detail::make_schema<Request>(),
+                                                detail::make_schema<Response>(), options);
     }
     /// Offers a service in bytes: to ROS 2, for instance.
-    [[nodiscard]] Result<Service<Bytes, Bytes>> service(const std::string& service, const Bytes& request, const Bytes& response,
+    [[nodiscard]] Result<Service<Bytes, Bytes>> service(const std::string& service,
+                                                        const Bytes& request, const Bytes& response,
                                                         const ServiceOptions& options = {}) const {
-        return this->service<Bytes, Bytes>(service, detail::make_schema(request), detail::make_schema(response), options);
+        return this->service<Bytes, Bytes>(service, detail::make_schema(request),
+                                           detail::make_schema(response), options);
     }
 
     /// Declares a parameter with its default, which fixes the type. A second declaration of the
@@ -90,50 +101,61 @@ public:
 
 private:
     template <class Request, class Response>
-    [[nodiscard]] Result<Client<Request, Response>> client(const std::string& service, Result<detail::SchemaHandle> request,
-                                                           Result<detail::SchemaHandle> response, const ClientOptions& options) const {
+    [[nodiscard]] Result<Client<Request, Response>> client(const std::string& service,
+                                                           Result<detail::SchemaHandle> request,
+                                                           Result<detail::SchemaHandle> response,
+                                                           const ClientOptions& options) const {
         if (!request) return std::move(request).error();
         if (!response) return std::move(response).error();
         if (auto done = detail::whole("service", service); !done) return std::move(done).error();
         const dl_client_options c = detail::to_c(options);
         detail::ClientHandle handle;
-        auto done = detail::checked(dl_client_new(node_, service.c_str(), request->get(), response->get(), &c, handle.place()));
+        auto done = detail::checked(dl_client_new(node_, service.c_str(), request->get(),
+                                                  response->get(), &c, handle.place()));
         if (!done) return std::move(done).error();
         return Client<Request, Response>(std::move(handle));
     }
 
     template <class Request, class Response>
-    [[nodiscard]] Result<Service<Request, Response>> service(const std::string& service, Result<detail::SchemaHandle> request,
-                                                             Result<detail::SchemaHandle> response, const ServiceOptions& options) const {
+    [[nodiscard]] Result<Service<Request, Response>> service(const std::string& service,
+                                                             Result<detail::SchemaHandle> request,
+                                                             Result<detail::SchemaHandle> response,
+                                                             const ServiceOptions& options) const {
         if (!request) return std::move(request).error();
         if (!response) return std::move(response).error();
         if (auto done = detail::whole("service", service); !done) return std::move(done).error();
         const dl_service_options c = detail::to_c(options);
         detail::ServiceHandle handle;
-        auto done = detail::checked(dl_service_new(node_, service.c_str(), request->get(), response->get(), &c, handle.place()));
+        auto done = detail::checked(dl_service_new(node_, service.c_str(), request->get(),
+                                                   response->get(), &c, handle.place()));
         if (!done) return std::move(done).error();
         return Service<Request, Response>(std::move(handle));
     }
 
     template <class T>
-    [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, Result<detail::SchemaHandle> schema, const PublisherOptions& options) const {
+    [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic,
+                                                 Result<detail::SchemaHandle> schema,
+                                                 const PublisherOptions& options) const {
         if (!schema) return std::move(schema).error();
         if (auto done = detail::whole("topic", topic); !done) return std::move(done).error();
         const dl_publisher_options c = detail::to_c(options);
         detail::Handle<dl_publisher, dl_publisher_drop> handle;
-        auto done = detail::checked(dl_publisher_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
+        auto done = detail::checked(
+            dl_publisher_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
         if (!done) return std::move(done).error();
         return Publisher<T>(std::move(handle));
     }
 
     template <class T>
-    [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic, Result<detail::SchemaHandle> schema,
+    [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic,
+                                                       Result<detail::SchemaHandle> schema,
                                                        const SubscriptionOptions& options) const {
         if (!schema) return std::move(schema).error();
         if (auto done = detail::whole("topic", topic); !done) return std::move(done).error();
         const dl_subscription_options c = detail::to_c(options);
         detail::Handle<dl_subscription, dl_subscription_drop> handle;
-        auto done = detail::checked(dl_subscription_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
+        auto done = detail::checked(
+            dl_subscription_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
         if (!done) return std::move(done).error();
         return Subscription<T>(std::move(handle));
     }
@@ -147,7 +169,8 @@ class [[nodiscard]] Node : public NodeView {
 private:
     friend class Context;
 
-    explicit Node(detail::Handle<dl_node, dl_node_drop> handle) noexcept : NodeView(handle.get()), handle_(std::move(handle)) {}
+    explicit Node(detail::Handle<dl_node, dl_node_drop> handle) noexcept
+        : NodeView(handle.get()), handle_(std::move(handle)) {}
 
     detail::Handle<dl_node, dl_node_drop> handle_;
 };
@@ -161,12 +184,15 @@ public:
     /// is made, all that is touched outside the process is the domain's directory, which is made if
     /// it is missing. The first call in a process raises its soft limit on open descriptors to the
     /// hard limit; programs started from the process inherit it.
-    [[nodiscard]] static Result<Context> create(const std::string& name, const std::string& domain_dir = {}) {
+    [[nodiscard]] static Result<Context> create(const std::string& name,
+                                                const std::string& domain_dir = {}) {
         Context context;
         if (auto done = detail::whole("process name", name); !done) return std::move(done).error();
-        if (auto done = detail::whole("domain directory", domain_dir, DL_ERROR_ARGUMENT); !done) return std::move(done).error();
+        if (auto done = detail::whole("domain directory", domain_dir, DL_ERROR_ARGUMENT); !done)
+            return std::move(done).error();
         const char* directory = domain_dir.empty() ? nullptr : domain_dir.c_str();
-        auto done = detail::checked(dl_context_new(name.c_str(), directory, context.handle_.place()));
+        auto done =
+            detail::checked(dl_context_new(name.c_str(), directory, context.handle_.place()));
         if (!done) return std::move(done).error();
         return context;
     }
@@ -175,7 +201,9 @@ public:
     [[nodiscard]] Result<Node> node(const std::string& name) const {
         if (auto done = detail::whole("node name", name); !done) return std::move(done).error();
         detail::Handle<dl_node, dl_node_drop> handle;
-        if (auto done = detail::checked(dl_node_new(handle_.get(), name.c_str(), handle.place())); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_node_new(handle_.get(), name.c_str(), handle.place()));
+            !done)
+            return std::move(done).error();
         return Node(std::move(handle));
     }
 

@@ -49,7 +49,8 @@ namespace detail {
 
 /// Asks a function of the C library for an event.
 template <class Endpoint>
-[[nodiscard]] std::optional<Event> next_event(dl_status (*poll)(const Endpoint*, dl_event*), const Endpoint* endpoint) {
+[[nodiscard]] std::optional<Event> next_event(dl_status (*poll)(const Endpoint*, dl_event*),
+                                              const Endpoint* endpoint) {
     std::array<char, 4096> text{};
     auto event = sized<dl_event>();
     event.text = text.data();

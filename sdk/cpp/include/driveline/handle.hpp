@@ -56,7 +56,9 @@ template <class T>
 }
 
 /// The failure of the call that has just returned `status` on this thread.
-[[nodiscard]] [[gnu::cold]] [[gnu::noinline]] inline Error last_error(dl_status status) { return Error{dl_last_error(), static_cast<std::int32_t>(status)}; }
+[[nodiscard]] [[gnu::cold]] [[gnu::noinline]] inline Error last_error(dl_status status) {
+    return Error{dl_last_error(), static_cast<std::int32_t>(status)};
+}
 
 [[nodiscard]] inline Result<void> checked(dl_status status) {
     if (status != DL_OK) return last_error(status);
@@ -75,9 +77,11 @@ template <class T>
 }
 
 /// Fails if the C library would see less than the whole text. `what`: the argument, for people.
-[[nodiscard]] inline Result<void> whole(const char* what, std::string_view text, dl_status status = DL_ERROR_NAME) {
+[[nodiscard]] inline Result<void> whole(const char* what, std::string_view text,
+                                        dl_status status = DL_ERROR_NAME) {
     if (text.find('\0') == std::string_view::npos) return {};
-    return error(status, std::string(what) + " '" + shown(text) + "' contains a zero byte, which would end it: leave it out");
+    return error(status, std::string(what) + " '" + shown(text) +
+                             "' contains a zero byte, which would end it: leave it out");
 }
 
 }  // namespace driveline::detail

@@ -20,10 +20,13 @@ struct Header {
 
     [[nodiscard]] std::string_view frame() const noexcept { return plain::fixed_text(frame_id); }
     /// Fails if `frame` is longer than 47 bytes.
-    [[nodiscard]] Result<void> set_frame(std::string_view frame) { return plain::set_fixed_text(frame_id, frame); }
+    [[nodiscard]] Result<void> set_frame(std::string_view frame) {
+        return plain::set_fixed_text(frame_id, frame);
+    }
 
     /// A header; fails if `frame` is longer than 47 bytes.
-    [[nodiscard]] static Result<Header> make(std::uint64_t source_time_ns, std::string_view frame, std::uint64_t frame_index) {
+    [[nodiscard]] static Result<Header> make(std::uint64_t source_time_ns, std::string_view frame,
+                                             std::uint64_t frame_index) {
         Header header{source_time_ns, frame_index, {}};
         if (auto set = header.set_frame(frame); !set) return std::move(set).error();
         return header;

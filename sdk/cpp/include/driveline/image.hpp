@@ -28,7 +28,8 @@ struct Image {
     /// An `Encoding`'s number.
     std::uint32_t encoding;
 };
-DRIVELINE_PLAIN_WITH_TAIL(Image, "driveline/Image", std::uint8_t, data, header, width, height, step, encoding);
+DRIVELINE_PLAIN_WITH_TAIL(Image, "driveline/Image", std::uint8_t, data, header, width, height, step,
+                          encoding);
 
 /// Most columns and most rows of an image: what fits the `int` of image libraries.
 inline constexpr std::uint32_t max_image_side = 0x7fffffff;
@@ -90,7 +91,8 @@ enum class Encoding : std::uint32_t {
 inline constexpr std::uint32_t encoding_count = 24;
 
 /// The encoding with this number, if there is one.
-[[nodiscard]] constexpr std::optional<Encoding> encoding_from_number(std::uint32_t number) noexcept {
+[[nodiscard]] constexpr std::optional<Encoding> encoding_from_number(
+    std::uint32_t number) noexcept {
     if (number < 1 || number > encoding_count) return std::nullopt;
     return static_cast<Encoding>(number);
 }
@@ -98,30 +100,54 @@ inline constexpr std::uint32_t encoding_count = 24;
 /// Its name in ROS, such as `bgr8` or `16UC1`.
 [[nodiscard]] constexpr std::string_view to_string(Encoding encoding) noexcept {
     switch (encoding) {
-        case Encoding::bgr8: return "bgr8";
-        case Encoding::rgb8: return "rgb8";
-        case Encoding::mono8: return "mono8";
-        case Encoding::yuv422: return "yuv422";
-        case Encoding::yuyv: return "yuyv";
-        case Encoding::bgra8: return "bgra8";
-        case Encoding::rgba8: return "rgba8";
-        case Encoding::mono16: return "mono16";
-        case Encoding::type_16UC1: return "16UC1";
-        case Encoding::type_32FC1: return "32FC1";
-        case Encoding::type_8UC1: return "8UC1";
-        case Encoding::type_8UC2: return "8UC2";
-        case Encoding::type_8UC3: return "8UC3";
-        case Encoding::type_8UC4: return "8UC4";
-        case Encoding::nv12: return "nv12";
-        case Encoding::nv21: return "nv21";
-        case Encoding::bayer_rggb8: return "bayer_rggb8";
-        case Encoding::bayer_bggr8: return "bayer_bggr8";
-        case Encoding::bayer_gbrg8: return "bayer_gbrg8";
-        case Encoding::bayer_grbg8: return "bayer_grbg8";
-        case Encoding::bayer_rggb16: return "bayer_rggb16";
-        case Encoding::bayer_bggr16: return "bayer_bggr16";
-        case Encoding::bayer_gbrg16: return "bayer_gbrg16";
-        case Encoding::bayer_grbg16: return "bayer_grbg16";
+        case Encoding::bgr8:
+            return "bgr8";
+        case Encoding::rgb8:
+            return "rgb8";
+        case Encoding::mono8:
+            return "mono8";
+        case Encoding::yuv422:
+            return "yuv422";
+        case Encoding::yuyv:
+            return "yuyv";
+        case Encoding::bgra8:
+            return "bgra8";
+        case Encoding::rgba8:
+            return "rgba8";
+        case Encoding::mono16:
+            return "mono16";
+        case Encoding::type_16UC1:
+            return "16UC1";
+        case Encoding::type_32FC1:
+            return "32FC1";
+        case Encoding::type_8UC1:
+            return "8UC1";
+        case Encoding::type_8UC2:
+            return "8UC2";
+        case Encoding::type_8UC3:
+            return "8UC3";
+        case Encoding::type_8UC4:
+            return "8UC4";
+        case Encoding::nv12:
+            return "nv12";
+        case Encoding::nv21:
+            return "nv21";
+        case Encoding::bayer_rggb8:
+            return "bayer_rggb8";
+        case Encoding::bayer_bggr8:
+            return "bayer_bggr8";
+        case Encoding::bayer_gbrg8:
+            return "bayer_gbrg8";
+        case Encoding::bayer_grbg8:
+            return "bayer_grbg8";
+        case Encoding::bayer_rggb16:
+            return "bayer_rggb16";
+        case Encoding::bayer_bggr16:
+            return "bayer_bggr16";
+        case Encoding::bayer_gbrg16:
+            return "bayer_gbrg16";
+        case Encoding::bayer_grbg16:
+            return "bayer_grbg16";
     }
     return "unknown";
 }
@@ -142,7 +168,8 @@ inline constexpr std::uint32_t encoding_count = 24;
     switch (encoding) {
         case Encoding::bgr8:
         case Encoding::rgb8:
-        case Encoding::type_8UC3: return 3;
+        case Encoding::type_8UC3:
+            return 3;
         case Encoding::mono8:
         case Encoding::type_8UC1:
         case Encoding::nv12:
@@ -150,7 +177,8 @@ inline constexpr std::uint32_t encoding_count = 24;
         case Encoding::bayer_rggb8:
         case Encoding::bayer_bggr8:
         case Encoding::bayer_gbrg8:
-        case Encoding::bayer_grbg8: return 1;
+        case Encoding::bayer_grbg8:
+            return 1;
         case Encoding::yuv422:
         case Encoding::yuyv:
         case Encoding::mono16:
@@ -159,11 +187,13 @@ inline constexpr std::uint32_t encoding_count = 24;
         case Encoding::bayer_rggb16:
         case Encoding::bayer_bggr16:
         case Encoding::bayer_gbrg16:
-        case Encoding::bayer_grbg16: return 2;
+        case Encoding::bayer_grbg16:
+            return 2;
         case Encoding::bgra8:
         case Encoding::rgba8:
         case Encoding::type_32FC1:
-        case Encoding::type_8UC4: return 4;
+        case Encoding::type_8UC4:
+            return 4;
     }
     return 0;
 }
@@ -176,15 +206,20 @@ inline constexpr std::uint32_t encoding_count = 24;
         case Encoding::bayer_rggb16:
         case Encoding::bayer_bggr16:
         case Encoding::bayer_gbrg16:
-        case Encoding::bayer_grbg16: return 2;
-        case Encoding::type_32FC1: return 4;
-        default: return 1;
+        case Encoding::bayer_grbg16:
+            return 2;
+        case Encoding::type_32FC1:
+            return 4;
+        default:
+            return 1;
     }
 }
 
 namespace detail {
 
-[[nodiscard]] constexpr bool has_planes(Encoding encoding) noexcept { return encoding == Encoding::nv12 || encoding == Encoding::nv21; }
+[[nodiscard]] constexpr bool has_planes(Encoding encoding) noexcept {
+    return encoding == Encoding::nv12 || encoding == Encoding::nv21;
+}
 
 /// Rows of data that an image of `height` pixels has.
 [[nodiscard]] constexpr std::uint64_t data_rows(Encoding encoding, std::uint32_t height) noexcept {
@@ -195,34 +230,37 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
     const auto encoding = encoding_from_number(image.encoding);
     const auto number = [](auto n) { return std::to_string(n); };
     if (!encoding) {
-        return Error{"image encoding " + number(image.encoding) + " is unknown; known are 1 (bgr8) to " + number(encoding_count) +
+        return Error{"image encoding " + number(image.encoding) +
+                     " is unknown; known are 1 (bgr8) to " + number(encoding_count) +
                      " (bayer_grbg16)"};
     }
     const std::string name(to_string(*encoding));
     const std::uint64_t rows = data_rows(*encoding, image.height);
     if (image.width > max_image_side || rows > max_image_side) {
-        return Error{"an image cannot be " + number(image.width) + " x " + number(image.height) + " pixels large; at most " +
-                     number(max_image_side) + " each way"};
+        return Error{"an image cannot be " + number(image.width) + " x " + number(image.height) +
+                     " pixels large; at most " + number(max_image_side) + " each way"};
     }
-    const bool pairs = has_planes(*encoding) || *encoding == Encoding::yuv422 || *encoding == Encoding::yuyv;
+    const bool pairs =
+        has_planes(*encoding) || *encoding == Encoding::yuv422 || *encoding == Encoding::yuyv;
     if ((pairs && image.width % 2 != 0) || (has_planes(*encoding) && image.height % 2 != 0)) {
-        return Error{"a " + name + " image cannot be " + number(image.width) + " x " + number(image.height) +
-                     " pixels large: pixels come in pairs"};
+        return Error{"a " + name + " image cannot be " + number(image.width) + " x " +
+                     number(image.height) + " pixels large: pixels come in pairs"};
     }
     // All products are of 32-bit numbers.
     const std::uint64_t row_size = std::uint64_t{image.width} * bytes_per_pixel(*encoding);
     if (image.step < row_size) {
-        return Error{"image step " + number(image.step) + " bytes is less than a row of " + number(image.width) + " " + name +
-                     " pixels takes (" + number(row_size) + " bytes)"};
+        return Error{"image step " + number(image.step) + " bytes is less than a row of " +
+                     number(image.width) + " " + name + " pixels takes (" + number(row_size) +
+                     " bytes)"};
     }
     if (image.step % bytes_per_channel(*encoding) != 0) {
-        return Error{"image step " + number(image.step) + " bytes is no multiple of the " + number(bytes_per_channel(*encoding)) +
-                     " bytes of a number of " + name};
+        return Error{"image step " + number(image.step) + " bytes is no multiple of the " +
+                     number(bytes_per_channel(*encoding)) + " bytes of a number of " + name};
     }
     const std::uint64_t needed = std::uint64_t{image.step} * rows;
     if (needed > data_size) {
-        return Error{"image data is " + number(data_size) + " bytes where " + number(rows) + " rows of " + number(image.step) +
-                     " bytes need " + number(needed)};
+        return Error{"image data is " + number(data_size) + " bytes where " + number(rows) +
+                     " rows of " + number(image.step) + " bytes need " + number(needed)};
     }
     return {};
 }
@@ -231,19 +269,25 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
 
 /// A head for rows without gaps. Fails if the encoding does not permit the size, or a row is longer
 /// than 4 GiB.
-[[nodiscard]] inline Result<Image> make_image(const Header& header, std::uint32_t width, std::uint32_t height, Encoding encoding) {
+[[nodiscard]] inline Result<Image> make_image(const Header& header, std::uint32_t width,
+                                              std::uint32_t height, Encoding encoding) {
     const std::uint64_t row_size = std::uint64_t{width} * bytes_per_pixel(encoding);
-    const Image image{header, width, height, static_cast<std::uint32_t>(row_size), static_cast<std::uint32_t>(encoding)};
+    const Image image{header, width, height, static_cast<std::uint32_t>(row_size),
+                      static_cast<std::uint32_t>(encoding)};
     // Rows of more than 4 GiB come out too short here and are refused as such.
-    if (auto checked = detail::check_image(image, SIZE_MAX); !checked) return std::move(checked).error();
+    if (auto checked = detail::check_image(image, SIZE_MAX); !checked)
+        return std::move(checked).error();
     return image;
 }
 
 /// Length of the payload of an image without gaps between its rows, in bytes: what to loan.
-[[nodiscard]] inline Result<std::size_t> image_payload_size(std::uint32_t width, std::uint32_t height, Encoding encoding) {
+[[nodiscard]] inline Result<std::size_t> image_payload_size(std::uint32_t width,
+                                                            std::uint32_t height,
+                                                            Encoding encoding) {
     auto image = make_image(Header{}, width, height, encoding);
     if (!image) return std::move(image).error();
-    return plain::payload_size<Image>(std::size_t{image->step} * detail::data_rows(encoding, height));
+    return plain::payload_size<Image>(std::size_t{image->step} *
+                                      detail::data_rows(encoding, height));
 }
 
 /// An image whose numbers fit its data. Valid as long as the payload; copying it copies no pixels.
@@ -255,7 +299,8 @@ public:
     /// Looks at a payload as an image; fails if its numbers do not fit its data.
     [[nodiscard]] static Result<ImageView> from(plain::Ref<Image> payload) {
         const Image head = payload.copy_head();
-        if (auto checked = detail::check_image(head, payload.tail().size()); !checked) return std::move(checked).error();
+        if (auto checked = detail::check_image(head, payload.tail().size()); !checked)
+            return std::move(checked).error();
         return ImageView(head, payload.tail());
     }
     [[nodiscard]] static Result<ImageView> from(std::span<const std::byte> payload) {
@@ -275,19 +320,25 @@ public:
     [[nodiscard]] std::uint32_t height() const noexcept { return head_.height; }
     /// Distance between the starts of rows, in bytes.
     [[nodiscard]] std::uint32_t step() const noexcept { return head_.step; }
-    [[nodiscard]] Encoding encoding() const noexcept { return static_cast<Encoding>(head_.encoding); }
+    [[nodiscard]] Encoding encoding() const noexcept {
+        return static_cast<Encoding>(head_.encoding);
+    }
     /// Rows of data: the height, or one and a half times as many for `nv12` and `nv21`.
-    [[nodiscard]] std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(detail::data_rows(encoding(), height())); }
+    [[nodiscard]] std::uint32_t rows() const noexcept {
+        return static_cast<std::uint32_t>(detail::data_rows(encoding(), height()));
+    }
     /// All bytes after the head; at least `step * rows`.
     [[nodiscard]] std::span<const std::uint8_t> data() const noexcept { return data_; }
     /// The pixels of row `y`, without the gap to the next row; empty from `rows` on.
     [[nodiscard]] std::span<const std::uint8_t> row(std::uint32_t y) const noexcept {
         if (y >= rows()) return {};
-        return data_.subspan(std::size_t{y} * step(), std::size_t{width()} * bytes_per_pixel(encoding()));
+        return data_.subspan(std::size_t{y} * step(),
+                             std::size_t{width()} * bytes_per_pixel(encoding()));
     }
 
 private:
-    ImageView(const Image& head, std::span<const std::uint8_t> data) noexcept : head_(head), data_(data) {}
+    ImageView(const Image& head, std::span<const std::uint8_t> data) noexcept
+        : head_(head), data_(data) {}
 
     Image head_;
     std::span<const std::uint8_t> data_;
@@ -303,16 +354,19 @@ class ImageMut {
 public:
     /// Writes the head of an image without gaps between its rows into a payload of at least
     /// `image_payload_size`. The pixels keep what was there.
-    [[nodiscard]] static Result<ImageMut> from(plain::Mut<Image> payload, const Header& header, std::uint32_t width,
-                                               std::uint32_t height, Encoding encoding) {
+    [[nodiscard]] static Result<ImageMut> from(plain::Mut<Image> payload, const Header& header,
+                                               std::uint32_t width, std::uint32_t height,
+                                               Encoding encoding) {
         auto image = make_image(header, width, height, encoding);
         if (!image) return std::move(image).error();
-        if (auto checked = detail::check_image(*image, payload.tail().size()); !checked) return std::move(checked).error();
+        if (auto checked = detail::check_image(*image, payload.tail().size()); !checked)
+            return std::move(checked).error();
         *payload = *image;
         return ImageMut(payload, *image);
     }
-    [[nodiscard]] static Result<ImageMut> from(std::span<std::byte> payload, const Header& header, std::uint32_t width,
-                                               std::uint32_t height, Encoding encoding) {
+    [[nodiscard]] static Result<ImageMut> from(std::span<std::byte> payload, const Header& header,
+                                               std::uint32_t width, std::uint32_t height,
+                                               Encoding encoding) {
         auto mut = plain::Mut<Image>::from(payload);
         if (!mut) return std::move(mut).error();
         return from(*mut, header, width, height, encoding);
@@ -322,9 +376,13 @@ public:
     [[nodiscard]] std::uint32_t width() const noexcept { return shape_.width; }
     [[nodiscard]] std::uint32_t height() const noexcept { return shape_.height; }
     [[nodiscard]] std::uint32_t step() const noexcept { return shape_.step; }
-    [[nodiscard]] Encoding encoding() const noexcept { return static_cast<Encoding>(shape_.encoding); }
+    [[nodiscard]] Encoding encoding() const noexcept {
+        return static_cast<Encoding>(shape_.encoding);
+    }
     /// Rows of data: the height, or one and a half times as many for `nv12` and `nv21`.
-    [[nodiscard]] std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(detail::data_rows(encoding(), height())); }
+    [[nodiscard]] std::uint32_t rows() const noexcept {
+        return static_cast<std::uint32_t>(detail::data_rows(encoding(), height()));
+    }
     /// All bytes after the head; rows follow each other without gaps.
     [[nodiscard]] std::span<std::uint8_t> data() const noexcept { return payload_.tail(); }
     /// The pixels of row `y`; empty from `rows` on.
@@ -334,7 +392,8 @@ public:
     }
 
 private:
-    ImageMut(plain::Mut<Image> payload, const Image& shape) noexcept : payload_(payload), shape_(shape) {}
+    ImageMut(plain::Mut<Image> payload, const Image& shape) noexcept
+        : payload_(payload), shape_(shape) {}
 
     plain::Mut<Image> payload_;
     /// What was checked.

@@ -26,7 +26,7 @@ struct Imu {
     /// In (m/s²)².
     double linear_acceleration_covariance[9];
 };
-DRIVELINE_PLAIN(Imu, "driveline/Imu", header, orientation, orientation_covariance, angular_velocity, angular_velocity_covariance,
-                linear_acceleration, linear_acceleration_covariance);
+DRIVELINE_PLAIN(Imu, "driveline/Imu", header, orientation, orientation_covariance, angular_velocity,
+                angular_velocity_covariance, linear_acceleration, linear_acceleration_covariance);
 
 }  // namespace driveline

@@ -20,7 +20,8 @@ struct [[nodiscard]] Link {
     /// Joins the user's domain (see `Context::create`) with a node named after the topic, and makes
     /// both ends with this reach and QoS: by default inside the process, and only the newest sample
     /// waits to be read. Reserves all memory.
-    [[nodiscard]] static Result<Link> create(const std::string& topic, const PublisherOptions& options = {}) {
+    [[nodiscard]] static Result<Link> create(const std::string& topic,
+                                             const PublisherOptions& options = {}) {
         auto context = Context::create(topic);
         if (!context) return std::move(context).error();
         auto node = context->node(topic);

@@ -27,13 +27,20 @@ namespace driveline {
 /// `8UC2`, `bgr8`, `bgra8`, `16UC1` or `32FC1`; nothing for other types.
 [[nodiscard]] constexpr std::optional<Encoding> usual_encoding(int opencv_type) noexcept {
     switch (opencv_type) {
-        case CV_8UC1: return Encoding::mono8;
-        case CV_8UC2: return Encoding::type_8UC2;
-        case CV_8UC3: return Encoding::bgr8;
-        case CV_8UC4: return Encoding::bgra8;
-        case CV_16UC1: return Encoding::type_16UC1;
-        case CV_32FC1: return Encoding::type_32FC1;
-        default: return std::nullopt;
+        case CV_8UC1:
+            return Encoding::mono8;
+        case CV_8UC2:
+            return Encoding::type_8UC2;
+        case CV_8UC3:
+            return Encoding::bgr8;
+        case CV_8UC4:
+            return Encoding::bgra8;
+        case CV_16UC1:
+            return Encoding::type_16UC1;
+        case CV_32FC1:
+            return Encoding::type_32FC1;
+        default:
+            return std::nullopt;
     }
 }
 
@@ -42,7 +49,8 @@ namespace detail {
 /// As ROS names OpenCV's types: `32FC3`.
 [[nodiscard]] inline std::string type_text(int opencv_type) {
     constexpr std::string_view depths[] = {"8U", "8S", "16U", "16S", "32S", "32F", "64F", "16F"};
-    return std::string(depths[CV_MAT_DEPTH(opencv_type)]) + "C" + std::to_string(CV_MAT_CN(opencv_type));
+    return std::string(depths[CV_MAT_DEPTH(opencv_type)]) + "C" +
+           std::to_string(CV_MAT_CN(opencv_type));
 }
 
 [[nodiscard]] inline std::string size_text(const cv::Mat& mat) {
@@ -56,26 +64,31 @@ namespace detail {
 /// Height of the image in a matrix, in pixels, or why there is no such image in it.
 [[nodiscard]] inline Result<std::uint32_t> image_height(const cv::Mat& mat, Encoding encoding) {
     if (mat.dims > 2) {
-        return Error{"a matrix of " + std::to_string(mat.dims) + " dimensions (" + size_text(mat) + ") is no image, which has two: take a plane of it"};
+        return Error{"a matrix of " + std::to_string(mat.dims) + " dimensions (" + size_text(mat) +
+                     ") is no image, which has two: take a plane of it"};
     }
     if (!mat.empty() && mat.type() != opencv_type(encoding)) {
-        return Error{"a matrix of " + type_text(mat.type()) + " holds no " + std::string(to_string(encoding)) + " pixels, which are " +
+        return Error{"a matrix of " + type_text(mat.type()) + " holds no " +
+                     std::string(to_string(encoding)) + " pixels, which are " +
                      type_text(opencv_type(encoding)) + ": convert it first"};
     }
     const auto rows = static_cast<std::uint32_t>(mat.rows);
     if (!has_planes(encoding)) return rows;
     if (rows % 3 != 0) {
-        return Error{"a matrix of " + std::to_string(rows) + " rows is no " + std::string(to_string(encoding)) +
+        return Error{"a matrix of " + std::to_string(rows) + " rows is no " +
+                     std::string(to_string(encoding)) +
                      " image, which has three rows for two of pixels"};
     }
     return rows / 3 * 2;
 }
 
-[[nodiscard]] inline cv::Mat matrix(std::uint32_t width, std::uint32_t rows, std::uint32_t step, Encoding encoding, void* data) {
+[[nodiscard]] inline cv::Mat matrix(std::uint32_t width, std::uint32_t rows, std::uint32_t step,
+                                    Encoding encoding, void* data) {
     // Both are at most `max_image_side`. An empty matrix must not have a step; OpenCV would refuse
     // it by throwing.
     const cv::Size size(static_cast<int>(width), static_cast<int>(rows));
-    return size.empty() ? cv::Mat(size, opencv_type(encoding)) : cv::Mat(size, opencv_type(encoding), data, step);
+    return size.empty() ? cv::Mat(size, opencv_type(encoding))
+                        : cv::Mat(size, opencv_type(encoding), data, step);
 }
 
 }  // namespace detail
@@ -112,7 +125,8 @@ private:
 [[nodiscard]] inline ConstMat view(const ImageView& image) {
     // Constant from here on by its type.
     auto* data = const_cast<std::uint8_t*>(image.data().data());
-    return ConstMat(detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), data));
+    return ConstMat(
+        detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), data));
 }
 
 /// The image under construction as a matrix over the same memory: what is drawn into it is in the
@@ -120,7 +134,8 @@ private:
 /// what others read. OpenCV functions that write to it keep its memory as long as they produce the
 /// same size and type.
 [[nodiscard]] inline cv::Mat view(const ImageMut& image) {
-    return detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), image.data().data());
+    return detail::matrix(image.width(), image.rows(), image.step(), image.encoding(),
+                          image.data().data());
 }
 
 /// Length of the payload that holds `mat` in this encoding, in bytes: what to loan. Fails if the
@@ -135,10 +150,12 @@ private:
 [[nodiscard]] inline Result<void> copy(const cv::Mat& mat, const ImageMut& image) {
     cv::Mat target = view(image);
     if (mat.dims > 2 || mat.size() != target.size() || mat.type() != target.type()) {
-        return Error{"a matrix of " + detail::size_text(mat) + " elements of " + detail::type_text(mat.type()) + " does not fit an image of " +
+        return Error{"a matrix of " + detail::size_text(mat) + " elements of " +
+                     detail::type_text(mat.type()) + " does not fit an image of " +
                      std::to_string(image.width()) + " x " + std::to_string(image.height()) + " " +
-                     std::string(to_string(image.encoding())) + " pixels (" + detail::size_text(target) + " of " +
-                     detail::type_text(target.type()) + "): resize or convert it first"};
+                     std::string(to_string(image.encoding())) + " pixels (" +
+                     detail::size_text(target) + " of " + detail::type_text(target.type()) +
+                     "): resize or convert it first"};
     }
     mat.copyTo(target);
     return {};
@@ -146,7 +163,8 @@ private:
 
 /// Copies `mat`, whose pixels are of this encoding, into a loan and publishes it. Drawing into the
 /// matrix of a loan saves the copy.
-[[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output, const cv::Mat& mat, Encoding encoding,
+[[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output,
+                                                   const cv::Mat& mat, Encoding encoding,
                                                    const Header& header = {}) {
     auto height = detail::image_height(mat, encoding);
     if (!height) return std::move(height).error();
@@ -159,11 +177,13 @@ private:
 
 /// The same in the encoding that is usual for the type of `mat`: see `usual_encoding`. Pixels of
 /// another meaning (`rgb8`, `yuyv`, `mono16`, `bayer_rggb8`) need the encoding.
-[[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output, const cv::Mat& mat, const Header& header = {}) {
+[[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output,
+                                                   const cv::Mat& mat, const Header& header = {}) {
     const auto encoding = usual_encoding(mat.type());
     if (!encoding && mat.dims <= 2) {
         return Error{"a matrix of " + detail::type_text(mat.type()) +
-                     " is no image that can be published: convert it to 8UC1 (mono8), 8UC2, 8UC3 (bgr8), 8UC4 (bgra8), 16UC1 or 32FC1"};
+                     " is no image that can be published: convert it to 8UC1 (mono8), 8UC2, 8UC3 "
+                     "(bgr8), 8UC4 (bgra8), 16UC1 or 32FC1"};
     }
     return publish(output, mat, encoding.value_or(Encoding::mono8), header);
 }

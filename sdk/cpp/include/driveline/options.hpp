@@ -113,7 +113,8 @@ public:
     /// Never sleep: lowest latency, one whole CPU.
     [[nodiscard]] static constexpr WaitMode spin() noexcept { return WaitMode(DL_WAIT_SPIN, {}); }
     /// Spin this long, then sleep.
-    [[nodiscard]] static constexpr WaitMode spin_then_block(std::chrono::nanoseconds spin) noexcept {
+    [[nodiscard]] static constexpr WaitMode spin_then_block(
+        std::chrono::nanoseconds spin) noexcept {
         return WaitMode(DL_WAIT_SPIN_THEN_BLOCK, std::max(spin, std::chrono::nanoseconds::zero()));
     }
 
@@ -121,7 +122,8 @@ private:
     template <class>
     friend class Subscription;
 
-    constexpr WaitMode(dl_wait_mode kind, std::chrono::nanoseconds spin) noexcept : kind_(kind), spin_(spin) {}
+    constexpr WaitMode(dl_wait_mode kind, std::chrono::nanoseconds spin) noexcept
+        : kind_(kind), spin_(spin) {}
 
     dl_wait_mode kind_ = DL_WAIT_BLOCK;
     std::chrono::nanoseconds spin_{0};

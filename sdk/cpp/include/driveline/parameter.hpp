@@ -26,8 +26,9 @@ struct ParameterTree {
 
 /// What a parameter, or an item of a list, can be.
 template <class T>
-concept ParameterScalar = std::is_same_v<T, bool> || (std::integral<T> && sizeof(T) <= 8) || std::is_same_v<T, float> ||
-                          std::is_same_v<T, double> || std::is_same_v<T, std::string>;
+concept ParameterScalar =
+    std::is_same_v<T, bool> ||(std::integral<T> && sizeof(T) <= 8) || std::is_same_v<T, float> ||
+    std::is_same_v<T, double> || std::is_same_v<T, std::string>;
 
 namespace detail {
 
@@ -40,7 +41,8 @@ inline constexpr bool is_parameter_list<std::vector<T>> = true;
 
 /// What a parameter can be.
 template <class T>
-concept ParameterType = ParameterScalar<T> || detail::is_parameter_list<T> || std::is_same_v<T, ParameterTree>;
+concept ParameterType =
+    ParameterScalar<T> || detail::is_parameter_list<T> || std::is_same_v<T, ParameterTree>;
 
 namespace detail {
 
@@ -72,7 +74,8 @@ template <ParameterScalar T>
     } else {
         // Always with a point: the first item says what all are.
         std::array<char, 64> text{};
-        const auto end = std::to_chars(text.data(), text.data() + text.size(), static_cast<double>(value)).ptr;
+        const auto end =
+            std::to_chars(text.data(), text.data() + text.size(), static_cast<double>(value)).ptr;
         std::string out(text.data(), end);
         return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
     }
@@ -137,10 +140,12 @@ template <ParameterType T>
 template <ParameterType T>
 [[nodiscard]] Result<void> check_parameter(const std::string& name, const T& value) {
     if constexpr (std::is_same_v<T, std::string>) {
-        if (auto done = whole("the value of a parameter", value, DL_ERROR_PARAMETER); !done) return done;
+        if (auto done = whole("the value of a parameter", value, DL_ERROR_PARAMETER); !done)
+            return done;
     } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
         for (const auto& item : value) {
-            if (auto done = whole("an item of a parameter", item, DL_ERROR_PARAMETER); !done) return done;
+            if (auto done = whole("an item of a parameter", item, DL_ERROR_PARAMETER); !done)
+                return done;
         }
     }
     return whole("parameter", name, DL_ERROR_PARAMETER);
@@ -148,26 +153,35 @@ template <ParameterType T>
 
 [[nodiscard]] inline const char* type_name(std::uint32_t kind) noexcept {
     switch (kind) {
-        case DL_PARAMETER_BOOL: return "a boolean";
-        case DL_PARAMETER_INTEGER: return "an integer";
-        case DL_PARAMETER_FLOAT: return "a number";
-        case DL_PARAMETER_LIST: return "a list";
-        case DL_PARAMETER_MAP: return "a map";
-        default: return "text";
+        case DL_PARAMETER_BOOL:
+            return "a boolean";
+        case DL_PARAMETER_INTEGER:
+            return "an integer";
+        case DL_PARAMETER_FLOAT:
+            return "a number";
+        case DL_PARAMETER_LIST:
+            return "a list";
+        case DL_PARAMETER_MAP:
+            return "a map";
+        default:
+            return "text";
     }
 }
 
 /// Reads a declared parameter of a node.
 template <ParameterScalar T>
 [[nodiscard]] Result<T> get_parameter(const dl_node* node, const std::string& name) {
-    if (auto done = whole("parameter", name, DL_ERROR_PARAMETER); !done) return std::move(done).error();
+    if (auto done = whole("parameter", name, DL_ERROR_PARAMETER); !done)
+        return std::move(done).error();
     auto c = sized<dl_parameter_value>();
-    if (auto done = checked(dl_node_get_parameter(node, name.c_str(), &c)); !done) return std::move(done).error();
+    if (auto done = checked(dl_node_get_parameter(node, name.c_str(), &c)); !done)
+        return std::move(done).error();
     const std::string text = c.text != nullptr ? c.text : "";
     dl_string_drop(&c.text);
     const std::uint32_t wanted = to_c(T{}).kind;
     if (c.kind != wanted) {
-        return error(DL_ERROR_PARAMETER, "parameter '" + name + "' is " + type_name(c.kind) + ", but is read as " + type_name(wanted));
+        return error(DL_ERROR_PARAMETER, "parameter '" + name + "' is " + type_name(c.kind) +
+                                             ", but is read as " + type_name(wanted));
     }
     if constexpr (std::is_same_v<T, bool>) {
         return c.integer != 0;
@@ -175,12 +189,17 @@ template <ParameterScalar T>
         return text;
     } else if constexpr (std::integral<T>) {
         const bool negative = c.integer < 0;
-        const bool fits = negative ? std::signed_integral<T> && c.integer >= static_cast<std::int64_t>(std::numeric_limits<T>::min())
-                                   : static_cast<std::uint64_t>(c.integer) <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+        const bool fits =
+            negative ? std::signed_integral<T> &&
+                           c.integer >= static_cast<std::int64_t>(std::numeric_limits<T>::min())
+                     : static_cast<std::uint64_t>(c.integer) <=
+                           static_cast<std::uint64_t>(std::numeric_limits<T>::max());
         if (!fits) {
-            return error(DL_ERROR_PARAMETER, "parameter '" + name + "' = " + std::to_string(c.integer) + " is out of range; " +
-                                                 std::to_string(std::numeric_limits<T>::min()) + " to " +
-                                                 std::to_string(std::numeric_limits<T>::max()) + " are possible");
+            return error(DL_ERROR_PARAMETER,
+                         "parameter '" + name + "' = " + std::to_string(c.integer) +
+                             " is out of range; " + std::to_string(std::numeric_limits<T>::min()) +
+                             " to " + std::to_string(std::numeric_limits<T>::max()) +
+                             " are possible");
         }
         return static_cast<T>(c.integer);
     } else {
@@ -190,16 +209,19 @@ template <ParameterScalar T>
 
 /// Reads a declared list or map of a node.
 template <ParameterType T>
-    requires(!ParameterScalar<T>)
-[[nodiscard]] Result<T> get_parameter(const dl_node* node, const std::string& name) {
-    if (auto done = whole("parameter", name, DL_ERROR_PARAMETER); !done) return std::move(done).error();
+requires(!ParameterScalar<T>)
+    [[nodiscard]] Result<T> get_parameter(const dl_node* node, const std::string& name) {
+    if (auto done = whole("parameter", name, DL_ERROR_PARAMETER); !done)
+        return std::move(done).error();
     auto c = sized<dl_parameter_value>();
-    if (auto done = checked(dl_node_get_parameter(node, name.c_str(), &c)); !done) return std::move(done).error();
+    if (auto done = checked(dl_node_get_parameter(node, name.c_str(), &c)); !done)
+        return std::move(done).error();
     std::string json = c.text != nullptr ? c.text : "";
     dl_string_drop(&c.text);
     const bool tree = std::is_same_v<T, ParameterTree>;
     if (c.kind != DL_PARAMETER_LIST && !(tree && c.kind == DL_PARAMETER_MAP)) {
-        return error(DL_ERROR_PARAMETER, "parameter '" + name + "' is " + type_name(c.kind) + ", but is read as " +
+        return error(DL_ERROR_PARAMETER, "parameter '" + name + "' is " + type_name(c.kind) +
+                                             ", but is read as " +
                                              (tree ? "a list or map" : "a list"));
     }
     if constexpr (std::is_same_v<T, ParameterTree>) {

@@ -20,7 +20,8 @@
 #include "driveline/plain.hpp"
 
 #ifndef __cpp_rtti
-#error "Driveline's C++ headers need RTTI: compile without -fno-rtti, or use the C interface in driveline/driveline.h"
+#error \
+    "Driveline's C++ headers need RTTI: compile without -fno-rtti, or use the C interface in driveline/driveline.h"
 #endif
 
 namespace driveline {
@@ -56,7 +57,8 @@ template <class T>
 concept Opaque = std::is_same_v<T, Bytes>;
 
 template <class T>
-concept Object = !plain::Type<T> && !Protobuf<T> && !Opaque<T> && std::is_object_v<T> && !std::is_const_v<T>;
+concept Object =
+    !plain::Type<T> && !Protobuf<T> && !Opaque<T> && std::is_object_v<T> && !std::is_const_v<T>;
 
 /// Payloads that are memory, to be loaned and filled.
 template <class T>
@@ -71,7 +73,9 @@ concept Value = Protobuf<T> || Object<T>;
 namespace detail {
 
 template <class T>
-constexpr bool has_protobuf_identity = requires { sizeof(protobuf::Identity<T>); };
+constexpr bool has_protobuf_identity = requires {
+    sizeof(protobuf::Identity<T>);
+};
 
 [[nodiscard]] inline std::string demangled(const char* name) {
     int status = 0;
@@ -88,25 +92,33 @@ template <class T>
 [[nodiscard]] __attribute__((visibility("hidden"))) const std::string& type_identity() {
     static const std::string text = [] {
         std::string t = typeid(T).name();
-        t.append(" size ").append(std::to_string(sizeof(T))).append(" align ").append(std::to_string(alignof(T)));
-        if constexpr (payload::Protobuf<T>) t.append(" protobuf ").append(std::to_string(protobuf::Identity<T>::library_version()));
+        t.append(" size ")
+            .append(std::to_string(sizeof(T)))
+            .append(" align ")
+            .append(std::to_string(alignof(T)));
+        if constexpr (payload::Protobuf<T>)
+            t.append(" protobuf ").append(std::to_string(protobuf::Identity<T>::library_version()));
         return t;
     }();
     return text;
 }
 
-[[nodiscard]] inline Result<SchemaHandle> make_schema(dl_payload_kind kind, const char* name, const char* encoding,
+[[nodiscard]] inline Result<SchemaHandle> make_schema(dl_payload_kind kind, const char* name,
+                                                      const char* encoding,
                                                       const char* definition) {
     SchemaHandle schema;
-    if (auto made = checked(dl_schema_new(kind, name, encoding, definition, schema.place())); !made) return std::move(made).error();
+    if (auto made = checked(dl_schema_new(kind, name, encoding, definition, schema.place())); !made)
+        return std::move(made).error();
     return schema;
 }
 
 [[nodiscard]] inline Result<SchemaHandle> make_schema(const Bytes& bytes) {
     for (const auto* text : {&bytes.name, &bytes.encoding, &bytes.definition}) {
-        if (auto done = whole("a text of Bytes", *text, DL_ERROR_SCHEMA); !done) return std::move(done).error();
+        if (auto done = whole("a text of Bytes", *text, DL_ERROR_SCHEMA); !done)
+            return std::move(done).error();
     }
-    return make_schema(DL_KIND_BYTES, bytes.name.c_str(), bytes.encoding.c_str(), bytes.definition.c_str());
+    return make_schema(DL_KIND_BYTES, bytes.name.c_str(), bytes.encoding.c_str(),
+                       bytes.definition.c_str());
 }
 
 template <class T>
@@ -114,11 +126,16 @@ template <class T>
     if constexpr (plain::Type<T>) {
         return make_schema(DL_KIND_PLAIN, nullptr, nullptr, plain::definition<T>().c_str());
     } else if constexpr (payload::Protobuf<T>) {
-        static_assert(has_protobuf_identity<T>, "T is a protobuf message: include \"driveline/protobuf.hpp\" before using it with Driveline");
-        return make_schema(DL_KIND_PROTOBUF, protobuf::Identity<T>::name().c_str(), nullptr, protobuf::Identity<T>::definition().c_str());
+        static_assert(has_protobuf_identity<T>,
+                      "T is a protobuf message: include \"driveline/protobuf.hpp\" before using it "
+                      "with Driveline");
+        return make_schema(DL_KIND_PROTOBUF, protobuf::Identity<T>::name().c_str(), nullptr,
+                           protobuf::Identity<T>::definition().c_str());
     } else {
-        static_assert(!payload::Opaque<T>, "Bytes need an encoding: give Bytes{\"encoding\"} after the name");
-        return make_schema(DL_KIND_OBJECT, demangled(typeid(T).name()).c_str(), "c++", type_identity<T>().c_str());
+        static_assert(!payload::Opaque<T>,
+                      "Bytes need an encoding: give Bytes{\"encoding\"} after the name");
+        return make_schema(DL_KIND_OBJECT, demangled(typeid(T).name()).c_str(), "c++",
+                           type_identity<T>().c_str());
     }
 }
 

@@ -42,11 +42,13 @@ concept PclCloud = requires(C& cloud, const C& constant) {
 /// `header.source_time_ns`. Fails if `width * height` is not the number of points, or no field of a
 /// point explains a byte of it (`driveline/point_fields.hpp`).
 template <PclCloud C>
-[[nodiscard]] Result<std::uint64_t> publish(const PublisherBase<PointCloud>& output, const C& cloud, Header header = {}) {
+[[nodiscard]] Result<std::uint64_t> publish(const PublisherBase<PointCloud>& output, const C& cloud,
+                                            Header header = {}) {
     using P = typename C::PointType;
     const std::uint64_t claimed = std::uint64_t{cloud.width} * cloud.height;
     if (claimed != cloud.points.size()) {
-        return Error{"the cloud claims " + std::to_string(cloud.width) + " x " + std::to_string(cloud.height) + " points and has " +
+        return Error{"the cloud claims " + std::to_string(cloud.width) + " x " +
+                     std::to_string(cloud.height) + " points and has " +
                      std::to_string(cloud.points.size()) + ": set its width and height"};
     }
     if (header.frame().empty()) {

@@ -72,16 +72,21 @@ constexpr std::string_view primitive_name() {
     using U = std::remove_cv_t<T>;
     if constexpr (std::is_same_v<U, char> || std::is_same_v<U, std::byte>) {
         return "u8";
-    } else if constexpr (std::is_same_v<U, bool> || std::is_same_v<U, wchar_t> || std::is_same_v<U, char8_t> ||
-                         std::is_same_v<U, char16_t> || std::is_same_v<U, char32_t>) {
+    } else if constexpr (std::is_same_v<U, bool> || std::is_same_v<U, wchar_t> ||
+                         std::is_same_v<U, char8_t> || std::is_same_v<U, char16_t> ||
+                         std::is_same_v<U, char32_t>) {
         return {};
     } else if constexpr (std::is_integral_v<U> && sizeof(U) <= 8) {
         constexpr bool with_sign = std::is_signed_v<U>;
         switch (sizeof(U)) {
-            case 1: return with_sign ? "i8" : "u8";
-            case 2: return with_sign ? "i16" : "u16";
-            case 4: return with_sign ? "i32" : "u32";
-            default: return with_sign ? "i64" : "u64";
+            case 1:
+                return with_sign ? "i8" : "u8";
+            case 2:
+                return with_sign ? "i16" : "u16";
+            case 4:
+                return with_sign ? "i32" : "u32";
+            default:
+                return with_sign ? "i64" : "u64";
         }
     } else if constexpr (std::is_same_v<U, float>) {
         return "f32";
@@ -130,14 +135,15 @@ struct Description {
 
 template <class T>
 concept Described = requires(const T* type) {
-    { driveline_plain_description(type) };
+    {driveline_plain_description(type)};
 };
 
 template <Described T>
 using DescriptionOf = decltype(driveline_plain_description(static_cast<const T*>(nullptr)));
 
 template <Described T>
-inline constexpr DescriptionOf<T> description = driveline_plain_description(static_cast<const T*>(nullptr));
+inline constexpr DescriptionOf<T> description =
+    driveline_plain_description(static_cast<const T*>(nullptr));
 
 template <class T>
 concept PlainWithoutTail = Described<T> && std::is_same_v<typename DescriptionOf<T>::Tail, NoTail>;
@@ -175,11 +181,13 @@ void describe_field(std::string_view name, std::size_t offset, std::vector<Field
     } else if constexpr (Array<T>) {
         using Element = typename ArrayOf<T>::Element;
         for (std::size_t i = 0; i < ArrayOf<T>::length; ++i) {
-            describe_field<Element>(std::string(name) + '[' + std::to_string(i) + ']', offset + i * sizeof(Element), out);
+            describe_field<Element>(std::string(name) + '[' + std::to_string(i) + ']',
+                                    offset + i * sizeof(Element), out);
         }
     } else {
         const std::string prefix = name.empty() ? std::string() : std::string(name) + '.';
-        for (const Entry& entry : description<T>.entries) entry.describe(prefix + std::string(entry.name), offset + entry.offset, out);
+        for (const Entry& entry : description<T>.entries)
+            entry.describe(prefix + std::string(entry.name), offset + entry.offset, out);
     }
 }
 
@@ -189,11 +197,17 @@ constexpr bool check_field_type() {
     if constexpr (Array<T>) {
         return check_field_type<typename ArrayOf<T>::Element>();
     } else if constexpr (!Primitive<T> && !PlainWithoutTail<T>) {
-        static_assert(!std::is_same_v<T, bool>, "a peer can send other bytes than 0 and 1 for a bool: use std::uint8_t, and != 0");
-        static_assert(!std::is_enum_v<T>, "a peer can send any number for an enum: use its integer type, and a checked conversion");
-        static_assert(!std::is_pointer_v<T> && !std::is_reference_v<T>, "an address means nothing in another process");
+        static_assert(
+            !std::is_same_v<T, bool>,
+            "a peer can send other bytes than 0 and 1 for a bool: use std::uint8_t, and != 0");
+        static_assert(!std::is_enum_v<T>,
+                      "a peer can send any number for an enum: use its integer type, and a checked "
+                      "conversion");
+        static_assert(!std::is_pointer_v<T> && !std::is_reference_v<T>,
+                      "an address means nothing in another process");
         static_assert(Primitive<T> || PlainWithoutTail<T>,
-                      "a field of a plain type is an integer of 8 to 64 bits, float, double, a fixed array of these, or a plain struct "
+                      "a field of a plain type is an integer of 8 to 64 bits, float, double, a "
+                      "fixed array of these, or a plain struct "
                       "without a trailing array, declared before with DRIVELINE_PLAIN");
         return false;
     } else {
@@ -217,14 +231,17 @@ constexpr auto describe(std::string_view name, std::string_view tail_name, Entri
 
 constexpr bool is_word(std::string_view text) {
     for (const char c : text) {
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_')) return false;
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '_'))
+            return false;
     }
     return !text.empty();
 }
 
 constexpr bool is_type_name(std::string_view text) {
     const auto slash = text.find('/');
-    return slash != std::string_view::npos && is_word(text.substr(0, slash)) && is_word(text.substr(slash + 1)) && text.size() <= 200;
+    return slash != std::string_view::npos && is_word(text.substr(0, slash)) &&
+           is_word(text.substr(slash + 1)) && text.size() <= 200;
 }
 
 inline constexpr std::size_t no_gap = std::numeric_limits<std::size_t>::max();
@@ -243,36 +260,47 @@ constexpr std::size_t first_gap() {
 
 template <class T, std::size_t FieldNumber>
 constexpr bool no_gap_before_field() {
-    static_assert(FieldNumber == no_gap,
-                  "the listed fields do not fill the plain type: before the field with this number (from 0) in the list, or at the end, "
-                  "one is missing, out of order, or the compiler put padding, whose bytes would be undefined. List every field in order; "
-                  "sort them by size, largest first, or add fields such as `std::uint8_t reserved[N]`");
+    static_assert(
+        FieldNumber == no_gap,
+        "the listed fields do not fill the plain type: before the field with this number (from 0) "
+        "in the list, or at the end, "
+        "one is missing, out of order, or the compiler put padding, whose bytes would be "
+        "undefined. List every field in order; "
+        "sort them by size, largest first, or add fields such as `std::uint8_t reserved[N]`");
     return true;
 }
 
 template <class T>
 constexpr bool check() {
     static_assert(Described<T>, "DRIVELINE_PLAIN stands in the namespace of the type");
-    static_assert(std::is_trivially_copyable_v<T>, "a plain type is trivially copyable: no virtual functions, no owning members");
-    static_assert(std::is_standard_layout_v<T>, "a plain type has standard layout: one access level, and no fields in base classes");
+    static_assert(std::is_trivially_copyable_v<T>,
+                  "a plain type is trivially copyable: no virtual functions, no owning members");
+    static_assert(
+        std::is_standard_layout_v<T>,
+        "a plain type has standard layout: one access level, and no fields in base classes");
     static_assert(alignof(T) <= tail_align, "a plain type is aligned to at most 64 bytes");
     if constexpr (Described<T>) {
         using Tail = typename DescriptionOf<T>::Tail;
-        static_assert(is_type_name(description<T>.name), "a plain type's name is \"package/Type\", of letters, digits and '_'");
+        static_assert(is_type_name(description<T>.name),
+                      "a plain type's name is \"package/Type\", of letters, digits and '_'");
         static_assert(no_gap_before_field<T, first_gap<T>()>());
         static_assert(field_count<T>() <= max_fields,
-                      "a plain type has more than 256 fields, counting each element of arrays of structs: use a trailing array");
+                      "a plain type has more than 256 fields, counting each element of arrays of "
+                      "structs: use a trailing array");
         if constexpr (!std::is_same_v<Tail, NoTail>) {
             static_assert(Primitive<Tail> || PlainWithoutTail<Tail>,
-                          "an element of a trailing array is an integer of 8 to 64 bits, float, double, or a plain struct without a "
+                          "an element of a trailing array is an integer of 8 to 64 bits, float, "
+                          "double, or a plain struct without a "
                           "trailing array");
-            static_assert(alignof(Tail) <= tail_align, "an element of a trailing array is aligned to at most 64 bytes");
+            static_assert(alignof(Tail) <= tail_align,
+                          "an element of a trailing array is aligned to at most 64 bytes");
         }
     }
     return true;
 }
 
-inline void write_fields(std::string& text, std::string_view word, const std::vector<Field>& fields) {
+inline void write_fields(std::string& text, std::string_view word,
+                         const std::vector<Field>& fields) {
     for (const Field& field : fields) {
         text.append(word).append(" ").append(field.name).append(" ").append(field.primitive);
         if (field.count != 1) text.append("[").append(std::to_string(field.count)).append("]");
@@ -318,7 +346,8 @@ inline constexpr std::string_view name = detail::description<T>.name;
 /// Offset of the trailing array in a payload, or size of the payload of a type without one, in
 /// bytes.
 template <Type T>
-inline constexpr std::size_t tail_offset = has_tail<T> ? (sizeof(T) + tail_align - 1) / tail_align * tail_align : sizeof(T);
+inline constexpr std::size_t tail_offset =
+    has_tail<T> ? (sizeof(T) + tail_align - 1) / tail_align* tail_align : sizeof(T);
 
 /// Canonical text of the layout: the same as in Rust, byte for byte. Composed once; lives as long
 /// as the program.
@@ -346,9 +375,11 @@ template <Type T>
 /// in bytes.
 template <Type T>
 [[nodiscard]] Result<std::size_t> payload_size(std::size_t tail_count = 0) {
-    constexpr std::size_t most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+    constexpr std::size_t most =
+        static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
     if (tail_count > (has_tail<T> ? (most - tail_offset<T>) / sizeof(Tail<T>) : 0)) {
-        return Error{"a trailing array of " + std::to_string(tail_count) + " elements of plain type '" + std::string(name<T>) +
+        return Error{"a trailing array of " + std::to_string(tail_count) +
+                     " elements of plain type '" + std::string(name<T>) +
                      "' is longer than the address space, or the type has no trailing array"};
     }
     return tail_offset<T> + tail_count * (has_tail<T> ? sizeof(Tail<T>) : 0);
@@ -360,22 +391,24 @@ template <Type T>
 Result<void> check_payload(const void* data, std::size_t size) {
     const auto type = [] { return "plain type '" + std::string(name<T>) + "'"; };
     if (size < tail_offset<T>) {
-        return Error{"a payload of " + std::to_string(size) + " bytes is too short for " + type() + ", which needs " +
-                     std::to_string(tail_offset<T>) + ": the publisher wrote another type or half a sample"};
+        return Error{"a payload of " + std::to_string(size) + " bytes is too short for " + type() +
+                     ", which needs " + std::to_string(tail_offset<T>) +
+                     ": the publisher wrote another type or half a sample"};
     }
     const std::size_t rest = size - tail_offset<T>;
     if (!has_tail<T> && rest != 0) {
-        return Error{"a payload of " + std::to_string(size) + " bytes is too long for " + type() + ", which takes " +
-                     std::to_string(sizeof(T)) + " bytes here"};
+        return Error{"a payload of " + std::to_string(size) + " bytes is too long for " + type() +
+                     ", which takes " + std::to_string(sizeof(T)) + " bytes here"};
     }
     if (rest % sizeof(Tail<T>) != 0) {
         return Error{std::to_string(rest) + " bytes follow the head of " + type() +
-                     ", which is no multiple of its trailing array's element size " + std::to_string(sizeof(Tail<T>))};
+                     ", which is no multiple of its trailing array's element size " +
+                     std::to_string(sizeof(Tail<T>))};
     }
     constexpr std::size_t align = alignof(T) > alignof(Tail<T>) ? alignof(T) : alignof(Tail<T>);
     if (reinterpret_cast<std::uintptr_t>(data) % align != 0) {
-        return Error{"a payload of " + type() + " lies at an address that is no multiple of " + std::to_string(align) +
-                     ": copy it into memory aligned to 64 bytes first"};
+        return Error{"a payload of " + type() + " lies at an address that is no multiple of " +
+                     std::to_string(align) + ": copy it into memory aligned to 64 bytes first"};
     }
     return {};
 }
@@ -389,11 +422,13 @@ class Ref {
 public:
     /// Looks at `payload` as a `T`. Length and alignment are checked; the contents always fit.
     [[nodiscard]] static Result<Ref> from(std::span<const std::byte> payload) {
-        if (auto checked = detail::check_payload<T>(payload.data(), payload.size()); !checked) return std::move(checked).error();
+        if (auto checked = detail::check_payload<T>(payload.data(), payload.size()); !checked)
+            return std::move(checked).error();
         std::span<const Tail<T>> tail;
         if constexpr (has_tail<T>) {
             const std::byte* start = payload.data() + tail_offset<T>;
-            tail = {reinterpret_cast<const Tail<T>*>(start), (payload.size() - tail_offset<T>) / sizeof(Tail<T>)};
+            tail = {reinterpret_cast<const Tail<T>*>(start),
+                    (payload.size() - tail_offset<T>) / sizeof(Tail<T>)};
         }
         return Ref(reinterpret_cast<const T*>(payload.data()), tail);
     }
@@ -435,12 +470,14 @@ public:
     /// head and trailing array. Head and array keep the bytes that are there, which may be those of
     /// an earlier sample.
     [[nodiscard]] static Result<Mut> from(std::span<std::byte> payload) {
-        if (auto checked = detail::check_payload<T>(payload.data(), payload.size()); !checked) return std::move(checked).error();
+        if (auto checked = detail::check_payload<T>(payload.data(), payload.size()); !checked)
+            return std::move(checked).error();
         std::memset(payload.data() + sizeof(T), 0, tail_offset<T> - sizeof(T));
         std::span<Tail<T>> tail;
         if constexpr (has_tail<T>) {
             std::byte* start = payload.data() + tail_offset<T>;
-            tail = {reinterpret_cast<Tail<T>*>(start), (payload.size() - tail_offset<T>) / sizeof(Tail<T>)};
+            tail = {reinterpret_cast<Tail<T>*>(start),
+                    (payload.size() - tail_offset<T>) / sizeof(Tail<T>)};
         }
         return Mut(reinterpret_cast<T*>(payload.data()), tail);
     }
@@ -469,10 +506,12 @@ template <std::size_t N>
 template <std::size_t N>
 [[nodiscard]] Result<void> set_fixed_text(char (&field)[N], std::string_view text) {
     if (text.size() >= N) {
-        return Error{"text is " + std::to_string(text.size()) + " bytes long where at most " + std::to_string(N - 1) +
-                     " fit: shorten '" + std::string(text.substr(0, 80)) + "'"};
+        return Error{"text is " + std::to_string(text.size()) + " bytes long where at most " +
+                     std::to_string(N - 1) + " fit: shorten '" + std::string(text.substr(0, 80)) +
+                     "'"};
     }
-    if (text.find('\0') != std::string_view::npos) return Error{"text contains a zero byte, where its readers would end it"};
+    if (text.find('\0') != std::string_view::npos)
+        return Error{"text contains a zero byte, where its readers would end it"};
     std::memset(field, 0, N);
     if (!text.empty()) std::memcpy(field, text.data(), text.size());
     return {};
@@ -483,23 +522,29 @@ template <std::size_t N>
 // A macro for each element of a list: rescanning more often than a list can be long (256 fields).
 #define DRIVELINE_DETAIL_PARENS ()
 #define DRIVELINE_DETAIL_EXPAND(...) \
-    DRIVELINE_DETAIL_EXPAND4(DRIVELINE_DETAIL_EXPAND4(DRIVELINE_DETAIL_EXPAND4(DRIVELINE_DETAIL_EXPAND4(__VA_ARGS__))))
-#define DRIVELINE_DETAIL_EXPAND4(...) DRIVELINE_DETAIL_EXPAND3(DRIVELINE_DETAIL_EXPAND3(DRIVELINE_DETAIL_EXPAND3(__VA_ARGS__)))
-#define DRIVELINE_DETAIL_EXPAND3(...) DRIVELINE_DETAIL_EXPAND2(DRIVELINE_DETAIL_EXPAND2(DRIVELINE_DETAIL_EXPAND2(__VA_ARGS__)))
-#define DRIVELINE_DETAIL_EXPAND2(...) DRIVELINE_DETAIL_EXPAND1(DRIVELINE_DETAIL_EXPAND1(DRIVELINE_DETAIL_EXPAND1(__VA_ARGS__)))
-#define DRIVELINE_DETAIL_EXPAND1(...) DRIVELINE_DETAIL_EXPAND0(DRIVELINE_DETAIL_EXPAND0(DRIVELINE_DETAIL_EXPAND0(__VA_ARGS__)))
+    DRIVELINE_DETAIL_EXPAND4(        \
+        DRIVELINE_DETAIL_EXPAND4(DRIVELINE_DETAIL_EXPAND4(DRIVELINE_DETAIL_EXPAND4(__VA_ARGS__))))
+#define DRIVELINE_DETAIL_EXPAND4(...) \
+    DRIVELINE_DETAIL_EXPAND3(DRIVELINE_DETAIL_EXPAND3(DRIVELINE_DETAIL_EXPAND3(__VA_ARGS__)))
+#define DRIVELINE_DETAIL_EXPAND3(...) \
+    DRIVELINE_DETAIL_EXPAND2(DRIVELINE_DETAIL_EXPAND2(DRIVELINE_DETAIL_EXPAND2(__VA_ARGS__)))
+#define DRIVELINE_DETAIL_EXPAND2(...) \
+    DRIVELINE_DETAIL_EXPAND1(DRIVELINE_DETAIL_EXPAND1(DRIVELINE_DETAIL_EXPAND1(__VA_ARGS__)))
+#define DRIVELINE_DETAIL_EXPAND1(...) \
+    DRIVELINE_DETAIL_EXPAND0(DRIVELINE_DETAIL_EXPAND0(DRIVELINE_DETAIL_EXPAND0(__VA_ARGS__)))
 #define DRIVELINE_DETAIL_EXPAND0(...) __VA_ARGS__
-#define DRIVELINE_DETAIL_FIELDS(type, ...) __VA_OPT__(DRIVELINE_DETAIL_EXPAND(DRIVELINE_DETAIL_FIELDS_STEP(type, __VA_ARGS__)))
-#define DRIVELINE_DETAIL_FIELDS_STEP(type, field, ...)                                             \
+#define DRIVELINE_DETAIL_FIELDS(type, ...) \
+    __VA_OPT__(DRIVELINE_DETAIL_EXPAND(DRIVELINE_DETAIL_FIELDS_STEP(type, __VA_ARGS__)))
+#define DRIVELINE_DETAIL_FIELDS_STEP(type, field, ...)                                        \
     , ::driveline::plain::detail::entry<decltype(type::field)>(#field, offsetof(type, field)) \
-    __VA_OPT__(DRIVELINE_DETAIL_FIELDS_AGAIN DRIVELINE_DETAIL_PARENS(type, __VA_ARGS__))
+          __VA_OPT__(DRIVELINE_DETAIL_FIELDS_AGAIN DRIVELINE_DETAIL_PARENS(type, __VA_ARGS__))
 #define DRIVELINE_DETAIL_FIELDS_AGAIN() DRIVELINE_DETAIL_FIELDS_STEP
 
-#define DRIVELINE_DETAIL_DESCRIBE(type, type_name, tail_type, tail_name, ...)                                    \
-    [[maybe_unused]] constexpr auto driveline_plain_description(const type*) noexcept {                          \
-        return ::driveline::plain::detail::describe<type, tail_type>(                                            \
-            type_name, tail_name DRIVELINE_DETAIL_FIELDS(type, __VA_ARGS__));                                    \
-    }                                                                                                            \
+#define DRIVELINE_DETAIL_DESCRIBE(type, type_name, tail_type, tail_name, ...)           \
+    [[maybe_unused]] constexpr auto driveline_plain_description(const type*) noexcept { \
+        return ::driveline::plain::detail::describe<type, tail_type>(                   \
+            type_name, tail_name DRIVELINE_DETAIL_FIELDS(type, __VA_ARGS__));           \
+    }                                                                                   \
     static_assert(::driveline::plain::detail::check<type>())
 
 /// Declares a plain type: `DRIVELINE_PLAIN(Type, "package/Type", field, field...);`

@@ -61,7 +61,9 @@ struct PointMember {
 };
 
 /// `float` members that hold a colour have either name; PCL reads both as either.
-[[nodiscard]] constexpr bool is_packed_colour(std::string_view name) noexcept { return name == "rgb" || name == "rgba"; }
+[[nodiscard]] constexpr bool is_packed_colour(std::string_view name) noexcept {
+    return name == "rgb" || name == "rgba";
+}
 
 /// The datatype of a member's elements, if PointField has one.
 template <class M>
@@ -93,7 +95,8 @@ template <class P>
 /// Collects the members of one point.
 class PointMembers {
 public:
-    PointMembers(const void* point, std::size_t size) : point_(reinterpret_cast<std::uintptr_t>(point)), known_(size, false) {}
+    PointMembers(const void* point, std::size_t size)
+        : point_(reinterpret_cast<std::uintptr_t>(point)), known_(size, false) {}
 
     /// A field. One that shares memory with an earlier one is another name of the same (a union):
     /// the first stays.
@@ -106,7 +109,8 @@ public:
             if (unsuitable_.empty()) unsuitable_ = name;
             return;
         }
-        fields_.push_back({name, *offset, *datatype, static_cast<std::uint32_t>(sizeof(M) / size_of(*datatype))});
+        fields_.push_back(
+            {name, *offset, *datatype, static_cast<std::uint32_t>(sizeof(M) / size_of(*datatype))});
         cover(*offset, sizeof(M));
     }
 
@@ -129,33 +133,44 @@ public:
         const std::string name(type);
         if (!unsuitable_.empty()) {
             return Error{"member '" + std::string(unsuitable_) + "' of point type '" + name +
-                         "' is of a type that no field of a point cloud can have: use a number of 8 to 32 bits, float or double"};
+                         "' is of a type that no field of a point cloud can have: use a number of "
+                         "8 to 32 bits, float or double"};
         }
         const auto first = std::find(known_.begin(), known_.end(), false);
         if (first != known_.end()) {
             const auto last = std::find(first, known_.end(), true) - 1;
-            return Error{"bytes " + std::to_string(first - known_.begin()) + " to " + std::to_string(last - known_.begin()) +
-                         " of point type '" + name + "' (" + std::to_string(known_.size()) +
-                         " bytes) belong to no field that Driveline knows, and readers would not learn of them: list all fields with "
-                         "DRIVELINE_POINT(" + name + ", x, y, z, ...) in the type's namespace, and name unused members 'padding'"};
+            return Error{
+                "bytes " + std::to_string(first - known_.begin()) + " to " +
+                std::to_string(last - known_.begin()) + " of point type '" + name + "' (" +
+                std::to_string(known_.size()) +
+                " bytes) belong to no field that Driveline knows, and readers would not learn of "
+                "them: list all fields with "
+                "DRIVELINE_POINT(" +
+                name +
+                ", x, y, z, ...) in the type's namespace, and name unused members 'padding'"};
         }
         if (fields_.size() > max_point_fields) {
-            return Error{"point type '" + name + "' has " + std::to_string(fields_.size()) + " fields where a point cloud has at most " +
+            return Error{"point type '" + name + "' has " + std::to_string(fields_.size()) +
+                         " fields where a point cloud has at most " +
                          std::to_string(max_point_fields)};
         }
-        std::stable_sort(fields_.begin(), fields_.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+        std::stable_sort(fields_.begin(), fields_.end(),
+                         [](const auto& a, const auto& b) { return a.offset < b.offset; });
         return std::move(fields_);
     }
 
 private:
     /// Nothing for what is no part of the point: static members, and copies of bit fields.
-    [[nodiscard]] std::optional<std::uint32_t> offset_of(const volatile void* member, std::size_t size) const noexcept {
+    [[nodiscard]] std::optional<std::uint32_t> offset_of(const volatile void* member,
+                                                         std::size_t size) const noexcept {
         const auto offset = reinterpret_cast<std::uintptr_t>(member) - point_;
         if (offset > known_.size() || size > known_.size() - offset) return std::nullopt;
         return static_cast<std::uint32_t>(offset);
     }
     [[nodiscard]] bool overlaps(std::size_t offset, std::size_t size) const {
-        return std::any_of(fields_.begin(), fields_.end(), [&](const auto& f) { return f.offset < offset + size && offset < f.end(); });
+        return std::any_of(fields_.begin(), fields_.end(), [&](const auto& f) {
+            return f.offset < offset + size && offset < f.end();
+        });
     }
     void cover(std::size_t offset, std::size_t size) {
         std::fill_n(known_.begin() + static_cast<std::ptrdiff_t>(offset), size, true);
@@ -184,20 +199,29 @@ private:
 
 // By macro, because a name cannot be a template's parameter. Packed colours come before their
 // bytes.
-#define DRIVELINE_DETAIL_POINT_NAMES(X)                                                                                      \
-    X(x) X(y) X(z) X(rgb) X(rgba) X(intensity) X(ring) X(time) X(t) X(timestamp) X(time_stamp) X(offset_time) X(stamp)      \
-    X(return_type) X(channel) X(azimuth) X(elevation) X(distance) X(range) X(reflectivity) X(ambient) X(near_ir) X(noise)   \
-    X(tag) X(line) X(laser_id) X(label) X(id) X(normal_x) X(normal_y) X(normal_z) X(curvature) X(strength) X(confidence)    \
-    X(radius) X(scale) X(angle) X(octave) X(response) X(h) X(s) X(v) X(L) X(vp_x) X(vp_y) X(vp_z) X(velocity) X(doppler)    \
-    X(rcs) X(snr) X(power) X(intensity_variance) X(height_variance) X(b) X(g) X(r) X(a)
-#define DRIVELINE_DETAIL_PADDING_NAMES(X)                                                                                    \
-    X(data) X(data_c) X(data_n) X(data_lab) X(padding) X(pad) X(unused) X(reserved) X(_padding) X(_pad) X(padding_) X(pad_) X(reserved_) \
-    X(padding0) X(padding1) X(padding2) X(pad0) X(pad1) X(pad2) X(reserved0) X(reserved1)
+#define DRIVELINE_DETAIL_POINT_NAMES(X)                                                            \
+    X(x)                                                                                           \
+    X(y)                                                                                           \
+    X(z) X(rgb) X(rgba) X(intensity) X(ring) X(time) X(t) X(timestamp) X(time_stamp)               \
+        X(offset_time) X(stamp) X(return_type) X(channel) X(azimuth) X(elevation) X(distance)      \
+            X(range) X(reflectivity) X(ambient) X(near_ir) X(noise) X(tag) X(line) X(laser_id)     \
+                X(label) X(id) X(normal_x) X(normal_y) X(normal_z) X(curvature) X(strength)        \
+                    X(confidence) X(radius) X(scale) X(angle) X(octave) X(response) X(h) X(s) X(v) \
+                        X(L) X(vp_x) X(vp_y) X(vp_z) X(velocity) X(doppler) X(rcs) X(snr) X(power) \
+                            X(intensity_variance) X(height_variance) X(b) X(g) X(r) X(a)
+#define DRIVELINE_DETAIL_PADDING_NAMES(X)                                                         \
+    X(data)                                                                                       \
+    X(data_c)                                                                                     \
+    X(data_n) X(data_lab) X(padding) X(pad) X(unused) X(reserved) X(_padding) X(_pad) X(padding_) \
+        X(pad_) X(reserved_) X(padding0) X(padding1) X(padding2) X(pad0) X(pad1) X(pad2)          \
+            X(reserved0) X(reserved1)
 
 namespace point_member {
-#define DRIVELINE_DETAIL_HAS(name) \
-    template <class P>             \
-    concept Has_##name = requires(const P& p) { p.name; };
+#define DRIVELINE_DETAIL_HAS(name)              \
+    template <class P>                          \
+    concept Has_##name = requires(const P& p) { \
+        p.name;                                 \
+    };
 DRIVELINE_DETAIL_POINT_NAMES(DRIVELINE_DETAIL_HAS)
 DRIVELINE_DETAIL_PADDING_NAMES(DRIVELINE_DETAIL_HAS)
 #undef DRIVELINE_DETAIL_HAS
@@ -205,7 +229,9 @@ DRIVELINE_DETAIL_PADDING_NAMES(DRIVELINE_DETAIL_HAS)
 
 /// A type whose fields `DRIVELINE_POINT` lists.
 template <class P>
-concept ListedPoint = requires(const P& point, PointMembers& members) { driveline_point_fields(point, members); };
+concept ListedPoint = requires(const P& point, PointMembers& members) {
+    driveline_point_fields(point, members);
+};
 
 template <class P>
 void find_members(const P& point, PointMembers& members) {
@@ -228,7 +254,10 @@ void find_members(const P& point, PointMembers& members) {
 /// Whether byte `I` of a `P` has a value at compile time: padding has none, and neither has any
 /// byte of a union.
 template <class P, std::size_t I>
-concept ValueByte = requires { typename std::integral_constant<unsigned char, __builtin_bit_cast(std::array<unsigned char, sizeof(P)>, P{})[I]>; };
+concept ValueByte = requires {
+    typename std::integral_constant<
+        unsigned char, __builtin_bit_cast(std::array<unsigned char, sizeof(P)>, P{})[I]>;
+};
 
 /// The bytes of a `P` that the compiler put in; nothing if it cannot be asked.
 template <class P>
@@ -246,8 +275,12 @@ template <class P>
     // For clang. Each byte is a constant of its own, so not for giants.
     if constexpr (sizeof(P) <= 256) {
         std::vector<bool> without_value;
-        [&]<std::size_t... I>(std::index_sequence<I...>) { (without_value.push_back(!ValueByte<P, I>), ...); }(std::make_index_sequence<sizeof(P)>());
-        if (std::find(without_value.begin(), without_value.end(), false) != without_value.end()) return without_value;
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            (without_value.push_back(!ValueByte<P, I>), ...);
+        }
+        (std::make_index_sequence<sizeof(P)>());
+        if (std::find(without_value.begin(), without_value.end(), false) != without_value.end())
+            return without_value;
     }
     return std::nullopt;
 }
@@ -256,7 +289,8 @@ template <class P>
 /// classes and anonymous unions, as in PCL, which offsetof does not know.
 template <Point P>
 [[nodiscard]] const Result<std::vector<PointMember>>& point_fields() {
-    static const Result<std::vector<PointMember>> fields = []() -> Result<std::vector<PointMember>> {
+    static const Result<std::vector<PointMember>> fields =
+        []() -> Result<std::vector<PointMember>> {
         const P point{};
         PointMembers members(&point, sizeof(P));
         find_members(point, members);
@@ -270,17 +304,20 @@ template <Point P>
 }  // namespace detail
 }  // namespace driveline
 
-#define DRIVELINE_DETAIL_POINT_FIELDS(...) __VA_OPT__(DRIVELINE_DETAIL_EXPAND(DRIVELINE_DETAIL_POINT_STEP(__VA_ARGS__)))
-#define DRIVELINE_DETAIL_POINT_STEP(name, ...)     \
+#define DRIVELINE_DETAIL_POINT_FIELDS(...) \
+    __VA_OPT__(DRIVELINE_DETAIL_EXPAND(DRIVELINE_DETAIL_POINT_STEP(__VA_ARGS__)))
+#define DRIVELINE_DETAIL_POINT_STEP(name, ...)            \
     driveline_members.field(#name, driveline_point.name); \
     __VA_OPT__(DRIVELINE_DETAIL_POINT_AGAIN DRIVELINE_DETAIL_PARENS(__VA_ARGS__))
 #define DRIVELINE_DETAIL_POINT_AGAIN() DRIVELINE_DETAIL_POINT_STEP
 
 /// Lists all fields of a point type, named as its members:
 /// `DRIVELINE_POINT(Type, x, y, z, member...);`, in the namespace of the type.
-#define DRIVELINE_POINT(type, ...)                                                                                       \
-    [[maybe_unused]] inline void driveline_point_fields(const type& driveline_point,                                     \
-                                                        ::driveline::detail::PointMembers& driveline_members) {          \
-        DRIVELINE_DETAIL_POINT_FIELDS(__VA_ARGS__)                                                                       \
-    }                                                                                                                    \
-    static_assert(::driveline::Point<type>, "a point type is trivially copyable and has members x, y, z, all float or all double")
+#define DRIVELINE_POINT(type, ...)                                                           \
+    [[maybe_unused]] inline void driveline_point_fields(                                     \
+        const type& driveline_point, ::driveline::detail::PointMembers& driveline_members) { \
+        DRIVELINE_DETAIL_POINT_FIELDS(__VA_ARGS__)                                           \
+    }                                                                                        \
+    static_assert(                                                                           \
+        ::driveline::Point<type>,                                                            \
+        "a point type is trivially copyable and has members x, y, z, all float or all double")

@@ -3,9 +3,8 @@
 /// written.
 ///
 /// ```cpp
-/// auto points = driveline::points<driveline::PointXyzi>(sample.cloud());   // or pcl::PointXYZI, or a type of your own
-/// if (!points) return points.error();
-/// for (const auto& p : *points) { ... }
+/// auto points = driveline::points<driveline::PointXyzi>(sample.cloud());   // or pcl::PointXYZI,
+/// or a type of your own if (!points) return points.error(); for (const auto& p : *points) { ... }
 /// ```
 ///
 /// `driveline/point_fields.hpp` says what a point type is. PCL is not needed; whole PCL clouds:
@@ -52,21 +51,28 @@ struct PointXyz64 {
 
 namespace detail {
 
-inline std::string describe(std::string_view name, std::optional<Datatype> type, std::uint32_t count, std::uint32_t offset) {
+inline std::string describe(std::string_view name, std::optional<Datatype> type,
+                            std::uint32_t count, std::uint32_t offset) {
     return "'" + std::string(name) + "' " + (type ? std::string(to_string(*type)) : "unknown") +
-           (count == 1 ? "" : "[" + std::to_string(count) + "]") + " at offset " + std::to_string(offset);
+           (count == 1 ? "" : "[" + std::to_string(count) + "]") + " at offset " +
+           std::to_string(offset);
 }
 
 inline std::string describe(const PointField& field) {
-    return describe(plain::fixed_text(field.name), datatype_from_number(field.datatype), field.count, field.offset);
+    return describe(plain::fixed_text(field.name), datatype_from_number(field.datatype),
+                    field.count, field.offset);
 }
 
 /// `remedy`: empty, or what to do, after a semicolon.
-inline Error wrong_field(const CloudView& cloud, const PointMember& expected, const PointField* found, std::string_view remedy) {
+inline Error wrong_field(const CloudView& cloud, const PointMember& expected,
+                         const PointField* found, std::string_view remedy) {
     std::string all;
-    for (const PointField& field : cloud.fields()) all += (all.empty() ? "" : ", ") + describe(field);
-    return Error{"the cloud's points are of another type: wanted is " + describe(expected.name, expected.datatype, expected.count, expected.offset) +
-                 ", the cloud has " + (found ? describe(*found) : "no such field") + "; the cloud's fields are " + all + std::string(remedy)};
+    for (const PointField& field : cloud.fields())
+        all += (all.empty() ? "" : ", ") + describe(field);
+    return Error{"the cloud's points are of another type: wanted is " +
+                 describe(expected.name, expected.datatype, expected.count, expected.offset) +
+                 ", the cloud has " + (found ? describe(*found) : "no such field") +
+                 "; the cloud's fields are " + all + std::string(remedy)};
 }
 
 /// The cloud's field for a member, by name.
@@ -75,7 +81,8 @@ inline const PointField* find_field(const CloudView& cloud, std::string_view nam
         if (plain::fixed_text(field.name) == name) return &field;
     }
     for (const PointField& field : cloud.fields()) {
-        if (is_packed_colour(name) && is_packed_colour(plain::fixed_text(field.name))) return &field;
+        if (is_packed_colour(name) && is_packed_colour(plain::fixed_text(field.name)))
+            return &field;
     }
     return nullptr;
 }
@@ -89,7 +96,8 @@ inline bool same_values(const PointMember& member, const PointField& field) {
 
 /// Whether the points follow each other without gaps at these distances.
 inline bool one_piece(const PointCloud& head, std::size_t size) {
-    return head.point_step == size && (head.height <= 1 || head.row_step == std::uint64_t{head.width} * size);
+    return head.point_step == size &&
+           (head.height <= 1 || head.row_step == std::uint64_t{head.width} * size);
 }
 
 }  // namespace detail
@@ -104,18 +112,21 @@ template <Point P>
     for (const detail::PointMember& expected : *members) {
         const PointField* found = detail::find_field(cloud, expected.name);
         if (!found || found->offset != expected.offset || !detail::same_values(expected, *found)) {
-            return detail::wrong_field(cloud, expected, found, "; points<P>() reads fields at other offsets");
+            return detail::wrong_field(cloud, expected, found,
+                                       "; points<P>() reads fields at other offsets");
         }
     }
     const PointCloud& head = cloud.head();
     if (!detail::one_piece(head, sizeof(P))) {
-        return Error{"the cloud's points are no array of points of " + std::to_string(sizeof(P)) + " bytes: they are " +
-                     std::to_string(head.point_step) + " bytes apart, and its rows " + std::to_string(head.row_step) +
+        return Error{"the cloud's points are no array of points of " + std::to_string(sizeof(P)) +
+                     " bytes: they are " + std::to_string(head.point_step) +
+                     " bytes apart, and its rows " + std::to_string(head.row_step) +
                      " bytes; points<P>() reads them"};
     }
     const auto* first = cloud.data().data();
     if (reinterpret_cast<std::uintptr_t>(first) % alignof(P) != 0) {
-        return Error{"the cloud's points lie at an address that is no multiple of " + std::to_string(alignof(P)) + "; points<P>() reads them"};
+        return Error{"the cloud's points lie at an address that is no multiple of " +
+                     std::to_string(alignof(P)) + "; points<P>() reads them"};
     }
     return std::span<const P>(reinterpret_cast<const P*>(first), cloud.size());
 }
@@ -134,7 +145,8 @@ public:
         Points points;
         for (const detail::PointMember& expected : *members) {
             const PointField* found = detail::find_field(cloud, expected.name);
-            if (!found || !detail::same_values(expected, *found)) return detail::wrong_field(cloud, expected, found, "");
+            if (!found || !detail::same_values(expected, *found))
+                return detail::wrong_field(cloud, expected, found, "");
             points.add(*found, expected);
         }
         const PointCloud& head = cloud.head();
@@ -158,7 +170,9 @@ public:
         return read(first_ + row * row_step_ + (index - row * width_) * point_step_);
     }
     /// The point of a grid; only below the cloud's height and width.
-    [[nodiscard]] P at(std::size_t row, std::size_t column) const noexcept { return read(first_ + row * row_step_ + column * point_step_); }
+    [[nodiscard]] P at(std::size_t row, std::size_t column) const noexcept {
+        return read(first_ + row * row_step_ + column * point_step_);
+    }
 
     class Iterator {
     public:
@@ -180,18 +194,30 @@ public:
             return *this;
         }
         Iterator& operator-=(difference_type n) noexcept { return *this += -n; }
-        [[nodiscard]] friend Iterator operator+(Iterator i, difference_type n) noexcept { return i += n; }
-        [[nodiscard]] friend Iterator operator+(difference_type n, Iterator i) noexcept { return i += n; }
-        [[nodiscard]] friend Iterator operator-(Iterator i, difference_type n) noexcept { return i -= n; }
-        [[nodiscard]] friend difference_type operator-(const Iterator& a, const Iterator& b) noexcept {
+        [[nodiscard]] friend Iterator operator+(Iterator i, difference_type n) noexcept {
+            return i += n;
+        }
+        [[nodiscard]] friend Iterator operator+(difference_type n, Iterator i) noexcept {
+            return i += n;
+        }
+        [[nodiscard]] friend Iterator operator-(Iterator i, difference_type n) noexcept {
+            return i -= n;
+        }
+        [[nodiscard]] friend difference_type operator-(const Iterator& a,
+                                                       const Iterator& b) noexcept {
             return static_cast<difference_type>(a.index_) - static_cast<difference_type>(b.index_);
         }
-        [[nodiscard]] friend bool operator==(const Iterator& a, const Iterator& b) noexcept { return a.index_ == b.index_; }
-        [[nodiscard]] friend auto operator<=>(const Iterator& a, const Iterator& b) noexcept { return a.index_ <=> b.index_; }
+        [[nodiscard]] friend bool operator==(const Iterator& a, const Iterator& b) noexcept {
+            return a.index_ == b.index_;
+        }
+        [[nodiscard]] friend auto operator<=>(const Iterator& a, const Iterator& b) noexcept {
+            return a.index_ <=> b.index_;
+        }
 
     private:
         friend class Points;
-        Iterator(const Points* points, std::size_t index) noexcept : points_(points), index_(index) {}
+        Iterator(const Points* points, std::size_t index) noexcept
+            : points_(points), index_(index) {}
 
         const Points* points_ = nullptr;
         std::size_t index_ = 0;
@@ -225,7 +251,8 @@ private:
     [[nodiscard]] P read(const std::uint8_t* from) const noexcept {
         P point{};
         auto* to = reinterpret_cast<std::byte*>(&point);
-        for (const Piece& piece : std::span(pieces_).first(piece_count_)) std::memcpy(to + piece.to, from + piece.from, piece.size);
+        for (const Piece& piece : std::span(pieces_).first(piece_count_))
+            std::memcpy(to + piece.to, from + piece.from, piece.size);
         return point;
     }
 
@@ -268,8 +295,8 @@ public:
     /// Writes the head of a cloud of `height` rows of `width` points into a payload of at least
     /// `payload_size`. The points keep what was there; `is_dense` is 0. Fails if the payload is too
     /// short, or the point type has bytes that no field explains.
-    [[nodiscard]] static Result<CloudMut> from(plain::Mut<PointCloud> payload, const Header& header, std::uint32_t width,
-                                               std::uint32_t height = 1) {
+    [[nodiscard]] static Result<CloudMut> from(plain::Mut<PointCloud> payload, const Header& header,
+                                               std::uint32_t width, std::uint32_t height = 1) {
         const auto& members = detail::point_fields<P>();
         if (!members) return members.error();
         PointCloud head{};
@@ -281,20 +308,23 @@ public:
         head.row_step = static_cast<std::uint32_t>(std::uint64_t{width} * sizeof(P));
         for (const detail::PointMember& field : *members) {
             PointField& entry = head.fields[head.field_count++];
-            if (auto set = plain::set_fixed_text(entry.name, field.name); !set) return std::move(set).error();
+            if (auto set = plain::set_fixed_text(entry.name, field.name); !set)
+                return std::move(set).error();
             entry.offset = field.offset;
             entry.datatype = static_cast<std::uint32_t>(field.datatype);
             entry.count = field.count;
         }
-        if (auto checked = detail::check_cloud(head, payload.tail().size()); !checked) return std::move(checked).error();
+        if (auto checked = detail::check_cloud(head, payload.tail().size()); !checked)
+            return std::move(checked).error();
         if (reinterpret_cast<std::uintptr_t>(payload.tail().data()) % alignof(P) != 0) {
-            return Error{"the payload lies at an address that is no multiple of " + std::to_string(alignof(P))};
+            return Error{"the payload lies at an address that is no multiple of " +
+                         std::to_string(alignof(P))};
         }
         *payload = head;
         return CloudMut(payload, std::size_t{width} * height);
     }
-    [[nodiscard]] static Result<CloudMut> from(std::span<std::byte> payload, const Header& header, std::uint32_t width,
-                                               std::uint32_t height = 1) {
+    [[nodiscard]] static Result<CloudMut> from(std::span<std::byte> payload, const Header& header,
+                                               std::uint32_t width, std::uint32_t height = 1) {
         auto mut = plain::Mut<PointCloud>::from(payload);
         if (!mut) return std::move(mut).error();
         return from(*mut, header, width, height);
@@ -303,10 +333,13 @@ public:
     /// Declares that no point has NaN coordinates.
     void set_dense() const noexcept { payload_->is_dense = 1; }
     /// The points, row by row.
-    [[nodiscard]] std::span<P> points() const noexcept { return {reinterpret_cast<P*>(payload_.tail().data()), count_}; }
+    [[nodiscard]] std::span<P> points() const noexcept {
+        return {reinterpret_cast<P*>(payload_.tail().data()), count_};
+    }
 
 private:
-    CloudMut(plain::Mut<PointCloud> payload, std::size_t count) noexcept : payload_(payload), count_(count) {}
+    CloudMut(plain::Mut<PointCloud> payload, std::size_t count) noexcept
+        : payload_(payload), count_(count) {}
 
     plain::Mut<PointCloud> payload_;
     /// What was checked.

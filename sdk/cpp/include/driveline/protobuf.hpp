@@ -29,16 +29,25 @@ inline void write_message(std::string& text, const Descriptor& message) {
     text.append("message ").append(message.full_name()).append("\n");
     std::vector<const FieldDescriptor*> fields;
     for (int i = 0; i < message.field_count(); ++i) fields.push_back(message.field(i));
-    std::sort(fields.begin(), fields.end(), [](const auto* a, const auto* b) { return a->number() < b->number(); });
+    std::sort(fields.begin(), fields.end(),
+              [](const auto* a, const auto* b) { return a->number() < b->number(); });
     for (const FieldDescriptor* field : fields) {
-        const char* label = field->is_repeated() ? "repeated" : field->is_required() ? "required" : "optional";
-        text.append("field ").append(std::to_string(field->number())).append(" ").append(field->name());
+        const char* label = field->is_repeated()   ? "repeated"
+                            : field->is_required() ? "required"
+                                                   : "optional";
+        text.append("field ")
+            .append(std::to_string(field->number()))
+            .append(" ")
+            .append(field->name());
         text.append(" ").append(label).append(" ").append(field->type_name());
-        if (const Descriptor* inner = field->message_type()) text.append(" ").append(inner->full_name());
-        if (const EnumDescriptor* inner = field->enum_type()) text.append(" ").append(inner->full_name());
+        if (const Descriptor* inner = field->message_type())
+            text.append(" ").append(inner->full_name());
+        if (const EnumDescriptor* inner = field->enum_type())
+            text.append(" ").append(inner->full_name());
         // An `optional` of proto3 is a oneof of its own, which only the parser invents: real ones
         // are others.
-        if (const auto* oneof = field->real_containing_oneof()) text.append(" oneof ").append(oneof->name());
+        if (const auto* oneof = field->real_containing_oneof())
+            text.append(" oneof ").append(oneof->name());
         text.append("\n");
     }
 }
@@ -46,7 +55,8 @@ inline void write_message(std::string& text, const Descriptor& message) {
 inline void write_enum(std::string& text, const EnumDescriptor& type) {
     text.append("enum ").append(type.full_name()).append("\n");
     std::vector<std::pair<int, std::string>> values;
-    for (int i = 0; i < type.value_count(); ++i) values.emplace_back(type.value(i)->number(), type.value(i)->name());
+    for (int i = 0; i < type.value_count(); ++i)
+        values.emplace_back(type.value(i)->number(), type.value(i)->name());
     std::sort(values.begin(), values.end());
     for (const auto& [number, name] : values) {
         text.append("value ").append(std::to_string(number)).append(" ").append(name).append("\n");
@@ -58,7 +68,8 @@ inline void write_enum(std::string& text, const EnumDescriptor& type) {
 /// Canonical definition of a message and of all that it refers to: the same text as in Rust, byte
 /// for byte (`docs/protocols/protobuf-definition.md`). Allocates.
 [[nodiscard]] inline std::string definition(const google::protobuf::Descriptor& root) {
-    std::map<std::string, std::pair<const detail::Descriptor*, const detail::EnumDescriptor*>> reached;
+    std::map<std::string, std::pair<const detail::Descriptor*, const detail::EnumDescriptor*>>
+        reached;
     std::vector<const detail::Descriptor*> open{&root};
     while (!open.empty()) {
         const detail::Descriptor* message = open.back();
@@ -67,7 +78,8 @@ inline void write_enum(std::string& text, const EnumDescriptor& type) {
         for (int i = 0; i < message->field_count(); ++i) {
             const detail::FieldDescriptor* field = message->field(i);
             if (const auto* inner = field->message_type()) open.push_back(inner);
-            if (const auto* inner = field->enum_type()) reached.try_emplace(inner->full_name(), nullptr, inner);
+            if (const auto* inner = field->enum_type())
+                reached.try_emplace(inner->full_name(), nullptr, inner);
         }
     }
     std::string text = "driveline protobuf 1\n";
@@ -103,7 +115,9 @@ struct Identity<T> {
     [[nodiscard]] static const std::string& name() { return protobuf::name<T>(); }
     [[nodiscard]] static const std::string& definition() { return protobuf::definition<T>(); }
     /// Of the headers that the message was compiled with.
-    [[nodiscard]] static constexpr int library_version() noexcept { return GOOGLE_PROTOBUF_VERSION; }
+    [[nodiscard]] static constexpr int library_version() noexcept {
+        return GOOGLE_PROTOBUF_VERSION;
+    }
 };
 
 }  // namespace driveline::protobuf

@@ -35,7 +35,9 @@ class Responder;
 /// Empty after `publish`.
 template <class T>
 class [[nodiscard]] Loan {
-    static_assert(payload::Loanable<T>, "protobuf messages and objects are published as values; loans are for plain types and Bytes");
+    static_assert(payload::Loanable<T>,
+                  "protobuf messages and objects are published as values; loans are for plain "
+                  "types and Bytes");
 
 public:
     /// Whether it is neither published nor moved from. The other functions need it to be.
@@ -45,29 +47,18 @@ public:
     [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
 
     /// Plain types: the head.
-    [[nodiscard]] T& head() const noexcept
-        requires plain::Type<T>
-    {
+    [[nodiscard]] T& head() const noexcept requires plain::Type<T> {
         return *reinterpret_cast<T*>(bytes_.data());
     }
-    [[nodiscard]] T& operator*() const noexcept
-        requires plain::Type<T>
-    {
-        return head();
-    }
-    [[nodiscard]] T* operator->() const noexcept
-        requires plain::Type<T>
-    {
-        return &head();
-    }
+    [[nodiscard]] T& operator*() const noexcept requires plain::Type<T> { return head(); }
+    [[nodiscard]] T* operator->() const noexcept requires plain::Type<T> { return &head(); }
     /// Plain types: the trailing array.
-    [[nodiscard]] auto tail() const noexcept
-        requires plain::Type<T>
-    {
+    [[nodiscard]] auto tail() const noexcept requires plain::Type<T> {
         using Element = plain::Tail<T>;
         if constexpr (plain::has_tail<T>) {
             std::byte* start = bytes_.data() + plain::tail_offset<T>;
-            return std::span<Element>(reinterpret_cast<Element*>(start), (bytes_.size() - plain::tail_offset<T>) / sizeof(Element));
+            return std::span<Element>(reinterpret_cast<Element*>(start),
+                                      (bytes_.size() - plain::tail_offset<T>) / sizeof(Element));
         } else {
             return std::span<Element>();
         }
@@ -75,7 +66,9 @@ public:
 
     /// When the data was measured. Counts only at a source: what descends from other samples
     /// inherits their times.
-    void set_source_time(MonotonicTime time) noexcept { dl_loan_set_source_time(handle_.get(), to_ns(time)); }
+    void set_source_time(MonotonicTime time) noexcept {
+        dl_loan_set_source_time(handle_.get(), to_ns(time));
+    }
 
     /// Makes the payload shorter: to `count` elements of the trailing array, or `count` bytes of
     /// `Bytes`. A larger count changes nothing.
@@ -85,7 +78,8 @@ public:
             if (count >= tail().size()) return;
             size = plain::tail_offset<T> + count * sizeof(plain::Tail<T>);
         }
-        if (size < bytes_.size() && dl_loan_shrink(handle_.get(), size) == DL_OK) bytes_ = bytes_.first(size);
+        if (size < bytes_.size() && dl_loan_shrink(handle_.get(), size) == DL_OK)
+            bytes_ = bytes_.first(size);
     }
 
 private:
@@ -98,7 +92,8 @@ private:
 
     [[nodiscard]] static Result<Loan> take(const dl_publisher* publisher, std::size_t size) {
         detail::LoanHandle handle;
-        if (auto done = detail::checked(dl_publisher_loan(publisher, size, handle.place())); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_publisher_loan(publisher, size, handle.place())); !done)
+            return std::move(done).error();
         return adopt(std::move(handle));
     }
 
@@ -107,7 +102,8 @@ private:
         loan.handle_ = std::move(handle);
         std::uint8_t* data = nullptr;
         std::size_t length = 0;
-        if (auto done = detail::checked(dl_loan_payload(loan.handle_.get(), &data, &length)); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_loan_payload(loan.handle_.get(), &data, &length)); !done)
+            return std::move(done).error();
         loan.bytes_ = {reinterpret_cast<std::byte*>(data), length};
         if constexpr (plain::Type<T>) {
             // Zeroes the gap between head and trailing array, and checks alignment and length.
@@ -142,7 +138,8 @@ private:
     template <class>
     friend class PublisherBase;
 
-    ImageLoan(Loan<Image> loan, ImageMut image) noexcept : Loan<Image>(std::move(loan)), image_(image) {}
+    ImageLoan(Loan<Image> loan, ImageMut image) noexcept
+        : Loan<Image>(std::move(loan)), image_(image) {}
 
     ImageMut image_;
 };
@@ -156,7 +153,9 @@ template <class T>
 struct ObjectType {
     using Shared = std::shared_ptr<const T>;
 
-    static const void* value(const void* object) noexcept { return static_cast<const Shared*>(object)->get(); }
+    static const void* value(const void* object) noexcept {
+        return static_cast<const Shared*>(object)->get();
+    }
 
     static void* clone(const void* object) noexcept {
         auto* second = new (std::nothrow) Shared(*static_cast<const Shared*>(object));
@@ -169,21 +168,28 @@ struct ObjectType {
     static std::int64_t encoded_len(const void* object) noexcept {
         const std::size_t size = (*static_cast<const Shared*>(object))->ByteSizeLong();
         // Protobuf's own limit for one message.
-        return size <= static_cast<std::size_t>(std::numeric_limits<int>::max()) ? static_cast<std::int64_t>(size) : -1;
+        return size <= static_cast<std::size_t>(std::numeric_limits<int>::max())
+                   ? static_cast<std::int64_t>(size)
+                   : -1;
     }
 
     static int encode(const void* object, std::uint8_t* into, std::size_t len) noexcept {
         try {
             const T& message = **static_cast<const Shared*>(object);
             if (!message.IsInitialized()) {
-                dl_set_last_error(shown("required fields are missing: " + message.InitializationErrorString()).c_str());
+                dl_set_last_error(
+                    shown("required fields are missing: " + message.InitializationErrorString())
+                        .c_str());
             } else if (message.ByteSizeLong() != len) {
-                dl_set_last_error("the message is longer than 2 GiB, or was changed after it was published");
+                dl_set_last_error(
+                    "the message is longer than 2 GiB, or was changed after it was published");
             } else if (message.SerializeToArray(into, static_cast<int>(len))) {
                 return 0;
             }
         } catch (const std::exception& e) {
-            dl_set_last_error(e.what() != nullptr ? e.what() : "the serialiser threw an exception without a text");
+            dl_set_last_error(e.what() != nullptr
+                                  ? e.what()
+                                  : "the serialiser threw an exception without a text");
         } catch (...) {
             dl_set_last_error("the serialiser threw something that is no std::exception");
         }
@@ -216,24 +222,20 @@ class PublisherBase {
 public:
     /// Plain types: memory for a message with `tail_count` elements in its trailing array. Neither
     /// blocks nor allocates.
-    [[nodiscard]] Result<Loan<T>> loan(std::size_t tail_count = 0) const
-        requires plain::Type<T>
-    {
+    [[nodiscard]] Result<Loan<T>> loan(std::size_t tail_count = 0) const requires plain::Type<T> {
         auto size = plain::payload_size<T>(tail_count);
         if (!size) return std::move(size).error();
         return Loan<T>::take(publisher(), *size);
     }
     /// Bytes: memory for `size` bytes.
-    [[nodiscard]] Result<Loan<T>> loan(std::size_t size) const
-        requires payload::Opaque<T>
-    {
+    [[nodiscard]] Result<Loan<T>> loan(std::size_t size) const requires payload::Opaque<T> {
         return Loan<T>::take(publisher(), size);
     }
     /// Images: memory for an image without gaps between its rows, with its head written. The pixels
     /// are yours to write.
-    [[nodiscard]] Result<ImageLoan> loan(std::uint32_t width, std::uint32_t height, Encoding encoding, const Header& header = {}) const
-        requires std::is_same_v<T, Image>
-    {
+    [[nodiscard]] Result<ImageLoan> loan(
+        std::uint32_t width, std::uint32_t height, Encoding encoding,
+        const Header& header = {}) const requires std::is_same_v<T, Image> {
         auto size = image_payload_size(width, height, encoding);
         if (!size) return std::move(size).error();
         auto made = Loan<T>::take(publisher(), *size);
@@ -246,18 +248,17 @@ public:
 
     /// Publishes a loan and returns its sequence number. The loan is empty afterwards, also after
     /// an error. Blocks only if the topic is reliable, at most `max_blocking_ms`.
-    Result<std::uint64_t> publish(Loan<T>&& loan) const
-        requires payload::Loanable<T>
-    {
+    Result<std::uint64_t> publish(Loan<T>&& loan) const requires payload::Loanable<T> {
         std::uint64_t sequence = 0;
         loan.bytes_ = {};
-        if (auto done = detail::checked(dl_publisher_publish(publisher(), loan.handle_.place(), &sequence)); !done) return std::move(done).error();
+        if (auto done =
+                detail::checked(dl_publisher_publish(publisher(), loan.handle_.place(), &sequence));
+            !done)
+            return std::move(done).error();
         return sequence;
     }
     /// Plain types without a trailing array: copies `value` into a loan and publishes it.
-    Result<std::uint64_t> publish(const T& value) const
-        requires plain::Tailless<T>
-    {
+    Result<std::uint64_t> publish(const T& value) const requires plain::Tailless<T> {
         auto made = loan();
         if (!made) return std::move(made).error();
         **made = value;
@@ -267,25 +268,27 @@ public:
     /// Protobuf and objects: publishes a value that nobody may change any more. Subscriptions of
     /// this process get the pointer; a protobuf message is serialised once for others, if somebody
     /// listens there. `source_time`: when the data was measured, at a source.
-    Result<std::uint64_t> publish(std::shared_ptr<const T> value, std::optional<MonotonicTime> source_time = {}) const
-        requires payload::Value<T>
-    {
-        if (!value) return detail::error(DL_ERROR_ARGUMENT, "the value to be published is a null pointer");
+    Result<std::uint64_t> publish(
+        std::shared_ptr<const T> value,
+        std::optional<MonotonicTime> source_time = {}) const requires payload::Value<T> {
+        if (!value)
+            return detail::error(DL_ERROR_ARGUMENT, "the value to be published is a null pointer");
         auto object = std::make_unique<std::shared_ptr<const T>>(std::move(value));
         std::uint64_t sequence = 0;
         const auto* vtable = detail::ObjectType<T>::vtable();
-        auto done = detail::checked(dl_publisher_publish_object(publisher(), object.release(), vtable, source_time ? to_ns(*source_time) : 0, &sequence));
+        auto done = detail::checked(
+            dl_publisher_publish_object(publisher(), object.release(), vtable,
+                                        source_time ? to_ns(*source_time) : 0, &sequence));
         if (!done) return std::move(done).error();
         return sequence;
     }
-    Result<std::uint64_t> publish(std::unique_ptr<T> value, std::optional<MonotonicTime> source_time = {}) const
-        requires payload::Value<T>
-    {
+    Result<std::uint64_t> publish(
+        std::unique_ptr<T> value,
+        std::optional<MonotonicTime> source_time = {}) const requires payload::Value<T> {
         return publish(std::shared_ptr<const T>(std::move(value)), source_time);
     }
-    Result<std::uint64_t> publish(T&& value, std::optional<MonotonicTime> source_time = {}) const
-        requires payload::Value<T>
-    {
+    Result<std::uint64_t> publish(
+        T&& value, std::optional<MonotonicTime> source_time = {}) const requires payload::Value<T> {
         return publish(std::make_shared<const T>(std::move(value)), source_time);
     }
 
@@ -320,7 +323,8 @@ public:
 protected:
     PublisherBase() noexcept = default;
     explicit PublisherBase(const dl_publisher* publisher) noexcept : publisher_(publisher) {}
-    PublisherBase(PublisherBase&& other) noexcept : publisher_(std::exchange(other.publisher_, nullptr)) {}
+    PublisherBase(PublisherBase&& other) noexcept
+        : publisher_(std::exchange(other.publisher_, nullptr)) {}
     PublisherBase& operator=(PublisherBase&& other) noexcept {
         publisher_ = std::exchange(other.publisher_, nullptr);
         return *this;

@@ -19,7 +19,8 @@ struct RadarReturn {
     /// Strength of the return, in decibels.
     float amplitude;
 };
-DRIVELINE_PLAIN(RadarReturn, "driveline/RadarReturn", range, azimuth, elevation, doppler_velocity, amplitude);
+DRIVELINE_PLAIN(RadarReturn, "driveline/RadarReturn", range, azimuth, elevation, doppler_velocity,
+                amplitude);
 
 /// One sweep of a radar: a header, and the returns as `returns`. As ROS's `radar_msgs/RadarScan`.
 struct RadarScan {

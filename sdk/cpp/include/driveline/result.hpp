@@ -16,7 +16,8 @@
 #include <variant>
 
 #ifndef __cpp_exceptions
-#error "Driveline's C++ headers need exceptions: compile without -fno-exceptions, or use the C interface in driveline/driveline.h"
+#error \
+    "Driveline's C++ headers need exceptions: compile without -fno-exceptions, or use the C interface in driveline/driveline.h"
 #endif
 
 namespace driveline {
@@ -81,8 +82,8 @@ public:
     Result(Error error) : error_(std::move(error)) {}
     /// Whether there is a value, without it: `return output.publish(...);`.
     template <class T>
-        requires(!std::is_void_v<T>)
-    Result(Result<T> other) : error_(other ? std::nullopt : std::optional<Error>(std::move(other).error())) {}
+    requires(!std::is_void_v<T>) Result(Result<T> other)
+        : error_(other ? std::nullopt : std::optional<Error>(std::move(other).error())) {}
 
     [[nodiscard]] bool has_value() const noexcept { return !error_.has_value(); }
     explicit operator bool() const noexcept { return has_value(); }

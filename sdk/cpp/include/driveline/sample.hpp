@@ -73,7 +73,8 @@ struct SampleHeader {
 [[nodiscard]] inline Result<std::uint64_t> topic_id(const std::string& topic) {
     if (auto done = detail::whole("topic", topic); !done) return std::move(done).error();
     std::uint64_t id = 0;
-    if (auto done = detail::checked(dl_topic_id(topic.c_str(), &id)); !done) return std::move(done).error();
+    if (auto done = detail::checked(dl_topic_id(topic.c_str(), &id)); !done)
+        return std::move(done).error();
     return id;
 }
 
@@ -82,14 +83,16 @@ namespace detail {
 [[nodiscard]] inline Result<std::span<const std::byte>> payload_of(const dl_sample* sample) {
     const std::uint8_t* data = nullptr;
     std::size_t size = 0;
-    if (auto done = checked(dl_sample_payload(sample, &data, &size)); !done) return std::move(done).error();
+    if (auto done = checked(dl_sample_payload(sample, &data, &size)); !done)
+        return std::move(done).error();
     return std::span(reinterpret_cast<const std::byte*>(data), size);
 }
 
 [[nodiscard]] inline Error undecodable(const dl_sample* sample, const std::string& reason) {
     auto header = sized<dl_sample_header>();
     const bool known = dl_sample_get_header(sample, &header) == DL_OK;
-    return error(DL_ERROR_DECODE, "sample " + (known ? std::to_string(header.sequence) : "?") + " cannot be read: " + reason);
+    return error(DL_ERROR_DECODE, "sample " + (known ? std::to_string(header.sequence) : "?") +
+                                      " cannot be read: " + reason);
 }
 
 /// How a `T` is reached in a sample.
@@ -115,7 +118,9 @@ private:
 };
 
 template <class T>
-concept CheckedType = plain::Type<T> && requires { typename plain::Checked<T>::View; };
+concept CheckedType = plain::Type<T> && requires {
+    typename plain::Checked<T>::View;
+};
 
 template <CheckedType T>
 class Content<T> {
@@ -160,7 +165,9 @@ class Content<T> {
 public:
     [[nodiscard]] static Result<Content> of(const dl_sample* sample) {
         const void* value = nullptr;
-        if (auto done = checked(dl_sample_object(sample, type_identity<T>().c_str(), &value)); !done) return std::move(done).error();
+        if (auto done = checked(dl_sample_object(sample, type_identity<T>().c_str(), &value));
+            !done)
+            return std::move(done).error();
         if (value != nullptr) return Content(static_cast<const T*>(value), nullptr);
         return decoded(sample);
     }
@@ -169,13 +176,17 @@ public:
     [[nodiscard]] Result<std::shared_ptr<const T>> shared(const dl_sample* sample) const {
         if (decoded_) return decoded_;
         auto c = sized<dl_shared_object>();
-        if (auto done = checked(dl_sample_share(sample, type_identity<T>().c_str(), &c)); !done) return std::move(done).error();
+        if (auto done = checked(dl_sample_share(sample, type_identity<T>().c_str(), &c)); !done)
+            return std::move(done).error();
         // The publisher's library takes its own apart.
-        return std::shared_ptr<const T>(static_cast<const T*>(c.value), [drop = c.drop, owner = c.owner](const T*) { drop(owner); });
+        return std::shared_ptr<const T>(
+            static_cast<const T*>(c.value),
+            [drop = c.drop, owner = c.owner](const T*) { drop(owner); });
     }
 
 private:
-    Content(const T* value, std::shared_ptr<const T> decoded) noexcept : value_(value), decoded_(std::move(decoded)) {}
+    Content(const T* value, std::shared_ptr<const T> decoded) noexcept
+        : value_(value), decoded_(std::move(decoded)) {}
 
     /// In the sample or in `decoded_`.
     const T* value_;
@@ -188,15 +199,19 @@ private:
             if (!payload) return std::move(payload).error();
             const Conversion conversion;
             auto message = std::make_shared<T>();
-            if (payload->size() > INT_MAX || !message->ParseFromArray(payload->data(), static_cast<int>(payload->size()))) {
-                return undecodable(sample, std::to_string(payload->size()) + " bytes are not a " + T::descriptor()->full_name());
+            if (payload->size() > INT_MAX ||
+                !message->ParseFromArray(payload->data(), static_cast<int>(payload->size()))) {
+                return undecodable(sample, std::to_string(payload->size()) + " bytes are not a " +
+                                               T::descriptor()->full_name());
             }
             const T* value = message.get();
             return Content(value, std::move(message));
         } else {
             const dl_text theirs = dl_sample_object_type(sample);
-            return undecodable(sample, "the publisher's object is '" + std::string(theirs.data, theirs.len) + "', this library reads '" +
-                                           type_identity<T>() + "': build both with the same definition and compiler");
+            return undecodable(sample, "the publisher's object is '" +
+                                           std::string(theirs.data, theirs.len) +
+                                           "', this library reads '" + type_identity<T>() +
+                                           "': build both with the same definition and compiler");
         }
     }
 };
@@ -211,59 +226,37 @@ class [[nodiscard]] Sample {
 public:
     /// The message; of plain types the head: of images and point clouds a checked copy, of others
     /// where it lies.
-    [[nodiscard]] const T& operator*() const noexcept
-        requires(!payload::Opaque<T>)
-    {
+    [[nodiscard]] const T& operator*() const noexcept requires(!payload::Opaque<T>) {
         return content_.value();
     }
-    [[nodiscard]] const T* operator->() const noexcept
-        requires(!payload::Opaque<T>)
-    {
+    [[nodiscard]] const T* operator->() const noexcept requires(!payload::Opaque<T>) {
         return &content_.value();
     }
 
     /// Plain types: head and trailing array.
-    [[nodiscard]] auto ref() const noexcept
-        requires plain::Type<T>
-    {
-        return content_.ref;
-    }
+    [[nodiscard]] auto ref() const noexcept requires plain::Type<T> { return content_.ref; }
     /// Plain types: the trailing array.
-    [[nodiscard]] auto tail() const noexcept
-        requires plain::Type<T>
-    {
-        return content_.ref.tail();
-    }
+    [[nodiscard]] auto tail() const noexcept requires plain::Type<T> { return content_.ref.tail(); }
     /// The payload's bytes, where they lie.
-    [[nodiscard]] std::span<const std::byte> bytes() const noexcept
-        requires payload::Opaque<T>
-    {
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept requires payload::Opaque<T> {
         return content_.bytes;
     }
     /// Protobuf and objects: the value with an owner of its own: it may outlive the sample and then
     /// no longer counts as held. Allocates; fails only without memory.
-    [[nodiscard]] Result<std::shared_ptr<const T>> shared() const
-        requires payload::Value<T>
-    {
+    [[nodiscard]] Result<std::shared_ptr<const T>> shared() const requires payload::Value<T> {
         return content_.shared(handle_.get());
     }
 
     /// Images: rows and pixels.
-    [[nodiscard]] const ImageView& image() const noexcept
-        requires std::is_same_v<T, Image>
-    {
+    [[nodiscard]] const ImageView& image() const noexcept requires std::is_same_v<T, Image> {
         return content_.view;
     }
     /// Images: a `ConstMat` over the same memory. Include `driveline/opencv.hpp`.
     template <class Self = Sample>
-        requires std::is_same_v<T, Image>
-    [[nodiscard]] auto mat() const {
-        return view(static_cast<const Self*>(this)->image());
-    }
+    requires std::is_same_v<T, Image>
+    [[nodiscard]] auto mat() const { return view(static_cast<const Self*>(this)->image()); }
     /// Point clouds: points and their fields.
-    [[nodiscard]] const CloudView& cloud() const noexcept
-        requires std::is_same_v<T, PointCloud>
-    {
+    [[nodiscard]] const CloudView& cloud() const noexcept requires std::is_same_v<T, PointCloud> {
         return content_.view;
     }
 
@@ -288,17 +281,23 @@ public:
     /// One of the sources that the sample descends from; `index` is below `header().origin_count`.
     [[nodiscard]] Result<Origin> origin(std::size_t index) const {
         auto c = detail::sized<dl_origin>();
-        if (auto done = detail::checked(dl_sample_get_origin(handle_.get(), index, &c)); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_sample_get_origin(handle_.get(), index, &c)); !done)
+            return std::move(done).error();
         const auto ns = [](std::int64_t n) { return std::chrono::nanoseconds(n); };
-        return Origin{c.topic_id, from_ns(c.source_oldest_ns), from_ns(c.source_newest_ns),
-                      ns(c.communication_ns), ns(c.computation_ns), ns(c.idle_ns)};
+        return Origin{c.topic_id,
+                      from_ns(c.source_oldest_ns),
+                      from_ns(c.source_newest_ns),
+                      ns(c.communication_ns),
+                      ns(c.computation_ns),
+                      ns(c.idle_ns)};
     }
 
     /// A second handle to the same message; copies no payload, and counts as held once with this
     /// one.
     [[nodiscard]] Result<Sample> clone() const {
         detail::SampleHandle second;
-        if (auto done = detail::checked(dl_sample_clone(handle_.get(), second.place())); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_sample_clone(handle_.get(), second.place())); !done)
+            return std::move(done).error();
         return adopt(std::move(second));
     }
 

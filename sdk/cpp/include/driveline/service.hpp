@@ -2,10 +2,10 @@
 /// Services: a request to the one server of a name, and one answer to the one who asked.
 ///
 /// ```cpp
-/// auto client = node.client<TileRequest, Tile>("map/tile", {.reach = driveline::Reach::host}).value();
-/// client.wait_for_server(std::chrono::seconds(1)).value();
-/// auto tile = client.call(TileRequest{.x = 3, .y = 4}, std::chrono::milliseconds(100));
-/// if (!tile) return tile.error();
+/// auto client = node.client<TileRequest, Tile>("map/tile", {.reach =
+/// driveline::Reach::host}).value(); client.wait_for_server(std::chrono::seconds(1)).value(); auto
+/// tile = client.call(TileRequest{.x = 3, .y = 4}, std::chrono::milliseconds(100)); if (!tile)
+/// return tile.error();
 /// ```
 ///
 /// Requests and responses are plain types, protobuf messages or objects; or both are `Bytes`, as
@@ -106,10 +106,12 @@ using ResponderHandle = Handle<dl_responder, dl_responder_drop>;
 }
 
 template <class Request, class Response>
-concept ServiceTypes = payload::Opaque<Request> == payload::Opaque<Response>;
+concept ServiceTypes = payload::Opaque<Request>
+== payload::Opaque<Response>;
 
 /// A copy of `bytes`, in a loan of theirs or the error that there is none.
-[[nodiscard]] inline Result<Loan<Bytes>> filled(Result<Loan<Bytes>> loan, std::span<const std::byte> bytes) {
+[[nodiscard]] inline Result<Loan<Bytes>> filled(Result<Loan<Bytes>> loan,
+                                                std::span<const std::byte> bytes) {
     if (loan) std::copy(bytes.begin(), bytes.end(), loan->bytes().begin());
     return loan;
 }
@@ -121,29 +123,28 @@ concept ServiceTypes = payload::Opaque<Request> == payload::Opaque<Response>;
 /// it is for threads that may wait.
 template <class Request, class Response>
 class [[nodiscard]] Client {
-    static_assert(detail::ServiceTypes<Request, Response>, "requests and responses are both Bytes, or neither is");
+    static_assert(detail::ServiceTypes<Request, Response>,
+                  "requests and responses are both Bytes, or neither is");
 
 public:
     /// Blocks until exactly one server is there (true) or the time is over (false).
     [[nodiscard]] Result<bool> wait_for_server(std::chrono::nanoseconds timeout) {
         int ready = 0;
-        auto done = detail::checked(dl_client_wait_for_server(handle_.get(), detail::timeout_ns(timeout), &ready));
+        auto done = detail::checked(
+            dl_client_wait_for_server(handle_.get(), detail::timeout_ns(timeout), &ready));
         if (!done) return std::move(done).error();
         return ready != 0;
     }
 
     /// Plain types: memory for a request with `tail_count` elements in its trailing array.
-    [[nodiscard]] Result<Loan<Request>> loan(std::size_t tail_count = 0)
-        requires plain::Type<Request>
-    {
+    [[nodiscard]] Result<Loan<Request>> loan(
+        std::size_t tail_count = 0) requires plain::Type<Request> {
         auto size = plain::payload_size<Request>(tail_count);
         if (!size) return std::move(size).error();
         return loan_of(*size);
     }
     /// Bytes: memory for a request of `size` bytes.
-    [[nodiscard]] Result<Loan<Request>> loan(std::size_t size)
-        requires payload::Opaque<Request>
-    {
+    [[nodiscard]] Result<Loan<Request>> loan(std::size_t size) requires payload::Opaque<Request> {
         return loan_of(size);
     }
 
@@ -153,45 +154,46 @@ public:
     /// The error's status is `DL_ERROR_NO_SERVER`, `_SERVER_BUSY`, `_TIMED_OUT`, `_PEER_GONE`,
     /// `_REFUSED` or another; after `_TIMED_OUT` and `_PEER_GONE`, `was_taken()` says whether the
     /// request may have been executed.
-    [[nodiscard]] Result<Sample<Response>> call(Loan<Request>&& request, std::chrono::nanoseconds timeout)
-        requires payload::Loanable<Request>
-    {
+    [[nodiscard]] Result<Sample<Response>> call(
+        Loan<Request>&& request,
+        std::chrono::nanoseconds timeout) requires payload::Loanable<Request> {
         request.bytes_ = {};
         return finish([&](dl_sample** response, int* was_taken) {
-            return dl_client_call(handle_.get(), request.handle_.place(), detail::timeout_ns(timeout), response, was_taken);
+            return dl_client_call(handle_.get(), request.handle_.place(),
+                                  detail::timeout_ns(timeout), response, was_taken);
         });
     }
     /// Plain types without a trailing array: sends a copy of `request`.
-    [[nodiscard]] Result<Sample<Response>> call(const Request& request, std::chrono::nanoseconds timeout)
-        requires plain::Tailless<Request>
-    {
+    [[nodiscard]] Result<Sample<Response>> call(
+        const Request& request,
+        std::chrono::nanoseconds timeout) requires plain::Tailless<Request> {
         auto made = loan();
         if (!made) return std::move(made).error();
         **made = request;
         return call(std::move(*made), timeout);
     }
     /// Bytes: sends a copy of `request`.
-    [[nodiscard]] Result<Sample<Response>> call(std::span<const std::byte> request, std::chrono::nanoseconds timeout)
-        requires payload::Opaque<Request>
-    {
+    [[nodiscard]] Result<Sample<Response>> call(
+        std::span<const std::byte> request,
+        std::chrono::nanoseconds timeout) requires payload::Opaque<Request> {
         auto made = detail::filled(loan(request.size()), request);
         if (!made) return std::move(made).error();
         return call(std::move(*made), timeout);
     }
     /// Protobuf and objects: sends a value that nobody may change any more.
-    [[nodiscard]] Result<Sample<Response>> call(std::shared_ptr<const Request> request, std::chrono::nanoseconds timeout)
-        requires payload::Value<Request>
-    {
+    [[nodiscard]] Result<Sample<Response>> call(
+        std::shared_ptr<const Request> request,
+        std::chrono::nanoseconds timeout) requires payload::Value<Request> {
         if (!request) return detail::error(DL_ERROR_ARGUMENT, "the request is a null pointer");
         auto object = std::make_unique<std::shared_ptr<const Request>>(std::move(request));
         return finish([&](dl_sample** response, int* was_taken) {
             const auto* vtable = detail::ObjectType<Request>::vtable();
-            return dl_client_call_object(handle_.get(), object.release(), vtable, detail::timeout_ns(timeout), response, was_taken);
+            return dl_client_call_object(handle_.get(), object.release(), vtable,
+                                         detail::timeout_ns(timeout), response, was_taken);
         });
     }
-    [[nodiscard]] Result<Sample<Response>> call(Request&& request, std::chrono::nanoseconds timeout)
-        requires payload::Value<Request>
-    {
+    [[nodiscard]] Result<Sample<Response>> call(
+        Request&& request, std::chrono::nanoseconds timeout) requires payload::Value<Request> {
         return call(std::make_shared<const Request>(std::move(request)), timeout);
     }
 
@@ -206,7 +208,8 @@ private:
 
     [[nodiscard]] Result<Loan<Request>> loan_of(std::size_t size) {
         detail::LoanHandle handle;
-        if (auto done = detail::checked(dl_client_loan(handle_.get(), size, handle.place())); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_client_loan(handle_.get(), size, handle.place())); !done)
+            return std::move(done).error();
         return Loan<Request>::adopt(std::move(handle));
     }
 
@@ -235,61 +238,52 @@ public:
 
     /// Plain types: memory for a response with `tail_count` elements in its trailing array, written
     /// where the client reads it.
-    [[nodiscard]] Result<Loan<Response>> loan(std::size_t tail_count = 0) const
-        requires plain::Type<Response>
-    {
+    [[nodiscard]] Result<Loan<Response>> loan(
+        std::size_t tail_count = 0) const requires plain::Type<Response> {
         auto size = plain::payload_size<Response>(tail_count);
         if (!size) return std::move(size).error();
         return loan_of(*size);
     }
     /// Bytes: memory for a response of `size` bytes, written where the client reads it.
-    [[nodiscard]] Result<Loan<Response>> loan(std::size_t size) const
-        requires payload::Opaque<Response>
-    {
+    [[nodiscard]] Result<Loan<Response>> loan(
+        std::size_t size) const requires payload::Opaque<Response> {
         return loan_of(size);
     }
 
     /// Answers with a loan of this responder's; both are empty afterwards. After an error the
     /// client is told, unless it has gone.
-    Result<void> send(Loan<Response>&& response)
-        requires payload::Loanable<Response>
-    {
+    Result<void> send(Loan<Response>&& response) requires payload::Loanable<Response> {
         response.bytes_ = {};
         return detail::checked(dl_responder_send(handle_.place(), response.handle_.place()));
     }
     /// Plain types without a trailing array: answers with a copy of `response`.
-    Result<void> send(const Response& response)
-        requires plain::Tailless<Response>
-    {
+    Result<void> send(const Response& response) requires plain::Tailless<Response> {
         auto made = loan();
         if (!made) return std::move(made).error();
         **made = response;
         return send(std::move(*made));
     }
     /// Bytes: answers with a copy of `response`.
-    Result<void> send(std::span<const std::byte> response)
-        requires payload::Opaque<Response>
-    {
+    Result<void> send(std::span<const std::byte> response) requires payload::Opaque<Response> {
         auto made = detail::filled(loan(response.size()), response);
         if (!made) return std::move(made).error();
         return send(std::move(*made));
     }
     /// Protobuf and objects: answers with a value that nobody may change any more.
-    Result<void> send(std::shared_ptr<const Response> response)
-        requires payload::Value<Response>
-    {
+    Result<void> send(std::shared_ptr<const Response> response) requires payload::Value<Response> {
         if (!response) return detail::error(DL_ERROR_ARGUMENT, "the response is a null pointer");
         auto object = std::make_unique<std::shared_ptr<const Response>>(std::move(response));
-        return detail::checked(dl_responder_send_object(handle_.place(), object.release(), detail::ObjectType<Response>::vtable()));
+        return detail::checked(dl_responder_send_object(handle_.place(), object.release(),
+                                                        detail::ObjectType<Response>::vtable()));
     }
-    Result<void> send(Response&& response)
-        requires payload::Value<Response>
-    {
+    Result<void> send(Response&& response) requires payload::Value<Response> {
         return send(std::make_shared<const Response>(std::move(response)));
     }
 
     /// Says no; the client gets the text, cut to 1024 bytes.
-    Result<void> refuse(const std::string& reason) { return detail::checked(dl_responder_refuse(handle_.place(), detail::shown(reason).c_str())); }
+    Result<void> refuse(const std::string& reason) {
+        return detail::checked(dl_responder_refuse(handle_.place(), detail::shown(reason).c_str()));
+    }
 
     /// Node of the client that asks, as it calls itself.
     [[nodiscard]] std::string client() const {
@@ -305,7 +299,9 @@ private:
 
     [[nodiscard]] Result<Loan<Response>> loan_of(std::size_t size) const {
         detail::LoanHandle handle;
-        if (auto done = detail::checked(dl_responder_loan(handle_.get(), size, handle.place())); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_responder_loan(handle_.get(), size, handle.place()));
+            !done)
+            return std::move(done).error();
         return Loan<Response>::adopt(std::move(handle));
     }
 
@@ -316,7 +312,8 @@ private:
 /// its clients. Requests and responders outlive it.
 template <class Request, class Response>
 class [[nodiscard]] Service {
-    static_assert(detail::ServiceTypes<Request, Response>, "requests and responses are both Bytes, or neither is");
+    static_assert(detail::ServiceTypes<Request, Response>,
+                  "requests and responses are both Bytes, or neither is");
 
 public:
     /// A request and what answers it.
@@ -331,19 +328,27 @@ public:
     [[nodiscard]] Result<std::optional<Call>> take() {
         detail::SampleHandle sample;
         detail::ResponderHandle handle;
-        if (auto done = detail::checked(dl_service_take(handle_.get(), sample.place(), handle.place())); !done) return std::move(done).error();
+        if (auto done =
+                detail::checked(dl_service_take(handle_.get(), sample.place(), handle.place()));
+            !done)
+            return std::move(done).error();
         if (sample.get() == nullptr) return std::optional<Call>();
         Responder<Response> responder(std::move(handle));
         auto request = Sample<Request>::adopt(std::move(sample));
         if (!request) {
-            if (auto told = responder.refuse("the request cannot be read: " + request.error().message); !told) return std::move(told).error();
+            if (auto told =
+                    responder.refuse("the request cannot be read: " + request.error().message);
+                !told)
+                return std::move(told).error();
             return std::move(request).error();
         }
         return std::optional<Call>(Call{std::move(*request), std::move(responder)});
     }
 
     /// Blocks until something comes that may be a request (true) or the time is over (false).
-    [[nodiscard]] Result<bool> wait(std::chrono::nanoseconds timeout) { return wait_ns(timeout.count() < 0 ? 0 : timeout.count()); }
+    [[nodiscard]] Result<bool> wait(std::chrono::nanoseconds timeout) {
+        return wait_ns(timeout.count() < 0 ? 0 : timeout.count());
+    }
     /// Blocks until something comes that may be a request.
     [[nodiscard]] Result<bool> wait() { return wait_ns(-1); }
 
@@ -354,7 +359,8 @@ private:
 
     [[nodiscard]] Result<bool> wait_ns(std::int64_t timeout_ns) {
         int ready = 0;
-        if (auto done = detail::checked(dl_service_wait(handle_.get(), timeout_ns, &ready)); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_service_wait(handle_.get(), timeout_ns, &ready)); !done)
+            return std::move(done).error();
         return ready != 0;
     }
 

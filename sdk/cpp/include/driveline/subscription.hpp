@@ -24,7 +24,9 @@ class [[nodiscard]] Subscription {
 public:
     /// The newest unread sample, if there is any; older unread ones count as missed. Does not
     /// block.
-    [[nodiscard]] Result<std::optional<Sample<T>>> latest() { return read(&dl_subscription_latest); }
+    [[nodiscard]] Result<std::optional<Sample<T>>> latest() {
+        return read(&dl_subscription_latest);
+    }
 
     /// The oldest unread sample, if there is any. Does not block.
     [[nodiscard]] Result<std::optional<Sample<T>>> take() { return read(&dl_subscription_take); }
@@ -39,9 +41,11 @@ public:
 
     /// Blocks until a sample is readable, and takes the newest; nothing if the time is over.
     /// Samples that have expired are passed over and counted.
-    [[nodiscard]] Result<std::optional<Sample<T>>> receive(std::chrono::nanoseconds timeout, WaitMode mode = {}) {
+    [[nodiscard]] Result<std::optional<Sample<T>>> receive(std::chrono::nanoseconds timeout,
+                                                           WaitMode mode = {}) {
         return read([&](const dl_subscription* subscription, dl_sample** sample) {
-            return dl_subscription_receive(subscription, timeout.count() < 0 ? 0 : timeout.count(), mode.kind_,
+            return dl_subscription_receive(subscription, timeout.count() < 0 ? 0 : timeout.count(),
+                                           mode.kind_,
                                            static_cast<std::uint64_t>(mode.spin_.count()), sample);
         });
     }
@@ -51,7 +55,8 @@ public:
     /// one thread, which sleeps.
     [[nodiscard]] Result<int> fd() {
         int fd = -1;
-        if (auto done = detail::checked(dl_subscription_fd(handle_.get(), &fd)); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_subscription_fd(handle_.get(), &fd)); !done)
+            return std::move(done).error();
         return fd;
     }
 
@@ -142,12 +147,14 @@ public:
 private:
     friend class NodeView;
 
-    explicit Subscription(detail::Handle<dl_subscription, dl_subscription_drop> handle) noexcept : handle_(std::move(handle)) {}
+    explicit Subscription(detail::Handle<dl_subscription, dl_subscription_drop> handle) noexcept
+        : handle_(std::move(handle)) {}
 
     template <class Reading>
     [[nodiscard]] Result<std::optional<Sample<T>>> read(Reading reading) {
         detail::SampleHandle handle;
-        if (auto done = detail::checked(reading(handle_.get(), handle.place())); !done) return std::move(done).error();
+        if (auto done = detail::checked(reading(handle_.get(), handle.place())); !done)
+            return std::move(done).error();
         if (handle.get() == nullptr) return std::optional<Sample<T>>();
         auto sample = Sample<T>::adopt(std::move(handle));
         if (!sample) return std::move(sample).error();
@@ -156,7 +163,9 @@ private:
 
     [[nodiscard]] Result<bool> wait_ns(std::int64_t timeout_ns, WaitMode mode) {
         int ready = 0;
-        auto done = detail::checked(dl_subscription_wait(handle_.get(), timeout_ns, mode.kind_, static_cast<std::uint64_t>(mode.spin_.count()), &ready));
+        auto done = detail::checked(
+            dl_subscription_wait(handle_.get(), timeout_ns, mode.kind_,
+                                 static_cast<std::uint64_t>(mode.spin_.count()), &ready));
         if (!done) return std::move(done).error();
         return ready != 0;
     }

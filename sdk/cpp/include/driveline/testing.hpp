@@ -3,12 +3,12 @@
 /// For any test framework, or none.
 ///
 /// ```cpp
-/// auto test = driveline::testing::ComponentTest::of<Lane>({.parameters = {{"canny_low", 40}}}).value();
-/// auto loan = test.loan<driveline::Image>("image", 64, 48, driveline::Encoding::mono8).value();
-/// draw(loan.mat());
-/// test.feed("image", std::move(loan)).value();
-/// test.run().value();                                             // an error if on_trigger failed
-/// const auto lanes = test.take<LaneMarkings>("lanes").value();    // std::optional<Sample<LaneMarkings>>
+/// auto test = driveline::testing::ComponentTest::of<Lane>({.parameters = {{"canny_low",
+/// 40}}}).value(); auto loan = test.loan<driveline::Image>("image", 64, 48,
+/// driveline::Encoding::mono8).value(); draw(loan.mat()); test.feed("image",
+/// std::move(loan)).value(); test.run().value();                                             // an
+/// error if on_trigger failed const auto lanes = test.take<LaneMarkings>("lanes").value();    //
+/// std::optional<Sample<LaneMarkings>>
 /// ```
 ///
 /// The class must be compiled into the test program, or be in a component library (`load`).
@@ -36,8 +36,8 @@ namespace driveline::testing {
 class Value {
 public:
     template <class T>
-        requires(ParameterType<T> || std::convertible_to<T, std::string>)
-    Value(const T& value) : yaml_(text(value)) {}
+    requires(ParameterType<T> || std::convertible_to<T, std::string>) Value(const T& value)
+        : yaml_(text(value)) {}
 
     /// As it stands in a graph file.
     [[nodiscard]] const std::string& yaml() const noexcept { return yaml_; }
@@ -120,37 +120,47 @@ public:
     /// Otherwise an error.
     template <std::derived_from<Component> C>
     [[nodiscard]] static Result<ComponentTest> of(const Settings& settings = {}) {
-        static const dl_component_vtable vtable = detail::ComponentType<C>::vtable("component", nullptr);
+        static const dl_component_vtable vtable =
+            detail::ComponentType<C>::vtable("component", nullptr);
         static const dl_component_vtable* const classes[] = {&vtable};
-        static const dl_component_library table{DL_COMPONENT_ABI, sizeof(dl_component_library), classes, 1, dl_version()};
+        static const dl_component_library table{DL_COMPONENT_ABI, sizeof(dl_component_library),
+                                                classes, 1, dl_version()};
         return make(&table, nullptr, nullptr, settings);
     }
 
     /// Likewise a class that `DRIVELINE_COMPONENT` has registered in this program, by its name in
     /// graphs. Compile the sources of the component into the test program.
-    [[nodiscard]] static Result<ComponentTest> create(const std::string& class_name, const Settings& settings = {}) {
+    [[nodiscard]] static Result<ComponentTest> create(const std::string& class_name,
+                                                      const Settings& settings = {}) {
         if (detail::registered_classes().empty()) {
-            return Error{"this program has no component classes: compile the source with DRIVELINE_COMPONENT(" + class_name + ") into it"};
+            return Error{
+                "this program has no component classes: compile the source with "
+                "DRIVELINE_COMPONENT(" +
+                class_name + ") into it"};
         }
         return make(detail::library_table(), nullptr, &class_name, settings);
     }
 
     /// Likewise a class of a component library, which stays loaded.
-    [[nodiscard]] static Result<ComponentTest> load(const std::string& library, const std::string& class_name, const Settings& settings = {}) {
+    [[nodiscard]] static Result<ComponentTest> load(const std::string& library,
+                                                    const std::string& class_name,
+                                                    const Settings& settings = {}) {
         return make(nullptr, &library, &class_name, settings);
     }
 
     /// Memory for a sample of an input, with the arguments of `Output<T>::loan`.
     template <plain::Type T, class... Arguments>
     [[nodiscard]] auto loan(const std::string& port, Arguments&&... arguments)
-        -> decltype(std::declval<const PublisherBase<T>&>().loan(std::forward<Arguments>(arguments)...)) {
+        -> decltype(std::declval<const PublisherBase<T>&>().loan(
+            std::forward<Arguments>(arguments)...)) {
         auto input = publisher<T>(port);
         if (!input) return std::move(input).error();
         return input->loan(std::forward<Arguments>(arguments)...);
     }
 
     /// Memory for a sample of an input of bytes.
-    [[nodiscard]] Result<Loan<Bytes>> loan(const std::string& port, const Bytes& bytes, std::size_t size) {
+    [[nodiscard]] Result<Loan<Bytes>> loan(const std::string& port, const Bytes& bytes,
+                                           std::size_t size) {
         auto input = publisher<Bytes>(port, bytes);
         if (!input) return std::move(input).error();
         return input->loan(size);
@@ -160,7 +170,8 @@ public:
     /// `advance`.
     template <payload::Loanable T>
     Status feed(const std::string& port, Loan<T>&& loan) {
-        return feed_with<T>(port, [&](const auto& input) { return input.publish(std::move(loan)); });
+        return feed_with<T>(port,
+                            [&](const auto& input) { return input.publish(std::move(loan)); });
     }
     /// Likewise with data that was measured `age` ago.
     template <payload::Loanable T>
@@ -168,7 +179,9 @@ public:
         loan.set_source_time(now() - age);
         return feed(port, std::move(loan));
     }
-    Status feed(const std::string& port, ImageLoan&& loan) { return feed<Image>(port, static_cast<Loan<Image>&&>(loan)); }
+    Status feed(const std::string& port, ImageLoan&& loan) {
+        return feed<Image>(port, static_cast<Loan<Image>&&>(loan));
+    }
     Status feed(const std::string& port, ImageLoan&& loan, std::chrono::nanoseconds age) {
         return feed<Image>(port, static_cast<Loan<Image>&&>(loan), age);
     }
@@ -183,16 +196,17 @@ public:
     }
     /// Likewise a protobuf message or an object.
     template <payload::Value T>
-        requires(!std::is_pointer_v<T> && !std::is_same_v<T, ImageLoan>)
-    Status feed(const std::string& port, T value, std::chrono::nanoseconds age = {}) {
-        return feed_with<T>(port, [&](const auto& input) { return input.publish(std::move(value), now() - age); });
+    requires(!std::is_pointer_v<T> && !std::is_same_v<T, ImageLoan>) Status
+        feed(const std::string& port, T value, std::chrono::nanoseconds age = {}) {
+        return feed_with<T>(
+            port, [&](const auto& input) { return input.publish(std::move(value), now() - age); });
     }
 
     /// Publishes to an input with a function, such as `test.feed_with<Image>("image",
     /// [&](auto& input) { return driveline::publish(input, mat); })`.
     template <class T, class F>
-        requires std::invocable<F&, const PublisherBase<T>&>
-    Status feed_with(const std::string& port, F function) {
+    requires std::invocable < F&, const PublisherBase<T>
+    & > Status feed_with(const std::string& port, F function) {
         auto input = publisher<T>(port);
         if (!input) return std::move(input).error();
         const auto scope = time();
@@ -208,19 +222,22 @@ public:
     Result<std::uint64_t> advance(std::chrono::nanoseconds by) {
         std::uint64_t calls = 0;
         const auto ns = static_cast<std::uint64_t>(by.count() < 0 ? 0 : by.count());
-        if (auto done = detail::checked(dl_test_advance(handle_.get(), ns, &calls)); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_test_advance(handle_.get(), ns, &calls)); !done)
+            return std::move(done).error();
         return calls;
     }
 
     /// The oldest sample of an output that was not taken yet; nothing if there is none. A copy: it
     /// may be kept.
     template <class T>
-    [[nodiscard]] Result<std::optional<Sample<T>>> take(const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
+    [[nodiscard]] Result<std::optional<Sample<T>>> take(
+        const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
         if (auto done = detail::whole("output", port); !done) return std::move(done).error();
         auto schema = detail::schema_of(bytes, std::type_identity<T>());
         if (!schema) return std::move(schema).error();
         detail::SampleHandle handle;
-        auto done = detail::checked(dl_test_take(handle_.get(), port.c_str(), schema->get(), handle.place()));
+        auto done = detail::checked(
+            dl_test_take(handle_.get(), port.c_str(), schema->get(), handle.place()));
         if (!done) return std::move(done).error();
         if (handle.get() == nullptr) return std::optional<Sample<T>>();
         auto sample = Sample<T>::adopt(std::move(handle));
@@ -230,7 +247,8 @@ public:
 
     /// All samples of an output that were not taken yet, the oldest first.
     template <class T>
-    [[nodiscard]] Result<std::vector<Sample<T>>> outputs(const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
+    [[nodiscard]] Result<std::vector<Sample<T>>> outputs(
+        const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
         std::vector<Sample<T>> all;
         for (;;) {
             auto next = take<T>(port, bytes);
@@ -244,7 +262,9 @@ public:
     [[nodiscard]] Result<std::uint64_t> missed(const std::string& port) const {
         if (auto done = detail::whole("input", port); !done) return std::move(done).error();
         std::uint64_t missed = 0;
-        if (auto done = detail::checked(dl_test_missed(handle_.get(), port.c_str(), &missed)); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_test_missed(handle_.get(), port.c_str(), &missed));
+            !done)
+            return std::move(done).error();
         return missed;
     }
 
@@ -252,7 +272,9 @@ public:
     [[nodiscard]] bool finished() const noexcept { return dl_test_is_finished(handle_.get()) != 0; }
 
     /// The present of the test.
-    [[nodiscard]] MonotonicTime now() const noexcept { return from_ns(dl_test_now_ns(handle_.get())); }
+    [[nodiscard]] MonotonicTime now() const noexcept {
+        return from_ns(dl_test_now_ns(handle_.get()));
+    }
 
     /// Makes `driveline::now()` on this thread show the time of the test for as long as the result
     /// lives.
@@ -269,30 +291,41 @@ private:
         explicit Feed(const dl_publisher* publisher) noexcept : PublisherBase<T>(publisher) {}
     };
 
-    explicit ComponentTest(detail::Handle<dl_test, dl_test_drop> handle) noexcept : handle_(std::move(handle)) {}
+    explicit ComponentTest(detail::Handle<dl_test, dl_test_drop> handle) noexcept
+        : handle_(std::move(handle)) {}
 
-    [[nodiscard]] static Result<ComponentTest> make(const dl_component_library* table, const std::string* path, const std::string* class_name,
+    [[nodiscard]] static Result<ComponentTest> make(const dl_component_library* table,
+                                                    const std::string* path,
+                                                    const std::string* class_name,
                                                     const Settings& settings) {
         const std::string text = yaml(settings);
-        for (const auto& [what, checked] : {std::pair{"library", path}, std::pair{"class", class_name}, std::pair{"settings", &text}}) {
+        for (const auto& [what, checked] :
+             {std::pair{"library", path}, std::pair{"class", class_name},
+              std::pair{"settings", &text}}) {
             if (checked == nullptr) continue;
-            if (auto done = detail::whole(what, *checked, DL_ERROR_ARGUMENT); !done) return std::move(done).error();
+            if (auto done = detail::whole(what, *checked, DL_ERROR_ARGUMENT); !done)
+                return std::move(done).error();
         }
         const auto c = [](const std::string* s) { return s != nullptr ? s->c_str() : nullptr; };
         detail::Handle<dl_test, dl_test_drop> handle;
-        auto done = detail::checked(dl_test_new(table, c(path), c(class_name), text.c_str(), handle.place()));
+        auto done = detail::checked(
+            dl_test_new(table, c(path), c(class_name), text.c_str(), handle.place()));
         if (!done) return std::move(done).error();
         return ComponentTest(std::move(handle));
     }
 
     [[nodiscard]] static std::string yaml(const Settings& settings) {
-        std::string out = "{max_payload: " + std::to_string(settings.max_payload) + ", parameters: {";
-        for (const auto& [name, value] : settings.parameters) out += Value::quoted(name) + ": " + value.yaml() + ", ";
+        std::string out =
+            "{max_payload: " + std::to_string(settings.max_payload) + ", parameters: {";
+        for (const auto& [name, value] : settings.parameters)
+            out += Value::quoted(name) + ": " + value.yaml() + ", ";
         out += "}";
         if (!settings.trigger.empty()) out += ", trigger: " + settings.trigger;
-        for (const auto& [kind, ports] : {std::pair{"inputs", &settings.inputs}, std::pair{"outputs", &settings.outputs}}) {
+        for (const auto& [kind, ports] :
+             {std::pair{"inputs", &settings.inputs}, std::pair{"outputs", &settings.outputs}}) {
             out += std::string(", ") + kind + ": {";
-            for (const auto& [port, detail] : *ports) out += Value::quoted(port) + ": " + detail + ", ";
+            for (const auto& [port, detail] : *ports)
+                out += Value::quoted(port) + ": " + detail + ", ";
             out += "}";
         }
         return out + "}";
@@ -300,19 +333,23 @@ private:
 
     /// The publisher to an input; the first call for a port and type makes it.
     template <class T>
-    [[nodiscard]] Result<Feed<T>> publisher(const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
+    [[nodiscard]] Result<Feed<T>> publisher(const std::string& port,
+                                            const std::optional<Bytes>& bytes = std::nullopt) {
         const std::string key = port + ' ' + typeid(T).name();
         for (const auto& [known, publisher] : publishers_) {
             if (known == key) return Feed<T>(publisher);
         }
         if constexpr (payload::Opaque<T>) {
-            if (!bytes) return Error{"input '" + port + "': take a loan with its Bytes{\"encoding\"} first"};
+            if (!bytes)
+                return Error{"input '" + port +
+                             "': take a loan with its Bytes{\"encoding\"} first"};
         }
         if (auto done = detail::whole("input", port); !done) return std::move(done).error();
         auto schema = detail::schema_of(bytes, std::type_identity<T>());
         if (!schema) return std::move(schema).error();
         const dl_publisher* publisher = nullptr;
-        auto done = detail::checked(dl_test_input(handle_.get(), port.c_str(), schema->get(), &publisher));
+        auto done =
+            detail::checked(dl_test_input(handle_.get(), port.c_str(), schema->get(), &publisher));
         if (!done) return std::move(done).error();
         publishers_.emplace_back(key, publisher);
         return Feed<T>(publisher);

@@ -68,8 +68,11 @@ class Everything : public driveline::Component {
     driveline::Parameter<std::string> model_{*this, "model", ""};
     driveline::Parameter<bool> on_{*this, "on", true};
     driveline::Parameter<std::uint32_t> depth_{*this, "depth", 4u};
-    driveline::Timer timer_{*this, seconds(1), [this](const driveline::TimerTick& tick) { log_info("tick ", tick.overruns); }};
-    driveline::Timer later_{*this, [](const driveline::TimerTick&) -> driveline::Status { return {}; }};
+    driveline::Timer timer_{*this, seconds(1), [this](const driveline::TimerTick& tick) {
+                                log_info("tick ", tick.overruns);
+                            }};
+    driveline::Timer later_{*this,
+                            [](const driveline::TimerTick&) -> driveline::Status { return {}; }};
 
     driveline::Status init() override { return later_.start(seconds(1)); }
     driveline::Status on_trigger(const driveline::Invocation& call) override {
@@ -98,7 +101,8 @@ class Everything : public driveline::Component {
             log_debug("points ", points->size(), ", missed ", sample->missed());
         }
         if (auto sample = time_.sample()) {
-            if (auto done = times_.publish(std::make_unique<Timestamp>(**sample)); !done) return done;
+            if (auto done = times_.publish(std::make_unique<Timestamp>(**sample)); !done)
+                return done;
         }
         if (auto sample = raw_.sample()) {
             auto loan = bytes_.loan(sample->bytes().size());
@@ -125,8 +129,10 @@ driveline::Status run() {
     auto context = driveline::Context::create("uses");
     if (!context) return context.error();
     auto node = context->node("uses").value();
-    auto link = driveline::Link<driveline::Image>::create("image", {.max_payload = 1 << 20}).value();
-    auto cloud = driveline::CloudMut<driveline::PointXyzi>::from(std::span<std::byte>(), driveline::Header{}, 1);
+    auto link =
+        driveline::Link<driveline::Image>::create("image", {.max_payload = 1 << 20}).value();
+    auto cloud = driveline::CloudMut<driveline::PointXyzi>::from(std::span<std::byte>(),
+                                                                 driveline::Header{}, 1);
     if (!cloud) return cloud.error();
     auto publisher = node.publisher<Tick>("tick", {.reach = driveline::Reach::host}).value();
     auto subscription = node.subscription<Timestamp>("time").value();
@@ -141,7 +147,8 @@ driveline::Status run() {
     if (auto done = serve(message_service, Timestamp()); !done) return done;
     auto plain_client = node.client<Tick, Scan>("plain").value();
     if (auto answer = plain_client.call(Tick{1, 2}, seconds(1)); !answer) return answer.error();
-    auto bytes_client = node.client("bytes", driveline::Bytes{"cdr"}, driveline::Bytes{"cdr"}).value();
+    auto bytes_client =
+        node.client("bytes", driveline::Bytes{"cdr"}, driveline::Bytes{"cdr"}).value();
     const std::array<std::byte, 4> request{};
     if (auto answer = bytes_client.call(request, seconds(1)); !answer) return answer.error();
     return publisher.publish(Tick{1, 2});
@@ -149,7 +156,8 @@ driveline::Status run() {
 
 driveline::Status test() {
     auto test = driveline::testing::ComponentTest::of<Everything>(
-        {.parameters = {{"low", 2.5}, {"model", "m"}, {"on", false}, {"depth", 7U}}, .trigger = "{kind: any}"});
+        {.parameters = {{"low", 2.5}, {"model", "m"}, {"on", false}, {"depth", 7U}},
+         .trigger = "{kind: any}"});
     if (!test) return test.error();
     auto image = test->loan<driveline::Image>("image", 4U, 2U, driveline::Encoding::mono8);
     if (!image) return image.error();
@@ -159,7 +167,9 @@ driveline::Status test() {
     if (auto fed = test->feed("cloud", std::move(*cloud)); !fed) return fed;
     if (auto fed = test->feed("tick", Tick{1, 2}); !fed) return fed;
     if (auto fed = test->feed("time", Timestamp(), seconds(1)); !fed) return fed;
-    const auto publish = [](const auto& input) { return driveline::publish(input, cv::Mat(2, 2, CV_8UC1)); };
+    const auto publish = [](const auto& input) {
+        return driveline::publish(input, cv::Mat(2, 2, CV_8UC1));
+    };
     if (auto fed = test->feed_with<driveline::Image>("image", publish); !fed) return fed;
     auto bytes = test->loan("raw", driveline::Bytes{"cdr"}, 4);
     if (!bytes) return bytes.error();

@@ -37,7 +37,8 @@ TEST(Image, IsWrittenAndReadInPlace) {
     EXPECT_EQ(view.encoding(), Encoding::bgr8);
     EXPECT_EQ(view.row(2)[0], 77);
     EXPECT_TRUE(view.row(3).empty());
-    EXPECT_FALSE(ImageMut::from(payload, header, 4, 4, Encoding::bgr8).has_value()) << "it does not fit";
+    EXPECT_FALSE(ImageMut::from(payload, header, 4, 4, Encoding::bgr8).has_value())
+        << "it does not fit";
 }
 
 TEST(Image, NumbersThatDoNotFitTheDataAreRefused) {
@@ -54,19 +55,25 @@ TEST(Image, NumbersThatDoNotFitTheDataAreRefused) {
         EXPECT_NE(view.error().message.find(words), std::string::npos) << view.error().message;
     };
     refused([](Image& i) { i.encoding = 0; }, "encoding 0 is unknown");
-    refused([](Image& i) { i.encoding = 25; }, "encoding 25 is unknown; known are 1 (bgr8) to 24 (bayer_grbg16)");
+    refused([](Image& i) { i.encoding = 25; },
+            "encoding 25 is unknown; known are 1 (bgr8) to 24 (bayer_grbg16)");
     refused([](Image& i) { i.step = 11; }, "step 11");
     refused([](Image& i) { i.height = 4; }, "need 48");
-    refused([](Image& i) { i.height = 0x7fffffff, i.step = 0xffffffff; }, "need 9223372030412324865");
+    refused([](Image& i) { i.height = 0x7fffffff, i.step = 0xffffffff; },
+            "need 9223372030412324865");
     refused([](Image& i) { i.width = 0x7fffffff; }, "step 12");
     refused([](Image& i) { i.width = 0x80000000; }, "2147483648 x 3 pixels");
     refused([](Image& i) { i.height = 0x80000000; }, "4 x 2147483648 pixels");
     refused([](Image& i) { i.width = 3, i.encoding = 4; }, "pairs");
-    refused([](Image& i) { i.height = 3, i.encoding = 15; }, "a nv12 image cannot be 4 x 3 pixels large: pixels come in pairs");
-    refused([](Image& i) { i.height = 4, i.step = 8, i.encoding = 15; }, "where 6 rows of 8 bytes need 48");
-    refused([](Image& i) { i.step = 13, i.encoding = 9; }, "step 13 bytes is no multiple of the 2 bytes of a number of 16UC1");
+    refused([](Image& i) { i.height = 3, i.encoding = 15; },
+            "a nv12 image cannot be 4 x 3 pixels large: pixels come in pairs");
+    refused([](Image& i) { i.height = 4, i.step = 8, i.encoding = 15; },
+            "where 6 rows of 8 bytes need 48");
+    refused([](Image& i) { i.step = 13, i.encoding = 9; },
+            "step 13 bytes is no multiple of the 2 bytes of a number of 16UC1");
     EXPECT_FALSE(driveline::image_payload_size(3, 2, Encoding::yuv422).has_value());
-    EXPECT_FALSE(driveline::image_payload_size(4, driveline::max_image_side - 1, Encoding::nv12).has_value());
+    EXPECT_FALSE(driveline::image_payload_size(4, driveline::max_image_side - 1, Encoding::nv12)
+                     .has_value());
     EXPECT_FALSE(driveline::image_payload_size(0x80000000, 2, Encoding::bgr8).has_value());
 }
 
@@ -85,7 +92,8 @@ TEST(Image, EncodingsHaveOneNameAndOneNumberEach) {
 
 TEST(Image, ChromaRowsFollowThoseOfLuma) {
     Payload memory;
-    const auto payload = std::span(memory.bytes).first(driveline::image_payload_size(4, 2, Encoding::nv12).value());
+    const auto payload =
+        std::span(memory.bytes).first(driveline::image_payload_size(4, 2, Encoding::nv12).value());
     ASSERT_EQ(payload.size(), 128u + 12u);
     const auto image = ImageMut::from(payload, Header{}, 4, 2, Encoding::nv12).value();
     image.row(2)[3] = 9;
@@ -97,7 +105,8 @@ TEST(Image, ChromaRowsFollowThoseOfLuma) {
 }
 
 TEST(Image, CompressedOnesSayTheirFormat) {
-    const auto head = driveline::CompressedImage::make(Header{}, "bgr8; jpeg compressed bgr8").value();
+    const auto head =
+        driveline::CompressedImage::make(Header{}, "bgr8; jpeg compressed bgr8").value();
     EXPECT_EQ(head.format_text(), "bgr8; jpeg compressed bgr8");
     EXPECT_FALSE(driveline::CompressedImage::make(Header{}, std::string(64, 'j')).has_value());
 }

@@ -34,7 +34,9 @@ using driveline::RadarScan;
 /// behind it.
 class Payload {
 public:
-    explicit Payload(std::size_t size) : size_(size), memory_(static_cast<std::byte*>(std::aligned_alloc(64, (size + 63) / 64 * 64))) {
+    explicit Payload(std::size_t size)
+        : size_(size),
+          memory_(static_cast<std::byte*>(std::aligned_alloc(64, (size + 63) / 64 * 64))) {
         std::memset(memory_.get(), 0, size);
     }
 
@@ -42,7 +44,8 @@ public:
     template <class T>
     [[nodiscard]] bool contains(std::span<const T> part) const {
         const auto inside = std::as_bytes(part);
-        return part.empty() || (inside.data() >= memory_.get() && inside.data() + inside.size() <= memory_.get() + size_);
+        return part.empty() || (inside.data() >= memory_.get() &&
+                                inside.data() + inside.size() <= memory_.get() + size_);
     }
 
     /// Overwrites the head, word by word, as another process can at any time.
@@ -52,7 +55,8 @@ public:
         std::vector<std::uint32_t> words(sizeof(T) / sizeof(std::uint32_t));
         std::memcpy(words.data(), &head, sizeof(T));
         auto* place = reinterpret_cast<std::uint32_t*>(memory_.get());
-        for (std::size_t i = 0; i < words.size(); ++i) std::atomic_ref(place[i]).store(words[i], std::memory_order_relaxed);
+        for (std::size_t i = 0; i < words.size(); ++i)
+            std::atomic_ref(place[i]).store(words[i], std::memory_order_relaxed);
     }
 
 private:
@@ -65,7 +69,8 @@ private:
 
 /// Swaps two heads from a thread of its own for as long as `look` is called.
 template <class T>
-void look_while_heads_change(const Payload& payload, const T& one, const T& other, const std::function<void()>& look) {
+void look_while_heads_change(const Payload& payload, const T& one, const T& other,
+                             const std::function<void()>& look) {
     std::atomic<bool> done{false};
     std::atomic<int> changes{0};
     std::thread hostile([&] {
@@ -75,16 +80,21 @@ void look_while_heads_change(const Payload& payload, const T& one, const T& othe
             changes.fetch_add(1, std::memory_order_relaxed);
         }
     });
-    for (int i = 0; (i < 20'000 || changes.load(std::memory_order_relaxed) < 1000) && !testing::Test::HasFailure(); ++i) look();
+    for (int i = 0; (i < 20'000 || changes.load(std::memory_order_relaxed) < 1000) &&
+                    !testing::Test::HasFailure();
+         ++i)
+        look();
     done = true;
     hostile.join();
 }
 
 struct ImagePayload {
     Payload payload{driveline::image_payload_size(16, 8, Encoding::mono8).value()};
-    Image good = driveline::make_image(Header::make(7, "camera", 3).value(), 16, 8, Encoding::mono8).value();
+    Image good =
+        driveline::make_image(Header::make(7, "camera", 3).value(), 16, 8, Encoding::mono8).value();
     // Would fit an eightfold payload.
-    Image huge = driveline::make_image(Header::make(8, "evil", 4).value(), 64, 32, Encoding::bgr8).value();
+    Image huge =
+        driveline::make_image(Header::make(8, "evil", 4).value(), 64, 32, Encoding::bgr8).value();
 
     ImagePayload() { payload.overwrite(good); }
 
@@ -129,7 +139,8 @@ struct CloudPayload {
     PointCloud huge{};
 
     CloudPayload() {
-        const auto made = CloudMut<PointXyzi>::from(payload.bytes(), Header::make(7, "lidar", 3).value(), 3, 2);
+        const auto made =
+            CloudMut<PointXyzi>::from(payload.bytes(), Header::make(7, "lidar", 3).value(), 3, 2);
         EXPECT_TRUE(made);
         good = *driveline::plain::Ref<PointCloud>::from(payload.bytes()).value();
         huge = good;
@@ -146,7 +157,8 @@ struct CloudPayload {
     void look(const CloudView& view) const {
         std::size_t named = 0;
         ASSERT_LE(view.fields().size(), driveline::max_point_fields);
-        for (const auto& field : view.fields()) named += driveline::plain::fixed_text(field.name).size();
+        for (const auto& field : view.fields())
+            named += driveline::plain::fixed_text(field.name).size();
         // Heads that are half one and half the other can name no points at all.
         const auto points = driveline::points<PointXyzi>(view);
         if (!points) return;
@@ -190,7 +202,8 @@ TEST(LivePayload, TheReturnsOfARadarAreAsManyAsThePayloadHolds) {
         ASSERT_TRUE(payload.contains(scan.tail()));
         const RadarScan head = scan.copy_head();
         ASSERT_LE(head.header.frame().size(), sizeof head.header.frame_id);
-        ASSERT_LE(scan->header.frame().size(), sizeof head.header.frame_id) << "in place it is bounded too";
+        ASSERT_LE(scan->header.frame().size(), sizeof head.header.frame_id)
+            << "in place it is bounded too";
     });
 }
 

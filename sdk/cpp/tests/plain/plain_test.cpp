@@ -61,7 +61,9 @@ TEST(Plain, WhatIsWrittenInPlaceIsReadInPlace) {
     auto scan = plain::Mut<Scan>::from(memory.first(size)).value();
     *scan = Scan{7, {{1, 2}, {3, 4}}, {}};
     scan.tail()[1] = {5, 6};
-    for (std::size_t i = 32; i < 64; ++i) EXPECT_EQ(memory.bytes[i], std::byte{0}) << "the gap carries nothing from before, byte " << i;
+    for (std::size_t i = 32; i < 64; ++i)
+        EXPECT_EQ(memory.bytes[i], std::byte{0})
+            << "the gap carries nothing from before, byte " << i;
 
     const auto read = plain::Ref<Scan>::from(memory.first(size)).value();
     EXPECT_EQ(read->time_ns, 7u);
@@ -76,7 +78,8 @@ TEST(Plain, PayloadsThatDoNotFitAreRefusedByReason) {
         ASSERT_FALSE(result.has_value());
         EXPECT_NE(result.error().message.find(words), std::string::npos) << result.error().message;
     };
-    refused(plain::Ref<Scan>::from(memory.first(63)), "too short for plain type 'demo/Scan', which needs 64");
+    refused(plain::Ref<Scan>::from(memory.first(63)),
+            "too short for plain type 'demo/Scan', which needs 64");
     refused(plain::Ref<Scan>::from(memory.first(70)), "6 bytes follow the head");
     refused(plain::Ref<Scan>::from(std::span(memory.bytes).subspan(4, 64)), "no multiple of 8");
     refused(plain::Ref<Point>::from(memory.first(9)), "too long");

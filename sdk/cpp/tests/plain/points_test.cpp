@@ -25,9 +25,7 @@ struct alignas(16) PointXYZIBase {
         };
     };
     union {
-        __extension__ struct {
-            float intensity;
-        };
+        __extension__ struct { float intensity; };
         float data_c[4];
     };
 };
@@ -57,9 +55,7 @@ struct Colour {
     float x, y, z;
     union {
         std::uint8_t bgra[4];
-        __extension__ struct {
-            std::uint8_t b, g, r, a;
-        };
+        __extension__ struct { std::uint8_t b, g, r, a; };
         float rgb;
         std::uint32_t rgba;
     };
@@ -109,7 +105,8 @@ std::span<std::byte> make_cloud(Payload& memory, std::uint32_t width, std::uint3
     const auto size = CloudMut<P>::payload_size(std::size_t{width} * height).value();
     const auto payload = std::span(memory.bytes).first(size);
     auto cloud = CloudMut<P>::from(payload, Header{}, width, height).value();
-    for (std::size_t i = 0; i < cloud.points().size(); ++i) cloud.points()[i].x = static_cast<float>(i);
+    for (std::size_t i = 0; i < cloud.points().size(); ++i)
+        cloud.points()[i].x = static_cast<float>(i);
     cloud.set_dense();
     return payload;
 }
@@ -142,16 +139,24 @@ std::string fields_of() {
     const auto& members = driveline::detail::point_fields<P>();
     if (!members) return members.error().message;
     std::string text;
-    for (const auto& m : *members) text += std::string(m.name) + ' ' + std::string(to_string(m.datatype)) + '@' + std::to_string(m.offset) + ' ';
+    for (const auto& m : *members)
+        text += std::string(m.name) + ' ' + std::string(to_string(m.datatype)) + '@' +
+                std::to_string(m.offset) + ' ';
     return text;
 }
 
 TEST(Points, MembersOfKnownNamesAreFields) {
-    EXPECT_EQ(fields_of<lidar::Ring>(), "x float32@0 y float32@4 z float32@8 intensity float32@16 ring uint16@20 time float32@24 ");
-    EXPECT_EQ(fields_of<lidar::Autoware>(), "x float32@0 y float32@4 z float32@8 intensity uint8@12 return_type uint8@13 channel uint16@14 ");
-    EXPECT_EQ(fields_of<lidar::Colour>(), "x float32@0 y float32@4 z float32@8 rgb float32@12 ") << "names of one memory are one field";
+    EXPECT_EQ(
+        fields_of<lidar::Ring>(),
+        "x float32@0 y float32@4 z float32@8 intensity float32@16 ring uint16@20 time float32@24 ");
+    EXPECT_EQ(fields_of<lidar::Autoware>(),
+              "x float32@0 y float32@4 z float32@8 intensity uint8@12 return_type uint8@13 channel "
+              "uint16@14 ");
+    EXPECT_EQ(fields_of<lidar::Colour>(), "x float32@0 y float32@4 z float32@8 rgb float32@12 ")
+        << "names of one memory are one field";
     EXPECT_EQ(fields_of<driveline::PointXyz64>(), "x float64@0 y float64@8 z float64@16 ");
-    EXPECT_EQ(fields_of<lidar::Listed>(), "x float32@0 y float32@4 z float32@8 beam_angle float32@12 echo uint16@16 ");
+    EXPECT_EQ(fields_of<lidar::Listed>(),
+              "x float32@0 y float32@4 z float32@8 beam_angle float32@12 echo uint16@16 ");
 }
 
 TEST(Points, BytesThatNoFieldExplainsAreRefusedWithTheRemedy) {
@@ -164,9 +169,11 @@ TEST(Points, BytesThatNoFieldExplainsAreRefusedWithTheRemedy) {
     refused(std::type_identity<lidar::Unusual>(), "bytes 25 to 27 of point type 'lidar::Unusual'");
     refused(std::type_identity<lidar::Unusual>(), "DRIVELINE_POINT(lidar::Unusual, x, y, z, ...)");
     refused(std::type_identity<lidar::Forgotten>(), "bytes 16 to 19");
-    refused(std::type_identity<lidar::Wide>(), "member 'time' of point type 'lidar::Wide' is of a type that no field");
+    refused(std::type_identity<lidar::Wide>(),
+            "member 'time' of point type 'lidar::Wide' is of a type that no field");
     const auto payload = make_cloud<PointXyz>(memory, 1);
-    EXPECT_FALSE(driveline::points<lidar::Unusual>(CloudView::from(payload).value()).has_value()) << "nor are they read";
+    EXPECT_FALSE(driveline::points<lidar::Unusual>(CloudView::from(payload).value()).has_value())
+        << "nor are they read";
 }
 
 /// A cloud with these fields, zeros but for x, which is the number of the point.
@@ -180,19 +187,26 @@ struct Made {
     Payload memory;
     std::span<std::byte> payload;
 
-    Made(std::initializer_list<Field> fields, std::uint32_t step, std::uint32_t width, std::uint32_t height, std::uint32_t row_step) {
+    Made(std::initializer_list<Field> fields, std::uint32_t step, std::uint32_t width,
+         std::uint32_t height, std::uint32_t row_step) {
         PointCloud head{};
         head.width = width, head.height = height, head.point_step = step, head.row_step = row_step;
         for (const Field& field : fields) {
             auto& entry = head.fields[head.field_count++];
             driveline::plain::set_fixed_text(entry.name, field.name).value();
-            entry.offset = field.offset, entry.datatype = static_cast<std::uint32_t>(field.type), entry.count = field.count;
+            entry.offset = field.offset, entry.datatype = static_cast<std::uint32_t>(field.type),
+            entry.count = field.count;
         }
-        payload = std::span(memory.bytes).first(driveline::plain::payload_size<PointCloud>(std::size_t{row_step} * height).value());
+        payload =
+            std::span(memory.bytes)
+                .first(driveline::plain::payload_size<PointCloud>(std::size_t{row_step} * height)
+                           .value());
         std::memcpy(memory.bytes, &head, sizeof head);
         for (std::uint32_t i = 0; i < width * height; ++i) {
             const auto x = static_cast<float>(i);
-            std::memcpy(payload.data() + 640 + i / width * row_step + i % width * step + fields.begin()->offset, &x, sizeof x);
+            std::memcpy(payload.data() + 640 + i / width * row_step + i % width * step +
+                            fields.begin()->offset,
+                        &x, sizeof x);
         }
     }
     [[nodiscard]] CloudView view() const { return CloudView::from(payload).value(); }
@@ -200,16 +214,35 @@ struct Made {
 
 TEST(Points, AreReadFromAnyLayoutByName) {
     using enum driveline::Datatype;
-    const auto last = []<class P>(const Made& cloud, std::type_identity<P>) { return driveline::points<P>(cloud.view()).value()[7].x; };
+    const auto last = []<class P>(const Made& cloud, std::type_identity<P>) {
+        return driveline::points<P>(cloud.view()).value()[7].x;
+    };
     constexpr std::type_identity<PointXyzi> xyzi;
     // Ouster: intensity elsewhere, points of 48 bytes.
-    const Made ouster({{"x", 0, float32}, {"y", 4, float32}, {"z", 8, float32}, {"intensity", 16, float32}, {"t", 20, uint32}, {"ring", 26, uint16}}, 48, 4, 2, 192);
+    const Made ouster({{"x", 0, float32},
+                       {"y", 4, float32},
+                       {"z", 8, float32},
+                       {"intensity", 16, float32},
+                       {"t", 20, uint32},
+                       {"ring", 26, uint16}},
+                      48, 4, 2, 192);
     EXPECT_EQ(last(ouster, xyzi), 7);
     EXPECT_EQ(last(ouster, std::type_identity<PointXyz>()), 7);
     // PCL's XYZI, rows with gaps, counts that the driver left out, fields in another order.
-    EXPECT_EQ(last(Made({{"x", 0, float32}, {"y", 4, float32}, {"z", 8, float32}, {"intensity", 16, float32}}, 32, 8, 1, 256), xyzi), 7);
-    EXPECT_EQ(last(Made({{"x", 0, float32, 0}, {"y", 4, float32, 0}, {"z", 8, float32, 0}}, 12, 4, 2, 64), std::type_identity<PointXyz>()), 7);
-    EXPECT_EQ(last(Made({{"x", 8, float32}, {"z", 0, float32}, {"y", 4, float32}}, 12, 4, 2, 48), std::type_identity<PointXyz>()), 7);
+    EXPECT_EQ(last(Made({{"x", 0, float32},
+                         {"y", 4, float32},
+                         {"z", 8, float32},
+                         {"intensity", 16, float32}},
+                        32, 8, 1, 256),
+                   xyzi),
+              7);
+    EXPECT_EQ(
+        last(Made({{"x", 0, float32, 0}, {"y", 4, float32, 0}, {"z", 8, float32, 0}}, 12, 4, 2, 64),
+             std::type_identity<PointXyz>()),
+        7);
+    EXPECT_EQ(last(Made({{"x", 8, float32}, {"z", 0, float32}, {"y", 4, float32}}, 12, 4, 2, 48),
+                   std::type_identity<PointXyz>()),
+              7);
     // What is no field has the value that the type gives it.
     const auto pcl = driveline::points<pcl_like::PointXYZI>(ouster.view()).value();
     EXPECT_EQ(pcl[7].x, 7);
@@ -236,10 +269,15 @@ TEST(Points, ValuesAreNotConverted) {
     const Made doubles({{"x", 0, float64}, {"y", 8, float64}, {"z", 16, float64}}, 24, 2, 1, 48);
     const auto refused = driveline::points<PointXyz>(doubles.view());
     ASSERT_FALSE(refused.has_value());
-    EXPECT_NE(refused.error().message.find("wanted is 'x' float32 at offset 0, the cloud has 'x' float64"), std::string::npos) << refused.error().message;
+    EXPECT_NE(refused.error().message.find(
+                  "wanted is 'x' float32 at offset 0, the cloud has 'x' float64"),
+              std::string::npos)
+        << refused.error().message;
     EXPECT_TRUE(driveline::points<driveline::PointXyz64>(doubles.view()).has_value());
     // A colour in one piece goes by either name, as in PCL.
-    const Made colour({{"x", 0, float32}, {"y", 4, float32}, {"z", 8, float32}, {"rgba", 12, uint32}}, 16, 2, 1, 32);
+    const Made colour(
+        {{"x", 0, float32}, {"y", 4, float32}, {"z", 8, float32}, {"rgba", 12, uint32}}, 16, 2, 1,
+        32);
     EXPECT_TRUE(driveline::point_span<lidar::Colour>(colour.view()).has_value());
 }
 
@@ -253,13 +291,16 @@ TEST(Points, OfAnotherTypeAreRefusedByField) {
     const auto cloud = CloudView::from(payload).value();
     refused(driveline::point_span<PointXyz>(cloud), "16 bytes apart");
     refused(driveline::point_span<pcl_like::PointXYZI>(cloud),
-            "wanted is 'intensity' float32 at offset 16, the cloud has 'intensity' float32 at offset 12");
+            "wanted is 'intensity' float32 at offset 16, the cloud has 'intensity' float32 at "
+            "offset 12");
     auto raw = driveline::plain::Mut<PointCloud>::from(payload).value();
     raw->field_count = 3;
-    refused(driveline::point_span<PointXyzi>(CloudView::from(payload).value()), "no such field; the cloud's fields are 'x' float32 at offset 0");
+    refused(driveline::point_span<PointXyzi>(CloudView::from(payload).value()),
+            "no such field; the cloud's fields are 'x' float32 at offset 0");
     raw->field_count = 4;
     raw->fields[1].datatype = 6;
-    refused(driveline::point_span<PointXyzi>(CloudView::from(payload).value()), "the cloud has 'y' uint32 at offset 4");
+    refused(driveline::point_span<PointXyzi>(CloudView::from(payload).value()),
+            "the cloud has 'y' uint32 at offset 4");
 }
 
 TEST(Points, NumbersThatDoNotFitTheDataAreRefused) {
@@ -280,10 +321,16 @@ TEST(Points, NumbersThatDoNotFitTheDataAreRefused) {
     refused([](PointCloud& c) { c.width = most; }, "row step 24");
     refused([](PointCloud& c) { c.field_count = 17; }, "claims 17 fields");
     refused([](PointCloud& c) { c.fields[2].offset = 9; }, "ends at byte 13");
-    refused([](PointCloud& c) { c.fields[2].offset = 9, c.fields[2].count = 0; }, "ends at byte 13");
-    refused([](PointCloud& c) { c.fields[2].offset = c.fields[2].count = most; }, "of a point of 12 bytes");
+    refused([](PointCloud& c) { c.fields[2].offset = 9, c.fields[2].count = 0; },
+            "ends at byte 13");
+    refused([](PointCloud& c) { c.fields[2].offset = c.fields[2].count = most; },
+            "of a point of 12 bytes");
     refused([](PointCloud& c) { c.fields[1].datatype = 9; }, "unknown datatype 9");
-    refused([](PointCloud& c) { std::fill(std::begin(c.fields[0].name), std::end(c.fields[0].name), 'x'); }, "not zero-terminated");
+    refused(
+        [](PointCloud& c) {
+            std::fill(std::begin(c.fields[0].name), std::end(c.fields[0].name), 'x');
+        },
+        "not zero-terminated");
     EXPECT_FALSE(CloudMut<PointXyz>::from(payload, Header{}, most).has_value());
     EXPECT_FALSE(CloudMut<PointXyz>::payload_size(SIZE_MAX / 4).has_value());
 }

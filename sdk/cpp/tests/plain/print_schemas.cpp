@@ -52,8 +52,9 @@ struct Everything {
     char text[3];
     std::byte raw[7];
 };
-DRIVELINE_PLAIN_WITH_TAIL(Everything, "probe/Everything", Pair, tail, a_u64, a_long, a_long_long, matrix, nested_matrix, pairs, a_u32,
-                          an_i32, one_float, a_float, a_u16, an_i16, a_u8, an_i8, text, raw);
+DRIVELINE_PLAIN_WITH_TAIL(Everything, "probe/Everything", Pair, tail, a_u64, a_long, a_long_long,
+                          matrix, nested_matrix, pairs, a_u32, an_i32, one_float, a_float, a_u16,
+                          an_i16, a_u8, an_i8, text, raw);
 
 struct alignas(32) Aligned {
     float values[8];
@@ -71,7 +72,8 @@ void plain() {
 
 template <driveline::protobuf::Type T>
 void protobuf() {
-    std::cout << "=== " << driveline::protobuf::name<T>() << "\n" << driveline::protobuf::definition<T>();
+    std::cout << "=== " << driveline::protobuf::name<T>() << "\n"
+              << driveline::protobuf::definition<T>();
 }
 
 }  // namespace

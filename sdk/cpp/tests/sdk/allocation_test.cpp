@@ -66,12 +66,16 @@ TEST(Allocations, AreCountedAtAll) {
 }
 
 class Allocations : public testing::TestWithParam<driveline::Reach> {};
-INSTANTIATE_TEST_SUITE_P(Reach, Allocations, testing::Values(driveline::Reach::process, driveline::Reach::host),
-                         [](const auto& p) { return p.param == driveline::Reach::process ? "process" : "host"; });
+INSTANTIATE_TEST_SUITE_P(Reach, Allocations,
+                         testing::Values(driveline::Reach::process, driveline::Reach::host),
+                         [](const auto& p) {
+                             return p.param == driveline::Reach::process ? "process" : "host";
+                         });
 
 TEST_P(Allocations, AreNoneOnTheWayOfAPlainMessage) {
     test::Domain domain;
-    auto link = test::Link<driveline::Image>::make(domain, {.reach = GetParam(), .max_payload = 64 * 1024});
+    auto link =
+        test::Link<driveline::Image>::make(domain, {.reach = GetParam(), .max_payload = 64 * 1024});
     const auto round = [&] {
         auto loan = link.publisher.loan(32, 24, driveline::Encoding::mono8);
         bool good = loan && link.publisher.publish(std::move(*loan));

@@ -6,20 +6,20 @@
 
 #include <driveline/driveline.h>
 
-#define CHECK(condition)                                                                   \
-    do {                                                                                   \
-        if (!(condition)) {                                                                \
+#define CHECK(condition)                                                                         \
+    do {                                                                                         \
+        if (!(condition)) {                                                                      \
             fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, dl_last_error()); \
-            return EXIT_FAILURE;                                                           \
-        }                                                                                  \
+            return EXIT_FAILURE;                                                                 \
+        }                                                                                        \
     } while (0)
 
-int main(int argc, char **argv) {
-    dl_context *context = NULL;
-    dl_node *node = NULL;
-    dl_schema *schema = NULL;
-    dl_publisher *publisher = NULL;
-    dl_subscription *subscription = NULL;
+int main(int argc, char** argv) {
+    dl_context* context = NULL;
+    dl_node* node = NULL;
+    dl_schema* schema = NULL;
+    dl_publisher* publisher = NULL;
+    dl_subscription* subscription = NULL;
     CHECK(argc == 2);
     CHECK(dl_context_new("c", argv[1], &context) == DL_OK);
     CHECK(dl_node_new(context, "c", &node) == DL_OK);
@@ -35,25 +35,26 @@ int main(int argc, char **argv) {
     CHECK(event.kind == DL_EVENT_MATCHED && strlen(text) == event.text_len);
 
     for (int i = 0; i < 3; ++i) {
-        dl_loan *loan = NULL;
-        uint8_t *data = NULL;
+        dl_loan* loan = NULL;
+        uint8_t* data = NULL;
         size_t length = 0;
         uint64_t sequence = 0;
         CHECK(dl_publisher_loan(publisher, 32, &loan) == DL_OK);
         CHECK(dl_loan_payload(loan, &data, &length) == DL_OK && length == 32);
-        CHECK(dl_loan_shrink(loan, (size_t)snprintf((char *)data, length, "greeting %d", i) + 1) == DL_OK);
+        CHECK(dl_loan_shrink(loan, (size_t)snprintf((char*)data, length, "greeting %d", i) + 1) ==
+              DL_OK);
         CHECK(dl_publisher_publish(publisher, &loan, &sequence) == DL_OK);
         CHECK(loan == NULL && sequence == (uint64_t)i + 1);
     }
     for (int i = 0; i < 3; ++i) {
-        dl_sample *sample = NULL;
-        const uint8_t *data = NULL;
+        dl_sample* sample = NULL;
+        const uint8_t* data = NULL;
         size_t length = 0;
         char expected[32];
         CHECK(dl_subscription_take(subscription, &sample) == DL_OK && sample != NULL);
         CHECK(dl_sample_payload(sample, &data, &length) == DL_OK);
         snprintf(expected, sizeof expected, "greeting %d", i);
-        CHECK(length == strlen(expected) + 1 && strcmp((const char *)data, expected) == 0);
+        CHECK(length == strlen(expected) + 1 && strcmp((const char*)data, expected) == 0);
         dl_sample_drop(&sample);
         CHECK(sample == NULL);
     }

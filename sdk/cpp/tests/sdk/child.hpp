@@ -26,10 +26,12 @@ namespace test {
 /// owner.
 class Child {
 public:
-    explicit Child(const std::vector<std::string>& command, const std::vector<std::string>& environment = {}) {
+    explicit Child(const std::vector<std::string>& command,
+                   const std::vector<std::string>& environment = {}) {
         std::array<int, 2> in{};
         std::array<int, 2> out{};
-        if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipes");
+        if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0)
+            throw std::runtime_error("no pipes");
         posix_spawn_file_actions_t actions;
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);

@@ -31,9 +31,7 @@ struct PointCloud {
 struct alignas(16) PointXYZIRT {
     union {
         float data[4];
-        __extension__ struct {
-            float x, y, z;
-        };
+        __extension__ struct { float x, y, z; };
     };
     float intensity;
     std::uint16_t ring;
@@ -104,13 +102,15 @@ TEST(Clouds, ThatDoNotFitTheirShapeOrHaveUnknownMembersAreRefused) {
     cloud.width = 4;
     const auto shape = driveline::publish(link.publisher, cloud);
     ASSERT_FALSE(shape);
-    EXPECT_NE(shape.error().message.find("claims 4 x 2 points and has 6"), std::string::npos) << shape.error().message;
+    EXPECT_NE(shape.error().message.find("claims 4 x 2 points and has 6"), std::string::npos)
+        << shape.error().message;
 
     pcl_like::PointCloud<pcl_like::Secret> secret;
     secret.points.resize(1), secret.width = secret.height = 1;
     const auto unknown = driveline::publish(link.publisher, secret);
     ASSERT_FALSE(unknown);
-    EXPECT_NE(unknown.error().message.find("DRIVELINE_POINT(pcl_like::Secret"), std::string::npos) << unknown.error().message;
+    EXPECT_NE(unknown.error().message.find("DRIVELINE_POINT(pcl_like::Secret"), std::string::npos)
+        << unknown.error().message;
     EXPECT_FALSE(link.subscription.latest().value().has_value()) << "nothing was published";
 }
 

@@ -14,7 +14,8 @@ struct Run {
 
     [[nodiscard]] std::size_t count(const std::string& words) const {
         std::size_t n = 0;
-        for (auto at = output.find(words); at != std::string::npos; at = output.find(words, at + 1)) ++n;
+        for (auto at = output.find(words); at != std::string::npos; at = output.find(words, at + 1))
+            ++n;
         return n;
     }
 };
@@ -32,7 +33,9 @@ Run host(const std::vector<std::string>& arguments, const std::string& program =
 Run run_graph(const std::string& components, const std::string& program = SDK_HOST) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";
-    std::ofstream(file) << "driveline: 1\ntopics:\n  camera/image: {max_payload: 4 KiB}\nmodules:\n  all:\n    components:\n" << components;
+    std::ofstream(file) << "driveline: 1\ntopics:\n  camera/image: {max_payload: 4 "
+                           "KiB}\nmodules:\n  all:\n    components:\n"
+                        << components;
     return host({"run", "--graph", file, "--module", "all"}, program);
 }
 
@@ -55,16 +58,19 @@ std::string pipeline(const std::string& lane_parameters) {
            "        trigger: {kind: all_latest, on: detections}\n"
            "        inputs: {detections: lane/detections, image: camera/image}\n"
            "      watcher:\n        library: " SDK_MORE_COMPONENTS
-           "\n        class: Watcher\n        inputs: {detections: lane/detections, plan: lane/plan}\n"
+           "\n        class: Watcher\n        inputs: {detections: lane/detections, plan: "
+           "lane/plan}\n"
            "        trigger: {kind: all_latest, on: plan}\n";
 }
 
 TEST(Components, AreDescribedWithPortsAndParameters) {
     const auto run = host({"describe", SDK_COMPONENTS});
     ASSERT_EQ(run.status, 0) << run.output;
-    for (const char* words : {R"("name":"Camera","doc":"publishes images")", R"("name":"Lane")", R"("name":"Sink")", R"("name":"Quiet")",
-                              R"("name":"count","default":10)", R"("name":"driveline.msgs.Detections2D")", R"("encoding":"cdr")",
-                              R"("name":"scale","default":1.0)", R"("doc":"the picture")"}) {
+    for (const char* words :
+         {R"("name":"Camera","doc":"publishes images")", R"("name":"Lane")", R"("name":"Sink")",
+          R"("name":"Quiet")", R"("name":"count","default":10)",
+          R"("name":"driveline.msgs.Detections2D")", R"("encoding":"cdr")",
+          R"("name":"scale","default":1.0)", R"("doc":"the picture")"}) {
         EXPECT_EQ(run.count(words) > 0, true) << words << " is missing in " << run.output;
     }
 }
@@ -75,10 +81,13 @@ TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
     EXPECT_EQ(run.count("initialised as lane with hello 2"), 1u) << run.output;
     // Frame n has pixels of value n.
     for (int frame = 0; frame < 6; ++frame) {
-        EXPECT_EQ(run.count("detections of frame " + std::to_string(frame * 1001) + " "), 1u) << "frame " << frame << " in\n" << run.output;
+        EXPECT_EQ(run.count("detections of frame " + std::to_string(frame * 1001) + " "), 1u)
+            << "frame " << frame << " in\n"
+            << run.output;
     }
     EXPECT_GE(run.count(" origins 1 by pointer with image"), 6u) << run.output;
-    EXPECT_GE(run.count(" by pointer, detections by pointer"), 6u) << "across libraries:\n" << run.output;
+    EXPECT_GE(run.count(" by pointer, detections by pointer"), 6u) << "across libraries:\n"
+                                                                   << run.output;
     EXPECT_EQ(run.count("by value"), 0u) << run.output;
     EXPECT_EQ(run.count("shut down"), 1u) << run.output;
     EXPECT_EQ(run.count("lane: lane: as told"), 1u) << run.output;
@@ -87,11 +96,17 @@ TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
 TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
     const auto run = run_graph(pipeline("throw_on: 3"));
     EXPECT_EQ(run.status, 0) << run.output;
-    EXPECT_EQ(run.count("component 'lane' failed on sample 4 of 'camera/image': Lane: on_trigger threw std::runtime_error: no road in sight"), 1u)
+    EXPECT_EQ(run.count("component 'lane' failed on sample 4 of 'camera/image': Lane: on_trigger "
+                        "threw std::runtime_error: no road in sight"),
+              1u)
         << run.output;
     EXPECT_EQ(run.count("detections of frame 3003 "), 0u) << run.output;
     EXPECT_EQ(run.count("detections of frame 4004 "), 1u) << run.output;
-    EXPECT_EQ(run.count("component 'lane' failed: Lane: timer threw std::runtime_error: the timer throws"), 1u) << run.output;
+    EXPECT_EQ(
+        run.count(
+            "component 'lane' failed: Lane: timer threw std::runtime_error: the timer throws"),
+        1u)
+        << run.output;
 }
 
 TEST(Components, ThatThrowNothingReadableAreReportedAndStayInService) {
@@ -130,28 +145,34 @@ TEST(Components, ConversionsAreCommunicationAndNotComputation) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";
     // Two processes, so that messages are decoded and encoded.
-    std::ofstream(file) << "driveline: 1\ntopics:\n  there: {reach: host}\n  back: {reach: host}\nmodules:\n  one:\n    components:\n"
-                        << "      source:\n" << library
-                        << "        class: SlowSource\n"
-                           "        trigger: {kind: timer, period_ms: 10}\n"
-                           "        inputs: {back: back}\n"
-                           "        outputs: {out: there}\n"
-                           "  two:\n    components:\n      relay:\n"
-                        << library
-                        << "        class: SlowRelay\n"
-                           "        inputs: {in: there}\n"
-                           "        outputs: {before: before, out: back, after: after}\n"
-                           "      judge:\n"
-                        << library << "        class: SlowJudge\n        inputs: {before: before, after: after}\n";
+    std::ofstream(file)
+        << "driveline: 1\ntopics:\n  there: {reach: host}\n  back: {reach: host}\nmodules:\n  "
+           "one:\n    components:\n"
+        << "      source:\n"
+        << library
+        << "        class: SlowSource\n"
+           "        trigger: {kind: timer, period_ms: 10}\n"
+           "        inputs: {back: back}\n"
+           "        outputs: {out: there}\n"
+           "  two:\n    components:\n      relay:\n"
+        << library
+        << "        class: SlowRelay\n"
+           "        inputs: {in: there}\n"
+           "        outputs: {before: before, out: back, after: after}\n"
+           "      judge:\n"
+        << library << "        class: SlowJudge\n        inputs: {before: before, after: after}\n";
     const std::vector<std::string> domain{"DRIVELINE_DOMAIN_DIR=" + directory / "domain"};
     test::Child one({SDK_HOST, "run", "--graph", file, "--module", "one"}, domain);
     test::Child two({SDK_HOST, "run", "--graph", file, "--module", "two"}, domain);
-    const struct Run run{0, two.output()};
+    const struct Run run { 0, two.output() };
     EXPECT_EQ(two.status, 0) << run.output;
     one.signal(SIGTERM);
     EXPECT_EQ(one.wait(), 0);
     for (const char* when : {"before", "after"}) {
-        EXPECT_GE(run.count(std::string(when) + ": converting was communication, working was computation"), 1u) << run.output;
+        EXPECT_GE(run.count(std::string(when) +
+                            ": converting was communication, working was computation"),
+                  1u)
+            << run.output;
     }
     EXPECT_EQ(run.count("COMMUNICATION") + run.count("COMPUTATION"), 0u) << run.output;
 }
@@ -159,8 +180,10 @@ TEST(Components, ConversionsAreCommunicationAndNotComputation) {
 TEST(Components, AreCalledWithMissedDeadlinesOfBothEnds) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";
-    std::ofstream(file) << "driveline: 1\ntopics:\n  late: {qos: {deadline_ms: 1}}\nmodules:\n  all:\n    components:\n      source:\n"
-                        << library << "        class: LateSource\n        outputs: {out: late}\n      sink:\n"
+    std::ofstream(file) << "driveline: 1\ntopics:\n  late: {qos: {deadline_ms: 1}}\nmodules:\n  "
+                           "all:\n    components:\n      source:\n"
+                        << library
+                        << "        class: LateSource\n        outputs: {out: late}\n      sink:\n"
                         << library << "        class: LateSink\n        inputs: {in: late}\n";
     const auto run = host({"run", "--graph", file, "--module", "all"});
     EXPECT_EQ(run.status, 0) << run.output;
@@ -171,8 +194,12 @@ TEST(Components, AreCalledWithMissedDeadlinesOfBothEnds) {
 TEST(Components, ThatReturnAnErrorAreNamedLikewise) {
     const auto run = run_graph(pipeline("fail_on: 2"));
     EXPECT_EQ(run.status, 0) << run.output;
-    EXPECT_EQ(run.count("component 'lane' failed on sample 3 of 'camera/image': Lane: on_trigger failed: no line in sight"), 1u) << run.output;
-    EXPECT_EQ(run.count("component 'lane' failed: Lane: timer failed: the timer fails"), 1u) << run.output;
+    EXPECT_EQ(run.count("component 'lane' failed on sample 3 of 'camera/image': Lane: on_trigger "
+                        "failed: no line in sight"),
+              1u)
+        << run.output;
+    EXPECT_EQ(run.count("component 'lane' failed: Lane: timer failed: the timer fails"), 1u)
+        << run.output;
     EXPECT_EQ(run.count("detections of frame 2002 "), 0u) << run.output;
     EXPECT_EQ(run.count("detections of frame 3003 "), 1u) << run.output;
 }
@@ -180,7 +207,9 @@ TEST(Components, ThatReturnAnErrorAreNamedLikewise) {
 TEST(Components, WhoseInitFailsEndTheModuleWithTheReason) {
     const auto run = run_graph(pipeline("refuse: true"));
     EXPECT_NE(run.status, 0);
-    EXPECT_EQ(run.count("component 'lane' cannot start: Lane: init failed: the model 'x' is missing"), 1u) << run.output;
+    EXPECT_EQ(
+        run.count("component 'lane' cannot start: Lane: init failed: the model 'x' is missing"), 1u)
+        << run.output;
     EXPECT_EQ(run.count("detections of frame"), 0u) << run.output;
 }
 
@@ -202,9 +231,11 @@ TEST(Components, UnusableLibrariesAreExplained) {
     const auto refused = [](const std::string& path, const std::vector<std::string>& words) {
         const auto run = host({"describe", path});
         EXPECT_NE(run.status, 0);
-        for (const auto& w : words) EXPECT_EQ(run.count(w) > 0, true) << "no '" << w << "' in: " << run.output;
+        for (const auto& w : words)
+            EXPECT_EQ(run.count(w) > 0, true) << "no '" << w << "' in: " << run.output;
     };
-    refused("/nowhere/libnothing.so", {"/nowhere/libnothing.so", "cannot be loaded", "No such file"});
+    refused("/nowhere/libnothing.so",
+            {"/nowhere/libnothing.so", "cannot be loaded", "No such file"});
     refused(SDK_NO_COMPONENTS, {SDK_NO_COMPONENTS, "DRIVELINE_COMPONENT"});
     refused(SDK_OLD_COMPONENTS, {SDK_OLD_COMPONENTS, "component ABI 42", "rebuild"});
     refused(SDK_HOST, {SDK_HOST, "cannot be loaded"});
@@ -219,17 +250,21 @@ TEST(Components, OfLaterReleasesAreUsedAsFarAsTheyAreKnown) {
 }
 
 TEST(Components, BuiltWithOtherProtobufHeadersGetBytes) {
-    const auto run = run_graph(pipeline("text: hello") + "      stranger:\n        library: " SDK_STRANGER_COMPONENTS
-                                                         "\n        class: Stranger\n        inputs: {detections: lane/detections}\n");
+    const auto run =
+        run_graph(pipeline("text: hello") +
+                  "      stranger:\n        library: " SDK_STRANGER_COMPONENTS
+                  "\n        class: Stranger\n        inputs: {detections: lane/detections}\n");
     EXPECT_EQ(run.status, 0) << run.output;
     EXPECT_EQ(run.count("[stranger] detections of frame 5005 came as bytes"), 1u) << run.output;
     EXPECT_EQ(run.count("came as a pointer"), 0u) << run.output;
-    EXPECT_GE(run.count(" by pointer, detections by pointer"), 6u) << "others are not worse off:\n" << run.output;
+    EXPECT_GE(run.count(" by pointer, detections by pointer"), 6u) << "others are not worse off:\n"
+                                                                   << run.output;
 }
 
 TEST(Components, BuiltWithAnotherObjectAreRefusedWithTheReason) {
-    const auto run = run_graph(pipeline("text: hello") + "      stranger:\n        library: " SDK_STRANGER_COMPONENTS
-                                                         "\n        class: PlanReader\n        inputs: {plan: lane/plan}\n");
+    const auto run = run_graph(pipeline("text: hello") +
+                               "      stranger:\n        library: " SDK_STRANGER_COMPONENTS
+                               "\n        class: PlanReader\n        inputs: {plan: lane/plan}\n");
     EXPECT_GE(run.count("lane/plan"), 1u) << run.output;
     EXPECT_GE(run.count("size 32 align 8"), 1u) << run.output;
     EXPECT_GE(run.count("size 40 align 8"), 1u) << run.output;
@@ -237,14 +272,19 @@ TEST(Components, BuiltWithAnotherObjectAreRefusedWithTheReason) {
 }
 
 TEST(Components, AUnknownClassOrParameterIsExplained) {
-    const auto run = run_graph("      camera:\n" + library + "        class: Camra\n        trigger: {kind: timer, period_ms: 10}\n");
+    const auto run =
+        run_graph("      camera:\n" + library +
+                  "        class: Camra\n        trigger: {kind: timer, period_ms: 10}\n");
     EXPECT_NE(run.status, 0);
     EXPECT_EQ(run.count("Camra") > 0 && run.count("Camera") > 0, true) << run.output;
 }
 
 #ifndef SDK_SANITIZED
 TEST(Components, AndHostShareOneCore) {
-    const auto run = run_graph("      census:\n" + library + "        class: Census\n        trigger: {kind: timer, period_ms: 10}\n", DRIVELINE_HOST);
+    const auto run =
+        run_graph("      census:\n" + library +
+                      "        class: Census\n        trigger: {kind: timer, period_ms: 10}\n",
+                  DRIVELINE_HOST);
     EXPECT_EQ(run.status, 0) << run.output;
     EXPECT_EQ(run.count("cores in this process: 1"), 1u) << run.output;
 }

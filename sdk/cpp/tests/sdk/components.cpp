@@ -50,11 +50,15 @@ public:
 
     driveline::Status on_trigger(const driveline::Invocation& invocation) override {
         const auto image = image_.sample();
-        if (!image || !invocation.triggered_by(image_)) return driveline::Error{"the image triggers"};
-        if ((*image)->header.frame_index == static_cast<std::uint64_t>(*fail_on_)) return driveline::Error{"no line in sight"};
-        if ((*image)->header.frame_index == static_cast<std::uint64_t>(*throw_on_)) throw std::runtime_error("no road in sight");
+        if (!image || !invocation.triggered_by(image_))
+            return driveline::Error{"the image triggers"};
+        if ((*image)->header.frame_index == static_cast<std::uint64_t>(*fail_on_))
+            return driveline::Error{"no line in sight"};
+        if ((*image)->header.frame_index == static_cast<std::uint64_t>(*throw_on_))
+            throw std::runtime_error("no road in sight");
         auto detections = std::make_unique<Detections2D>();
-        detections->mutable_header()->set_frame_index((*image)->header.frame_index + image->tail()[0] * 1000U);
+        detections->mutable_header()->set_frame_index((*image)->header.frame_index +
+                                                      image->tail()[0] * 1000U);
         // Whoever gets the pointer finds its own address in it.
         detections->mutable_header()->set_frame_id(address(detections.get()));
         if (auto done = detections_.publish(std::move(detections)); !done) return done.error();
@@ -74,13 +78,15 @@ private:
     driveline::Parameter<std::int64_t> fail_on_{*this, "fail_on", -1};
     driveline::Parameter<std::string> text_{*this, "text", "nothing"};
     driveline::Parameter<double> scale_{*this, "scale", 1};
-    driveline::Timer timer_{*this, std::chrono::milliseconds(5), [this](const driveline::TimerTick&) {
+    driveline::Timer timer_{*this, std::chrono::milliseconds(5),
+                            [this](const driveline::TimerTick&) {
                                 if (*throw_on_ >= 0 && !thrown_) {
                                     thrown_ = true;
                                     throw std::runtime_error("the timer throws");
                                 }
                             }};
-    driveline::Timer failing_{*this, std::chrono::milliseconds(5), [this](const driveline::TimerTick&) -> driveline::Status {
+    driveline::Timer failing_{*this, std::chrono::milliseconds(5),
+                              [this](const driveline::TimerTick&) -> driveline::Status {
                                   if (*fail_on_ < 0 || failed_) return {};
                                   failed_ = true;
                                   return driveline::Error{"the timer fails"};
@@ -97,8 +103,9 @@ public:
         if (!detections) return {};
         const auto image = image_.read();
         const bool same = (*detections)->header().frame_id() == address(&**detections);
-        log_info("detections of frame ", (*detections)->header().frame_index(), " sequence ", detections->sequence(), " origins ",
-                 detections->header().origin_count, same ? " by pointer" : " by value", image ? " with image" : " without image");
+        log_info("detections of frame ", (*detections)->header().frame_index(), " sequence ",
+                 detections->sequence(), " origins ", detections->header().origin_count,
+                 same ? " by pointer" : " by value", image ? " with image" : " without image");
         return {};
     }
 

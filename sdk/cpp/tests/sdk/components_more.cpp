@@ -22,14 +22,19 @@ DRIVELINE_COMPONENT(Quiet, "does nothing");
 /// Publishes each 20 ms how many deadlines it has missed so far, as it is told.
 class LateSource : public driveline::Component {
     driveline::Status on_event(const driveline::PortEvent& event) override {
-        if (event.kind != driveline::Event::Kind::deadline_missed || !event.is_output || event.port != "out") return {};
+        if (event.kind != driveline::Event::Kind::deadline_missed || !event.is_output ||
+            event.port != "out")
+            return {};
         missed_ += event.missed;
-        if (missed_ != event.total) return driveline::Error{"missed and total disagree: " + event.text};
+        if (missed_ != event.total)
+            return driveline::Error{"missed and total disagree: " + event.text};
         return {};
     }
     driveline::Output<Late> out_{*this, "out"};
     std::uint64_t missed_ = 0;
-    driveline::Timer timer_{*this, std::chrono::milliseconds(20), [this](const driveline::TimerTick&) { return out_.publish(Late{missed_}); }};
+    driveline::Timer timer_{
+        *this, std::chrono::milliseconds(20),
+        [this](const driveline::TimerTick&) { return out_.publish(Late{missed_}); }};
 };
 DRIVELINE_COMPONENT(LateSource, "keeps no deadline");
 
@@ -43,7 +48,9 @@ class LateSink : public driveline::Component {
         return {};
     }
     driveline::Status on_event(const driveline::PortEvent& event) override {
-        if (event.kind == driveline::Event::Kind::deadline_missed && !event.is_output && event.port == "in") missed_ = event.total;
+        if (event.kind == driveline::Event::Kind::deadline_missed && !event.is_output &&
+            event.port == "in")
+            missed_ = event.total;
         return {};
     }
     driveline::Input<Late> in_{*this, "in"};

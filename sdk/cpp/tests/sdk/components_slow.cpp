@@ -54,7 +54,9 @@ namespace testing_components {
 
 /// Publishes slow messages, and listens to those that come back, so that they have to be encoded.
 class SlowSource : public driveline::Component {
-    driveline::Status on_trigger(const driveline::Invocation&) override { return out_.publish(Slow{1}); }
+    driveline::Status on_trigger(const driveline::Invocation&) override {
+        return out_.publish(Slow{1});
+    }
 
     driveline::Output<Slow> out_{*this, "out"};
     driveline::Input<Slow> back_{*this, "back"};
@@ -73,7 +75,8 @@ class SlowRelay : public driveline::Component {
         const auto in = in_.sample();
         if (!in) return driveline::Error{"the message triggers"};
         if (out_.matched() == 0) return {};
-        const auto call = std::make_shared<const Call>(Call{invocation.start(), invocation.start() - in->header().publish_time});
+        const auto call = std::make_shared<const Call>(
+            Call{invocation.start(), invocation.start() - in->header().publish_time});
         // time: makes a slow callback, likewise
         std::this_thread::sleep_for(slow);
         {
@@ -107,8 +110,12 @@ class SlowJudge : public driveline::Component {
         const auto origin = call.origin(0).value();
         const auto converted = origin.communication - call->waited;
         const auto rest = call.header().publish_time - call->start - converted;
-        log_info(name, ": ", converted >= conversions * slow ? "converting was communication" : "NOT ALL WAS COMMUNICATION", ", ",
-                 rest == origin.computation && rest >= slow ? "working was computation" : "COMPUTATION IS WRONG");
+        log_info(name, ": ",
+                 converted >= conversions * slow ? "converting was communication"
+                                                 : "NOT ALL WAS COMMUNICATION",
+                 ", ",
+                 rest == origin.computation && rest >= slow ? "working was computation"
+                                                            : "COMPUTATION IS WRONG");
         ++seen_;
     }
 

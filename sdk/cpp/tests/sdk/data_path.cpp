@@ -32,7 +32,9 @@ KEPT_APART bool take_and_give_back(Subscription& subscription, std::byte& first)
 }
 
 int main(int argc, char** argv) {
-    const auto number = [&](int i, std::size_t otherwise) { return argc > i ? std::strtoull(argv[i], nullptr, 10) : otherwise; };
+    const auto number = [&](int i, std::size_t otherwise) {
+        return argc > i ? std::strtoull(argv[i], nullptr, 10) : otherwise;
+    };
     const std::size_t turns = number(1, 200), bytes = number(2, 64);
     auto context = driveline::Context::create("data-path").value();
     auto node = context.node("data-path").value();
@@ -55,5 +57,7 @@ int main(int argc, char** argv) {
         }
     }
     const auto spent = std::chrono::steady_clock::now() - start;
-    std::printf("%zu turns, %lld ns each\n", turns, static_cast<long long>(std::chrono::nanoseconds(spent).count() / static_cast<long long>(turns)));
+    std::printf("%zu turns, %lld ns each\n", turns,
+                static_cast<long long>(std::chrono::nanoseconds(spent).count() /
+                                       static_cast<long long>(turns)));
 }

@@ -59,10 +59,14 @@ struct Link {
     driveline::Publisher<T> publisher;
     driveline::Subscription<T> subscription;
 
-    static Link make(const Domain& domain, driveline::PublisherOptions p = {}, driveline::SubscriptionOptions s = {}) {
+    static Link make(const Domain& domain, driveline::PublisherOptions p = {},
+                     driveline::SubscriptionOptions s = {}) {
         s.reach = p.reach;
-        Link link{domain.node.publisher<T>("topic", p).value(), domain.node.subscription<T>("topic", s).value()};
-        if (!eventually([&] { return link.publisher.matched() == 1 && link.subscription.matched() == 1; })) {
+        Link link{domain.node.publisher<T>("topic", p).value(),
+                  domain.node.subscription<T>("topic", s).value()};
+        if (!eventually([&] {
+                return link.publisher.matched() == 1 && link.subscription.matched() == 1;
+            })) {
             throw std::runtime_error("publisher and subscription do not match");
         }
         return link;

@@ -41,9 +41,12 @@ namespace {
 
 using driveline::Image;
 
-void expect(const driveline::Error& error, dl_status status, const std::vector<std::string>& words) {
+void expect(const driveline::Error& error, dl_status status,
+            const std::vector<std::string>& words) {
     EXPECT_EQ(error.status, status) << error.message;
-    for (const auto& word : words) EXPECT_NE(error.message.find(word), std::string::npos) << "no '" << word << "' in: " << error.message;
+    for (const auto& word : words)
+        EXPECT_NE(error.message.find(word), std::string::npos)
+            << "no '" << word << "' in: " << error.message;
 }
 
 TEST(Errors, NamesAreChecked) {
@@ -60,7 +63,10 @@ TEST(Errors, ADomainDirectoryThatIsAFileIsNamed) {
     std::fclose(std::fopen(file.c_str(), "w"));
     auto context = driveline::Context::create("test", file);
     // Some of it may only be noticed when the first host topic is made.
-    const auto error = context ? context->node("n")->publisher<Image>("t", {.reach = driveline::Reach::host}).error() : context.error();
+    const auto error =
+        context
+            ? context->node("n")->publisher<Image>("t", {.reach = driveline::Reach::host}).error()
+            : context.error();
     EXPECT_NE(error.message.find(file), std::string::npos) << error.message;
 }
 
@@ -68,12 +74,19 @@ class LoanErrors : public testing::TestWithParam<driveline::Reach> {
 protected:
     test::Domain domain_;
 };
-INSTANTIATE_TEST_SUITE_P(Reach, LoanErrors, testing::Values(driveline::Reach::process, driveline::Reach::host),
-                         [](const auto& p) { return p.param == driveline::Reach::process ? "process" : "host"; });
+INSTANTIATE_TEST_SUITE_P(Reach, LoanErrors,
+                         testing::Values(driveline::Reach::process, driveline::Reach::host),
+                         [](const auto& p) {
+                             return p.param == driveline::Reach::process ? "process" : "host";
+                         });
 
 TEST_P(LoanErrors, TooLongAndTooManyAreRefused) {
-    auto publisher = domain_.node.publisher<Image>("camera", {.reach = GetParam(), .max_payload = 4096, .loans = 2}).value();
-    expect(publisher.loan(640, 480, driveline::Encoding::bgr8).error(), DL_ERROR_TOO_LONG, {"'camera'", "4096", "max_payload"});
+    auto publisher =
+        domain_.node
+            .publisher<Image>("camera", {.reach = GetParam(), .max_payload = 4096, .loans = 2})
+            .value();
+    expect(publisher.loan(640, 480, driveline::Encoding::bgr8).error(), DL_ERROR_TOO_LONG,
+           {"'camera'", "4096", "max_payload"});
     auto first = publisher.loan(10).value();
     auto second = publisher.loan(10).value();
     expect(publisher.loan(10).error(), DL_ERROR_LOANS_OUT, {"'camera'", "2"});
@@ -86,8 +99,9 @@ TEST_P(LoanErrors, ALoanIsPublishedOnce) {
     auto loan = publisher.loan(10).value();
     EXPECT_TRUE(loan);
     EXPECT_TRUE(publisher.publish(std::move(loan)));
-    EXPECT_FALSE(loan);                                                                         // NOLINT: the point of the test
-    expect(publisher.publish(std::move(loan)).error(), DL_ERROR_ARGUMENT, {"loan", "published"});  // NOLINT: likewise
+    EXPECT_FALSE(loan);  // NOLINT: the point of the test
+    expect(publisher.publish(std::move(loan)).error(), DL_ERROR_ARGUMENT,
+           {"loan", "published"});  // NOLINT: likewise
     EXPECT_EQ(publisher.stats().published, 1u);
 }
 
@@ -102,7 +116,8 @@ TEST_P(LoanErrors, ALoanBelongsToItsPublisher) {
 
 TEST_P(LoanErrors, AMismatchOfTypesNamesTheFirstFieldThatDiffers) {
     auto publisher = domain_.node.publisher<demo::Speed>("speed", {.reach = GetParam()}).value();
-    auto subscription = domain_.node.subscription<other::Speed>("speed", {.reach = GetParam()}).value();
+    auto subscription =
+        domain_.node.subscription<other::Speed>("speed", {.reach = GetParam()}).value();
     std::optional<driveline::Event> event;
     ASSERT_TRUE(test::eventually([&] { return (event = subscription.poll_event()).has_value(); }));
     EXPECT_EQ(event->kind, driveline::Event::Kind::refused);
@@ -121,7 +136,9 @@ TEST(Errors, AnEmptyPointerIsNotPublished) {
 }
 
 template <class T>
-concept HasRows = requires(const T& loan) { loan.image(); };
+concept HasRows = requires(const T& loan) {
+    loan.image();
+};
 static_assert(HasRows<driveline::ImageLoan>);
 static_assert(!HasRows<driveline::Loan<Image>>, "what was not loaned as an image has no rows yet");
 
@@ -131,7 +148,8 @@ TEST(Errors, AnImageWhoseNumbersDoNotFitItsPixelsIsNotRead) {
     auto loan = link.publisher.loan(100).value();
     loan.head() = driveline::make_image({}, 20, 20, driveline::Encoding::mono8).value();
     link.publisher.publish(std::move(loan)).value();
-    expect(link.subscription.latest().error(), DL_ERROR_DECODE, {"sample 1", "20 rows", "need 400", "100 bytes"});
+    expect(link.subscription.latest().error(), DL_ERROR_DECODE,
+           {"sample 1", "20 rows", "need 400", "100 bytes"});
     auto good = link.publisher.loan(10, 10, driveline::Encoding::mono8).value();
     link.publisher.publish(std::move(good)).value();
     EXPECT_EQ(link.receive()->width, 10u) << "the next one is";
@@ -148,11 +166,15 @@ TEST(Errors, ParametersKeepTheirTypeAndSuggestNames) {
     EXPECT_TRUE(domain.node.parameter<bool>("enabled").value());
     domain.node.set_parameter("rate_hz", 25).value();
     EXPECT_EQ(domain.node.parameter<double>("rate_hz").value(), 25.0);
-    expect(domain.node.parameter<int>("cany_low").error(), DL_ERROR_PARAMETER, {"cany_low", "canny_low"});
-    expect(domain.node.set_parameter("canny_low", std::string("much")).error(), DL_ERROR_PARAMETER, {"canny_low", "integer", "text"});
-    expect(domain.node.parameter<double>("canny_low").error(), DL_ERROR_PARAMETER, {"canny_low", "an integer"});
+    expect(domain.node.parameter<int>("cany_low").error(), DL_ERROR_PARAMETER,
+           {"cany_low", "canny_low"});
+    expect(domain.node.set_parameter("canny_low", std::string("much")).error(), DL_ERROR_PARAMETER,
+           {"canny_low", "integer", "text"});
+    expect(domain.node.parameter<double>("canny_low").error(), DL_ERROR_PARAMETER,
+           {"canny_low", "an integer"});
     domain.node.set_parameter("canny_low", 300).value();
-    expect(domain.node.parameter<std::uint8_t>("canny_low").error(), DL_ERROR_PARAMETER, {"300", "255"});
+    expect(domain.node.parameter<std::uint8_t>("canny_low").error(), DL_ERROR_PARAMETER,
+           {"300", "255"});
     domain.node.set_parameter("canny_low", -1).value();
     expect(domain.node.parameter<std::uint64_t>("canny_low").error(), DL_ERROR_PARAMETER, {"-1"});
 }
@@ -183,12 +205,14 @@ TEST(CLibrary, NullIsRefusedByName) {
     EXPECT_EQ(dl_publisher_loan(nullptr, 1, &loan), DL_ERROR_ARGUMENT);
     EXPECT_EQ(dl_publisher_publish(nullptr, &loan, &number), DL_ERROR_ARGUMENT);
     EXPECT_EQ(dl_publisher_publish(nullptr, nullptr, nullptr), DL_ERROR_ARGUMENT);
-    EXPECT_EQ(dl_publisher_publish_object(nullptr, &number, nullptr, 0, nullptr), DL_ERROR_ARGUMENT);
+    EXPECT_EQ(dl_publisher_publish_object(nullptr, &number, nullptr, 0, nullptr),
+              DL_ERROR_ARGUMENT);
     EXPECT_EQ(dl_publisher_poll_event(nullptr, &event), DL_ERROR_ARGUMENT);
     EXPECT_EQ(dl_publisher_matched(nullptr), 0u);
     EXPECT_EQ(dl_loan_payload(nullptr, &data, &size), DL_ERROR_ARGUMENT);
     EXPECT_EQ(dl_loan_shrink(nullptr, 1), DL_ERROR_ARGUMENT);
-    EXPECT_EQ(dl_subscription_new(nullptr, "t", nullptr, nullptr, &subscription), DL_ERROR_ARGUMENT);
+    EXPECT_EQ(dl_subscription_new(nullptr, "t", nullptr, nullptr, &subscription),
+              DL_ERROR_ARGUMENT);
     EXPECT_EQ(dl_subscription_latest(nullptr, &sample), DL_ERROR_ARGUMENT);
     EXPECT_EQ(dl_subscription_wait(nullptr, 0, 0, 0, &flag), DL_ERROR_ARGUMENT);
     EXPECT_EQ(dl_subscription_fd(nullptr, &flag), DL_ERROR_ARGUMENT);
@@ -256,15 +280,18 @@ TEST(CLibrary, BytesAndValuesAreNotMixedUp) {
     vtable.clone = [](const void* object) { return const_cast<void*>(object); };
     vtable.drop = [](void*) { dropped = true; };
     int value = 1;
-    EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &vtable, 0, nullptr), DL_ERROR_WRONG_KIND);
+    EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &vtable, 0, nullptr),
+              DL_ERROR_WRONG_KIND);
     EXPECT_TRUE(dropped) << "a moved object is dropped also after an error";
     dl_object_vtable bad = vtable;
     bad.size = offsetof(dl_object_vtable, encode);
-    EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &bad, 0, nullptr), DL_ERROR_ARGUMENT);
+    EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &bad, 0, nullptr),
+              DL_ERROR_ARGUMENT);
     EXPECT_NE(std::strstr(dl_last_error(), "vtable->size = 48"), nullptr) << dl_last_error();
     bad = vtable;
     bad.clone = nullptr;
-    EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &bad, 0, nullptr), DL_ERROR_ARGUMENT);
+    EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &bad, 0, nullptr),
+              DL_ERROR_ARGUMENT);
 
     dl_schema* schema = nullptr;
     dl_publisher* objects = nullptr;
@@ -309,23 +336,30 @@ TEST(CLibrary, OptionsOfOtherReleasesAreUnderstoodOrRefused) {
         std::uint64_t newer;
     } options{};
     options.known.size = sizeof options;
-    EXPECT_EQ(dl_publisher_new(c.node, "newer", c.schema, &options.known, &publisher), DL_OK) << dl_last_error();
+    EXPECT_EQ(dl_publisher_new(c.node, "newer", c.schema, &options.known, &publisher), DL_OK)
+        << dl_last_error();
     dl_publisher_drop(&publisher);
     options.newer = 1;
-    EXPECT_EQ(dl_publisher_new(c.node, "newer", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
+    EXPECT_EQ(dl_publisher_new(c.node, "newer", c.schema, &options.known, &publisher),
+              DL_ERROR_ARGUMENT);
     EXPECT_NE(std::strstr(dl_last_error(), "update the library"), nullptr) << dl_last_error();
-    for (const std::size_t size : {std::size_t{0}, offsetof(dl_publisher_options, pins), sizeof options.known - 1, std::size_t{5000}}) {
+    for (const std::size_t size : {std::size_t{0}, offsetof(dl_publisher_options, pins),
+                                   sizeof options.known - 1, std::size_t{5000}}) {
         options.known.size = size;
-        EXPECT_EQ(dl_publisher_new(c.node, "wrong", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
-        EXPECT_NE(std::strstr(dl_last_error(), "sizeof(dl_publisher_options)"), nullptr) << dl_last_error();
+        EXPECT_EQ(dl_publisher_new(c.node, "wrong", c.schema, &options.known, &publisher),
+                  DL_ERROR_ARGUMENT);
+        EXPECT_NE(std::strstr(dl_last_error(), "sizeof(dl_publisher_options)"), nullptr)
+            << dl_last_error();
     }
     options.known.size = sizeof options.known;
     options.known.qos.reserved[6] = 1;
-    EXPECT_EQ(dl_publisher_new(c.node, "newer", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
+    EXPECT_EQ(dl_publisher_new(c.node, "newer", c.schema, &options.known, &publisher),
+              DL_ERROR_ARGUMENT);
     options.known.qos.reserved[6] = 0;
     options.known.size = sizeof options.known;
     options.known.reach = 17;
-    EXPECT_EQ(dl_publisher_new(c.node, "wrong", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
+    EXPECT_EQ(dl_publisher_new(c.node, "wrong", c.schema, &options.known, &publisher),
+              DL_ERROR_ARGUMENT);
     EXPECT_NE(std::strstr(dl_last_error(), "reach"), nullptr) << dl_last_error();
 }
 
@@ -364,20 +398,35 @@ TEST(CLibrary, ResultsForOtherReleasesAreFilledAsFarAsTheyAreKnown) {
         EXPECT_EQ(call(&later.known), DL_ERROR_ARGUMENT);
         EXPECT_NE(std::strstr(dl_last_error(), "sizeof(dl_"), nullptr) << dl_last_error();
     };
-    check(Later<dl_sample_header>(), [&](auto* h) { return dl_sample_get_header(sample, h); }, [](const auto& h) { return h.sequence == 1; });
-    check(Later<dl_origin>(), [&](auto* o) { return dl_sample_get_origin(sample, 0, o); }, [](const auto& o) { return o.topic_id != 0; });
-    check(Later<dl_publisher_stats>(), [&](auto* s) { return dl_publisher_get_stats(c.publisher, s); }, [](const auto& s) { return s.published == 1; });
-    check(Later<dl_subscription_stats>(), [&](auto* s) { return dl_subscription_get_stats(subscription, s); },
-          [](const auto& s) { return s.received == 1; });
-    check(Later<dl_parameter_value>(), [&](auto* v) { return dl_node_get_parameter(c.node, "n", v); }, [](const auto& v) { return v.integer == 5; });
-    check(Later<dl_event>(), [&](auto* e) { return dl_publisher_poll_event(c.publisher, e); },
-          [](const auto& e) { return e.kind == DL_EVENT_MATCHED && e.text_len > 0; });
+    check(
+        Later<dl_sample_header>(), [&](auto* h) { return dl_sample_get_header(sample, h); },
+        [](const auto& h) { return h.sequence == 1; });
+    check(
+        Later<dl_origin>(), [&](auto* o) { return dl_sample_get_origin(sample, 0, o); },
+        [](const auto& o) { return o.topic_id != 0; });
+    check(
+        Later<dl_publisher_stats>(),
+        [&](auto* s) { return dl_publisher_get_stats(c.publisher, s); },
+        [](const auto& s) { return s.published == 1; });
+    check(
+        Later<dl_subscription_stats>(),
+        [&](auto* s) { return dl_subscription_get_stats(subscription, s); },
+        [](const auto& s) { return s.received == 1; });
+    check(
+        Later<dl_parameter_value>(), [&](auto* v) { return dl_node_get_parameter(c.node, "n", v); },
+        [](const auto& v) { return v.integer == 5; });
+    check(
+        Later<dl_event>(), [&](auto* e) { return dl_publisher_poll_event(c.publisher, e); },
+        [](const auto& e) { return e.kind == DL_EVENT_MATCHED && e.text_len > 0; });
     // The refused call has taken no event away.
-    check(Later<dl_event>(), [&](auto* e) { return dl_subscription_poll_event(subscription, e); }, [](const auto& e) { return e.kind == DL_EVENT_MATCHED; });
+    check(
+        Later<dl_event>(), [&](auto* e) { return dl_subscription_poll_event(subscription, e); },
+        [](const auto& e) { return e.kind == DL_EVENT_MATCHED; });
 
     Later<dl_parameter_value> later;
     later.known.kind = DL_PARAMETER_INTEGER;
-    EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_ERROR_ARGUMENT) << "it may ask for what would not be heeded";
+    EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_ERROR_ARGUMENT)
+        << "it may ask for what would not be heeded";
     later.later = 0;
     EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_OK) << dl_last_error();
     dl_sample_drop(&sample);
@@ -439,7 +488,8 @@ TEST(CLibrary, ASecondThreadOnASubscriptionIsToldSo) {
     });
     // While the other thread waits, and until it is woken, this one is refused.
     dl_sample* sample = nullptr;
-    EXPECT_TRUE(test::eventually([&] { return dl_subscription_latest(subscription, &sample) == DL_ERROR_BUSY; }));
+    EXPECT_TRUE(test::eventually(
+        [&] { return dl_subscription_latest(subscription, &sample) == DL_ERROR_BUSY; }));
     dl_loan* loan = nullptr;
     ASSERT_EQ(dl_publisher_loan(c.publisher, 1, &loan), DL_OK);
     ASSERT_EQ(dl_publisher_publish(c.publisher, &loan, nullptr), DL_OK);
@@ -453,7 +503,8 @@ TEST(CLibrary, ASecondThreadOnASubscriptionIsToldSo) {
 TEST(CLibrary, ManyThreadsMayPublishThroughOneHandle) {
     test::Domain domain;
     auto publisher = domain.node.publisher<demo::Object>("objects").value();
-    auto subscription = domain.node.subscription<demo::Object>("objects", {.qos = {.depth = 1024}}).value();
+    auto subscription =
+        domain.node.subscription<demo::Object>("objects", {.qos = {.depth = 1024}}).value();
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&] {
@@ -471,8 +522,10 @@ TEST(Errors, NamesAndTextsWithAZeroByteAreRefusedAndNotCut) {
     const std::string cut("a\0b", 3);
     const auto refused = [](const auto& result, dl_status status) {
         ASSERT_FALSE(result.has_value());
-        EXPECT_EQ(result.error().status, static_cast<std::int32_t>(status)) << result.error().message;
-        EXPECT_NE(result.error().message.find("'a\\0b' contains a zero byte"), std::string::npos) << result.error().message;
+        EXPECT_EQ(result.error().status, static_cast<std::int32_t>(status))
+            << result.error().message;
+        EXPECT_NE(result.error().message.find("'a\\0b' contains a zero byte"), std::string::npos)
+            << result.error().message;
     };
     refused(domain.node.publisher<Image>(cut), DL_ERROR_NAME);
     refused(domain.node.subscription<Image>(cut), DL_ERROR_NAME);

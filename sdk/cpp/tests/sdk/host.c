@@ -2,4 +2,4 @@
 // driveline-host as a program of this build.
 #include <driveline/driveline.h>
 
-int main(int argc, char **argv) { return dl_host_main(argc, (const char *const *)argv); }
+int main(int argc, char** argv) { return dl_host_main(argc, (const char* const*)argv); }

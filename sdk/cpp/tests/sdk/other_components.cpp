@@ -18,8 +18,11 @@ public:
         const auto detections = detections_.read();
         const auto plan = plan_.sample();
         if (!invocation.triggered_by(plan_) || !detections || !plan) return {};
-        log_info("plan ", plan->sequence(), (*plan)->own_address == address(&**plan) ? " by pointer" : " by value", ", detections",
-                 (*detections)->header().frame_id() == address(&**detections) ? " by pointer" : " by value");
+        log_info("plan ", plan->sequence(),
+                 (*plan)->own_address == address(&**plan) ? " by pointer" : " by value",
+                 ", detections",
+                 (*detections)->header().frame_id() == address(&**detections) ? " by pointer"
+                                                                              : " by value");
         return {};
     }
 

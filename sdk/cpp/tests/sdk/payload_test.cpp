@@ -50,13 +50,17 @@ namespace {
 
 class AtReach : public testing::TestWithParam<Reach> {
 protected:
-    [[nodiscard]] driveline::PublisherOptions options() const { return {.reach = GetParam(), .max_payload = 1 << 20}; }
+    [[nodiscard]] driveline::PublisherOptions options() const {
+        return {.reach = GetParam(), .max_payload = 1 << 20};
+    }
 
     test::Domain domain_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Reach, AtReach, testing::Values(Reach::process, Reach::host),
-                         [](const auto& p) { return p.param == Reach::process ? "process" : "host"; });
+                         [](const auto& p) {
+                             return p.param == Reach::process ? "process" : "host";
+                         });
 
 TEST_P(AtReach, PlainValueArrivesWhole) {
     auto link = test::Link<demo::WheelSpeeds>::make(domain_, options());
@@ -94,7 +98,8 @@ TEST_P(AtReach, ImageIsDrawnIntoTheLoanAndLookedAtInPlace) {
     canvas.at<cv::Vec3b>(47, 63) = {9, 8, 7};
     const auto* drawn = canvas.data;
     link.publisher.publish(std::move(loan)).value();
-    EXPECT_TRUE(loan.mat().empty()) << "the published one is not there to be drawn into";  // NOLINT: the point of the test
+    EXPECT_TRUE(loan.mat().empty())
+        << "the published one is not there to be drawn into";  // NOLINT: the point of the test
     const auto sample = link.receive();
     const auto seen = sample.mat();
     EXPECT_EQ(seen->size(), cv::Size(64, 48));
@@ -123,8 +128,12 @@ TEST_P(AtReach, MatricesArriveBitForBitInTheirUsualEncoding) {
         cv::randu(mat, 0, 200);
         return mat;
     };
-    for (const auto& [type, encoding] : {std::pair{CV_8UC1, Encoding::mono8}, {CV_8UC2, Encoding::type_8UC2}, {CV_8UC3, Encoding::bgr8},
-                                         {CV_8UC4, Encoding::bgra8}, {CV_16UC1, Encoding::type_16UC1}, {CV_32FC1, Encoding::type_32FC1}}) {
+    for (const auto& [type, encoding] : {std::pair{CV_8UC1, Encoding::mono8},
+                                         {CV_8UC2, Encoding::type_8UC2},
+                                         {CV_8UC3, Encoding::bgr8},
+                                         {CV_8UC4, Encoding::bgra8},
+                                         {CV_16UC1, Encoding::type_16UC1},
+                                         {CV_32FC1, Encoding::type_32FC1}}) {
         const cv::Mat mat = made(type);
         arrives(mat, encoding, driveline::publish(link.publisher, mat));
     }
@@ -135,12 +144,15 @@ TEST_P(AtReach, MatricesArriveBitForBitInTheirUsualEncoding) {
     EXPECT_EQ(planes.rows, 6) << "of an image of 4 rows of pixels";
 
     const int sizes[3] = {3, 4, 5};
-    for (const auto& [mat, words] : {std::pair{made(CV_32FC3), "a matrix of 32FC3 is no image"}, {made(CV_8SC1), "a matrix of 8SC1 is no image"},
-                                     {made(CV_64FC1), "a matrix of 64FC1 is no image"},
-                                     {cv::Mat(3, sizes, CV_8UC1), "a matrix of 3 dimensions (3 x 4 x 5) is no image"}}) {
+    for (const auto& [mat, words] :
+         {std::pair{made(CV_32FC3), "a matrix of 32FC3 is no image"},
+          {made(CV_8SC1), "a matrix of 8SC1 is no image"},
+          {made(CV_64FC1), "a matrix of 64FC1 is no image"},
+          {cv::Mat(3, sizes, CV_8UC1), "a matrix of 3 dimensions (3 x 4 x 5) is no image"}}) {
         const auto refused = driveline::publish(link.publisher, mat);
         ASSERT_FALSE(refused.has_value()) << words;
-        EXPECT_NE(refused.error().message.find(words), std::string::npos) << refused.error().message;
+        EXPECT_NE(refused.error().message.find(words), std::string::npos)
+            << refused.error().message;
     }
 }
 
@@ -148,13 +160,16 @@ TEST_P(AtReach, BytesArriveAsTheyAre) {
     const driveline::Bytes cdr{"cdr", "std_msgs/String", "string data"};
     auto publisher = domain_.node.publisher("bytes", cdr, options()).value();
     auto subscription = domain_.node.subscription("bytes", cdr, {.reach = GetParam()}).value();
-    ASSERT_TRUE(test::eventually([&] { return publisher.matched() == 1 && subscription.matched() == 1; }));
+    ASSERT_TRUE(
+        test::eventually([&] { return publisher.matched() == 1 && subscription.matched() == 1; }));
     auto loan = publisher.loan(5).value();
     std::memcpy(loan.bytes().data(), "hello", 5);
     publisher.publish(std::move(loan)).value();
     const auto sample = subscription.receive(test::patience).value();
     ASSERT_TRUE(sample);
-    EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample->bytes().data()), sample->bytes().size()), "hello");
+    EXPECT_EQ(
+        std::string(reinterpret_cast<const char*>(sample->bytes().data()), sample->bytes().size()),
+        "hello");
 }
 
 TEST_P(AtReach, ProtobufMovesAsAPointerInsideTheProcess) {
@@ -166,7 +181,8 @@ TEST_P(AtReach, ProtobufMovesAsAPointerInsideTheProcess) {
     auto sample = link.receive();
     EXPECT_EQ(&*sample, address);
     EXPECT_EQ(sample->header().frame_index(), 5u);
-    EXPECT_EQ(link.publisher.stats().serialised, 0u) << "serialised although nobody outside listens";
+    EXPECT_EQ(link.publisher.stats().serialised, 0u)
+        << "serialised although nobody outside listens";
 }
 
 TEST(Objects, MoveAsPointersAndLiveAsLongAsAnybodyHasThem) {

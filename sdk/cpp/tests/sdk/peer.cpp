@@ -25,12 +25,14 @@ bool input_ended() {
 }
 
 void publish(const driveline::Node& node, const std::string& what) {
-    const driveline::PublisherOptions options{.reach = driveline::Reach::host, .max_payload = 4 << 20};
+    const driveline::PublisherOptions options{.reach = driveline::Reach::host,
+                                              .max_payload = 4 << 20};
     if (what == "plain" || what == "die") {
         auto publisher = node.publisher<driveline::Image>("topic", options).value();
         int seen = 0;
         for (std::uint64_t frame = 0; !input_ended(); ++frame) {
-            const auto header = driveline::Header::make(driveline::to_ns(driveline::now()), "peer", frame).value();
+            const auto header =
+                driveline::Header::make(driveline::to_ns(driveline::now()), "peer", frame).value();
             auto loan = publisher.loan(640, 480, driveline::Encoding::mono8, header).value();
             std::memset(loan.tail().data(), static_cast<int>(frame % 256), loan.tail().size());
             publisher.publish(std::move(loan)).value();
@@ -49,7 +51,8 @@ void publish(const driveline::Node& node, const std::string& what) {
         // Claims to be a Detections2D, and is not.
         dl_schema* schema = nullptr;
         const auto& definition = driveline::protobuf::definition<driveline::msgs::Detections2D>();
-        dl_schema_new(DL_KIND_PROTOBUF, "driveline.msgs.Detections2D", nullptr, definition.c_str(), &schema);
+        dl_schema_new(DL_KIND_PROTOBUF, "driveline.msgs.Detections2D", nullptr, definition.c_str(),
+                      &schema);
         auto garbage = driveline::detail::sized<dl_object_vtable>();
         garbage.type_id = "garbage";
         garbage.clone = [](const void* object) { return const_cast<void*>(object); };
@@ -65,7 +68,8 @@ void publish(const driveline::Node& node, const std::string& what) {
         dl_publisher* publisher = nullptr;
         auto c = driveline::detail::to_c(options);
         const char* directory = std::getenv("PEER_DOMAIN");
-        if (dl_context_new("garbage", directory, &context) != DL_OK || dl_node_new(context, "garbage", &raw) != DL_OK ||
+        if (dl_context_new("garbage", directory, &context) != DL_OK ||
+            dl_node_new(context, "garbage", &raw) != DL_OK ||
             dl_publisher_new(raw, "topic", schema, &c, &publisher) != DL_OK) {
             throw std::runtime_error(dl_last_error());
         }

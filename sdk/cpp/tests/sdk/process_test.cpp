@@ -31,7 +31,9 @@ TEST(TwoProcesses, ImagesAreWholeAndInOrder) {
         ASSERT_TRUE(sample) << "nothing came";
         const auto frame = (*sample)->header.frame_index;
         ASSERT_EQ(sample->tail().size(), 640u * 480u);
-        EXPECT_TRUE(std::ranges::all_of(sample->tail(), [&](auto pixel) { return pixel == frame % 256; })) << "frame " << frame << " is torn";
+        EXPECT_TRUE(
+            std::ranges::all_of(sample->tail(), [&](auto pixel) { return pixel == frame % 256; }))
+            << "frame " << frame << " is torn";
         EXPECT_EQ((*sample)->header.frame(), "peer");
         EXPECT_EQ(sample->sequence(), frame + 1);
         EXPECT_GT(sample->sequence(), last);
@@ -68,7 +70,8 @@ TEST(TwoProcesses, BytesThatAreNoMessageAreAnErrorAndNotTheEnd) {
         const auto sample = subscription.receive(test::patience);
         ASSERT_FALSE(sample) << "garbage was read as a message, or nothing came";
         EXPECT_EQ(sample.error().status, DL_ERROR_DECODE) << sample.error().message;
-        EXPECT_NE(sample.error().message.find("driveline.msgs.Detections2D"), std::string::npos) << sample.error().message;
+        EXPECT_NE(sample.error().message.find("driveline.msgs.Detections2D"), std::string::npos)
+            << sample.error().message;
     }
 }
 
@@ -83,7 +86,8 @@ TEST(TwoProcesses, APublisherThatDiesLeavesItsLastSampleAndIsReplaced) {
         EXPECT_EQ(peer.wait(), 3);
     }
     const auto frame = (*kept)->header.frame_index;
-    EXPECT_TRUE(std::ranges::all_of(kept->tail(), [&](auto pixel) { return pixel == frame % 256; }));
+    EXPECT_TRUE(
+        std::ranges::all_of(kept->tail(), [&](auto pixel) { return pixel == frame % 256; }));
     while (subscription.take().value()) {
     }
     test::Child next({SDK_PEER, domain.directory / "domain", "plain"});
@@ -106,21 +110,25 @@ int in_child(Look look) {
 
 TEST(AForkedChild, ReadsZerosWhereItsParentHoldsSamplesAndLoans) {
     test::Domain domain;
-    auto link = test::Link<Image>::make(domain, {.reach = driveline::Reach::host, .max_payload = 4096});
+    auto link =
+        test::Link<Image>::make(domain, {.reach = driveline::Reach::host, .max_payload = 4096});
     auto loan = link.publisher.loan(4, 2, driveline::Encoding::mono8).value();
     std::ranges::fill(loan.image().data(), std::uint8_t{7});
     link.publisher.publish(std::move(loan)).value();
     auto next = link.publisher.loan(4, 2, driveline::Encoding::mono8).value();
     std::optional<driveline::Sample<Image>> sample(link.receive());
     const int code = in_child([&] {
-        const bool zeros = std::ranges::all_of(sample->tail(), [](auto pixel) { return pixel == 0; }) && sample->image().row(1)[0] == 0;
+        const bool zeros =
+            std::ranges::all_of(sample->tail(), [](auto pixel) { return pixel == 0; }) &&
+            sample->image().row(1)[0] == 0;
         next.image().data()[0] = 9;
         if (link.publisher.publish(std::move(next))) return 2;
         if (sample->clone().has_value() || link.subscription.latest().has_value()) return 3;
         sample.reset();
         return zeros ? 0 : 4;
     });
-    EXPECT_EQ(code, 0) << "2: published there, 3: read there, 4: no zeros, negative: ended by that signal";
+    EXPECT_EQ(code, 0)
+        << "2: published there, 3: read there, 4: no zeros, negative: ended by that signal";
     // The parent has lost nothing.
     EXPECT_EQ(sample->tail()[0], 7);
     ASSERT_TRUE(link.publisher.publish(std::move(next)));

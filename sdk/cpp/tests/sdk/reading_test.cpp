@@ -23,14 +23,17 @@ class Reading : public testing::TestWithParam<Reach> {
 protected:
     test::Link<Imu> link(std::uint32_t depth, std::uint32_t max_held = 2) {
         driveline::Qos qos{.depth = depth};
-        return test::Link<Imu>::make(domain_, {.reach = GetParam(), .qos = qos}, {.qos = qos, .max_held = max_held});
+        return test::Link<Imu>::make(domain_, {.reach = GetParam(), .qos = qos},
+                                     {.qos = qos, .max_held = max_held});
     }
 
     test::Domain domain_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Reach, Reading, testing::Values(Reach::process, Reach::host),
-                         [](const auto& p) { return p.param == Reach::process ? "process" : "host"; });
+                         [](const auto& p) {
+                             return p.param == Reach::process ? "process" : "host";
+                         });
 
 TEST_P(Reading, NewestWinsAndTheOthersCountAsMissed) {
     auto link = this->link(1);
@@ -66,7 +69,8 @@ TEST_P(Reading, HoldingIsBoundedAndNothingIsLostByTheRefusal) {
     auto refused = link.subscription.take();
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().status, DL_ERROR_HELD_LIMIT);
-    EXPECT_NE(refused.error().message.find("max_held"), std::string::npos) << refused.error().message;
+    EXPECT_NE(refused.error().message.find("max_held"), std::string::npos)
+        << refused.error().message;
     auto copy = first->clone().value();
     first.reset();
     EXPECT_FALSE(link.subscription.take()) << "a clone holds as well";
@@ -120,7 +124,8 @@ TEST_P(Reading, ReceivingGoesOnWhenOnlyAnExpiredSampleWaits) {
     received = true;
     sender.join();
     ASSERT_TRUE(sample) << sample.error().message;
-    ASSERT_TRUE(*sample) << "returned before its time was over, because of a sample that nobody can read";
+    ASSERT_TRUE(*sample)
+        << "returned before its time was over, because of a sample that nobody can read";
     EXPECT_EQ((**sample)->header.frame_index, 2u);
     EXPECT_GE(link.subscription.stats().expired, 1u);
 }
@@ -142,7 +147,8 @@ TEST_P(Reading, LateSubscriptionsGetHistoryIfTheTopicKeepsIt) {
     const driveline::Qos qos{.depth = 3, .durability = driveline::Durability::transient_local};
     auto publisher = domain_.node.publisher<Imu>("kept", {.reach = GetParam(), .qos = qos}).value();
     for (std::uint64_t i = 1; i <= 5; ++i) publisher.publish(imu(i)).value();
-    auto subscription = domain_.node.subscription<Imu>("kept", {.reach = GetParam(), .qos = qos}).value();
+    auto subscription =
+        domain_.node.subscription<Imu>("kept", {.reach = GetParam(), .qos = qos}).value();
     ASSERT_TRUE(subscription.wait(test::patience).value());
     EXPECT_EQ((*subscription.take().value())->header.frame_index, 3u);
 }
@@ -162,7 +168,8 @@ TEST_P(Reading, ASourceSaysWhenItsDataWasMeasured) {
     EXPECT_EQ(origin.topic_id, driveline::topic_id("topic").value());
     EXPECT_EQ(origin.source_oldest, source);
     EXPECT_EQ(origin.source_newest, source);
-    EXPECT_EQ(header.publish_time - source, origin.communication + origin.computation + origin.idle);
+    EXPECT_EQ(header.publish_time - source,
+              origin.communication + origin.computation + origin.idle);
     EXPECT_FALSE(sample.origin(1));
 }
 
@@ -179,7 +186,8 @@ TEST_P(Reading, PeersThatComeAndGoAreEvents) {
     ASSERT_TRUE(next());
     { const auto gone = std::move(link.publisher); }
     ASSERT_TRUE(next());
-    EXPECT_EQ(kinds, (std::vector{driveline::Event::Kind::matched, driveline::Event::Kind::unmatched}));
+    EXPECT_EQ(kinds,
+              (std::vector{driveline::Event::Kind::matched, driveline::Event::Kind::unmatched}));
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ protected:
     }
     template <class Request, class Response>
     driveline::Client<Request, Response> client() {
-        auto client = domain_.node.client<Request, Response>("map/tile", {.reach = GetParam()}).value();
+        auto client =
+            domain_.node.client<Request, Response>("map/tile", {.reach = GetParam()}).value();
         EXPECT_TRUE(client.wait_for_server(test::patience).value());
         return client;
     }
@@ -72,7 +73,9 @@ std::thread serve(driveline::Service<Request, Response>& service, int requests, 
 }
 
 INSTANTIATE_TEST_SUITE_P(Reach, Services, testing::Values(Reach::process, Reach::host),
-                         [](const auto& p) { return p.param == Reach::process ? "process" : "host"; });
+                         [](const auto& p) {
+                             return p.param == Reach::process ? "process" : "host";
+                         });
 
 TEST_P(Services, AResponseIsReadWhereTheServerWroteIt) {
     auto service = this->service<TileRequest, Tile>();
@@ -89,7 +92,8 @@ TEST_P(Services, AResponseIsReadWhereTheServerWroteIt) {
         const auto tile = client.call(TileRequest{x, 1000}, test::patience).value();
         EXPECT_EQ(tile->x, x);
         ASSERT_EQ(tile.tail().size(), 1000u);
-        EXPECT_TRUE(std::ranges::all_of(tile.tail(), [&](float c) { return c == static_cast<float>(x); }));
+        EXPECT_TRUE(
+            std::ranges::all_of(tile.tail(), [&](float c) { return c == static_cast<float>(x); }));
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tile.tail().data()) % 64, 0u);
     }
     serving.join();
@@ -100,7 +104,9 @@ TEST_P(Services, ARequestIsWrittenWhereTheServerReadsIt) {
     auto client = this->client<Tile, Sum>();
     auto serving = serve(service, 1, [](const auto& request, auto& responder) {
         const auto cells = request.tail();
-        responder.send(Sum{static_cast<std::int64_t>(std::accumulate(cells.begin(), cells.end(), 0.0F))}).value();
+        responder
+            .send(Sum{static_cast<std::int64_t>(std::accumulate(cells.begin(), cells.end(), 0.0F))})
+            .value();
     });
     auto loan = client.loan(3).value();
     *loan = Tile{0, 0};
@@ -137,7 +143,8 @@ TEST_P(Services, MessagesAreRequestsAndResponses) {
     const auto refused = client.call(std::move(wrong), test::patience);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().status, DL_ERROR_REFUSED);
-    EXPECT_NE(refused.error().message.find("no score is below nothing"), std::string::npos) << refused.error().message;
+    EXPECT_NE(refused.error().message.find("no score is below nothing"), std::string::npos)
+        << refused.error().message;
     serving.join();
 }
 
@@ -146,7 +153,8 @@ TEST_P(Services, BytesAreRequestsAndResponses) {
     const driveline::Bytes request{"cdr", "demo/srv/Echo_Request", "uint8[] data"};
     const driveline::Bytes response{"cdr", "demo/srv/Echo_Response", "uint8[] data"};
     auto service = domain_.node.service("echo", request, response, {.reach = GetParam()}).value();
-    auto client = domain_.node.client("echo", request, response, {.reach = GetParam(), .pending = 3}).value();
+    auto client =
+        domain_.node.client("echo", request, response, {.reach = GetParam(), .pending = 3}).value();
     ASSERT_TRUE(client.wait_for_server(test::patience).value());
     auto serving = serve(service, 3, [](const auto& asked, auto& responder) {
         const auto bytes = asked.bytes();
@@ -168,7 +176,8 @@ TEST_P(Services, BytesAreRequestsAndResponses) {
     std::ranges::copy(three, loan.bytes().begin());
     const auto reversed = client.call(std::move(loan), test::patience).value();
     EXPECT_FALSE(loan);
-    EXPECT_TRUE(std::equal(reversed.bytes().begin(), reversed.bytes().end(), three.rbegin(), three.rend()));
+    EXPECT_TRUE(
+        std::equal(reversed.bytes().begin(), reversed.bytes().end(), three.rbegin(), three.rend()));
     const auto refused = client.call(std::vector<std::byte>(), test::patience);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().status, DL_ERROR_REFUSED);
@@ -195,12 +204,15 @@ TEST_P(Services, WithoutAnAnswerTheClientKnowsWhy) {
     EXPECT_FALSE(client.was_taken());
     { const auto let_go = service.take().value(); }
 
-    auto letting_go = serve(service, 1, [](const auto&, auto& responder) { const auto dropped = std::move(responder); });
+    auto letting_go = serve(service, 1, [](const auto&, auto& responder) {
+        const auto dropped = std::move(responder);
+    });
     const auto unanswered = client.call(TileRequest{}, test::patience);
     letting_go.join();
     ASSERT_FALSE(unanswered);
     EXPECT_EQ(unanswered.error().status, DL_ERROR_REFUSED);
-    EXPECT_NE(unanswered.error().message.find("without an answer"), std::string::npos) << unanswered.error().message;
+    EXPECT_NE(unanswered.error().message.find("without an answer"), std::string::npos)
+        << unanswered.error().message;
 
     const auto again = domain_.node.service<TileRequest, Sum>("map/tile", {.reach = GetParam()});
     ASSERT_FALSE(again);
@@ -208,7 +220,8 @@ TEST_P(Services, WithoutAnAnswerTheClientKnowsWhy) {
 }
 
 TEST_P(Services, AServerThatGoesIsNoticedAndWhetherItHadTheRequest) {
-    auto service = std::make_unique<driveline::Service<TileRequest, Sum>>(this->service<TileRequest, Sum>());
+    auto service =
+        std::make_unique<driveline::Service<TileRequest, Sum>>(this->service<TileRequest, Sum>());
     auto client = this->client<TileRequest, Sum>();
     std::optional<driveline::Responder<Sum>> kept;
     std::thread going([&] {

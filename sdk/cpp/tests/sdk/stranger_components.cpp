@@ -24,8 +24,10 @@ public:
         const auto kept = detections->shared();
         if (!kept) return kept.error();
         // The publisher wrote its own address into the message.
-        const bool same = (*kept)->header().frame_id().find(address(&**detections)) != std::string::npos;
-        log_info("detections of frame ", (*kept)->header().frame_index(), same ? " came as a pointer" : " came as bytes");
+        const bool same =
+            (*kept)->header().frame_id().find(address(&**detections)) != std::string::npos;
+        log_info("detections of frame ", (*kept)->header().frame_index(),
+                 same ? " came as a pointer" : " came as bytes");
         return {};
     }
 
@@ -52,5 +54,6 @@ private:
 
 }  // namespace testing_components
 
-DRIVELINE_COMPONENT(testing_components::Stranger, "reads what libraries with other headers publish");
+DRIVELINE_COMPONENT(testing_components::Stranger,
+                    "reads what libraries with other headers publish");
 DRIVELINE_COMPONENT(testing_components::PlanReader, "cannot read it");

@@ -18,8 +18,8 @@ using driveline::Image;
 using driveline::Imu;
 using driveline::msgs::Detections2D;
 using driveline::testing::ComponentTest;
-using testing_components::Plan;
 using std::chrono::milliseconds;
+using testing_components::Plan;
 
 const driveline::Bytes note{"json"};
 
@@ -61,7 +61,8 @@ public:
 private:
     driveline::Status tick(const driveline::TimerTick& tick) {
         Imu value{};
-        value.header.frame_index = static_cast<std::uint64_t>((tick.scheduled - ready_) / milliseconds(1));
+        value.header.frame_index =
+            static_cast<std::uint64_t>((tick.scheduled - ready_) / milliseconds(1));
         return ticks_.publish(value);
     }
 
@@ -84,13 +85,15 @@ DRIVELINE_COMPONENT(Echo, "passes on what it gets");
 /// Publishes at times of its own: 5 ms, then 1, 40 and 2 ms apart, then on the grid of its period.
 class Irregular : public driveline::Component {
     driveline::Output<Imu> imus_{*this, "imus"};
-    driveline::Timer timer_{*this, milliseconds(5), [this](const driveline::TimerTick& tick) { return publish(tick); }};
+    driveline::Timer timer_{*this, milliseconds(5),
+                            [this](const driveline::TimerTick& tick) { return publish(tick); }};
     std::size_t count_ = 0;
 
     driveline::Status publish(const driveline::TimerTick& tick) {
         static constexpr int gaps[] = {1, 40, 2};
         if (count_ < 3) {
-            if (auto set = timer_.next(tick.scheduled + milliseconds(gaps[count_])); !set) return set;
+            if (auto set = timer_.next(tick.scheduled + milliseconds(gaps[count_])); !set)
+                return set;
         }
         ++count_;
         return imus_.publish(Imu{});
@@ -167,12 +170,15 @@ TEST(ComponentTesting, TimersTickAtTimesThatTheComponentSets) {
     const auto start = test.now();
     test.advance(milliseconds(60)).value();
     std::vector<std::int64_t> times;
-    for (const auto& sample : test.outputs<Imu>("imus").value()) times.push_back((sample.header().publish_time - start) / milliseconds(1));
+    for (const auto& sample : test.outputs<Imu>("imus").value())
+        times.push_back((sample.header().publish_time - start) / milliseconds(1));
     EXPECT_EQ(times, (std::vector<std::int64_t>{5, 6, 46, 48, 53, 58}));
 }
 
 TEST(ComponentTesting, TriggersAndQosAreThoseOfAGraph) {
-    auto test = ComponentTest::of<Echo>({.trigger = "{kind: any, on: [imu]}", .inputs = {{"imu", "{qos: {depth: 2}}"}}}).value();
+    auto test = ComponentTest::of<Echo>(
+                    {.trigger = "{kind: any, on: [imu]}", .inputs = {{"imu", "{qos: {depth: 2}}"}}})
+                    .value();
     for (std::uint64_t i = 1; i <= 5; ++i) test.feed("imu", imu(i)).value();
     EXPECT_EQ(test.run().value(), 2u);
     EXPECT_EQ(test.missed("imu").value(), 3u);
@@ -186,8 +192,10 @@ TEST(ComponentTesting, FailuresAreErrorsOfTheStepAndTheComponentStaysInService) 
     for (const std::uint64_t i : {7, 8, 1}) test.feed("imu", imu(i)).value();
     const auto failed = test.run();
     EXPECT_EQ(failure(failed),
-              "error: component 'component' failed on sample 1 of 'in/imu': Echo: on_trigger threw std::runtime_error: seven\n"
-              "error: component 'component' failed on sample 2 of 'in/imu': Echo: on_trigger failed: eight");
+              "error: component 'component' failed on sample 1 of 'in/imu': Echo: on_trigger threw "
+              "std::runtime_error: seven\n"
+              "error: component 'component' failed on sample 2 of 'in/imu': Echo: on_trigger "
+              "failed: eight");
     EXPECT_EQ(failed.error().status, DL_ERROR_COMPONENT);
     EXPECT_EQ(test.outputs<Imu>("imus").value().size(), 1u);
     test.shutdown().value();
@@ -198,23 +206,31 @@ TEST(ComponentTesting, FailuresAreErrorsOfTheStepAndTheComponentStaysInService) 
 }
 
 TEST(ComponentTesting, MistakesSayWhatIsPossible) {
-    const auto has = [](const std::string& text, const char* words) { EXPECT_NE(text.find(words), std::string::npos) << text; };
+    const auto has = [](const std::string& text, const char* words) {
+        EXPECT_NE(text.find(words), std::string::npos) << text;
+    };
     has(failure(ComponentTest::create("Ecko")), "did you mean `Echo`?");
     has(failure(ComponentTest::of<Echo>({.parameters = {{"txt", "a"}}})), "`text`");
     has(failure(ComponentTest::of<Echo>({.parameters = {{"period_ms", "many"}}})), "period_ms");
-    has(failure(ComponentTest::of<Echo>({.parameters = {{"text", "refused"}}})), "this text is refused");
+    has(failure(ComponentTest::of<Echo>({.parameters = {{"text", "refused"}}})),
+        "this text is refused");
     has(failure(ComponentTest::of<Echo>({.trigger = "{kind: sometimes}"})), "kind");
     has(failure(ComponentTest::load("/nowhere/libx.so", "Echo")), "/nowhere/libx.so");
     auto test = ComponentTest::of<Echo>().value();
     has(failure(test.feed("imus", imu(1))), "has no input 'imus'; did you mean `imu`?");
-    has(failure(test.feed("image", imu(1))), "input 'image' carries plain 'driveline/Image', not plain 'driveline/Imu'");
-    has(failure(test.take<Image>("imus")), "output 'imus' carries plain 'driveline/Imu', not plain 'driveline/Image'");
+    has(failure(test.feed("image", imu(1))),
+        "input 'image' carries plain 'driveline/Image', not plain 'driveline/Imu'");
+    has(failure(test.take<Image>("imus")),
+        "output 'imus' carries plain 'driveline/Imu', not plain 'driveline/Image'");
     has(failure(test.take<Image>("image")), "no output 'image'");
     has(failure(test.loan<Image>("image", 4000U, 2000U, driveline::Encoding::bgr8)), "2097152");
 }
 
 TEST(ComponentTesting, ClassesOfALibraryAreTestedToo) {
-    auto test = ComponentTest::load(SDK_COMPONENTS, "Camera", {.parameters = {{"count", 3}}, .trigger = "{kind: timer, period_ms: 10}"}).value();
+    auto test = ComponentTest::load(
+                    SDK_COMPONENTS, "Camera",
+                    {.parameters = {{"count", 3}}, .trigger = "{kind: timer, period_ms: 10}"})
+                    .value();
     EXPECT_EQ(test.advance(milliseconds(30)).value(), 3u);
     EXPECT_TRUE(test.finished());
     EXPECT_EQ(test.outputs<Image>("image").value().size(), 3u);
