@@ -199,22 +199,20 @@ private:
 
 // By macro, because a name cannot be a template's parameter. Packed colours come before their
 // bytes.
-#define DRIVELINE_DETAIL_POINT_NAMES(X)                                                            \
-    X(x)                                                                                           \
-    X(y)                                                                                           \
-    X(z) X(rgb) X(rgba) X(intensity) X(ring) X(time) X(t) X(timestamp) X(time_stamp)               \
-        X(offset_time) X(stamp) X(return_type) X(channel) X(azimuth) X(elevation) X(distance)      \
-            X(range) X(reflectivity) X(ambient) X(near_ir) X(noise) X(tag) X(line) X(laser_id)     \
-                X(label) X(id) X(normal_x) X(normal_y) X(normal_z) X(curvature) X(strength)        \
-                    X(confidence) X(radius) X(scale) X(angle) X(octave) X(response) X(h) X(s) X(v) \
-                        X(L) X(vp_x) X(vp_y) X(vp_z) X(velocity) X(doppler) X(rcs) X(snr) X(power) \
-                            X(intensity_variance) X(height_variance) X(b) X(g) X(r) X(a)
-#define DRIVELINE_DETAIL_PADDING_NAMES(X)                                                         \
-    X(data)                                                                                       \
-    X(data_c)                                                                                     \
-    X(data_n) X(data_lab) X(padding) X(pad) X(unused) X(reserved) X(_padding) X(_pad) X(padding_) \
-        X(pad_) X(reserved_) X(padding0) X(padding1) X(padding2) X(pad0) X(pad1) X(pad2)          \
-            X(reserved0) X(reserved1)
+// clang-format off
+#define DRIVELINE_DETAIL_POINT_NAMES(X) \
+    X(x) X(y) X(z) X(rgb) X(rgba) X(intensity) X(ring) X(time) X(t) X(timestamp) X(time_stamp) \
+    X(offset_time) X(stamp) X(return_type) X(channel) X(azimuth) X(elevation) X(distance) \
+    X(range) X(reflectivity) X(ambient) X(near_ir) X(noise) X(tag) X(line) X(laser_id) X(label) \
+    X(id) X(normal_x) X(normal_y) X(normal_z) X(curvature) X(strength) X(confidence) X(radius) \
+    X(scale) X(angle) X(octave) X(response) X(h) X(s) X(v) X(L) X(vp_x) X(vp_y) X(vp_z) \
+    X(velocity) X(doppler) X(rcs) X(snr) X(power) X(intensity_variance) X(height_variance) X(b) \
+    X(g) X(r) X(a)
+#define DRIVELINE_DETAIL_PADDING_NAMES(X) \
+    X(data) X(data_c) X(data_n) X(data_lab) X(padding) X(pad) X(unused) X(reserved) X(_padding) \
+    X(_pad) X(padding_) X(pad_) X(reserved_) X(padding0) X(padding1) X(padding2) X(pad0) X(pad1) \
+    X(pad2) X(reserved0) X(reserved1)
+// clang-format on
 
 namespace point_member {
 #define DRIVELINE_DETAIL_HAS(name)              \
