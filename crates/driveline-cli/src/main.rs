@@ -20,7 +20,7 @@ use std::process::ExitCode;
 mod exit {
     pub(crate) const DONE: u8 = 0;
     pub(crate) const FAILED: u8 = 1;
-    // 2 is clap's, for a wrong command line, and that of `bench`.
+    // 2 is clap's, for a wrong command line, and that of `bench` and `chaos`.
     pub(crate) const GRAPH: u8 = 3;
     pub(crate) const MODULE: u8 = 4;
     pub(crate) const KILLED: u8 = 5;
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
     let screen = Screen::new(json);
     let code = match command {
         Command::Bench { arguments } => commands::bench::bench(&arguments, &screen),
+        Command::Chaos { arguments } => commands::bench::chaos(&arguments, &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Status(which) => commands::control::status(&which, &screen),
         Command::Mode(mode) => commands::mode::mode(&mode, &screen),
