@@ -78,7 +78,7 @@ class Module:
         self.text = blanked(path.read_text())
         found = [(m.group(1), leaf) for m in USE.finditer(self.text) for leaf in leaves(m.group(2))]
         self.uses = [leaf for _, leaf in found]
-        rest = set(re.findall(r"\w+", USE.sub("", self.text)))
+        rest = set(re.findall(r"\w+", MODULE.sub("", USE.sub("", self.text))))
         # A name that is only passed on is not used here.
         self.used = [path for public, (path, name) in found if not public or name in rest]
 
