@@ -155,6 +155,9 @@ def arrows(root):
         paths = list(module.used)
         text = USE.sub("", module.text)
         paths += [m.split("::") for m in PATH.findall(text)]
+        for child in module.children:
+            inside = re.findall(rf"(?<![\w:]){child}::(\w+)", text)
+            paths += [["self", child, name] for name in inside]
         for path in paths:
             if path[-1] == "*":
                 path = path[:-1]
