@@ -19,18 +19,18 @@ use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_gateway::network::{CarriedTopic, GatewayConfig, NetworkSpec};
-use driveline_gateway::{NetworkReport, Notices, Report, TopicReport, zenoh_says};
-use driveline_shm::{Kicker, Participant, WaitBackend, WaitSet};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};
+use driveline_gateway::{NetworkReport, Report, TopicReport, zenoh_says};
+use driveline_shm::{WaitBackend, WaitSet};
+use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use driveline_zenoh::sockets::look_for_others;
-use driveline_zenoh::{Opened, OwnRuntime, UnderWay};
+use driveline_zenoh::{Opened, UnderWay};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
-use zenoh::{Session, Wait};
 
 /// Where nobody was reached for so long, that is told: all start together, and this one may be the
 /// first.

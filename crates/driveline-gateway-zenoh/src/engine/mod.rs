@@ -41,7 +41,7 @@ use driveline_gateway::{Report, StatusSocket};
 use driveline_zenoh::sockets::break_unanswered;
 use lock::lock;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
