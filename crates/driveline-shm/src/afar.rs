@@ -5,99 +5,15 @@
 //! The gateway's publisher says it in its segment, so that losses count which no sample follows. A
 //! publisher of an earlier release says it with each sample only.
 
+use crate::afar_count::{AfarCount, AfarState};
 use crate::inlet::{Edge, has_unread};
-use crate::limits::{MAX_KNOWN_AFAR, MAX_SEQUENCE};
+use crate::limits::MAX_KNOWN_AFAR;
 use crate::protocol::reader;
 use crate::protocol::sleep::Sleeper as _;
-use crate::segment::Segment;
 use driveline_types::{SampleHeader, Uncounted};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::fence;
-
-const STATE_BITS: u32 = 16;
-const THERE: u16 = 1;
-const ENDED: u16 = 2;
-
-/// State of a publisher of another host, as the gateway here knows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AfarState {
-    /// It is there; what it has published since its newest sample here is not known yet.
-    #[default]
-    There,
-    /// It has ended, and its last number is known.
-    Ended,
-    /// It is not known how many samples it has published after the newest one here.
-    Unknown(Uncounted),
-}
-
-impl AfarState {
-    fn code(self) -> u16 {
-        match self {
-            Self::There => THERE,
-            Self::Ended => ENDED,
-            Self::Unknown(why) => u16::from(why.code()) + ENDED,
-        }
-    }
-
-    fn of_code(code: u16) -> Option<Self> {
-        match code {
-            0 => None,
-            THERE => Some(Self::There),
-            ENDED => Some(Self::Ended),
-            // A reason of a later release is a reason nevertheless.
-            more => Some(Self::Unknown(
-                u8::try_from(more - ENDED)
-                    .ok()
-                    .and_then(Uncounted::of_code)
-                    .unwrap_or(Uncounted::NotAnnounced),
-            )),
-        }
-    }
-}
-
-/// What a gateway says of the publisher whose samples it publishes here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AfarCount {
-    /// Which publisher, as in [`driveline_types::Remote`].
-    pub publisher: u64,
-    /// Number of its last sample, among those that it has written, before the first that counts
-    /// here. `None`: not known, and no sample of it came yet.
-    pub before: Option<u64>,
-    /// Of all that it has written, as far as is known, how many are not here.
-    pub missing: u64,
-    /// What became of it.
-    pub state: AfarState,
-}
-
-impl AfarCount {
-    /// Writes it into the segment of the gateway's publisher. Before a sample that it already
-    /// counts.
-    pub(crate) fn write(&self, segment: &Segment) {
-        segment.afar_publisher().store(self.publisher, Relaxed);
-        segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);
-        // Release: a reader that sees this count sees what it is counted from.
-        segment.afar_count().store(
-            (self.missing.min(MAX_SEQUENCE) << STATE_BITS) | u64::from(self.state.code()),
-            Release,
-        );
-    }
-
-    /// What a publisher says. `None`: it is not a gateway's, or one of an earlier release.
-    pub(crate) fn read(segment: &Segment) -> Option<Self> {
-        let word = segment.afar_count().load(Relaxed);
-        let state = AfarState::of_code(u16::try_from(word & 0xffff).unwrap_or(0))?;
-        fence(Acquire);
-        let publisher = segment.afar_publisher().load(Relaxed);
-        Some(Self {
-            publisher,
-            before: segment.afar_before().load(Relaxed).checked_sub(1),
-            missing: word >> STATE_BITS,
-            state,
-        })
-    }
-}
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A publisher of another host whose edges are gone.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,10 @@
 //! One error enum per family of operations. Every text says what to do next.
 
 use crate::limits;
-use crate::sys::admission::MemoryRefusal;
 use crate::sys::descriptors::DescriptorShortage;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 use thiserror::Error;
 
 /// A domain could not be joined.
@@ -249,5 +249,35 @@ pub enum ListError {
         action: &'static str,
         /// The kernel's reason.
         source: io::Error,
+    },
+}
+
+/// Memory was not admitted.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum MemoryRefusal {
+    /// There is less than is needed.
+    #[error("{} MiB are needed but {} MiB are available; the limit is {limit}", needed.div_ceil(1 << 20), available >> 20)]
+    Short {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes available, without the margin that is kept free.
+        available: u64,
+        /// Where the limit sits.
+        limit: String,
+    },
+    /// Another process of this user did not end its reservation in time.
+    #[error(
+        "{} has been reserving memory for {} s, and more than half of the {} MiB that are available are needed here: is it stopped? Continue or end it, and try again",
+        .holder.map_or_else(|| "another process of this user".into(), |pid| format!("process {pid}")),
+        waited.as_secs(),
+        available >> 20
+    )]
+    Busy {
+        /// The process that has the lock, if `/proc/locks` names it.
+        holder: Option<u32>,
+        /// How long it was waited for.
+        waited: Duration,
+        /// Bytes available, without the margin that is kept free.
+        available: u64,
     },
 }

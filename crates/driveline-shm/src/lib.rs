@@ -38,6 +38,8 @@ pub mod limits;
 #[cfg(not(loom))]
 mod afar;
 #[cfg(not(loom))]
+mod afar_count;
+#[cfg(not(loom))]
 mod blocking;
 #[cfg(not(loom))]
 mod choice;
@@ -123,7 +125,7 @@ pub mod fuzzing {
 
 #[cfg(not(loom))]
 pub use self::{
-    afar::{AfarCount, AfarState},
+    afar_count::{AfarCount, AfarState},
     blocking::{Blocked, BlockingMeter},
     config::{
         Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
@@ -131,14 +133,15 @@ pub use self::{
     crash::{Crash, report_crashes, reserve_signal_stack},
     deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed},
     error::{
-        CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError,
-        PublishError, TakeError, WaitSetError,
+        CreatePublisherError, CreateSubscriptionError, ListError, LoanError, MemoryRefusal,
+        OpenError, PublishError, TakeError, WaitSetError,
     },
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
     info::{
         EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats,
         SubscriptionInfo, SubscriptionStats,
     },
+    kick::Kicker,
     layout::reserved_bytes,
     list::{Survey, list, survey},
     loan::Loan,
@@ -147,9 +150,9 @@ pub use self::{
     room::RoomWatch,
     sample::{Copied, Sample},
     subscription::{Publishers, Subscription},
-    sys::admission::{MemoryAdmission, MemoryRefusal, admit_memory},
+    sys::admission::{MemoryAdmission, admit_memory},
     sys::descriptors::DescriptorShortage,
     sys::memory::{AvailableMemory, available_memory},
     sys::peer::PeerUser,
-    waitset::{Kicker, WaitBackend, WaitSet, Wake},
+    waitset::{WaitBackend, WaitSet, Wake},
 };

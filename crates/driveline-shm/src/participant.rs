@@ -2,8 +2,9 @@
 //! A process's membership in a domain.
 
 use crate::config::{ParticipantConfig, PublisherConfig, SubscriptionConfig};
-use crate::control::{Command, Commands, Control};
+use crate::control::{Command, Commands, Control, Identity};
 use crate::deadline::DeadlineMeter;
+use crate::error::MemoryRefusal;
 use crate::error::{CreatePublisherError, CreateSubscriptionError, OpenError};
 use crate::event::PublisherEvent;
 use crate::fault;
@@ -19,7 +20,7 @@ use crate::publisher::Publisher;
 use crate::queue::{EventQueue, lock};
 use crate::segment::Segment;
 use crate::subscription::Subscription;
-use crate::sys::admission::{MemoryRefusal, admit_memory};
+use crate::sys::admission::admit_memory;
 use crate::sys::descriptors::{DescriptorShortage, ForFirstMatch, Opening};
 use crate::sys::directory::{Directory, Kind, Name};
 use crate::sys::fork::Birthplace;
@@ -33,16 +34,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// What the control thread needs of its participant.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    pub(crate) id: EndpointId,
-    pub(crate) name: String,
-    pub(crate) pid: u32,
-    pub(crate) directory: Directory,
-    pub(crate) description: Mutex<String>,
-}
 
 struct Running {
     commands: Arc<Commands>,

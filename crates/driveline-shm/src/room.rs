@@ -7,8 +7,8 @@
 //! starved. A full fence between the two steps on both sides: at least one of them sees the other.
 //! Readers that nobody watches pay one load for it.
 
+use crate::kick::Kicker;
 use crate::queue::lock;
-use crate::waitset::Kicker;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 

@@ -4,7 +4,7 @@
 use crate::error::WaitSetError;
 use crate::helpers::Helpers;
 use crate::inlet::{Edge, Inlet, has_unread};
-use crate::kick::KickWord;
+use crate::kick::{KickWord, Kicker};
 use crate::protocol::sleep;
 use crate::queue::lock;
 use crate::subscription::Subscription;
@@ -50,17 +50,6 @@ pub enum Wake {
     Kicked,
     /// The deadline has passed.
     TimedOut,
-}
-
-/// Ends the wait of one wait set, from any thread. Cheap when nobody waits.
-#[derive(Clone, Debug)]
-pub struct Kicker(Arc<KickWord>);
-
-impl Kicker {
-    /// Ends the running wait, or the next one. No system call if the waiter is awake.
-    pub fn kick(&self) {
-        self.0.kick();
-    }
 }
 
 /// One attached subscription.

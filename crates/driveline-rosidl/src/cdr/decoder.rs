@@ -240,7 +240,7 @@ impl<'a> Decoder<'a> {
         let (from, order) = (self.offset(), self.order);
         let bytes = self.take(u64::from(len) * 4, 4)?;
         let unit = move |(i, b)| {
-            let unit: u32 = super::sealed::Number::from_bytes(b, order);
+            let unit: u32 = super::number::sealed::Number::from_bytes(b, order);
             u16::try_from(unit).map_err(|_| CdrError::new(Fault::WideUnit(unit), from + i * 4))
         };
         Ok(bytes.chunks_exact(4).enumerate().map(unit))

@@ -8,9 +8,8 @@
 //! in the directory cost more than a bounded share of this process's time.
 
 use super::{Command, Control, Source};
-use crate::sys::directory::{Kind, Name, Stamp};
+use crate::sys::directory::{Kind, Name};
 use crate::sys::socket;
-use driveline_types::MonotonicNs;
 use rustix::event::epoll::EventFlags;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -25,27 +24,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// (`net.unix.max_dgram_qlen` is 10).
 const MAX_HINTS: usize = 64;
 const FEW_HINTS: usize = 6;
-
-/// When to look, and what was seen.
-#[derive(Debug, Default)]
-pub(super) struct Discovery {
-    wanted: bool,
-    last: MonotonicNs,
-    next_check: MonotonicNs,
-    stamp: Option<Stamp>,
-    /// The stamp has the clock tick's resolution: after a change one more look a second later makes
-    /// sure.
-    again: bool,
-    /// The directory has more entries than are read.
-    pub(super) cut: bool,
-}
-
-impl Discovery {
-    /// Asks for a look through the directory, soon.
-    pub(super) fn look(&mut self) {
-        self.wanted = true;
-    }
-}
 
 impl Control {
     /// Looks through the directory if it is time.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The subscription's side of matching.
 
-use super::crowding::{self, Dialled, Room};
+use super::crowding::{self, Room};
+use super::dial::{Dial, DialState, InletState, Known};
 use super::hearing::{Heard, oversized};
 use super::{Control, Source};
 use crate::config::{OwnProcess, SchemaRequest};
@@ -27,62 +28,6 @@ use std::time::Duration;
 /// First and longest pause before a busy or short publisher is asked again.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 const RETRY_LONGEST: Duration = Duration::from_secs(1);
-
-/// A subscription, as the control thread sees it.
-pub(super) struct InletState {
-    pub(super) inlet: Arc<Inlet>,
-    topic: u64,
-    /// Publishers of the topic by socket name.
-    known: HashMap<String, Known>,
-    /// Publishers that were told why they cannot be matched now: they are told once.
-    told: HashSet<String>,
-    pub(super) watch: super::watch::SubscriptionWatch,
-}
-
-enum Known {
-    /// Dialled, matched or not yet.
-    Connected,
-    /// Refused for good.
-    Refused,
-    /// To be asked again.
-    Retry { at: MonotonicNs, pause: Duration },
-}
-
-/// A connection to a publisher.
-pub(super) struct Dial {
-    inlet: EndpointId,
-    name: String,
-    state: DialState,
-}
-
-impl Dial {
-    pub(super) fn undecided(&self) -> Option<&Foreign> {
-        if let DialState::Asked { socket, .. } = &self.state { Some(socket) } else { None }
-    }
-
-    fn dialled(&self, key: u64) -> Dialled {
-        let (socket, matched, silent) = match &self.state {
-            DialState::Asked { socket, complain_at, .. } => (socket, false, complain_at.is_none()),
-            DialState::Matched { edge, .. } => (&*edge.socket, true, false),
-        };
-        Dialled { key, user: socket.user(), matched, silent }
-    }
-}
-
-enum DialState {
-    /// HELLO is sent.
-    Asked {
-        socket: Foreign,
-        page: Page,
-        pause: Duration,
-        complain_at: Option<MonotonicNs>,
-    },
-    Matched {
-        edge: Arc<Edge>,
-        since: MonotonicNs,
-        pause: Duration,
-    },
-}
 
 impl Control {
     pub(super) fn add_inlet(&mut self, inlet: Arc<Inlet>) {

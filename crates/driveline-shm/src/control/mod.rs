@@ -4,6 +4,8 @@
 //! a small state machine with a time limit.
 
 mod crowding;
+mod deadlines;
+mod dial;
 mod discovery;
 mod hearing;
 mod hints;
@@ -17,18 +19,16 @@ mod watch;
 
 use crate::inlet::Inlet;
 use crate::limits::MAX_MESSAGE_LEN;
-use crate::participant::Identity;
 use crate::protocol::epoch::Changes;
 use crate::publication::{PubMatch, Publication};
 use crate::queue::lock;
-use crate::sys::directory::{Kind, Name};
+use crate::sys::directory::{Directory, Kind, Name, Stamp};
 use crate::sys::errands::{Errands, Foreign};
 use crate::sys::fork::GuardedFd;
 use crate::sys::socket;
-use discovery::Discovery;
+use dial::{Dial, InletState};
 use driveline_types::{EndpointId, MonotonicNs};
 pub(crate) use hearing::{Heard, hear};
-use inlets::{Dial, InletState};
 use outlets::{Outlet, Peer};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
@@ -117,6 +117,37 @@ impl Source {
             _ => None,
         }
     }
+}
+
+/// Time of the next scan of the directory, and the result of the last one.
+#[derive(Debug, Default)]
+pub(super) struct Discovery {
+    pub(super) wanted: bool,
+    pub(super) last: MonotonicNs,
+    pub(super) next_check: MonotonicNs,
+    pub(super) stamp: Option<Stamp>,
+    /// The stamp has the clock tick's resolution: after a change one more look a second later makes
+    /// sure.
+    pub(super) again: bool,
+    /// The directory has more entries than are read.
+    pub(super) cut: bool,
+}
+
+impl Discovery {
+    /// Asks for a look through the directory, soon.
+    pub(super) fn look(&mut self) {
+        self.wanted = true;
+    }
+}
+
+/// Identity of the participant whose control thread this is.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) id: EndpointId,
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) directory: Directory,
+    pub(crate) description: Mutex<String>,
 }
 
 pub(crate) struct Control {
