@@ -5,7 +5,7 @@ use crate::afar::{self, KnownAfar};
 use crate::config::{Access, OwnProcess, SchemaRequest};
 use crate::deadline::DeadlineWatch;
 use crate::event::{RefusalCode, SubscriptionEvent};
-use crate::held::Book;
+use crate::held_samples::HeldSamples;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
 use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
@@ -13,10 +13,10 @@ use crate::limits::{MAX_ENDED, MAX_KNOWN_AFAR, MAX_LEFT_BYTES};
 use crate::protocol::sleep::{self, Sleeper};
 use crate::protocol::{Segment as _, cursor, reader};
 use crate::queue::{EventQueue, lock};
-use crate::room::RoomWatch;
+use crate::release_watch::ReleaseWatch;
 use crate::segment::Segment;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::descriptors::ForFirstMatch;
-use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
@@ -76,7 +76,7 @@ pub(crate) struct Edge {
     page: Page,
     armed_at: usize,
     /// What is held through the cells of the page.
-    pub(crate) book: Book,
+    pub(crate) held_samples: HeldSamples,
     wake: Arc<Mapping>,
     /// End of file at the other end is what says that this reader is gone.
     pub(crate) socket: Arc<Foreign>,
@@ -99,7 +99,7 @@ pub(crate) struct Edge {
     /// The publisher is gone.
     pub(crate) ended: AtomicBool,
     /// The subscription's.
-    pub(crate) room: Arc<RoomWatch>,
+    pub(crate) release_watch: Arc<ReleaseWatch>,
 }
 
 /// How far one publisher was read, and what became of its samples.
@@ -159,7 +159,7 @@ impl Edge {
             [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
         let edge = Self {
             segment,
-            book: Book::new(page.pins),
+            held_samples: HeldSamples::new(page.pins),
             page,
             armed_at: armed_at(accept.armed_apart),
             wake: Arc::new(wake),
@@ -176,7 +176,7 @@ impl Edge {
             first: accept.first,
             progress: Arc::new(Progress::starting_at(accept.first, deadline)),
             ended: AtomicBool::new(false),
-            room: Arc::clone(&asked.room),
+            release_watch: Arc::clone(&asked.release_watch),
         };
         edge.joins_afar();
         Ok(edge)
@@ -194,7 +194,7 @@ impl Edge {
             segment: self
                 .segment
                 .copy_of_newest(newest, self.unread().readable.max(1).min(newest))?,
-            book: Book::new(page.pins),
+            held_samples: HeldSamples::new(page.pins),
             page,
             armed_at: self.armed_at,
             wake: Arc::clone(&self.wake),
@@ -211,7 +211,7 @@ impl Edge {
             first: self.first,
             progress: Arc::clone(&self.progress),
             ended: AtomicBool::new(true),
-            room: Arc::clone(&self.room),
+            release_watch: Arc::clone(&self.release_watch),
         })
     }
 
@@ -331,7 +331,7 @@ pub(crate) struct Inlet {
     edges: Mutex<Vec<Arc<Edge>>>,
     /// The wait set that this subscription is attached to.
     pub(crate) kick: Mutex<Option<Arc<KickWord>>>,
-    pub(crate) room: Arc<RoomWatch>,
+    pub(crate) release_watch: Arc<ReleaseWatch>,
     pub(crate) events: EventQueue<SubscriptionEvent>,
     /// Reasons of the publishers that do not match, by socket name. For tools.
     pub(crate) refusals: Mutex<BTreeMap<String, (RefusalCode, String)>>,
@@ -368,7 +368,7 @@ impl Inlet {
             generation: AtomicU64::new(0),
             edges: Mutex::new(Vec::new()),
             kick: Mutex::new(None),
-            room: Arc::default(),
+            release_watch: Arc::default(),
             events: EventQueue::new(),
             refusals: Mutex::new(BTreeMap::new()),
             matched: AtomicU64::new(0),

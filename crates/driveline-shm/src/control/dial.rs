@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State of a subscription and of its connections to publishers.
 
-use super::crowding::Dialled;
+use super::match_limits::Dialled;
 use super::watch::SubscriptionWatch;
 use crate::inlet::{Edge, Inlet, Page};
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use driveline_types::{EndpointId, MonotonicNs};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -162,7 +162,7 @@ impl Control {
         let Ok(names) = self.names() else { return };
         for name in names.iter().filter(|n| n.text != self.rescan_name && n.text != self.info_name)
         {
-            if socket::is_dead(&self.identity.directory, name, &self.errands) {
+            if socket::is_dead(&self.identity.directory, name, &self.blocking_tasks) {
                 self.identity.directory.remove(&name.text);
             }
         }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers to tools.
 
-use super::hearing::Heard;
+use super::handshake::Reception;
 use super::{Control, Source};
 use crate::info::ParticipantInfo;
 use crate::limits::{
     HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_INFO_CONNECTIONS_PER_USER, MAX_LISTING_LEN,
 };
 use crate::queue::lock;
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::peer::User;
 use crate::sys::socket;
 use crate::wire::Message;
@@ -36,11 +36,11 @@ impl Query {
 impl Control {
     pub(super) fn accept_queries(&mut self, key: u64) {
         for _ in 0..MAX_INFO_CONNECTIONS {
-            if self.errands.are_too_many() {
+            if self.blocking_tasks.is_full() {
                 return self.rest(key);
             }
             // The last descriptor is well spent here: tools show why nothing else goes on.
-            let socket = match self.reserve.accept(&self.info_listener, &self.errands) {
+            let socket = match self.reserve.accept(&self.info_listener, &self.blocking_tasks) {
                 Ok(Some((socket, _))) => socket,
                 Ok(None) => return,
                 Err(_) => return self.rest(key),
@@ -77,9 +77,12 @@ impl Control {
         }
     }
 
-    pub(super) fn tool_said(&mut self, key: u64, heard: Heard) {
-        let answer =
-            if matches!(heard, Heard::Said(Ok(Message::List), _)) { self.listing() } else { None };
+    pub(super) fn tool_said(&mut self, key: u64, received: Reception) {
+        let answer = if matches!(received, Reception::Said(Ok(Message::List), _)) {
+            self.listing()
+        } else {
+            None
+        };
         match (answer, self.sources.get_mut(&key)) {
             (Some(text), Some(Source::Info(query))) if query.answer.is_none() => {
                 query.answer = Some((text, 0))
@@ -106,7 +109,7 @@ impl Control {
                 Ok(()) => *sent += part.len(),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
                     let _ = epoll::modify(
-                        self.errands.epoll(),
+                        self.blocking_tasks.epoll(),
                         &*socket,
                         epoll::EventData::new_u64(key),
                         EventFlags::OUT,

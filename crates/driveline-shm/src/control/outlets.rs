@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The publisher's side of matching.
 
-use super::hearing::{Heard, oversized};
+use super::handshake::{Reception, oversized};
 use super::pins::{self, Claim};
 use super::{Control, Source};
 use crate::event::{PublisherEvent, RefusalCode};
 use crate::inlet::first_sequence;
 use crate::layout::PAGE_LEN;
-use crate::limits::{HANDSHAKE_MS, MAX_ERRANDS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER};
+use crate::limits::{
+    HANDSHAKE_MS, MAX_BLOCKING_TASKS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER,
+};
 use crate::protocol::epoch::Changes;
 use crate::publication::{Group, PubMatch, Publication, add};
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::{descriptors, futex, memfd, socket};
 use crate::wire::{Accept, Hello, Message, Refuse};
@@ -103,7 +105,7 @@ impl Control {
         let Some(outlet) = self.outlets.remove(&id) else { return };
         self.identity.directory.remove(&outlet.name);
         // Closing takes the descriptors out of epoll.
-        socket::turn_away(&outlet.listener, &self.errands);
+        socket::turn_away(&outlet.listener, &self.blocking_tasks);
         self.sources.remove(&outlet.key);
         self.sources.retain(|_, s| !matches!(s, Source::Peer(p) if p.outlet == id));
     }
@@ -113,18 +115,19 @@ impl Control {
         // again.
         for _ in 0..32 {
             let Some(outlet) = self.outlets.get_mut(&id) else { return };
-            if self.errands.are_too_many() {
-                outlet.say_shut(&format!("{MAX_ERRANDS} descriptors from other users wait to be closed, and the first of them hangs"));
+            if self.blocking_tasks.is_full() {
+                outlet.say_shut(&format!("{MAX_BLOCKING_TASKS} descriptors from other users wait to be closed, and the first of them hangs"));
                 return self.rest(key);
             }
-            let (connection, last) = match self.reserve.accept(&outlet.listener, &self.errands) {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(e) => {
-                    outlet.say_shut(&descriptors::explain(e).to_string());
-                    return self.rest(key);
-                }
-            };
+            let (connection, last) =
+                match self.reserve.accept(&outlet.listener, &self.blocking_tasks) {
+                    Ok(Some(accepted)) => accepted,
+                    Ok(None) => return,
+                    Err(e) => {
+                        outlet.say_shut(&descriptors::explain(e).to_string());
+                        return self.rest(key);
+                    }
+                };
             let user = connection.user();
             let publication = Arc::clone(&outlet.publication);
             let connected =
@@ -192,16 +195,16 @@ impl Control {
         }
     }
 
-    pub(super) fn peer_said(&mut self, key: u64, heard: Heard) {
-        let (decoded, fds) = match heard {
-            Heard::Said(decoded, fds) => (Ok(decoded), fds),
-            Heard::Shortage => {
+    pub(super) fn peer_said(&mut self, key: u64, received: Reception) {
+        let (decoded, fds) = match received {
+            Reception::Said(decoded, fds) => (Ok(decoded), fds),
+            Reception::Shortage => {
                 let text =
                     format!("the publisher's process has {}", descriptors::shortage().in_short());
                 (Err((RefusalCode::System, text)), Vec::new())
             }
-            Heard::Oversized => (Err((RefusalCode::Protocol, oversized())), Vec::new()),
-            Heard::Nothing | Heard::Ended => return self.drop_peer(key),
+            Reception::Oversized => (Err((RefusalCode::Protocol, oversized())), Vec::new()),
+            Reception::Nothing | Reception::Ended => return self.drop_peer(key),
         };
         let Some(Source::Peer(peer)) = self.sources.get(&key) else { return };
         self.drop_ended_peers(peer.outlet);

@@ -22,20 +22,20 @@ struct Entry {
 }
 
 /// See the module.
-pub struct Book(Box<[Entry]>);
+pub struct HeldSamples(Box<[Entry]>);
 
 // SAFETY: headers are plain values. They are written only while an entry is free, by the one
 // consuming thread, and read only through handles, which exist only while it is held; the pin
 // cell's Release and Acquire order the two.
-unsafe impl Sync for Book {}
+unsafe impl Sync for HeldSamples {}
 
-impl std::fmt::Debug for Book {
+impl std::fmt::Debug for HeldSamples {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.0.iter().map(|e| e.handles.load(Relaxed))).finish()
     }
 }
 
-impl Book {
+impl HeldSamples {
     pub fn new(cells: usize) -> Self {
         let free =
             || Entry { handles: AtomicU32::new(0), header: Turns::new(SampleHeader::default()) };
