@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FATAL: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
 
-/// Admission for the handler where the thread's own stack may be what has overflowed: more than any
+/// Stack for the handler where the thread's own stack may be what has overflowed: more than any
 /// kernel wants for itself.
 const STACK_LEN: usize = 64 * 1024;
 
@@ -156,7 +156,7 @@ fn reserve() -> SignalStack {
     }
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh private mapping at an address of the kernel's fairness touches nothing that
+    // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that
     // exists.
     let memory = unsafe { libc::mmap(ptr::null_mut(), STACK_LEN, access, flags, -1, 0) };
     if memory == libc::MAP_FAILED {

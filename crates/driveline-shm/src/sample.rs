@@ -28,7 +28,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the held_samples with
+    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the table with
     /// one handle.
     pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize, written: u64) -> Self {
         let offset = edge.segment.payload_at(slot);

@@ -179,7 +179,7 @@ impl Subscription {
         let counters = &edge.progress.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only
         // make more. Acquire pairs with the Release of the unpin: whoever held the cell's entry in
-        // the held_samples is done with it.
+        // the table is done with it.
         let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
         let Some(cell) =
             free().or_else(|| if self.inlet.release_watch.starve() { free() } else { None })

@@ -32,7 +32,7 @@ struct Shared {
     stopped: AtomicBool,
 }
 
-/// All wait_threads of a wait set. Dropping them ends the threads.
+/// All threads of a wait set. Dropping them ends the threads.
 pub(crate) struct WaitThreads {
     list: Vec<(Arc<Shared>, Option<JoinHandle<()>>)>,
     birthplace: Birthplace,

@@ -77,7 +77,7 @@ pub struct WaitSet {
     expected: Vec<u32>,
     list: WaitList,
     wait_threads: Option<WaitThreads>,
-    /// The entries have changed since the wait_threads were made.
+    /// The entries have changed since the wait threads were made.
     wait_threads_stale: bool,
     mutes_changed: bool,
 }
@@ -312,7 +312,7 @@ impl WaitSet {
         if let Some(wait_threads) = &mut self.wait_threads {
             wait_threads.go(std::mem::take(&mut self.mutes_changed));
         }
-        // The wait_threads look for data themselves after they have armed; a change of publishers comes
+        // The wait threads look for data themselves after they have armed; a change of publishers comes
         // with a kick.
         self.kick.sleep(deadline);
         self.kick.end();

@@ -57,7 +57,7 @@ pub fn newest<S: Segment>(segment: &S) -> (u64, usize) {
 /// Pins `slot` and tells whether it still holds `sequence`; if not, the pin is gone again.
 #[inline]
 pub fn pin<S: Segment>(segment: &S, cell: &AtomicU32, sequence: u64, slot: usize) -> bool {
-    // Between the fairness and the pin anything can happen to the slot: that is what the validation
+    // Between the choice and the pin anything can happen to the slot: that is what the validation
     // is for.
     fault::point("borrow.before_pin");
     // Release: a scan that sees this pin sees that all reads under the cell's earlier pins are

@@ -23,7 +23,7 @@ fn page() -> Option<&'static AtomicU32> {
     *PAGE.get_or_init(|| {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         let len = rustix::param::page_size();
-        // SAFETY: a fresh private mapping at an address of the kernel's fairness touches nothing that
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that
         // exists.
         let p = unsafe {
             mmap_anonymous(

@@ -49,7 +49,7 @@ impl Mapping {
             Mode::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
             Mode::ReadOnly => ProtFlags::READ,
         };
-        // SAFETY: a new mapping at an address of the kernel's fairness touches nothing that exists.
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let p = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0) }?;
         let start = NonNull::new(p.cast::<u8>())
             .ok_or_else(|| io::Error::other("mapped at address zero"))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The smaller handshakes: reliable publishing, kicks, and the reader's own held_samples.
+//! The smaller handshakes: reliable publishing, kicks, and the reader's table of held samples.
 
 use crate::{check, must_notice};
 use driveline_shm::held_samples::HeldSamples;

@@ -54,7 +54,7 @@ impl Area {
         } else {
             ftruncate(&fd, len as u64).unwrap();
         }
-        // SAFETY: a new mapping at an address of the kernel's fairness.
+        // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
