@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a subscription, its samples, a wait set and the control thread share.
+//! State shared by a subscription, its samples, a wait set and the control thread.
 
 use crate::afar::{self, KnownAfar};
 use crate::config::{Access, OwnProcess, SchemaRequest};
@@ -75,7 +75,7 @@ pub(crate) struct Edge {
     pub(crate) segment: Segment,
     page: Page,
     armed_at: usize,
-    /// What is held through the cells of the page.
+    /// Samples held through the cells of the page.
     pub(crate) held_samples: HeldSamples,
     wake: Arc<Mapping>,
     /// End of file at the other end is what says that this reader is gone.
@@ -86,9 +86,9 @@ pub(crate) struct Edge {
     pub(crate) qos: Qos,
     /// Its type, where any was asked for.
     pub(crate) schema: Option<Arc<Schema>>,
-    /// How far reading may lag.
+    /// Number of samples that reading may lag behind.
     pub(crate) depth: u64,
-    /// Whether the publisher waits for this reader.
+    /// True if the publisher waits for this reader.
     reliable: bool,
     pub(crate) lifespan_ns: Option<u64>,
     pub(crate) verify_checksum: bool,
@@ -102,7 +102,7 @@ pub(crate) struct Edge {
     pub(crate) release_watch: Arc<ReleaseWatch>,
 }
 
-/// How far one publisher was read, and what became of its samples.
+/// Reading position at one publisher, and counts of its samples.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// First sequence that was not read. Written by the consuming thread.
@@ -115,8 +115,8 @@ pub(crate) struct Progress {
     /// The publisher of another host whose samples a gateway brings here, as the first of them
     /// said. 0: no report yet. The consuming thread's.
     pub(crate) afar: AtomicU64,
-    /// What the gateway said was not here when the match began, plus one. 0: it had no sample yet,
-    /// or does not say so.
+    /// Value of `missing` when the match began, plus one. 0: no sample at that time, or not
+    /// reported.
     pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
     /// If the subscription requests a deadline.
@@ -182,9 +182,9 @@ impl Edge {
         Ok(edge)
     }
 
-    /// Makes an edge with the same progress whose samples are a copy of those that can still be
-    /// read, so that the segment of a publisher that has ended can be unmapped. Allocates shared
-    /// memory for these samples.
+    /// Makes an edge with the same progress over a copy of the samples that can still be read, so
+    /// that the segment of a publisher that has ended can be unmapped. Allocates shared memory for
+    /// these samples.
     pub(crate) fn left_behind(&self) -> io::Result<Self> {
         let newest = crate::protocol::reader::newest(&self.segment).0;
         let (_page, page) = Page::create(self.page.pins)?;
@@ -274,7 +274,7 @@ impl Edge {
     }
 }
 
-/// How many of the newest samples a reader may still take. A reliable reader uses all that the
+/// Number of newest samples that a reader may still take. A reliable reader uses all that the
 /// publisher keeps for it.
 pub(crate) fn effective_depth(offered: &Qos, requested: &Qos, reliable: bool) -> u64 {
     u64::from(if reliable { offered.depth } else { offered.depth.min(requested.depth) }.max(1))
@@ -380,7 +380,7 @@ impl Inlet {
         }
     }
 
-    /// Whether publishers shall wait for it. Tools never make anybody wait.
+    /// Returns true if publishers wait for it. They never wait for tools.
     pub(crate) fn is_reliable(&self) -> bool {
         self.qos.reliability == Reliability::Reliable && !self.observer
     }
@@ -413,16 +413,16 @@ impl Inlet {
             self.generation.fetch_add(1, Release);
             let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
             self.matched.store(live as u64, Relaxed);
-            // Keeping begins before the connections of those that have ended are closed.
+            // Keeping begins before the connections of ended publishers are closed.
             self.first_match.keep_if(live == 0);
         }
         self.notify();
     }
 
-    /// Replaces the edge of a publisher that has ended by a copy of its unread samples, so that its
-    /// segment can be unmapped as soon as no sample of it is held. Without memory for the copy the
-    /// segment stays. Then gives up the oldest of those that ended, with what is unread there,
-    /// beyond [`MAX_ENDED`] publishers or [`MAX_LEFT_BYTES`]; the newest always stays.
+    /// Replaces the edge of an ended publisher by a copy of its unread samples, so that its segment
+    /// can be unmapped as soon as no sample of it is held. Without memory for the copy the segment
+    /// stays. Then drops the oldest ended publishers, with their unread samples, beyond
+    /// [`MAX_ENDED`] publishers or [`MAX_LEFT_BYTES`]; the newest always stays.
     pub(crate) fn keep_unread_of_ended(&self, ended: &Arc<Edge>) {
         let copy = ended.left_behind().ok().map(Arc::new);
         self.change(|edges| {
@@ -446,8 +446,7 @@ impl Inlet {
         });
     }
 
-    /// Gives up what is left of edges whose publisher is gone and that are read to the end, or that
-    /// are too many.
+    /// Drops edges whose publisher is gone if they are read to the end or exceed the limits.
     pub(crate) fn forget_ended(&self, mut keep: impl FnMut(&Edge) -> bool) {
         self.change(|edges| {
             edges.retain(|e| {
@@ -485,10 +484,10 @@ impl Inlet {
         }
     }
 
-    /// How many samples of a publisher of another host are missing before the first that has come
-    /// by `new`, which is its number `number` there: lost on the way, and left unread by edges
-    /// before this one, which are passed over and counted with those. `None`: nothing of it was
-    /// read before, by whatever gateway it came.
+    /// Returns the number of missing samples of a remote publisher before the first one that
+    /// arrived through `new`, number `number` on its host: samples lost on the way, and unread
+    /// samples of earlier edges, which are skipped and counted with them. `None`: no sample of it
+    /// was read before, through any gateway.
     pub(crate) fn missing_from_afar(
         &self,
         new: &Edge,
@@ -616,13 +615,13 @@ fn add_edge(sum: &mut SubscriptionStats, e: &Edge, elsewhere: impl FnOnce(u64) -
 /// Samples of one publisher that the consuming thread has neither taken nor passed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unread {
-    /// Those that the history no longer covers.
+    /// Samples that the history no longer covers.
     pub(crate) replaced: u64,
-    /// Those that can be taken now.
+    /// Samples that can be taken now.
     pub(crate) readable: u64,
 }
 
-/// Whether an edge has something to read.
+/// Returns true if an edge has unread samples.
 #[inline]
 pub(crate) fn has_unread(e: &Edge) -> bool {
     sleep::has_unread(e)

@@ -116,7 +116,7 @@ pub mod protocol;
 #[cfg(loom)]
 pub mod sync;
 
-/// What the fuzz targets call.
+/// Functions for the fuzz targets.
 #[cfg(all(feature = "fuzzing", not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing {

@@ -16,7 +16,7 @@ pub(super) struct InletState {
     pub(super) topic: u64,
     /// Publishers of the topic by socket name.
     pub(super) known: HashMap<String, Known>,
-    /// Publishers that were told why they cannot be matched now: they are told once.
+    /// Publishers already notified that they cannot be matched now.
     pub(super) told: HashSet<String>,
     pub(super) watch: SubscriptionWatch,
 }

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, EventFlags};
 use std::io;
 use std::sync::Arc;
 
-/// What a connection had to say.
+/// Result of receiving on a connection.
 pub(crate) enum Reception {
     Nothing,
     Ended,
@@ -35,14 +35,13 @@ pub(crate) fn receive_message(connection: &Foreign, buffer: &mut [u8]) -> Recept
     }
 }
 
-/// Why an oversized message is refused.
+/// Text for the refusal of an oversized message.
 pub(super) fn oversized() -> String {
     format!("a message has at most {MAX_MESSAGE_LEN} bytes and {MAX_FDS} descriptors")
 }
 
 impl Control {
-    /// Watches a connection that is not decided yet. If somebody else is to listen to it, it is
-    /// reported once.
+    /// Watches an undecided connection. If another thread receives from it, it is reported once.
     pub(super) fn watch_undecided(&mut self, connection: &Foreign) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;
@@ -81,7 +80,7 @@ impl Control {
         }
     }
 
-    /// What was received. The connection may be gone by now.
+    /// Handles a received message. The connection may be gone by now.
     pub(super) fn received(&mut self, key: u64, received: Reception) {
         match (self.sources.get(&key), received) {
             (Some(source), Reception::Nothing) => {

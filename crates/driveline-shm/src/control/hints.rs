@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much attention hints get. Whoever can enter the domain directory can send them, so their
-//! number must not decide how much time this process spends on them.
+//! Budget for hints. Every process that can enter the domain directory can send them, so their
+//! number must not decide how much time this process spends.
 //!
-//! A store of attention pays for each hint and fills up slowly. When it is empty the socket is left
-//! alone for a while, twice as long each time; then one look through the directory finds what the
-//! unheard hints were about.
+//! Each hint costs a token, and tokens return slowly. Without tokens the socket is not read for a
+//! pause, which doubles each time. Then one scan of the directory finds the publishers of the
+//! unread hints.
 
 use driveline_types::MonotonicNs;
 use std::time::Duration;
@@ -60,8 +60,8 @@ impl Attention {
         self.deaf_until
     }
 
-    /// Whether a pause has just ended: hints are received again, and a look through the directory is
-    /// due.
+    /// Returns true when a pause has just ended: hints are received again, and a scan of the
+    /// directory is due.
     pub(super) fn recovers(&mut self, now: MonotonicNs) -> bool {
         let over = self.deaf_until.is_some_and(|until| until <= now);
         if over {

@@ -23,7 +23,7 @@ const PART_LEN: usize = 32 * 1024;
 pub(super) struct Query {
     socket: Foreign,
     until: MonotonicNs,
-    /// What is still to be sent, if it has asked.
+    /// Rest of the answer to send, if it has asked.
     answer: Option<(Vec<u8>, usize)>,
 }
 
@@ -46,8 +46,8 @@ impl Control {
                 Err(_) => return self.rest(key),
             };
             let user = socket.user();
-            // Nobody can take the tools away from others: least of all from the one whose process
-            // this is.
+            // Other users cannot use up the tools' connections, least of all those of this
+            // process's own user.
             let own = user.is_surely(User::own());
             let users = || {
                 self.sources.values().filter_map(|s| {

@@ -167,8 +167,8 @@ impl Control {
         }
     }
 
-    /// Whether one more publisher of this user may be asked, if need be after another was given up
-    /// for a while.
+    /// Decides whether another publisher of this user may be dialled, if necessary after another
+    /// one was disconnected for a while.
     fn admission_for(&mut self, id: EndpointId, user: User) -> Admission {
         let dials = self.sources.iter().filter_map(|(key, s)| match s {
             Source::Dial(d) if d.inlet == id => Some(d.dialled(*key)),
@@ -384,12 +384,12 @@ impl Control {
         self.refused(id, &name, &refusal, pause);
     }
 
-    /// End of file: the publisher is gone, says the kernel; or it lives and has hung up, for want
-    /// of descriptors for one. Asking again tells, and removes the socket of a dead one.
+    /// Handles the end of a connection. The publisher is dead, or it lives and has hung up for lack
+    /// of descriptors. Dialling again distinguishes the two, and removes the socket of a dead one.
     fn hung_up(&mut self, key: u64) {
         let Some(Source::Dial(dial)) = self.sources.remove(&key) else { return };
         let Some(state) = self.inlets.get_mut(&dial.inlet) else { return };
-        // Whoever hangs up again and again is asked less and less often.
+        // A publisher that hangs up repeatedly is dialled less and less often.
         let pause = match &dial.state {
             DialState::Asked { pause, .. } => *pause,
             DialState::Matched { since, .. } if self.now.since(*since) > RETRY_LONGEST => {
@@ -440,8 +440,8 @@ impl Control {
                     note(at);
                     continue;
                 }
-                // Silence is not death: a stopped process may go on. It stays asked; nobody waits
-                // for it.
+                // Silence is not death: a stopped process may continue. It stays dialled, without
+                // delaying others.
                 *complain_at = None;
                 if let Some(state) = self.inlets.get(inlet) {
                     let text = format!(

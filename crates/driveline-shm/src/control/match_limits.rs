@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many publishers one subscription asks and matches. Neither the silence nor the agreement of
-//! another user's publishers may use up what those of others need.
+//! Limits on the publishers that one subscription dials and matches. Publishers of another user,
+//! silent or not, must not use up the share of other users.
 
 use crate::limits::{
     MAX_ASKED, MAX_ASKED_PER_USER, MAX_FOREIGN_ASKED, MAX_FOREIGN_MATCHES, MAX_MATCHES,
@@ -19,7 +19,7 @@ pub(super) struct Dialled {
     pub(super) silent: bool,
 }
 
-/// What becomes of one more.
+/// Decision on one more publisher.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Free,
@@ -31,7 +31,7 @@ pub(super) enum Admission {
     None,
 }
 
-/// Admission for one more publisher of `user` beside those of the same subscription.
+/// Decides on one more publisher of `user`, given the dialled ones of the same subscription.
 pub(super) fn admit(dials: &[Dialled], user: User) -> Admission {
     type Concerned<'a> = &'a dyn Fn(&&Dialled) -> bool;
     let bounds: [(Concerned<'_>, usize, usize); 3] = [

@@ -38,10 +38,10 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a listener that cannot accept is left alone.
+/// Pause of a listener that cannot accept.
 const REST: Duration = Duration::from_millis(500);
 
-/// What the application's threads ask of the control thread.
+/// Requests of the application's threads to the control thread.
 pub(crate) enum Command {
     AddPublication {
         publication: Arc<Publication>,
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     },
     AddInlet(Arc<Inlet>),
     Remove(EndpointId),
-    /// What a connection of another user has said.
+    /// Data received from a connection of another user.
     Reception {
         key: u64,
         received: handshake::Reception,
@@ -163,7 +163,7 @@ pub(crate) struct Control {
     outlets: HashMap<EndpointId, Outlet>,
     inlets: HashMap<EndpointId, InletState>,
     discovery: Discovery,
-    /// It was said that nobody can be found any more.
+    /// Set once the loss of the directory was reported.
     lost: bool,
     attention: hints::Attention,
     reserve: shortage::Reserve,
@@ -171,7 +171,7 @@ pub(crate) struct Control {
     /// Listeners that could not accept, and until when they are left alone.
     resting: Vec<u64>,
     rested_at: MonotonicNs,
-    /// When something has to be done without an event. Recomputed each round.
+    /// Time of the next action without an event. Recomputed each round.
     due: Option<MonotonicNs>,
     now: MonotonicNs,
 }
@@ -282,7 +282,7 @@ impl Control {
         }
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     pub(crate) fn run(mut self) {
         self.sweep();
         let mut events = Vec::with_capacity(64);
@@ -349,7 +349,7 @@ impl Control {
         true
     }
 
-    /// What is to be done by time, after each round of events.
+    /// Does the work that is due by time, after each round of events.
     fn round(&mut self) {
         self.reserve.refill(&self.commands.signal);
         self.hear_again();

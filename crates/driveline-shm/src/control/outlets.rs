@@ -37,7 +37,7 @@ pub(super) struct Outlet {
     /// Replaced lists wait for the publishing thread to leave its scan.
     pub(super) reclaiming: bool,
     pub(super) watch: super::watch::PublisherWatch,
-    /// It was said that nobody can be accepted.
+    /// Set once it was reported that connections cannot be accepted.
     said_shut: bool,
 }
 
@@ -258,9 +258,8 @@ impl Control {
         }
     }
 
-    /// Drops the matches whose connections have ended. Epoll may report a newcomer before an end
-    /// that came first, and nobody is to be refused for want of pins that were given back before
-    /// they were asked for.
+    /// Drops the matches whose connections have ended. epoll may report a new connection before an
+    /// earlier end; without this, the new one could be refused although its pins are free.
     fn drop_ended_peers(&mut self, id: EndpointId) {
         let matched = self.sources.iter().filter_map(|(key, source)| match source {
             Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Matched(_)) => {
@@ -270,8 +269,7 @@ impl Control {
         });
         let (keys, mut fds): (Vec<u64>, Vec<PollFd<'_>>) =
             matched.map(|(key, socket)| (key, PollFd::new(socket, PollFlags::IN))).unzip();
-        // Without memory for it those that have ended are dropped a little later, as their events
-        // come.
+        // If there is no memory for the poll, ended matches are dropped later, by their events.
         if !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..)) {
             return;
         }
@@ -349,7 +347,7 @@ fn refuse(publication: &Publication, socket: &Foreign, refusal: Refuse) {
 
 fn tell(socket: &Foreign, refusal: Refuse) {
     if let Some(packet) = Message::Refuse(refusal).encode() {
-        // Whoever does not listen does not get to know.
+        // A peer that does not read its socket misses the message.
         let _ = socket::send(socket, &packet, &[]);
     }
 }
@@ -363,7 +361,7 @@ impl Outlet {
         self.listener = listener;
     }
 
-    /// Nobody can be accepted; said once until somebody is.
+    /// Reports once that connections cannot be accepted, until one is.
     fn say_shut(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.said_shut, true) {
             let text = format!(
@@ -376,8 +374,8 @@ impl Outlet {
         }
     }
 
-    /// Checks a request and, if all is well, enters the match and answers. In this order: whoever
-    /// has an answer is in the list that the next scan reads.
+    /// Checks a request. If it is valid, enters the match, then answers. In this order: each
+    /// answered subscription is in the list that the next scan reads.
     fn admit(
         &mut self,
         hello: Hello,
@@ -399,7 +397,7 @@ impl Outlet {
             Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
         };
         if let Some(refuse) = &hello.refuse {
-            // Only what may pass: whoever is refused for good hears it as an answer.
+            // Only temporary refusals; a permanent one is sent as an answer.
             let code = if refuse.code.may_pass() { refuse.code } else { RefusalCode::Protocol };
             return no(
                 code,
@@ -502,8 +500,7 @@ impl Outlet {
         if let Err(e) = sent {
             self.dismiss(&m);
             if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) {
-                // The subscription has left meanwhile, as a tool that has seen enough does: nobody
-                // was refused.
+                // The subscription has left meanwhile, as a finished tool does. This is no refusal.
                 let text = format!("topic '{topic}': the subscription has left");
                 return no(RefusalCode::PassedOver, text);
             }

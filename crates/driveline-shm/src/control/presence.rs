@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Being found again after somebody has removed this participant's names, or the whole directory: a
-//! clean-up of /dev/shm, systemd's RemoveIPC, a hasty `rm`. Running matches do not need any of it,
-//! so nothing else would show that nobody new finds anybody.
+//! Restores this participant's names, or the whole directory, after their removal by a clean-up of
+//! /dev/shm, systemd's RemoveIPC, or a hasty `rm`. Running matches do not need them, so otherwise
+//! only new processes would notice.
 
 use super::{Control, Source};
 use crate::event::{PublisherEvent, RefusalCode, SubscriptionEvent};
@@ -59,7 +59,7 @@ impl Control {
         }
         match self.make_names_again() {
             Ok(()) => self.lost = false,
-            // Somebody is just about it; its link count will tell in a second.
+            // Another process is just recreating it; its link count shows that within a second.
             Err(_) if self.identity.directory.is_removed() => {}
             Err(e) => {
                 let text = format!(
@@ -103,7 +103,7 @@ impl Control {
                 socket::turn_away(outlet.listener(), &self.blocking_tasks);
                 outlet.replace_listener(socket);
             }
-            // Under the same name: whoever is matched must not take it for another publisher.
+            // Under the same name: matched subscriptions must not take it for another publisher.
             self.announce(&name.text);
         }
         Ok(())

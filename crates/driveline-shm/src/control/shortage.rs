@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Too few descriptors: one is held in reserve, so that the other end can be told and tools are
-//! still answered.
+//! Shortage of descriptors. One descriptor is held in reserve, to notify the other end and to
+//! answer tools.
 //!
-//! Nothing here waits or loops: a peer that was told asks again after 5 ms to 1 s, and a listener
-//! that cannot accept even with the reserve rests.
+//! Nothing here waits or loops: a notified peer retries after 5 ms to 1 s, and a listener that
+//! cannot accept even with the reserve pauses.
 
 use super::Control;
 use crate::limits::MAX_DIRECTORY_ENTRIES;
@@ -87,7 +87,7 @@ impl Control {
                 "the domain directory {path} has more than {MAX_DIRECTORY_ENTRIES} entries, and ends beyond may not be found: remove what is not of running processes"
             ));
         }
-        // Endpoints that come later are told, too.
+        // Endpoints created later are notified, too.
         self.discovery.cut = cut && !(self.outlets.is_empty() && self.inlets.is_empty());
         Ok(names)
     }
