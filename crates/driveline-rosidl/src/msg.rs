@@ -346,8 +346,7 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
     })
 }
 
-/// The primitive type that somebody probably meant: other languages' names, and letters in another
-/// order.
+/// Guesses the intended primitive type: names of other languages, and swapped letters.
 fn meant(text: &str) -> Option<String> {
     const ALL: [&str; 12] = [
         "bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -455,7 +454,7 @@ mod tests {
         }
     }
 
-    /// What ROS 2's own parser makes of these: it reads lines with Python's `splitlines`.
+    /// Line ends of ROS 2's own parser, which uses Python's `splitlines`.
     #[test]
     fn lines_end_where_they_end_in_ros() {
         let fields = |text: &str| {

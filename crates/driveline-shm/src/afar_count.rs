@@ -49,17 +49,17 @@ impl AfarState {
     }
 }
 
-/// What a gateway says of the publisher whose samples it publishes here.
+/// Gateway's report on the publisher whose samples it publishes here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AfarCount {
-    /// Which publisher, as in [`driveline_types::Remote`].
+    /// The publisher, as in [`driveline_types::Remote`].
     pub publisher: u64,
-    /// Number of its last sample, among those that it has written, before the first that counts
-    /// here. `None`: not known, and no sample of it came yet.
+    /// Number of its last written sample before the first that counts here. `None`: unknown, and no
+    /// sample of it has arrived.
     pub before: Option<u64>,
     /// Of all that it has written, as far as is known, how many are not here.
     pub missing: u64,
-    /// What became of it.
+    /// State of the publisher.
     pub state: AfarState,
 }
 
@@ -76,7 +76,8 @@ impl AfarCount {
         );
     }
 
-    /// What a publisher says. `None`: it is not a gateway's, or one of an earlier release.
+    /// Reads the report of a publisher. `None`: it is not a gateway's, or one of an earlier
+    /// release.
     pub(crate) fn read(segment: &Segment) -> Option<Self> {
         let word = segment.afar_count().load(Relaxed);
         let state = AfarState::of_code(u16::try_from(word & 0xffff).unwrap_or(0))?;

@@ -52,7 +52,7 @@ impl KickWord {
     }
 }
 
-/// Ends the wait of one wait set, from any thread. Cheap when nobody waits.
+/// Ends the wait of one wait set, from any thread. Cheap without a waiter.
 #[derive(Clone, Debug)]
 pub struct Kicker(pub(crate) Arc<KickWord>);
 

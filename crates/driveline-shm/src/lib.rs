@@ -42,8 +42,6 @@ mod afar_count;
 #[cfg(not(loom))]
 mod blocking;
 #[cfg(not(loom))]
-mod choice;
-#[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]
 mod control;
@@ -55,12 +53,12 @@ mod deadline;
 mod error;
 #[cfg(not(loom))]
 mod event;
+#[cfg(not(loom))]
+mod fairness;
 mod fault;
 #[cfg(not(loom))]
 #[allow(unreachable_pub, reason = "the models use these names from outside")]
-mod held;
-#[cfg(not(loom))]
-mod helpers;
+mod held_samples;
 #[cfg(not(loom))]
 mod info;
 #[cfg(not(loom))]
@@ -87,9 +85,9 @@ mod publisher;
 #[cfg(not(loom))]
 mod queue;
 #[cfg(not(loom))]
-mod reliable;
+mod release_watch;
 #[cfg(not(loom))]
-mod room;
+mod reliable;
 #[cfg(not(loom))]
 mod sample;
 #[cfg(not(loom))]
@@ -102,6 +100,8 @@ mod sync;
 #[cfg(not(loom))]
 mod sys;
 #[cfg(not(loom))]
+mod wait_threads;
+#[cfg(not(loom))]
 mod waitset;
 #[cfg(not(loom))]
 mod wire;
@@ -109,14 +109,14 @@ mod wire;
 // The models drive the core directly; nothing else is compiled for them.
 #[cfg(loom)]
 #[allow(missing_docs, reason = "public for the models only")]
-pub mod held;
+pub mod held_samples;
 #[cfg(loom)]
 #[allow(missing_docs, reason = "public for the models only")]
 pub mod protocol;
 #[cfg(loom)]
 pub mod sync;
 
-/// What the fuzz targets call.
+/// Functions for the fuzz targets.
 #[cfg(all(feature = "fuzzing", not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing {
@@ -147,7 +147,7 @@ pub use self::{
     loan::Loan,
     participant::Participant,
     publisher::{MatchedSubscription, Progress, Publisher},
-    room::RoomWatch,
+    release_watch::ReleaseWatch,
     sample::{Copied, Sample},
     subscription::{Publishers, Subscription},
     sys::admission::{MemoryAdmission, admit_memory},

@@ -11,7 +11,7 @@ use crate::layout::{
 use crate::protocol;
 use crate::protocol::pack::{pack, unpack};
 use crate::sys::admission::admit_at_once;
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;

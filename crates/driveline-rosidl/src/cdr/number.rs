@@ -4,7 +4,7 @@
 /// Bytes of encapsulation before a sample.
 pub const HEADER_LEN: usize = 4;
 
-/// Which byte of a number comes first.
+/// Byte order of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
     /// The greatest; encapsulation `00 00`.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State of a subscription and of its connections to publishers.
 
-use super::crowding::Dialled;
+use super::match_limits::Dialled;
 use super::watch::SubscriptionWatch;
 use crate::inlet::{Edge, Inlet, Page};
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use driveline_types::{EndpointId, MonotonicNs};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct InletState {
     pub(super) topic: u64,
     /// Publishers of the topic by socket name.
     pub(super) known: HashMap<String, Known>,
-    /// Publishers that were told why they cannot be matched now: they are told once.
+    /// Publishers already notified that they cannot be matched now.
     pub(super) told: HashSet<String>,
     pub(super) watch: SubscriptionWatch,
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finding publishers, being found, and cleaning up after the dead.
+//! Finds publishers, announces this process's own, and removes names of dead processes.
 //!
-//! A new publisher sends its name as a hint to every participant; who wants the topic dials it.
-//! Hints can be lost (a queue is short), so whoever finds several waiting looks through the
-//! directory instead, and once a second its time stamp is compared as a safety net; then it is also
-//! seen whether own names are still there (`presence`). Neither hints nor names that others leave
-//! in the directory cost more than a bounded share of this process's time.
+//! A new publisher sends its name as a hint to every participant; subscriptions of that topic dial
+//! it. Hints can be lost, because queues are short. A participant that finds several pending hints
+//! scans the directory instead. As a safety net it compares the directory's time stamp once a
+//! second, and checks its own names (`presence`). Hints and foreign names cost only a bounded share
+//! of this process's time.
 
 use super::{Command, Control, Source};
 use crate::sys::directory::{Kind, Name};
@@ -87,7 +87,7 @@ impl Control {
             return;
         }
         let mut count = 0;
-        // What is left after that many is reported again.
+        // epoll reports the remaining hints again.
         while count < MAX_HINTS
             && let Some(name) = receive_name(&self.rescan)
         {
@@ -100,7 +100,7 @@ impl Control {
         }
     }
 
-    /// What was received elsewhere.
+    /// Handles hints received on another thread.
     pub(super) fn hear_hints(&mut self, key: u64, hints: Vec<Option<Name>>) {
         for (before, name) in hints.into_iter().enumerate() {
             if !self.attention.hears_one(self.now) {
@@ -136,7 +136,7 @@ impl Control {
         }
     }
 
-    /// Tells everybody, itself included, about a new publisher.
+    /// Announces a new publisher to all participants, this one included.
     pub(super) fn announce(&mut self, publisher: &str) {
         if let Ok(names) = self.names() {
             for name in
@@ -162,7 +162,7 @@ impl Control {
         let Ok(names) = self.names() else { return };
         for name in names.iter().filter(|n| n.text != self.rescan_name && n.text != self.info_name)
         {
-            if socket::is_dead(&self.identity.directory, name, &self.errands) {
+            if socket::is_dead(&self.identity.directory, name, &self.blocking_tasks) {
                 self.identity.directory.remove(&name.text);
             }
         }

@@ -3,14 +3,14 @@
 //! sleeps in `epoll`, and no peer can make it wait: every socket is non-blocking and every peer is
 //! a small state machine with a time limit.
 
-mod crowding;
 mod deadlines;
 mod dial;
 mod discovery;
-mod hearing;
+mod handshake;
 mod hints;
 mod info;
 mod inlets;
+mod match_limits;
 mod outlets;
 mod pins;
 mod presence;
@@ -22,13 +22,13 @@ use crate::limits::MAX_MESSAGE_LEN;
 use crate::protocol::epoch::Changes;
 use crate::publication::{PubMatch, Publication};
 use crate::queue::lock;
+use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::directory::{Directory, Kind, Name, Stamp};
-use crate::sys::errands::{Errands, Foreign};
 use crate::sys::fork::GuardedFd;
 use crate::sys::socket;
 use dial::{Dial, InletState};
 use driveline_types::{EndpointId, MonotonicNs};
-pub(crate) use hearing::{Heard, hear};
+pub(crate) use handshake::{Reception, receive_message};
 use outlets::{Outlet, Peer};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
@@ -38,10 +38,10 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a listener that cannot accept is left alone.
+/// Pause of a listener that cannot accept.
 const REST: Duration = Duration::from_millis(500);
 
-/// What the application's threads ask of the control thread.
+/// Requests of the application's threads to the control thread.
 pub(crate) enum Command {
     AddPublication {
         publication: Arc<Publication>,
@@ -51,10 +51,10 @@ pub(crate) enum Command {
     },
     AddInlet(Arc<Inlet>),
     Remove(EndpointId),
-    /// What a connection of another user has said.
-    Heard {
+    /// Data received from a connection of another user.
+    Reception {
         key: u64,
-        heard: hearing::Heard,
+        received: handshake::Reception,
     },
     /// Hints that were received elsewhere.
     Hints {
@@ -153,7 +153,7 @@ pub(crate) struct Identity {
 pub(crate) struct Control {
     identity: Arc<Identity>,
     commands: Arc<Commands>,
-    errands: Arc<Errands>,
+    blocking_tasks: Arc<BlockingTasks>,
     sources: HashMap<u64, Source>,
     next_source: u64,
     rescan: Foreign,
@@ -163,7 +163,7 @@ pub(crate) struct Control {
     outlets: HashMap<EndpointId, Outlet>,
     inlets: HashMap<EndpointId, InletState>,
     discovery: Discovery,
-    /// It was said that nobody can be found any more.
+    /// Set once the loss of the directory was reported.
     lost: bool,
     attention: hints::Attention,
     reserve: shortage::Reserve,
@@ -171,22 +171,23 @@ pub(crate) struct Control {
     /// Listeners that could not accept, and until when they are left alone.
     resting: Vec<u64>,
     rested_at: MonotonicNs,
-    /// When something has to be done without an event. Recomputed each round.
+    /// Time of the next action without an event. Recomputed each round.
     due: Option<MonotonicNs>,
     now: MonotonicNs,
 }
 
 impl Control {
     pub(crate) fn new(identity: Arc<Identity>, commands: Arc<Commands>) -> io::Result<Self> {
-        let errands = Errands::new()?;
+        let blocking_tasks = BlockingTasks::new()?;
         let mode = if identity.directory.is_shared() { 0o666 } else { 0o600 };
         let rescan_name = Name::random(Kind::Rescan)?;
-        let rescan = presence::rescan_socket(&identity.directory, &rescan_name, mode, &errands)?;
+        let rescan =
+            presence::rescan_socket(&identity.directory, &rescan_name, mode, &blocking_tasks)?;
         let info_name = Name::random(Kind::Info)?;
         let info_listener = socket::listen_at(&identity.directory, &info_name, mode)?;
         let mut control = Self {
             identity,
-            errands,
+            blocking_tasks,
             sources: HashMap::new(),
             next_source: 0,
             rescan,
@@ -215,7 +216,7 @@ impl Control {
                 _ => control.info_listener.as_fd(),
             };
             epoll::add(
-                control.errands.epoll(),
+                control.blocking_tasks.epoll(),
                 fd,
                 epoll::EventData::new_u64(key),
                 epoll::EventFlags::IN,
@@ -229,7 +230,7 @@ impl Control {
     fn watch(&mut self, fd: impl AsFd, flags: epoll::EventFlags) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;
-        epoll::add(self.errands.epoll(), fd, epoll::EventData::new_u64(key), flags)?;
+        epoll::add(self.blocking_tasks.epoll(), fd, epoll::EventData::new_u64(key), flags)?;
         Ok(key)
     }
 
@@ -273,7 +274,7 @@ impl Control {
         if let Some(listener) = listener {
             // Needs no memory and cannot fail for a descriptor that is registered.
             let _ = epoll::modify(
-                self.errands.epoll(),
+                self.blocking_tasks.epoll(),
                 listener,
                 epoll::EventData::new_u64(key),
                 flags,
@@ -281,7 +282,7 @@ impl Control {
         }
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     pub(crate) fn run(mut self) {
         self.sweep();
         let mut events = Vec::with_capacity(64);
@@ -295,7 +296,7 @@ impl Control {
             });
             events.clear();
             if let Err(e) = epoll::wait(
-                &**self.errands.epoll(),
+                &**self.blocking_tasks.epoll(),
                 rustix::buffer::spare_capacity(&mut events),
                 timeout.as_ref(),
             ) && e != rustix::io::Errno::INTR
@@ -330,7 +331,7 @@ impl Control {
                         }
                         Command::AddInlet(inlet) => self.add_inlet(inlet),
                         Command::Remove(id) => self.remove(id),
-                        Command::Heard { key, heard } => self.heard(key, heard),
+                        Command::Reception { key, received } => self.received(key, received),
                         Command::Hints { key, hints } => self.hear_hints(key, hints),
                         Command::Stop => return false,
                     }
@@ -348,7 +349,7 @@ impl Control {
         true
     }
 
-    /// What is to be done by time, after each round of events.
+    /// Does the work that is due by time, after each round of events.
     fn round(&mut self) {
         self.reserve.refill(&self.commands.signal);
         self.hear_again();
@@ -372,6 +373,6 @@ impl Control {
     fn shut_down(&mut self) {
         self.identity.directory.remove(&self.rescan_name);
         self.identity.directory.remove(&self.info_name);
-        socket::turn_away(&self.info_listener, &self.errands);
+        socket::turn_away(&self.info_listener, &self.blocking_tasks);
     }
 }

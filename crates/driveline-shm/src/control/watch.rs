@@ -10,7 +10,7 @@ fn ms(v: Option<u32>) -> Option<Duration> {
     v.map(|v| Duration::from_millis(u64::from(v)))
 }
 
-/// A period that somebody must show a sign of life in.
+/// Period within which an end must give a sign of life.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Period {
     pub(super) length: Duration,
@@ -36,7 +36,7 @@ impl Period {
     }
 }
 
-/// What a publisher has promised.
+/// QoS promised by a publisher.
 #[derive(Debug)]
 pub(super) struct PublisherWatch {
     pub(super) lease: Option<Period>,
@@ -50,7 +50,7 @@ impl PublisherWatch {
     }
 }
 
-/// What a subscription expects of its publishers.
+/// QoS expected of its publishers by a subscription.
 #[derive(Debug)]
 pub(super) struct SubscriptionWatch {
     deadline: Option<Duration>,

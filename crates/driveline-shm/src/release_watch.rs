@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// See the module. One consumer, any number of threads that give samples back.
 #[derive(Debug, Default)]
-pub struct RoomWatch {
+pub struct ReleaseWatch {
     watched: AtomicBool,
     starved: AtomicBool,
     kicker: Mutex<Option<Kicker>>,
 }
 
-impl RoomWatch {
+impl ReleaseWatch {
     /// Whom to kick from now on. Before the first sample is taken.
     pub fn set_kicker(&self, kicker: Kicker) {
         *lock(&self.kicker) = Some(kicker);
