@@ -237,14 +237,12 @@ fn inputs_from_outside_and_an_early_interrupt_are_no_faults() {
 }
 
 #[test]
-fn a_module_that_is_stopped_at_the_end_is_a_fault() {
-    for (reason, problems) in
-        [("finished", &["'perception' was stopped when the run ended"][..]), ("interrupted", &[])]
-    {
+fn a_module_that_is_suspended_at_the_end_is_a_problem_however_the_run_ends() {
+    for reason in ["finished", "interrupted"] {
         let mut run = run(reason);
         ["lane", "fusion"].iter().for_each(|s| called(&mut run, s));
-        run.facts.stopped.push("perception".into());
-        assert_eq!(whats(&run), problems, "{reason}");
+        run.facts.suspended.push("perception".into());
+        assert_eq!(whats(&run), ["'perception' was suspended when the run ended"], "{reason}");
     }
 }
 
