@@ -5,6 +5,7 @@ use crate::fixture::{Background, Fixture, GRAPH};
 use driveline::{Context, ContextOptions, PublisherOptions, Reach};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -222,6 +223,27 @@ fn what_waits_at_ctrl_c_is_not_read_and_leaves_the_exit_code_alone() {
             .unwrap()
             .contains("Every sample that was to be worked on")
     );
+}
+
+/// As a terminal does, which signals the whole process group.
+#[test]
+fn ctrl_c_at_each_step_of_a_start_ends_the_run_as_asked() {
+    let steps = ["the domain in ", "'source' started", "'rest' started", "printer is ready"];
+    for step in [&steps[..], &["running", "printer got 1"]].concat() {
+        let f = Fixture::new(GRAPH);
+        let mut command = f.command(&["run", "g.yaml", "--set", "counter.limit=0"]);
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Background(command.spawn().unwrap());
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.by_ref().any(|l| l.contains(step)), "{step}");
+        let group = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+        let out: String = lines.map(|l| l + "\n").collect();
+        let mut err = String::new();
+        child.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!((child.0.wait().unwrap().code(), err.as_str()), (Some(0), ""), "{step}: {out}");
+        assert!(out.ends_with("ended as asked\n") && !out.contains("SIGINT"), "{step}: {out}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod state;
 
 use super::child::{Child, Source, Start};
 use super::control::{RunPhase, Server};
-use super::death::{Death, When, help, how_it_ended};
+use super::death::{Death, When, help, how_it_ended, was_asked_to_end};
 use super::gateway::{GatewayOptions, carried, is_gateway};
 use super::matching::{self, Unconnected};
 use super::modes::ModeControl;
@@ -714,9 +714,8 @@ impl Launcher<'_> {
         // Told to end, a module still fails if it ends in any other way than it should. The signal
         // itself ends it only before it has come so far as to listen for it. Who ends all processes
         // of a run at once, as systemd does, has told it as well.
-        let expected = killed
-            || (c.told || with_the_run)
-                && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
+        let expected =
+            killed || (c.told || with_the_run) && (status.success() || was_asked_to_end(status));
         let set: String = self
             .options
             .set
@@ -738,7 +737,7 @@ impl Launcher<'_> {
             hung.clone()
         } else if killed {
             "was killed because it did not stop".to_owned()
-        } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {
+        } else if expected && was_asked_to_end(status) {
             "was told to end while it was still starting".to_owned()
         } else {
             how_it_ended(status)
