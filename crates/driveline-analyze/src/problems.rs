@@ -118,19 +118,18 @@ fn unconnected(edge: &Unconnected) -> Problem {
 }
 
 fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
-    let KeptSeries { topic, held, triggers, times, last_end } = kept;
+    let KeptSeries { topic, held, triggers, times, last_end, until_restart } = kept;
     let what = if *triggers { "was not called for" } else { "could not read" };
     let times = if *times > 1 { format!(" {times} times") } else { String::new() };
-    let end = last_end.map_or_else(
-        || "until the end of the run".to_owned(),
-        |end| {
-            format!(
-                "for {:.1} s the last time, in which {} more were missed",
-                end.lasted_ms as f64 / 1e3,
-                end.missed
-            )
-        },
-    );
+    let end = match last_end {
+        Some(end) => {
+            let s = end.lasted_ms as f64 / 1e3;
+            format!("for {s:.1} s the last time, in which {} were missed", end.missed)
+        }
+        None if *until_restart => "until its module ended and was started again".to_owned(),
+        None if *triggers => "until the end of the run".to_owned(),
+        None => "at its last read".to_owned(),
+    };
     Problem {
         kind: ProblemKind::SamplesKept,
         stage: stage.to_owned(),
