@@ -21,6 +21,9 @@ const SAFETY_NET: Duration = Duration::from_secs(1);
 /// Least time between two looks through the directory, so that a hundred starting processes cost
 /// one look, not many.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Time from the end of a match to a look for what a dead process has left: one look for all matches
+/// of a process, and one that ends in order has removed its names by then.
+const SWEEP_AFTER: Duration = Duration::from_secs(1);
 /// Hints taken in one go; one more than a few means that some may have been lost
 /// (`net.unix.max_dgram_qlen` is 10).
 const MAX_HINTS: usize = 64;
@@ -36,6 +39,8 @@ pub(super) struct Discovery {
     /// The stamp has the clock tick's resolution: after a change one more look a second later makes
     /// sure.
     again: bool,
+    /// When to remove the names of dead processes.
+    sweep_at: Option<MonotonicNs>,
     /// The directory has more entries than are read.
     pub(super) cut: bool,
 }
@@ -44,6 +49,11 @@ impl Discovery {
     /// Asks for a look through the directory, soon.
     pub(super) fn look(&mut self) {
         self.wanted = true;
+    }
+
+    /// A match has ended: its other end may be dead.
+    pub(super) fn match_ended(&mut self, now: MonotonicNs) {
+        self.sweep_at.get_or_insert(now + SWEEP_AFTER);
     }
 }
 
@@ -176,6 +186,18 @@ impl Control {
         }
         if let Some(name) = Name::parse(publisher) {
             self.consider(&name);
+        }
+    }
+
+    /// Removes what dead processes have left, if a match has ended before.
+    pub(super) fn sweep_if_due(&mut self) {
+        match self.discovery.sweep_at {
+            Some(at) if self.now >= at => {
+                self.discovery.sweep_at = None;
+                self.sweep();
+            }
+            Some(at) => self.wake_at(at),
+            None => {}
         }
     }
 

@@ -467,6 +467,7 @@ impl Control {
         state.inlet.keep_unread_of_ended(&edge);
         // It may have been restarted meanwhile under another name.
         self.discovery.look();
+        self.discovery.match_ended(self.now);
     }
 
     pub(super) fn expire_dials(&mut self) {

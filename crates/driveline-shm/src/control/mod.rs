@@ -322,6 +322,7 @@ impl Control {
         self.reserve.refill(&self.commands.signal);
         self.hear_again();
         self.discover();
+        self.sweep_if_due();
         self.end_rest();
         self.expire_peers();
         self.expire_dials();
