@@ -22,11 +22,12 @@ use crate::subscription::Subscription;
 use crate::sys::admission::{MemoryRefusal, admit_memory};
 use crate::sys::descriptors::{DescriptorShortage, ForFirstMatch, Opening};
 use crate::sys::directory::{Directory, Kind, Name};
-use crate::sys::fork::Birthplace;
+use crate::sys::fork::{Birthplace, GuardedFd};
 use crate::sys::{descriptors, socket};
 use crate::wire::{Hello, Message};
 use driveline_types::id::MAX_NAME_LEN;
-use driveline_types::{EndpointId, Qos, Schema};
+use driveline_types::{EndpointId, Qos, Schema, TopicId};
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -42,6 +43,30 @@ pub(crate) struct Identity {
     pub(crate) pid: u32,
     pub(crate) directory: Directory,
     pub(crate) description: Mutex<String>,
+    /// Names of this participant's publishers, from before others can see them.
+    pub(crate) own_publishers: Mutex<HashSet<String>>,
+}
+
+impl Identity {
+    /// Makes the socket by which others find a publisher. The name is registered first: the control
+    /// thread may find it in the directory before it hears of the publisher.
+    pub(crate) fn listen(&self, topic: TopicId, mode: u32) -> io::Result<(GuardedFd, String)> {
+        let name = Name::random(Kind::Publisher(topic.0))?;
+        lock(&self.own_publishers).insert(name.text.clone());
+        match socket::listen_at(&self.directory, &name, mode) {
+            Ok(listener) => Ok((listener, name.text)),
+            Err(e) => {
+                lock(&self.own_publishers).remove(&name.text);
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends what [`Self::listen`] has begun.
+    fn unlist(&self, name: &str) {
+        self.directory.remove(name);
+        lock(&self.own_publishers).remove(name);
+    }
 }
 
 struct Running {
@@ -97,6 +122,7 @@ impl Participant {
             pid: std::process::id(),
             directory,
             description: Mutex::new(String::new()),
+            own_publishers: Mutex::default(),
         };
         Ok(Self(Arc::new(Inner {
             identity: Arc::new(identity),
@@ -203,20 +229,20 @@ impl Participant {
             first_match,
         });
         let (scans, changes) = epoch(Vec::<Arc<PubMatch>>::new());
-        let name = Name::random(Kind::Publisher(publication.topic.id().0))
-            .map_err(system("draw a random name"))?;
-        let directory = &self.0.identity.directory;
-        let listener = socket::listen_at(directory, &name, publication.socket_mode())
+        let (listener, name) = self
+            .0
+            .identity
+            .listen(publication.topic.id(), publication.socket_mode())
             .map_err(system("make a socket in the domain directory"))?;
         let command = Command::AddPublication {
             publication: Arc::clone(&publication),
             changes,
             listener,
-            name: name.text.clone(),
+            name: name.clone(),
         };
         drop(opening);
         commands.send(command);
-        let endpoint = Endpoint { participant: self.clone(), name: Some(name.text), id };
+        let endpoint = Endpoint { participant: self.clone(), name: Some(name), id };
         let kept = crate::layout::kept(publication.qos.depth as usize);
         let slots = Slots::new(layout.slots as u16, kept, publication.loans as usize);
         Ok(Publisher::new(publication, slots, scans, endpoint))
@@ -323,7 +349,7 @@ impl Drop for Endpoint {
             return;
         }
         if let Some(name) = &self.name {
-            inner.identity.directory.remove(name);
+            inner.identity.unlist(name);
         }
         if let Some(running) = &*lock(&inner.running) {
             running.commands.send(Command::Remove(self.id));

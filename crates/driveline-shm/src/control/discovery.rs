@@ -92,7 +92,7 @@ impl Control {
         self.wake_at(self.discovery.next_check);
     }
 
-    fn scan(&mut self) {
+    pub(super) fn scan(&mut self) {
         // An unreadable directory (removed, for one) leaves the present matches as they are.
         let Ok(names) = self.names() else {
             // Looked at again at the next check.

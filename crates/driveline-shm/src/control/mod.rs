@@ -10,6 +10,8 @@ mod hints;
 mod info;
 mod inlets;
 mod outlets;
+#[cfg(test)]
+mod own_process_tests;
 mod pins;
 mod presence;
 mod shortage;
