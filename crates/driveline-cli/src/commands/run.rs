@@ -345,7 +345,7 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
             .iter()
             .find(|p| p.name == name && p.of_this_user)
             .map(|p| p.pid_in_its_namespace);
-        // One that is stopped cannot say whose it is; the kernel keeps 15 bytes of its name.
+        // One that is suspended cannot say whose it is; the kernel keeps 15 bytes of its name.
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped =
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
@@ -527,7 +527,7 @@ impl<'a> Show<'a> {
             self.cut_off(module);
         }
         let facts = self.collector.facts_mut();
-        facts.stopped.clone_from(&outcome.stopped);
+        facts.suspended.clone_from(&outcome.suspended);
         facts.cut_off.clone_from(&outcome.cut_off);
         facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
@@ -740,7 +740,7 @@ impl Sink for Show<'_> {
                 | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
-                | Event::Stopped { .. }
+                | Event::Suspended { .. }
                 | Event::NotSuspended
                 | Event::CutOff { .. }
                 | Event::Killed { .. }

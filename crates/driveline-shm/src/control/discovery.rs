@@ -20,6 +20,9 @@ const SAFETY_NET: Duration = Duration::from_secs(1);
 /// Least time between two looks through the directory, so that a hundred starting processes cost
 /// one look, not many.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Time from the end of a match to a look for what a dead process has left: one look for all matches
+/// of a process, and one that ends in order has removed its names by then.
+pub(super) const SWEEP_AFTER: Duration = Duration::from_secs(1);
 /// Hints taken in one go; one more than a few means that some may have been lost
 /// (`net.unix.max_dgram_qlen` is 10).
 const MAX_HINTS: usize = 64;
@@ -60,7 +63,7 @@ impl Control {
         self.wake_at(self.discovery.next_check);
     }
 
-    fn scan(&mut self) {
+    pub(super) fn scan(&mut self) {
         // An unreadable directory (removed, for one) leaves the present matches as they are.
         let Ok(names) = self.names() else {
             // Looked at again at the next check.
@@ -154,6 +157,18 @@ impl Control {
         }
         if let Some(name) = Name::parse(publisher) {
             self.consider(&name);
+        }
+    }
+
+    /// Removes what dead processes have left, if a match has ended before.
+    pub(super) fn sweep_if_due(&mut self) {
+        match self.discovery.sweep_at {
+            Some(at) if self.now >= at => {
+                self.discovery.sweep_at = None;
+                self.sweep();
+            }
+            Some(at) => self.wake_at(at),
+            None => {}
         }
     }
 

@@ -90,7 +90,8 @@ impl Control {
     }
 
     fn dial(&mut self, id: EndpointId, name: &str, pause: Duration) {
-        let own = self.outlets.values().any(|o| o.name == name);
+        let own = lock(&self.identity.own_publishers).contains(name)
+            || self.outlets.values().any(|o| o.name == name);
         let Some(state) = self.inlets.get_mut(&id) else { return };
         if own && state.inlet.own_process == OwnProcess::Exclude {
             state.known.insert(name.to_owned(), Known::Refused);
@@ -412,6 +413,7 @@ impl Control {
         state.inlet.keep_unread_of_ended(&edge);
         // It may have been restarted meanwhile under another name.
         self.discovery.look();
+        self.discovery.match_ended(self.now);
     }
 
     pub(super) fn expire_dials(&mut self) {

@@ -12,6 +12,8 @@ mod info;
 mod inlets;
 mod match_limits;
 mod outlets;
+#[cfg(test)]
+mod own_process_tests;
 mod pins;
 mod presence;
 mod shortage;
@@ -27,12 +29,12 @@ use crate::sys::directory::{Directory, Kind, Name, Stamp};
 use crate::sys::fork::GuardedFd;
 use crate::sys::socket;
 use dial::{Dial, InletState};
-use driveline_types::{EndpointId, MonotonicNs};
+use driveline_types::{EndpointId, MonotonicNs, TopicId};
 pub(crate) use handshake::{Reception, receive_message};
 use outlets::{Outlet, Peer};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
@@ -129,6 +131,8 @@ pub(super) struct Discovery {
     /// The stamp has the clock tick's resolution: after a change one more look a second later makes
     /// sure.
     pub(super) again: bool,
+    /// When to remove the names of dead processes.
+    pub(super) sweep_at: Option<MonotonicNs>,
     /// The directory has more entries than are read.
     pub(super) cut: bool,
 }
@@ -137,6 +141,11 @@ impl Discovery {
     /// Asks for a look through the directory, soon.
     pub(super) fn look(&mut self) {
         self.wanted = true;
+    }
+
+    /// A match has ended: its other end may be dead.
+    pub(super) fn match_ended(&mut self, now: MonotonicNs) {
+        self.sweep_at.get_or_insert(now + discovery::SWEEP_AFTER);
     }
 }
 
@@ -148,6 +157,30 @@ pub(crate) struct Identity {
     pub(crate) pid: u32,
     pub(crate) directory: Directory,
     pub(crate) description: Mutex<String>,
+    /// Names of this participant's publishers, from before others can see them.
+    pub(crate) own_publishers: Mutex<HashSet<String>>,
+}
+
+impl Identity {
+    /// Makes the socket by which others find a publisher. The name is registered first: the control
+    /// thread may find it in the directory before it hears of the publisher.
+    pub(crate) fn listen(&self, topic: TopicId, mode: u32) -> io::Result<(GuardedFd, String)> {
+        let name = Name::random(Kind::Publisher(topic.0))?;
+        lock(&self.own_publishers).insert(name.text.clone());
+        match socket::listen_at(&self.directory, &name, mode) {
+            Ok(listener) => Ok((listener, name.text)),
+            Err(e) => {
+                lock(&self.own_publishers).remove(&name.text);
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends what [`Self::listen`] has begun.
+    pub(crate) fn unlist(&self, name: &str) {
+        self.directory.remove(name);
+        lock(&self.own_publishers).remove(name);
+    }
 }
 
 pub(crate) struct Control {
@@ -354,6 +387,7 @@ impl Control {
         self.reserve.refill(&self.commands.signal);
         self.hear_again();
         self.discover();
+        self.sweep_if_due();
         self.end_rest();
         self.expire_peers();
         self.expire_dials();
