@@ -10,9 +10,9 @@ const PAGE: u64 = 4096;
 /// Pages asked for in one system call.
 const BATCH: usize = 512;
 /// Pages of one mapping that are asked for, evenly spread.
-const MAX_PAGES: u64 = 4096;
+const PAGES_ASKED: u64 = 4096;
 /// Nodes that a mask of the kernel can name.
-const MAX_NODES: usize = 1024;
+const NODE_BITS: usize = 1024;
 /// `MPOL_PREFERRED`: from this node, and from others when it has no memory.
 const PREFERRED: libc::c_ulong = 1;
 
@@ -58,16 +58,16 @@ fn numbers(list: &str) -> impl Iterator<Item = u32> {
 /// Those of `set_mempolicy`: no such node, or a container that forbids the call.
 pub fn prefer_numa_node(node: u32) -> io::Result<()> {
     let place = node as usize;
-    if place >= MAX_NODES {
+    if place >= NODE_BITS {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
     const BITS: usize = libc::c_ulong::BITS as usize;
-    let mut mask = [0 as libc::c_ulong; MAX_NODES / BITS];
+    let mut mask = [0 as libc::c_ulong; NODE_BITS / BITS];
     mask[place / BITS] |= 1 << (place % BITS);
-    // SAFETY: the kernel reads `MAX_NODES` bits of the mask, which has as many and outlives the
+    // SAFETY: the kernel reads `NODE_BITS` bits of the mask, which has as many and outlives the
     // call; of the count it subtracts one.
     let done = unsafe {
-        libc::syscall(libc::SYS_set_mempolicy, PREFERRED, mask.as_ptr(), MAX_NODES as libc::c_ulong)
+        libc::syscall(libc::SYS_set_mempolicy, PREFERRED, mask.as_ptr(), NODE_BITS as libc::c_ulong)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -81,7 +81,7 @@ pub fn segment_placement() -> io::Result<SegmentPlacement> {
     let mut found = SegmentPlacement::default();
     for (start, end) in segments(&fs::read_to_string("/proc/self/maps")?) {
         let pages = (end - start) / PAGE;
-        let step = pages.div_ceil(MAX_PAGES).max(1);
+        let step = pages.div_ceil(PAGES_ASKED).max(1);
         let addresses: Vec<usize> =
             (0..pages).step_by(step as usize).map(|page| (start + page * PAGE) as usize).collect();
         for batch in addresses.chunks(BATCH) {
