@@ -11,7 +11,9 @@ use crate::arguments::Run;
 use crate::exit;
 use crate::process::{self, CpuUse};
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
+use driveline_analyze::{
+    Collector, Ended, ModuleFacts, ProblemKind, RunFacts, Summary, write_outputs,
+};
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::ros2::Ros2GatewayConfig;
 use driveline_runtime::account::{Record, Usage};
@@ -549,6 +551,8 @@ impl<'a> Show<'a> {
                 "\n{}",
                 figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()
             ));
+            let settings = summary.modules.iter().flat_map(ModuleFacts::setting_lines);
+            settings.for_each(|line| self.print_wrapped(&line, columns));
             // Components that were never called have lines of their own, also those of which
             // nothing else could be expected.
             let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
@@ -667,8 +671,11 @@ impl Sink for Show<'_> {
     }
 
     fn record(&mut self, module: &str, record: Record) {
-        if let Record::Started { waits: Some(waits), .. } = &record {
-            self.collector.facts_mut().waits(module, waits);
+        if let Record::Started { waits, settings, .. } = &record {
+            if let Some(waits) = waits {
+                self.collector.facts_mut().waits(module, waits);
+            }
+            self.collector.facts_mut().settings(module, settings);
         }
         if let Record::Fact { component, name, text } = &record {
             self.fact(component, name, text);

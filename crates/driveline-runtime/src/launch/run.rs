@@ -18,8 +18,9 @@ use super::options::LaunchOptions;
 use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
-use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink};
+use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink, Stream};
 use crate::account::{Record, build_id};
+use crate::cores::{self, KeptOff};
 use crate::graph::{
     OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
     ResolvedTrigger, RestartPolicy,
@@ -61,6 +62,20 @@ pub enum LaunchError {
     Nothing,
 }
 
+/// Keeps this process off the cores that executors have for themselves, while it is not dropped.
+fn kept_off(graph: &ResolvedGraph, sink: &mut dyn Sink) -> Option<KeptOff> {
+    let exclusive = graph.exclusive_cpus();
+    if exclusive.is_empty() {
+        return None;
+    }
+    let kept = cores::keep_off(&exclusive, None);
+    kept.map_err(|reason| {
+        let line = format!("warning: the launcher runs on exclusive cores: {reason}");
+        sink.output("driveline", Stream::Err, &line);
+    })
+    .ok()
+}
+
 /// Starts the modules, watches them and returns when all have ended. Blocks.
 ///
 /// # Errors
@@ -77,6 +92,8 @@ pub fn run<'a>(
     if programs.is_empty() {
         return Err(LaunchError::Nothing);
     }
+    // Gateways inherit it; modules know the cores by themselves.
+    let _kept_off = kept_off(graph, sink);
     let began = Instant::now();
     let process = |program: &Program<'a>| Process {
         program: *program,
