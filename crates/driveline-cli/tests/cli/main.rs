@@ -6,6 +6,7 @@ mod control;
 mod doctor;
 mod files;
 mod fixture;
+mod health;
 mod modes;
 mod runs;
 mod supervision;
