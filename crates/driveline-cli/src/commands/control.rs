@@ -171,6 +171,9 @@ fn stays_down(run: &RunStatus) -> bool {
 /// Prints a verdict; the exit code. `waited`: time for which the run could have become ready.
 fn print_health(run: &RunStatus, waited: Option<Duration>, screen: &Screen) -> u8 {
     print_run(run, screen);
+    if !screen.json {
+        super::health::print(run, screen);
+    }
     if run.ready == Some(true) {
         return exit::DONE;
     }

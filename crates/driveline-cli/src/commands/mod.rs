@@ -13,6 +13,7 @@ mod echo;
 mod figures;
 pub(crate) mod gateway;
 pub(crate) mod graph;
+mod health;
 mod hung;
 pub(crate) mod list;
 mod live;

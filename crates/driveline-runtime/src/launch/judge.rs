@@ -54,6 +54,16 @@ impl What {
     pub(super) fn hangs(&self) -> bool {
         matches!(self, Self::Hang { .. })
     }
+
+    /// The component that did not keep to it.
+    pub(super) fn component(&self) -> &str {
+        match self {
+            Self::Hang { component, .. }
+            | Self::Overrun { component, .. }
+            | Self::Deadline { component, .. }
+            | Self::Rate { component, .. } => component,
+        }
+    }
 }
 
 impl fmt::Display for What {

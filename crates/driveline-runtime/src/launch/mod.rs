@@ -22,6 +22,7 @@ pub mod control;
 mod death;
 mod describe;
 mod gateway;
+mod health;
 mod interrupt;
 mod judge;
 mod matching;

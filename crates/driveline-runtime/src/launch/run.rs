@@ -12,6 +12,7 @@ use super::child::{Child, Source, Start};
 use super::control::{RunPhase, Server};
 use super::death::{Death, When, help, how_it_ended, was_asked_to_end};
 use super::gateway::{GatewayOptions, carried, is_gateway};
+use super::health::Observed;
 use super::matching::{self, Unconnected};
 use super::modes::ModeControl;
 use super::options::LaunchOptions;
@@ -103,6 +104,7 @@ pub fn run<'a>(
         ended_at: None,
         past: Past::new(began),
         watching: Watching::default(),
+        observed: Observed::default(),
     };
     let processes = programs.iter().map(process).collect();
     let place = |module: &str| {
@@ -273,6 +275,8 @@ struct Process<'a> {
     ended_at: Option<Instant>,
     past: Past,
     watching: Watching<'a>,
+    /// What is known of its components.
+    observed: Observed,
 }
 
 impl Process<'_> {
@@ -419,6 +423,7 @@ impl Launcher<'_> {
 
     fn start(&mut self, process: usize) -> io::Result<()> {
         self.processes[process].past.started();
+        self.processes[process].observed = Observed::default();
         let control = self.options.control.as_ref().map(|socket| socket.path());
         let child = match (self.processes[process].program, &self.options.placement) {
             (Program::Gateway(gateway), _) => Child::start_gateway(gateway, control)?,
@@ -624,6 +629,9 @@ impl Launcher<'_> {
                 (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
         self.mode_record(process, &record);
+        if let Program::Module(module) = self.processes[process].program {
+            self.processes[process].observed.take(module, &record, Instant::now());
+        }
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {

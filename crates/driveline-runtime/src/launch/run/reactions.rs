@@ -79,11 +79,11 @@ impl<'a> Launcher<'a> {
         {
             let modes = self.modes.as_ref();
             judge.note_inactive(|component| modes.is_some_and(|m| m.is_inactive(component)));
-            faults.extend(judge.look(time, &seen, on).into_iter().map(|found| Fault {
-                text: found.what.to_string(),
-                hangs: found.what.hangs(),
-                reaction: found.reaction,
-            }));
+            for found in judge.look(time, &seen, on) {
+                let (text, hangs) = (found.what.to_string(), found.what.hangs());
+                p.observed.fault(found.what.component(), &text, now);
+                faults.push(Fault { text, hangs, reaction: found.reaction });
+            }
         }
         let limits = &module.watch.limits;
         let limited =

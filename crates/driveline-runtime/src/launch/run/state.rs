@@ -7,6 +7,7 @@ use super::super::control::{
     RunPhase, RunStatus, Verb,
 };
 use super::super::gateway::Called;
+use super::super::health::ProcessNow;
 use super::super::supervisor::State;
 use super::{Launcher, Phase, Program};
 use crate::graph::ResolvedModule;
@@ -161,6 +162,16 @@ impl Launcher<'_> {
             topics,
             ready: verdict.then_some(reason.is_none()),
             reason: reason.filter(|_| verdict),
+            health: match p.program {
+                Program::Module(module) if verdict => {
+                    let modes = self.modes.as_ref();
+                    let active = |name: &str| modes.and_then(|m| m.is_active(name));
+                    let busy = child.and_then(Child::busy_call);
+                    let process = ProcessNow { alive: child.is_some(), since: p.past.since, busy };
+                    Some(p.observed.health(module, process, now, active))
+                }
+                _ => None,
+            },
         }
     }
 
