@@ -69,8 +69,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
     // Without a host no library can be looked into. That is said once, and only if nothing is wrong
     // with the graph itself.
-    let looked_into =
-        if host.is_err() && modules.is_none() { Some(Vec::new()) } else { modules.clone() };
+    let looks_into_none = arguments.no_libraries || (host.is_err() && modules.is_none());
+    let looked_into = if looks_into_none { Some(Vec::new()) } else { modules.clone() };
     let load_options = LoadOptions {
         set: arguments.set.clone(),
         modules: looked_into,
