@@ -2,7 +2,8 @@
 //! `driveline deploy build`.
 
 use super::deploy::{ENDS_WITHIN, version};
-use super::{deployed, describer};
+use super::deployed;
+use super::describer::describer;
 use crate::arguments::DeployBuild;
 use crate::exit;
 use driveline_deploy::image::Images;

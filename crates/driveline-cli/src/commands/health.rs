@@ -2,7 +2,7 @@
 //! Tables of `driveline health`: components, executors and ends of topics.
 
 use super::control::{LINE, NAME, span};
-use super::list::print_table;
+use super::survey::print_table;
 use crate::text::cut;
 use driveline_runtime::launch::control::{
     ComponentHealth, ExecutorHealth, Fault, RunStatus, TopicEnd,

@@ -2,7 +2,7 @@
 //! `driveline run`.
 
 use super::deployed::{Deployed, Prepared};
-use super::describer;
+use super::describer::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::{Live, fact};
