@@ -599,8 +599,12 @@ impl<'a> Show<'a> {
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
             }
-            let lines =
-                [summary.missed_deadlines(), summary.blocked_in_publish(), summary.overruns()];
+            let lines = [
+                summary.failed_with_events(),
+                summary.missed_deadlines(),
+                summary.blocked_in_publish(),
+                summary.overruns(),
+            ];
             lines.iter().flatten().for_each(|text| self.print_wrapped(text, columns));
         }
         if !self.screen.json {
