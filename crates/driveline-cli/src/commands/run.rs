@@ -526,6 +526,8 @@ impl<'a> Show<'a> {
         for module in &outcome.killed {
             self.cut_off(module);
         }
+        // Where the run ends for a module, no event says that it stays down.
+        outcome.down.iter().for_each(|down| self.collector.stays_down(&down.module));
         let facts = self.collector.facts_mut();
         facts.suspended.clone_from(&outcome.suspended);
         facts.cut_off.clone_from(&outcome.cut_off);
