@@ -496,6 +496,12 @@ fn subscription_table(s: &Summary) -> Option<String> {
         );
     }
     t.push_str("</tbody></table></div>");
+    let (all, checked) =
+        (s.subscriptions.len(), s.subscriptions.iter().filter(|x| x.checked).count());
+    let _ = write!(
+        t,
+        "<p class=note>Of {checked} of {all} inputs, the counts of publishers and input, made apart, agree. Of the others, <i>not connected</i> is the rest.</p>"
+    );
     Some(t)
 }
 

@@ -158,10 +158,12 @@ pub struct SubscriptionSummary {
     pub unread: u64,
     /// Why it is not known how many more were not read; none where all are counted.
     pub unknown: Option<String>,
-    /// Samples that were published while the input was not connected: before its match, between two
+    /// The rest of what was published, which the input did not count: before its match, between two
     /// processes of its module, and after its process had stopped. 0 where the process did not end
     /// by itself: then they are in `unread`.
     pub not_connected: u64,
+    /// Whether the publishers' own counts and those of the input, made apart, agree without a rest.
+    pub checked: bool,
 }
 
 /// One end of a service.
@@ -583,6 +585,7 @@ fn subscriptions_of<'a>(
             unread,
             unknown: run.unknown(name, series),
             not_connected: run.not_connected(name, series),
+            checked: run.is_checked(name, series),
         }
     })
 }
