@@ -379,13 +379,13 @@ impl Instance {
         }
         self.reported_calls = services;
         let calls = self.timers.added();
-        // Failures alone: a call with an event is no run, since it works on no data.
-        let failed = CallbackCounters {
-            failed: self.events.0.stats().failed,
+        // A call with an event is no run, since it works on no data.
+        let events = CallbackCounters {
+            failed_events: self.events.0.stats().failed,
             ..CallbackCounters::default()
         };
         let stats =
-            calls.iter().chain(&self.callback).fold(failed, |sum, c| sum.and(c.stats().into()));
+            calls.iter().chain(&self.callback).fold(events, |sum, c| sum.and(c.stats().into()));
         if stats != self.reported {
             self.reported = stats;
             changed.push(Record::Counters { component: self.name.clone(), stats });
