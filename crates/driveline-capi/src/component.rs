@@ -7,11 +7,11 @@ use crate::parameter::dl_parameter_value;
 use crate::publisher::dl_publisher;
 use crate::sample::dl_sample;
 use crate::schema::dl_schema;
-use crate::sized::{SizedStruct, check_result, write_result};
+use crate::sized::{SizedStruct, check_result, read_argument, write_result};
 use crate::status::*;
 use driveline::{CallbackHandle, Invocation};
 use driveline_runtime::component::{Facts, ModeRequests, StopHandle, Timers};
-use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
+use driveline_runtime::descriptor::{ComponentClass, LiveRange, ParameterDecl, Port};
 use driveline_types::MonotonicNs;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError, Weak};
@@ -59,6 +59,35 @@ pub struct dl_component_vtable {
     /// The component becomes inactive: its outputs refuse to publish once this has returned. As
     /// `on_trigger`. NULL: nothing to do.
     pub on_deactivate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
+    /// A parameter is changed: one of `dl_class_add_live_parameter` by `driveline param set`, or
+    /// any by a mode of the graph. As `on_trigger`; of a mode before `on_activate`. The component's
+    /// node has the new value already, and gets the old one back after a failure, whose text is the
+    /// reason that the caller of the change gets. `name` is borrowed: valid during the call. NULL:
+    /// every value is accepted.
+    pub on_parameter:
+        Option<unsafe extern "C" fn(component: *mut c_void, name: *const c_char) -> c_int>,
+}
+
+/// Range of a parameter that can be changed while its component runs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_parameter_range {
+    /// `sizeof(dl_parameter_range)`, set by the caller.
+    pub size: usize,
+    /// 1 if `min` counts, 0 if there is no least value.
+    pub has_min: u32,
+    /// 1 if `max` counts, 0 if there is no greatest value.
+    pub has_max: u32,
+    /// Least value.
+    pub min: f64,
+    /// Greatest value.
+    pub max: f64,
+}
+
+// SAFETY: `repr(C)`, `size` is first, numbers may be zero.
+unsafe impl SizedStruct for dl_parameter_range {
+    const NAME: &'static str = "dl_parameter_range";
+    const FIRST: usize = 32;
 }
 
 /// An event of an input or output of a component.
@@ -171,26 +200,68 @@ pub unsafe extern "C" fn dl_class_add_parameter(
     default_value: *const dl_parameter_value,
     doc: *const c_char,
 ) -> dl_status {
+    // SAFETY: this function's contract.
+    guard(|| unsafe { add_parameter(builder, name, default_value, doc, None) })
+}
+
+/// Declares a parameter that can be changed while the component runs (`driveline param set`), as
+/// `dl_class_add_parameter`. `range` may be NULL: every value of the type. Of a list, the range
+/// holds for each item.
+///
+/// # Safety
+/// As `dl_class_add_parameter`; `range` is NULL or a valid range with its `size`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_add_live_parameter(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    default_value: *const dl_parameter_value,
+    doc: *const c_char,
+    range: *const dl_parameter_range,
+) -> dl_status {
     guard(|| {
+        let mut live = LiveRange::default();
+        if !range.is_null() {
+            // SAFETY: this function's contract.
+            let given = unsafe { read_argument("range", range)? };
+            live.min = (given.has_min != 0).then_some(given.min);
+            live.max = (given.has_max != 0).then_some(given.max);
+        }
         // SAFETY: this function's contract.
-        let builder = unsafe { builder_of(builder)? };
-        // SAFETY: this function's contract.
-        let (name, default, doc) = unsafe {
-            (
-                text("name", name)?,
-                dl_parameter_value::read("default_value", default_value)?,
-                optional_text("doc", doc)?,
-            )
-        };
-        unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
-        builder.class.parameters.push(ParameterDecl {
-            name: name.to_owned(),
-            default,
-            doc: doc.unwrap_or_default().to_owned(),
-            live: None,
-        });
-        Ok(())
+        unsafe { add_parameter(builder, name, default_value, doc, Some(live)) }
     })
+}
+
+/// # Safety
+/// As [`dl_class_add_parameter`].
+unsafe fn add_parameter(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    default_value: *const dl_parameter_value,
+    doc: *const c_char,
+    live: Option<LiveRange>,
+) -> Outcome {
+    // SAFETY: this function's contract.
+    let builder = unsafe { builder_of(builder)? };
+    // SAFETY: this function's contract.
+    let (name, default, doc) = unsafe {
+        (
+            text("name", name)?,
+            dl_parameter_value::read("default_value", default_value)?,
+            optional_text("doc", doc)?,
+        )
+    };
+    unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
+    if let Some(mistake) = live.and_then(|range| range.mistake(&default)) {
+        let text = format_args!("the default of parameter '{name}' is out of range: {mistake}");
+        return Err(Failure::argument(text));
+    }
+    builder.class.parameters.push(ParameterDecl {
+        name: name.to_owned(),
+        default,
+        doc: doc.unwrap_or_default().to_owned(),
+        live,
+    });
+    Ok(())
 }
 
 /// # Safety

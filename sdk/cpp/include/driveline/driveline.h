@@ -261,6 +261,20 @@ typedef struct {
   char *text;
 } dl_parameter_value;
 
+// Range of a parameter that can be changed while its component runs.
+typedef struct {
+  // `sizeof(dl_parameter_range)`, set by the caller.
+  size_t size;
+  // 1 if `min` counts, 0 if there is no least value.
+  uint32_t has_min;
+  // 1 if `max` counts, 0 if there is no greatest value.
+  uint32_t has_max;
+  // Least value.
+  double min;
+  // Greatest value.
+  double max;
+} dl_parameter_range;
+
 // One tick of a timer.
 typedef struct {
   // `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the
@@ -623,6 +637,12 @@ typedef struct {
   // The component becomes inactive: its outputs refuse to publish once this has returned. As
   // `on_trigger`. NULL: nothing to do.
   int (*on_deactivate)(void *component);
+  // A parameter is changed: one of `dl_class_add_live_parameter` by `driveline param set`, or
+  // any by a mode of the graph. As `on_trigger`; of a mode before `on_activate`. The component's
+  // node has the new value already, and gets the old one back after a failure, whose text is the
+  // reason that the caller of the change gets. `name` is borrowed: valid during the call. NULL:
+  // every value is accepted.
+  int (*on_parameter)(void *component, const char *name);
 } dl_component_vtable;
 
 // What `driveline_component_entry` returns. Static.
@@ -675,6 +695,18 @@ dl_status dl_class_add_parameter(dl_class_builder *builder,
                                  const char *name,
                                  const dl_parameter_value *default_value,
                                  const char *doc);
+
+// Declares a parameter that can be changed while the component runs (`driveline param set`), as
+// `dl_class_add_parameter`. `range` may be NULL: every value of the type. Of a list, the range
+// holds for each item.
+//
+// What the caller promises:
+// As `dl_class_add_parameter`; `range` is NULL or a valid range with its `size`.
+dl_status dl_class_add_live_parameter(dl_class_builder *builder,
+                                      const char *name,
+                                      const dl_parameter_value *default_value,
+                                      const char *doc,
+                                      const dl_parameter_range *range);
 
 // Name of the component in the graph; NULL for NULL. Borrowed from `io`.
 //
@@ -1380,6 +1412,17 @@ dl_status dl_test_input(const dl_test *test,
 // What the caller promises:
 // `test` is NULL or a live handle; `calls` is NULL or valid for writing.
 dl_status dl_test_advance(const dl_test *test, uint64_t by_ns, uint64_t *calls);
+
+// Changes a parameter, as `driveline param set` does while a graph runs: `on_parameter` of the
+// component is called on this thread. `DL_ERROR_PARAMETER` with the reason if the parameter is not
+// declared as changeable, the value has another type or is out of range, or the component refuses.
+//
+// What the caller promises:
+// `test` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid
+// value with its `size`.
+dl_status dl_test_set_parameter(const dl_test *test,
+                                const char *name,
+                                const dl_parameter_value *value);
 
 // The oldest sample of an output, of values of the type `schema`, that was not taken yet.
 // `*sample`: NULL if there is none, else owned by the caller, to be given to `dl_sample_drop`; a
