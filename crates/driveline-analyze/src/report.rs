@@ -19,7 +19,7 @@ use crate::modes::{ComponentTransition, ModeSwitch};
 use crate::modules::ModuleFacts;
 use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
-use driveline_runtime::account::CallEnd;
+use driveline_runtime::account::{CallEnd, SettingAccount};
 use scale::{grouped, significant};
 use std::fmt::Write;
 
@@ -176,6 +176,15 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
             "",
         );
     }
+    if let Some(table) = setting_table(summary) {
+        section(
+            &mut page,
+            "Real time",
+            "What modules ask of the kernel: cores, scheduling, memory. <b>In force</b> is read back from the kernel when the executors have started.",
+            Some(table),
+            "",
+        );
+    }
     section(
         &mut page,
         "Machine",
@@ -290,6 +299,23 @@ fn module_table(s: &Summary) -> Option<String> {
     let in_container = s.modules.iter().any(|m| m.image.is_some() || m.memory_peak.is_some());
     let rows: String = s.modules.iter().filter(|_| in_container).map(row).collect();
     let head = "<th>module<th class=l>image<th class=l>digest<th>user<th>CPUs<th>memory peak<th>limit<th>throttled<th class=l>waits";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
+
+/// Nothing where no module asks for anything.
+fn setting_table(s: &Summary) -> Option<String> {
+    let row = |module: &str, setting: &SettingAccount| {
+        format!(
+            "<tr><th>{}<th>{}<td class=text>{}<td class=text>{}</tr>",
+            escape(module),
+            escape(&setting.setting),
+            escape(&setting.in_force),
+            escape(setting.refused.as_deref().unwrap_or("–"))
+        )
+    };
+    let of = |m: &ModuleFacts| m.settings.iter().map(|s| row(&m.module, s)).collect::<String>();
+    let rows: String = s.modules.iter().map(of).collect();
+    let head = "<th>module<th>setting<th class=l>in force<th class=l>refused";
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 

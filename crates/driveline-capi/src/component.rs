@@ -7,11 +7,11 @@ use crate::parameter::dl_parameter_value;
 use crate::publisher::dl_publisher;
 use crate::sample::dl_sample;
 use crate::schema::dl_schema;
-use crate::sized::{SizedStruct, check_result, read_argument, write_result};
+use crate::sized::{SizedStruct, check_result, write_result};
 use crate::status::*;
-use driveline::{CallbackHandle, Invocation};
+use driveline::{CallbackHandle, Invocation, ParameterValue};
 use driveline_runtime::component::{Facts, ModeRequests, StopHandle, Timers};
-use driveline_runtime::descriptor::{ComponentClass, LiveRange, ParameterDecl, Port};
+use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port, ValueRange};
 use driveline_types::MonotonicNs;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError, Weak};
@@ -66,28 +66,6 @@ pub struct dl_component_vtable {
     /// every value is accepted.
     pub on_parameter:
         Option<unsafe extern "C" fn(component: *mut c_void, name: *const c_char) -> c_int>,
-}
-
-/// Range of a parameter that can be changed while its component runs.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct dl_parameter_range {
-    /// `sizeof(dl_parameter_range)`, set by the caller.
-    pub size: usize,
-    /// 1 if `min` counts, 0 if there is no least value.
-    pub has_min: u32,
-    /// 1 if `max` counts, 0 if there is no greatest value.
-    pub has_max: u32,
-    /// Least value.
-    pub min: f64,
-    /// Greatest value.
-    pub max: f64,
-}
-
-// SAFETY: `repr(C)`, `size` is first, numbers may be zero.
-unsafe impl SizedStruct for dl_parameter_range {
-    const NAME: &'static str = "dl_parameter_range";
-    const FIRST: usize = 32;
 }
 
 /// An event of an input or output of a component.
@@ -205,29 +183,63 @@ pub unsafe extern "C" fn dl_class_add_parameter(
 }
 
 /// Declares a parameter that can be changed while the component runs (`driveline param set`), as
-/// `dl_class_add_parameter`. `range` may be NULL: every value of the type. Of a list, the range
-/// holds for each item.
+/// `dl_class_add_parameter`. `dl_class_set_parameter_range` gives it a range.
 ///
 /// # Safety
-/// As `dl_class_add_parameter`; `range` is NULL or a valid range with its `size`.
+/// As `dl_class_add_parameter`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_class_add_live_parameter(
     builder: *mut dl_class_builder,
     name: *const c_char,
     default_value: *const dl_parameter_value,
     doc: *const c_char,
-    range: *const dl_parameter_range,
+) -> dl_status {
+    let live = Some(ValueRange::default());
+    // SAFETY: this function's contract.
+    guard(|| unsafe { add_parameter(builder, name, default_value, doc, live) })
+}
+
+/// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
+/// each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
+/// INFINITY are no bounds.
+///
+/// # Safety
+/// `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_set_parameter_range(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    min: f64,
+    max: f64,
 ) -> dl_status {
     guard(|| {
-        let mut live = LiveRange::default();
-        if !range.is_null() {
-            // SAFETY: this function's contract.
-            let given = unsafe { read_argument("range", range)? };
-            live.min = (given.has_min != 0).then_some(given.min);
-            live.max = (given.has_max != 0).then_some(given.max);
-        }
         // SAFETY: this function's contract.
-        unsafe { add_parameter(builder, name, default_value, doc, Some(live)) }
+        let (builder, name) = unsafe { (builder_of(builder)?, text("name", name)?) };
+        let Some(declared) = builder.class.parameters.iter_mut().find(|p| p.name == name) else {
+            return Err(Failure::argument(format_args!(
+                "there is no parameter '{name}': call dl_class_add_parameter before"
+            )));
+        };
+        use ParameterValue::{Float, Integer, List};
+        if !matches!(declared.default, Integer(_) | Float(_) | List(_)) {
+            let what = declared.default.type_name();
+            return Err(Failure::argument(format_args!(
+                "parameter '{name}' is {what}, which has no range"
+            )));
+        }
+        if min.is_nan() || max.is_nan() || min > max {
+            return Err(Failure::argument(format_args!(
+                "the range of parameter '{name}' is {min} to {max}; min <= max is needed"
+            )));
+        }
+        let range = ValueRange::between(min, max);
+        if let Some(mistake) = range.mistake(&declared.default) {
+            return Err(Failure::argument(format_args!(
+                "the default of parameter '{name}': {mistake}"
+            )));
+        }
+        declared.range = Some(range);
+        Ok(())
     })
 }
 
@@ -238,7 +250,7 @@ unsafe fn add_parameter(
     name: *const c_char,
     default_value: *const dl_parameter_value,
     doc: *const c_char,
-    live: Option<LiveRange>,
+    live: Option<ValueRange>,
 ) -> Outcome {
     // SAFETY: this function's contract.
     let builder = unsafe { builder_of(builder)? };
@@ -251,14 +263,11 @@ unsafe fn add_parameter(
         )
     };
     unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
-    if let Some(mistake) = live.and_then(|range| range.mistake(&default)) {
-        let text = format_args!("the default of parameter '{name}' is out of range: {mistake}");
-        return Err(Failure::argument(text));
-    }
     builder.class.parameters.push(ParameterDecl {
         name: name.to_owned(),
         default,
         doc: doc.unwrap_or_default().to_owned(),
+        range: None,
         live,
     });
     Ok(())
@@ -603,4 +612,49 @@ pub unsafe extern "C" fn dl_invocation_read(
             put("sample", sample, newest.map_or(std::ptr::null_mut(), dl_sample::into_handle))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_of_a_declared_number_whose_default_is_within() {
+        let class = ComponentClass {
+            name: "C".into(),
+            doc: String::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            parameters: Vec::new(),
+        };
+        let builder = &raw mut *Box::leak(Box::new(dl_class_builder { class }));
+        let number = dl_parameter_value::integer(5);
+        let truth = dl_parameter_value { kind: 0, ..number };
+        let set = |name: &std::ffi::CStr, min, max| {
+            // SAFETY: the builder is never dropped; the name is NUL-terminated.
+            unsafe { dl_class_set_parameter_range(builder, name.as_ptr(), min, max) }
+        };
+        for (name, value) in [(c"n", &number), (c"on", &truth)] {
+            // SAFETY: as above; the value lives.
+            let done =
+                unsafe { dl_class_add_parameter(builder, name.as_ptr(), value, std::ptr::null()) };
+            assert_eq!(done, DL_OK);
+        }
+        for (name, min, max) in [
+            (c"other", 0.0, 1.0),
+            (c"on", 0.0, 1.0),
+            (c"n", 6.0, 7.0),
+            (c"n", 7.0, 0.0),
+            (c"n", f64::NAN, 9.0),
+        ] {
+            assert_eq!(set(name, min, max), DL_ERROR_ARGUMENT, "{name:?} {min} {max}");
+        }
+        assert_eq!(set(c"n", 0.0, f64::INFINITY), DL_OK);
+        // SAFETY: no other reference exists, and nothing drops it twice.
+        let builder = unsafe { Box::from_raw(builder) };
+        assert_eq!(
+            builder.class.parameters[0].range,
+            Some(ValueRange { min: Some(0.0), max: None })
+        );
+    }
 }

@@ -211,7 +211,6 @@ mod tests {
             assert!(T::FIRST <= size_of::<T>(), "{} has become smaller", T::NAME);
         }
         check::<component::dl_component_vtable>();
-        check::<component::dl_parameter_range>();
         check::<component::dl_timer_tick>();
         check::<event::dl_event>();
         check::<object::dl_object_vtable>();

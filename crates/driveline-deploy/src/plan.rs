@@ -389,6 +389,7 @@ mod tests {
                 name: "source".into(),
                 default: driveline::ParameterValue::Text(String::new()),
                 doc: String::new(),
+                range: None,
                 live: None,
             };
             let class = ComponentClass {

@@ -413,23 +413,23 @@ impl Check<'_> {
     ) -> ParameterValue {
         let path = ["parameters", component, name];
         let Some(declared) = declared else { return value.clone() };
-        if let Some(mistake) = declared.live.get(name).and_then(|range| range.mistake(value)) {
-            let help = format!("write a value in the range that `{component}` declares");
-            self.error(&path, Part::Value, mistake, help);
-            return value.clone();
-        }
-        let declared = &declared.parameters;
-        let Some(have) = declared.get(name) else {
-            let help = suggest(name, "parameters", declared.keys().map(String::as_str));
+        let Some(have) = declared.parameters.get(name) else {
+            let names = declared.parameters.keys().map(String::as_str);
+            let help = suggest(name, "parameters", names);
             let text = format!("`{component}` has no parameter `{name}`");
             self.error(&path, Part::Key, text, help);
             return value.clone();
         };
-        value.clone().coerce(have).unwrap_or_else(|| {
+        let Some(value) = value.clone().coerce(have) else {
             let (wanted, given) = (have.type_name(), value.type_name());
             let text = format!("the parameter `{name}` is {wanted}, and this is {given}");
             self.error(&path, Part::Value, text, format!("write a value like `{have}`"));
-            value.clone()
-        })
+            return value.clone();
+        };
+        if let Some(mistake) = declared.ranges.get(name).and_then(|range| range.mistake(&value)) {
+            let text = format!("the parameter `{name}` of `{}`: {mistake}", declared.class);
+            self.error(&path, Part::Value, text, format!("write a value like `{have}`"));
+        }
+        value
     }
 }

@@ -44,8 +44,7 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
         "driveline",
         &mut script,
     );
-    script.extend_from_slice(complete::script(shell).as_bytes());
-    let script = String::from_utf8_lossy(&script);
+    let script = complete::with_names(shell, String::from_utf8_lossy(&script).into_owned());
     if screen.json {
         screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));
     } else {

@@ -2,6 +2,7 @@
 //! The command as people and scripts use it: real processes, exit codes, output.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
+mod completion;
 mod control;
 mod doctor;
 mod files;
@@ -9,4 +10,6 @@ mod fixture;
 mod health;
 mod modes;
 mod runs;
+#[path = "../../../../tools/skipped.rs"]
+mod skipped;
 mod supervision;

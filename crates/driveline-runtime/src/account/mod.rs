@@ -27,6 +27,18 @@ use std::fmt;
 /// Version of the records; a reader ignores records that it does not know.
 pub const FORMAT: u32 = 1;
 
+/// One thing that a module asks of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingAccount {
+    /// Key of the graph file, or the thread: `lock_memory`, `thread main/0`.
+    pub setting: String,
+    /// What is in force, for people.
+    pub in_force: String,
+    /// Why it is not what was asked, and the remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
 /// One line of the stream. Times are on the host's `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
@@ -53,6 +65,9 @@ pub enum Record {
         /// say it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waits: Option<String>,
+        /// What the module asks of the kernel, and what became of it; read back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        settings: Vec<SettingAccount>,
     },
     /// A callback has ended.
     Callback(CallbackAccount),
@@ -295,7 +310,7 @@ pub struct UnreadInput {
 pub struct HeldEnd {
     /// How long it lasted, in milliseconds.
     pub lasted_ms: u64,
-    /// Samples replaced by newer ones since it was reported.
+    /// Samples replaced by newer ones meanwhile.
     pub missed: u64,
 }
 

@@ -15,11 +15,13 @@
 /// Topics, reach, trigger, threads and placement are the graph's business, not the component's.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -420,7 +422,8 @@ private:
 };
 
 /// A parameter, declared as a member of a component. Its value comes from the graph, or else is the
-/// default. A mode of the graph that sets it changes it between two calls, before `on_activate`.
+/// default. A value that `T` cannot hold, such as -1 for `std::uint32_t`, fails `driveline
+/// validate`. A mode of the graph that sets it changes it between two calls, before `on_activate`.
 template <ParameterType T>
 class Parameter final : private detail::Declared {
 public:
@@ -442,8 +445,15 @@ private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
         if (auto done = detail::check_parameter(name_, default_); !done) return done;
         auto c = detail::given(default_);
-        return detail::checked(
+        auto added = detail::checked(
             dl_class_add_parameter(builder, name_.c_str(), c.get(), detail::shown(doc_).c_str()));
+        if constexpr (detail::NarrowParameter<T>) {
+            if (!added) return added;
+            constexpr auto range = detail::parameter_range<T>();
+            return detail::checked(
+                dl_class_set_parameter_range(builder, name_.c_str(), range.first, range.second));
+        }
+        return added;
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
@@ -461,7 +471,7 @@ private:
     T value_;
 };
 
-/// Range of a `LiveParameter`; of a list, for each item. It means nothing for text and maps.
+/// Range of a `LiveParameter` that is a number; of a list, for each item.
 struct ParameterRange {
     /// Least value.
     std::optional<double> min = std::nullopt;
@@ -505,13 +515,18 @@ private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
         if (auto done = detail::check_parameter(name_, default_); !done) return done;
         auto c = detail::given(default_);
-        auto range = detail::sized<dl_parameter_range>();
-        range.has_min = range_.min ? 1 : 0;
-        range.has_max = range_.max ? 1 : 0;
-        range.min = range_.min.value_or(0);
-        range.max = range_.max.value_or(0);
-        return detail::checked(dl_class_add_live_parameter(builder, name_.c_str(), c.get(),
-                                                           detail::shown(doc_).c_str(), &range));
+        auto added = detail::checked(dl_class_add_live_parameter(builder, name_.c_str(), c.get(),
+                                                                 detail::shown(doc_).c_str()));
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        double min = range_.min.value_or(-infinity);
+        double max = range_.max.value_or(infinity);
+        if constexpr (detail::NarrowParameter<T>) {
+            constexpr auto range = detail::parameter_range<T>();
+            min = std::max(min, range.first);
+            max = std::min(max, range.second);
+        }
+        if (!added || (min == -infinity && max == infinity)) return added;
+        return detail::checked(dl_class_set_parameter_range(builder, name_.c_str(), min, max));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);

@@ -261,20 +261,6 @@ typedef struct {
   char *text;
 } dl_parameter_value;
 
-// Range of a parameter that can be changed while its component runs.
-typedef struct {
-  // `sizeof(dl_parameter_range)`, set by the caller.
-  size_t size;
-  // 1 if `min` counts, 0 if there is no least value.
-  uint32_t has_min;
-  // 1 if `max` counts, 0 if there is no greatest value.
-  uint32_t has_max;
-  // Least value.
-  double min;
-  // Greatest value.
-  double max;
-} dl_parameter_range;
-
 // One tick of a timer.
 typedef struct {
   // `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the
@@ -697,16 +683,25 @@ dl_status dl_class_add_parameter(dl_class_builder *builder,
                                  const char *doc);
 
 // Declares a parameter that can be changed while the component runs (`driveline param set`), as
-// `dl_class_add_parameter`. `range` may be NULL: every value of the type. Of a list, the range
-// holds for each item.
+// `dl_class_add_parameter`. `dl_class_set_parameter_range` gives it a range.
 //
 // What the caller promises:
-// As `dl_class_add_parameter`; `range` is NULL or a valid range with its `size`.
+// As `dl_class_add_parameter`.
 dl_status dl_class_add_live_parameter(dl_class_builder *builder,
                                       const char *name,
                                       const dl_parameter_value *default_value,
-                                      const char *doc,
-                                      const dl_parameter_range *range);
+                                      const char *doc);
+
+// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
+// each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
+// INFINITY are no bounds.
+//
+// What the caller promises:
+// `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
+dl_status dl_class_set_parameter_range(dl_class_builder *builder,
+                                       const char *name,
+                                       double min,
+                                       double max);
 
 // Name of the component in the graph; NULL for NULL. Borrowed from `io`.
 //

@@ -87,7 +87,7 @@ class Mistaken : public driveline::Component {
 TEST(LiveParameters, NeedADefaultWithinTheRange) {
     const auto test = ComponentTest::of<Mistaken>();
     ASSERT_FALSE(test);
-    EXPECT_NE(test.error().message.find("the default of parameter 'low' is out of range"),
+    EXPECT_NE(test.error().message.find("the default of parameter 'low': 5 is below 6"),
               std::string::npos)
         << test.error().message;
 }

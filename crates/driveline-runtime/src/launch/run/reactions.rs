@@ -70,8 +70,10 @@ impl<'a> Launcher<'a> {
         let event = |text| Fault { text, reaction: Reaction::Event, hangs: false };
         let mut faults: Vec<Fault> =
             p.watching.take(module, child).err().map(event).into_iter().collect();
-        let on =
-            Conditions { suspended: child.stopped, ending: !matches!(self.phase, Phase::Running) };
+        let on = Conditions {
+            suspended: child.suspended,
+            ending: !matches!(self.phase, Phase::Running),
+        };
         if let Some((beats, judge)) = p.watching.beats.as_mut().filter(|_| runs && ready)
             && let Some(seen) = beats.read()
         {

@@ -151,7 +151,7 @@ impl Launcher<'_> {
             state: p.past.state.clone(),
             since_ms: ago(p.past.since),
             restarts: p.past.starts.saturating_sub(1),
-            suspended: child.is_some_and(|c| c.stopped),
+            suspended: child.is_some_and(|c| c.suspended),
             busy: child.and_then(Child::busy_call).map(ToString::to_string),
             last_fault: p
                 .past
@@ -194,9 +194,9 @@ impl Launcher<'_> {
     fn why_not_ready(&self, process: usize) -> Option<String> {
         let p = &self.processes[process];
         let child = p.child.as_ref().filter(|c| c.ended.is_none());
-        let suspended = child.filter(|c| c.stopped).map(|c| {
+        let suspended = child.filter(|c| c.suspended).map(|c| {
             let pid = c.pid();
-            format!("is stopped by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
+            format!("is suspended by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
         });
         let doing = || {
             child.and_then(Child::busy_call).map_or_else(String::new, |call| format!(": {call}"))
