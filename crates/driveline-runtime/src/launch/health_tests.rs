@@ -28,7 +28,7 @@ impl World {
             .into();
         let mut world = Self { module, observed: Observed::default(), began: Instant::now() };
         let threads = vec!["thread main/0: Normal".to_owned(), "thread main2/0: Fifo".to_owned()];
-        world.record(0, &Record::Started { threads, waits: None });
+        world.record(0, &Record::Started { threads, waits: None, settings: Vec::new() });
         world
     }
 
