@@ -292,6 +292,12 @@ impl Instance {
         }
     }
 
+    /// Changes a parameter on this thread: for tests, in which nothing else runs.
+    pub(crate) fn change_here(&self, name: &str, value: &ParameterValue) -> Result<(), String> {
+        let word = ParameterWord::unasked(&self.name, name, value);
+        self.changes.as_ref().map_or(Ok(()), |changes| changes.make(&word))
+    }
+
     /// How its calls are seen, and what its outputs have published.
     pub(super) fn pulse(&self) -> (Seen, Vec<PublishedCounter>) {
         (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
