@@ -153,8 +153,11 @@ def arrows(root):
     for module in modules(root):
         to = out.setdefault(module.path, {})
         paths = list(module.used)
-        text = USE.sub("", module.text)
+        text = re.sub(r"\(in [\w:]+\)", "", USE.sub("", module.text))
         paths += [m.split("::") for m in PATH.findall(text)]
+        for child in module.children:
+            inside = re.findall(rf"(?<![\w:]){child}::(\w+)", text)
+            paths += [["self", child, name] for name in inside]
         for path in paths:
             if path[-1] == "*":
                 path = path[:-1]
