@@ -30,7 +30,7 @@ impl Control {
                 }
                 Err(e) => {
                     let text = format!(
-                        "the domain directory {path} was removed and cannot be used anew: {e}; nobody new finds this process or is found by it until the directory is there again as it was (within a second)"
+                        "the domain directory {path} was removed and cannot be used again: {e}; new processes and this one do not find each other until the directory is restored with its old mode (checked each second)"
                     );
                     if !std::mem::replace(&mut self.lost, true) {
                         self.tell_everybody(&text);
