@@ -5,9 +5,10 @@ use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::real_time::ResolvedRealTime;
 use super::section::Sections;
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
-use crate::descriptor::LiveRange;
+use crate::descriptor::ValueRange;
 use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::limits::MAX_PINS;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
@@ -92,6 +93,8 @@ pub struct ResolvedModule {
     pub deployment: ResolvedDeployment,
     /// What it keeps to.
     pub watch: ResolvedWatch,
+    /// What its process asks of the kernel beside the schedules of its executors.
+    pub real_time: ResolvedRealTime,
 }
 
 /// Rules for the restart of a process.
@@ -138,8 +141,10 @@ pub struct ResolvedComponent {
     /// Every parameter of the class with its value. Of a library that was not looked at: those that
     /// are set.
     pub parameters: BTreeMap<String, ParameterValue>,
-    /// Parameters that can be changed while it runs.
-    pub live: BTreeMap<String, LiveRange>,
+    /// Ranges of parameters, of those that have one.
+    pub ranges: BTreeMap<String, ValueRange>,
+    /// Parameters that can be changed while it runs, each within all its ranges.
+    pub live: BTreeMap<String, ValueRange>,
     /// Inputs, in the order in which the class declares them.
     pub inputs: Vec<ResolvedInput>,
     /// Outputs, in the order in which the class declares them.

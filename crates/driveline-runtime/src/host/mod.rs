@@ -31,6 +31,7 @@ pub(crate) mod instance;
 mod launcher_socket;
 pub(crate) mod output;
 mod pulse;
+mod real_time;
 mod run;
 mod transitions;
 mod usage;
@@ -40,6 +41,7 @@ pub(crate) mod words;
 
 pub use arguments::USAGE;
 pub use injected_faults::{FAULTS_VARIABLE, INJECTED, InjectedFault, fault_file};
+pub use real_time::{idle_state_refusal, memory_lock_refusal};
 pub use run::{HostError, HostOptions, process_name, run};
 
 use crate::component::ComponentLoader;
