@@ -12,10 +12,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -281,6 +283,26 @@ def test_two_builds_have_one_digest_and_a_change_moves_only_its_module(place):
     check(changed == ["step"], f"only one changes: {changed}")
 
 
+def test_an_image_of_ones_own_begins_with_the_base_image(place):
+    built = place.driveline("deploy", "base", "--json")
+    base = json.loads(built[built.index("{") :])
+    check(base == json.loads((again := place.driveline("deploy", "base", "--json"))[again.index("{") :]), "two builds have one digest")
+    sources = place.directory / "lane"
+    sources.mkdir()
+    place.driveline("deploy", "init", sources, "--library", "lane")
+    text = place.driveline("deploy", "init", sources, "--library", "lane", code=1)
+    check("Containerfile" in text and "remove it" in text, text)
+    # Its last stage, with what the others would have built: those need a registry and a network.
+    last = (sources / "Containerfile").read_text().rsplit("\nFROM ", 1)[1].replace("--from=closure /out/", "")
+    (sources / "lib").mkdir()
+    (sources / "components").mkdir()
+    (sources / "components" / "lib").touch()
+    (sources / "Last").write_text(f"ARG BASE={base['image']}\nFROM {last}")
+    place.podman("build", "--quiet", "--tag", "localhost/own:1", "--file", str(sources / "Last"), str(sources))
+    graph = place.graph(step="image: localhost/own:1")
+    place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
+
+
 def test_dockers_client_does_the_same(place):
     if not shutil.which("docker"):
         return "docker's client is not installed"
@@ -299,15 +321,15 @@ def test_dockers_client_does_the_same(place):
 @contextlib.contextmanager
 def podmans_service(place):
     """The socket of Podman's service, which Docker's programs speak with."""
-    socket = place.directory / "podman.sock"
-    service = subprocess.Popen(["podman", "system", "service", "--time", "0", f"unix://{socket}"], env=place.environment, stderr=subprocess.DEVNULL)
+    at = place.directory / "podman.sock"
+    service = subprocess.Popen(["podman", "system", "service", "--time", "0", f"unix://{at}"], env=place.environment, stderr=subprocess.DEVNULL)
     try:
-        wait(socket.exists, "podman's service does not start")
-        yield {**place.environment, "DOCKER_HOST": f"unix://{socket}"}
+        wait(at.exists, "podman's service does not start")
+        yield {**place.environment, "DOCKER_HOST": f"unix://{at}"}
     finally:
         service.terminate()
         service.wait()
-        socket.unlink(missing_ok=True)
+        at.unlink(missing_ok=True)
 
 
 def tool(name):
@@ -435,6 +457,53 @@ def test_kubernetes_takes_the_objects(place):
         manifest = Manifest(place, "kubernetes", "--workload", workload, bare=False)
         manifest.run([tool("kubernetes-validate"), "-k", "1.34", "--strict", manifest.file])
     return None
+
+
+def test_images_are_pushed_pulled_by_digest_and_run(place):
+    if not shutil.which("docker-registry"):
+        return "docker-registry is not installed"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = place.directory / "registry.yml"
+    config.write_text(f'version: 0.1\nstorage: {{filesystem: {{rootdirectory: "{place.directory}/registry"}}}}\nhttp: {{addr: "127.0.0.1:{port}"}}\n')
+    registry = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait(lambda: answers(port), "the registry does not start")
+        name = f"127.0.0.1:{port}/pilot"
+        built = place.driveline("deploy", "build", place.graph(), "step", "--push", name, "--tag", "1.4", "--insecure", "--json")
+        pushed = json.loads(built[built.index("[") :])[0]
+        check(pushed["pushed"] == f"{name}/step:1.4", f"{pushed}")
+        # Nothing of it may come from here.
+        place.podman("rmi", "--all", "--force")
+        manifest = json.loads(fetched(f"http://127.0.0.1:{port}/v2/pilot/step/manifests/1.4"))
+        place.podman("pull", "--tls-verify=false", f"{name}/step:1.4")
+        digest = json.loads(place.podman("image", "inspect", f"{name}/step:1.4"))[0]["Digest"]
+        place.podman("rmi", "--all", "--force")
+        place.podman("pull", "--tls-verify=false", f"{name}/step@{digest}")
+        config = json.loads(place.podman("image", "inspect", f"{name}/step@{digest}"))[0]
+        check(config["Id"] == manifest["config"]["digest"].removeprefix("sha256:"), "it is the image that was pushed")
+        labels = config["Labels"]
+        check(labels["org.opencontainers.image.version"] and labels["org.opencontainers.image.revision"], f"{labels}")
+        graph = place.graph(step=f"image: '{name}/step@{digest}'")
+        place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
+    finally:
+        registry.terminate()
+        registry.wait()
+        place.has_manifests_images = False
+    return None
+
+
+def answers(port):
+    with contextlib.suppress(OSError):
+        return fetched(f"http://127.0.0.1:{port}/v2/") is not None
+    return False
+
+
+def fetched(url):
+    types = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": types}), timeout=PATIENCE) as answer:
+        return answer.read()
 
 
 def test_quadlet_makes_services_of_the_units(place):
