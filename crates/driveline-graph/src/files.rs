@@ -70,6 +70,7 @@ pub(super) struct Files {
     pub(super) name: Option<String>,
     pub(super) domain: Option<String>,
     pub(super) on_launcher_lost: Option<In<OnLauncherLost>>,
+    pub(super) health_topic: Option<In<String>>,
     /// What stands under keys of gateways that are registered.
     pub(super) sections: Vec<InSection>,
     /// Keys that no registered gateway has were skipped.
@@ -446,6 +447,9 @@ impl Files {
         self.domain = spec.domain.clone().or(self.domain.take());
         if let Some(lost) = spec.on_launcher_lost.clone() {
             self.on_launcher_lost = Some(In { document, spec: lost });
+        }
+        if let Some(topic) = spec.health_topic.clone() {
+            self.health_topic = Some(In { document, spec: topic });
         }
         for section in sections {
             self.sections.retain(|other| other.key != section.key);
