@@ -55,8 +55,8 @@ pub struct RunFacts {
     pub reliable: BTreeSet<(String, String)>,
     /// Connections of the graph that never existed.
     pub unconnected: Vec<Unconnected>,
-    /// Modules that were stopped (SIGSTOP) when the run ended.
-    pub stopped: Vec<String>,
+    /// Modules that were suspended (SIGSTOP, a debugger) when the run ended.
+    pub suspended: Vec<String>,
     /// Work that was cut off although its source had finished.
     pub cut_off: Vec<CutOff>,
     /// Components that are active in some modes only.

@@ -9,9 +9,9 @@ use crate::sample::dl_sample;
 use crate::schema::dl_schema;
 use crate::sized::{SizedStruct, check_result, write_result};
 use crate::status::*;
-use driveline::{CallbackHandle, Invocation};
+use driveline::{CallbackHandle, Invocation, ParameterValue};
 use driveline_runtime::component::{Facts, ModeRequests, StopHandle, Timers};
-use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
+use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port, ValueRange};
 use driveline_types::MonotonicNs;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError, Weak};
@@ -187,8 +187,53 @@ pub unsafe extern "C" fn dl_class_add_parameter(
             name: name.to_owned(),
             default,
             doc: doc.unwrap_or_default().to_owned(),
+            range: None,
             live: None,
         });
+        Ok(())
+    })
+}
+
+/// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
+/// each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
+/// INFINITY are no bounds.
+///
+/// # Safety
+/// `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_set_parameter_range(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    min: f64,
+    max: f64,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (builder, name) = unsafe { (builder_of(builder)?, text("name", name)?) };
+        let Some(declared) = builder.class.parameters.iter_mut().find(|p| p.name == name) else {
+            return Err(Failure::argument(format_args!(
+                "there is no parameter '{name}': call dl_class_add_parameter before"
+            )));
+        };
+        use ParameterValue::{Float, Integer, List};
+        if !matches!(declared.default, Integer(_) | Float(_) | List(_)) {
+            let what = declared.default.type_name();
+            return Err(Failure::argument(format_args!(
+                "parameter '{name}' is {what}, which has no range"
+            )));
+        }
+        if min.is_nan() || max.is_nan() || min > max {
+            return Err(Failure::argument(format_args!(
+                "the range of parameter '{name}' is {min} to {max}; min <= max is needed"
+            )));
+        }
+        let range = ValueRange::between(min, max);
+        if let Some(mistake) = range.mistake(&declared.default) {
+            return Err(Failure::argument(format_args!(
+                "the default of parameter '{name}': {mistake}"
+            )));
+        }
+        declared.range = Some(range);
         Ok(())
     })
 }
@@ -532,4 +577,49 @@ pub unsafe extern "C" fn dl_invocation_read(
             put("sample", sample, newest.map_or(std::ptr::null_mut(), dl_sample::into_handle))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_of_a_declared_number_whose_default_is_within() {
+        let class = ComponentClass {
+            name: "C".into(),
+            doc: String::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            parameters: Vec::new(),
+        };
+        let builder = &raw mut *Box::leak(Box::new(dl_class_builder { class }));
+        let number = dl_parameter_value::integer(5);
+        let truth = dl_parameter_value { kind: 0, ..number };
+        let set = |name: &std::ffi::CStr, min, max| {
+            // SAFETY: the builder is never dropped; the name is NUL-terminated.
+            unsafe { dl_class_set_parameter_range(builder, name.as_ptr(), min, max) }
+        };
+        for (name, value) in [(c"n", &number), (c"on", &truth)] {
+            // SAFETY: as above; the value lives.
+            let done =
+                unsafe { dl_class_add_parameter(builder, name.as_ptr(), value, std::ptr::null()) };
+            assert_eq!(done, DL_OK);
+        }
+        for (name, min, max) in [
+            (c"other", 0.0, 1.0),
+            (c"on", 0.0, 1.0),
+            (c"n", 6.0, 7.0),
+            (c"n", 7.0, 0.0),
+            (c"n", f64::NAN, 9.0),
+        ] {
+            assert_eq!(set(name, min, max), DL_ERROR_ARGUMENT, "{name:?} {min} {max}");
+        }
+        assert_eq!(set(c"n", 0.0, f64::INFINITY), DL_OK);
+        // SAFETY: no other reference exists, and nothing drops it twice.
+        let builder = unsafe { Box::from_raw(builder) };
+        assert_eq!(
+            builder.class.parameters[0].range,
+            Some(ValueRange { min: Some(0.0), max: None })
+        );
+    }
 }

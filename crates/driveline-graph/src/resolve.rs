@@ -463,8 +463,10 @@ impl<'a> Resolver<'a> {
         let trigger = self.trigger(at, spec.trigger.as_ref(), &ports);
         let parameters = self.parameters(at, spec, class.as_ref());
         let live = class.as_ref().map(super::parameters::live).unwrap_or_default();
+        let ranges = class.as_ref().map(super::parameters::ranges).unwrap_or_default();
         Some(ResolvedComponent {
             live,
+            ranges,
             name: name.ok()?,
             library,
             class: spec.class.clone(),

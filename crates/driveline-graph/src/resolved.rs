@@ -8,7 +8,7 @@ use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::real_time::ResolvedRealTime;
 use super::section::Sections;
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
-use crate::descriptor::LiveRange;
+use crate::descriptor::ValueRange;
 use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::limits::MAX_PINS;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
@@ -141,8 +141,10 @@ pub struct ResolvedComponent {
     /// Every parameter of the class with its value. Of a library that was not looked at: those that
     /// are set.
     pub parameters: BTreeMap<String, ParameterValue>,
-    /// Parameters that can be changed while it runs.
-    pub live: BTreeMap<String, LiveRange>,
+    /// Ranges of parameters, of those that have one.
+    pub ranges: BTreeMap<String, ValueRange>,
+    /// Parameters that can be changed while it runs, each within all its ranges.
+    pub live: BTreeMap<String, ValueRange>,
     /// Inputs, in the order in which the class declares them.
     pub inputs: Vec<ResolvedInput>,
     /// Outputs, in the order in which the class declares them.

@@ -88,6 +88,29 @@ fn a_run_whose_processes_are_all_told_to_end_at_once_ends_as_asked() {
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
 }
 
+/// A Ctrl-C of a terminal reaches the whole process group of the launcher, and with it a process
+/// that has not left the group yet; the end of a terminal as well.
+#[test]
+fn processes_that_an_interrupt_of_the_whole_group_ends_while_they_start_are_no_failure() {
+    for signal in ["INT", "HUP", "TERM"] {
+        let mut f = Fixture::new(&graph(0, "", ""));
+        f.options.host = f.dir.path().join("host");
+        script(&f.options.host, &format!("kill -{signal} $$; exec sleep 60"));
+        let mut seen = Seen { interrupt_at: Some("started as process"), ..Seen::default() };
+        let outcome = f.run(&mut seen);
+        assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec![]), "{signal}");
+        let ends: Vec<String> = seen
+            .events
+            .iter()
+            .filter(|e| matches!(e, Event::Ended { .. }))
+            .map(ToString::to_string)
+            .collect();
+        let end =
+            |m| format!("module '{m}' has ended (was told to end while it was still starting)");
+        assert!([end("one"), end("two")].iter().all(|end| ends.contains(end)), "{ends:?}");
+    }
+}
+
 #[test]
 fn what_a_slow_step_has_begun_is_ended_and_processed() {
     let modules = "modules:\n  source:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 3, period_ms: 2400}, outputs: {count: a}}\n  \

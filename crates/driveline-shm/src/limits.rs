@@ -71,9 +71,9 @@ pub const MAX_INFO_CONNECTIONS_PER_USER: usize = 4;
 /// Connections for listings that are served at once for all users but the participant's own.
 pub const MAX_INFO_CONNECTIONS: usize = 16;
 /// Threads of a participant that close what other users have sent; more users share them.
-pub const MAX_ERRAND_THREADS: usize = 32;
+pub const MAX_BLOCKING_THREADS: usize = 32;
 /// Descriptors that wait to be closed or read on these threads; above, no connection is accepted.
-pub const MAX_ERRANDS: usize = 256;
+pub const MAX_BLOCKING_TASKS: usize = 256;
 
 #[cfg(not(loom))]
 pub(crate) const FORKED: &str = "this handle was inherited through fork(), where it has no memory and no peers: create the participant after the fork";

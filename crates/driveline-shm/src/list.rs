@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tools' view: asks every participant of a domain what it has.
 
-use crate::control::{Heard, hear};
+use crate::control::{Reception, receive_message};
 use crate::error::ListError;
 use crate::info::ParticipantInfo;
 use crate::limits::{MAX_FOREIGN_LISTED, MAX_LISTING_LEN, MAX_MESSAGE_LEN};
+use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::descriptors;
 use crate::sys::directory::{Directory, Kind, Name};
-use crate::sys::errands::{Errands, Foreign};
 use crate::sys::peer;
 use crate::sys::socket::{self, ConnectError};
 use crate::wire::Message;
@@ -68,7 +68,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
     let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
     // What others send instead of an answer must not keep the caller.
-    let errands = Errands::new()
+    let blocking_tasks = BlockingTasks::new()
         .map_err(|source| ListError::System { action: "make an epoll instance", source })?;
     let question = Message::List.encode().unwrap_or_default();
     let mut queries: Vec<Query> = Vec::new();
@@ -83,28 +83,30 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let deadline = MonotonicNs::real_now() + timeout;
     let mut buffer = vec![0; MAX_MESSAGE_LEN];
     let (mut found, mut silent) = (Vec::new(), Vec::new());
-    let (sender, parts) = channel::<(RawFd, Heard)>();
+    let (sender, parts) = channel::<(RawFd, Reception)>();
     let mut over = false;
     loop {
-        unasked.retain(|(name, tries)| match socket::dial(&directory, &name.text, &errands) {
-            Ok(socket) => {
-                if socket::send(&socket, &question, &[]).is_ok() {
-                    queries.push(Query {
-                        socket,
-                        name: name.clone(),
-                        tries: *tries,
-                        text: Vec::new(),
-                        elsewhere: false,
-                    });
+        unasked.retain(|(name, tries)| {
+            match socket::dial(&directory, &name.text, &blocking_tasks) {
+                Ok(socket) => {
+                    if socket::send(&socket, &question, &[]).is_ok() {
+                        queries.push(Query {
+                            socket,
+                            name: name.clone(),
+                            tries: *tries,
+                            text: Vec::new(),
+                            elsewhere: false,
+                        });
+                    }
+                    false
                 }
-                false
+                // Its queue is full of others, or it is stopped.
+                Err(ConnectError::Busy) => true,
+                // This process is short of descriptors: asked when others have answered.
+                Err(ConnectError::Other(e)) if descriptors::is_shortage(&e) => true,
+                // Dead or unreachable ones have nothing to say.
+                Err(_) => false,
             }
-            // Its queue is full of others, or it is stopped.
-            Err(ConnectError::Busy) => true,
-            // This process is short of descriptors: asked when others have answered.
-            Err(ConnectError::Other(e)) if descriptors::is_shortage(&e) => true,
-            // Dead or unreachable ones have nothing to say.
-            Err(_) => false,
         });
         if over || queries.is_empty() && unasked.is_empty() {
             break;
@@ -134,7 +136,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
                 }
             }
         }
-        let mut received: HashMap<RawFd, Heard> = parts.try_iter().collect();
+        let mut received: HashMap<RawFd, Reception> = parts.try_iter().collect();
         queries.retain_mut(|q| match advance(q, &mut buffer, &mut received, &sender) {
             Progress::More => true,
             Progress::Done(info) => {
@@ -179,35 +181,35 @@ enum Progress {
 fn advance(
     q: &mut Query,
     buffer: &mut [u8],
-    received: &mut HashMap<RawFd, Heard>,
-    sender: &Sender<(RawFd, Heard)>,
+    received: &mut HashMap<RawFd, Reception>,
+    sender: &Sender<(RawFd, Reception)>,
 ) -> Progress {
     let id = q.socket.as_fd().as_raw_fd();
     loop {
-        let heard = if q.socket.is_harmless() {
-            hear(&q.socket, buffer)
-        } else if let Some(heard) = received.remove(&id) {
+        let received = if q.socket.is_harmless() {
+            receive_message(&q.socket, buffer)
+        } else if let Some(received) = received.remove(&id) {
             q.elsewhere = false;
-            heard
+            received
         } else if q.elsewhere || !is_readable(&q.socket) {
             return Progress::More;
         } else {
             q.elsewhere = true;
             let sender = sender.clone();
             q.socket.apart(move |socket| {
-                drop(sender.send((id, hear(&socket, &mut vec![0; MAX_MESSAGE_LEN]))))
+                drop(sender.send((id, receive_message(&socket, &mut vec![0; MAX_MESSAGE_LEN]))))
             });
             return Progress::More;
         };
-        match heard {
-            Heard::Nothing => return Progress::More,
-            Heard::Said(Ok(Message::Listing(part)), _) if part.is_empty() => {
+        match received {
+            Reception::Nothing => return Progress::More,
+            Reception::Said(Ok(Message::Listing(part)), _) if part.is_empty() => {
                 let of_this_user = q.socket.user().is_trusted();
                 let info = serde_json::from_slice::<ParticipantInfo>(&q.text).ok();
                 return Progress::Done(info.map(|info| ParticipantInfo { of_this_user, ..info }));
             }
-            Heard::Ended if q.text.is_empty() => return Progress::HungUp,
-            Heard::Said(Ok(Message::Listing(part)), _)
+            Reception::Ended if q.text.is_empty() => return Progress::HungUp,
+            Reception::Said(Ok(Message::Listing(part)), _)
                 if q.text.len() + part.len() <= MAX_LISTING_LEN =>
             {
                 q.text.extend(part)

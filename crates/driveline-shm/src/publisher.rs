@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The writing end: loans and publishing.
 
-use crate::afar::AfarCount;
+use crate::afar_count::AfarCount;
 use crate::blocking::BlockingMeter;
 use crate::deadline::DeadlineMeter;
 use crate::error::{LoanError, PublishError};
 use crate::event::PublisherEvent;
 use crate::info::PublisherStats;
+use crate::kick::Kicker;
 use crate::layout::CACHE_LINE;
 use crate::limits::{MAX_SEQUENCE, WITHDRAW_FROM};
 use crate::participant::Endpoint;
@@ -15,7 +16,6 @@ use crate::protocol::writer::Slots;
 use crate::protocol::{Match as _, cursor};
 use crate::publication::{GroupWakers, PubMatch, Publication, add};
 use crate::sys::futex::WaitList;
-use crate::waitset::Kicker;
 use crate::{fault, loan::Loan};
 use driveline_types::header::SampleHeader;
 use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events on their way from the control thread to `poll_event`.
 
+use crate::kick::Kicker;
 use crate::limits::MAX_EVENTS;
-use crate::waitset::Kicker;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};

@@ -28,7 +28,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the book with
+    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the table with
     /// one handle.
     pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize, written: u64) -> Self {
         let offset = edge.segment.payload_at(slot);
@@ -66,7 +66,7 @@ impl Sample {
     #[inline]
     pub fn header(&self) -> &SampleHeader {
         // SAFETY: this is a handle to the entry, and the reference lives no longer than it.
-        unsafe { self.edge.book.header(self.cell) }
+        unsafe { self.edge.held_samples.header(self.cell) }
     }
 
     /// How many samples of this publisher were published to this subscription and not taken since
@@ -106,19 +106,19 @@ impl Sample {
 
 impl Clone for Sample {
     fn clone(&self) -> Self {
-        self.edge.book.add_handle(self.cell);
+        self.edge.held_samples.add_handle(self.cell);
         Self { edge: Arc::clone(&self.edge), ..*self }
     }
 }
 
 impl Drop for Sample {
     fn drop(&mut self) {
-        if self.edge.book.drop_handle(self.cell)
+        if self.edge.held_samples.drop_handle(self.cell)
             && self.edge.page_is_here()
             && let Some(cell) = self.edge.cells().get(self.cell)
         {
             reader::unpin(cell);
-            self.edge.room.given_back();
+            self.edge.release_watch.given_back();
         }
     }
 }

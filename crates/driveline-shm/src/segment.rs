@@ -2,7 +2,7 @@
 //! A segment's words and payloads, from either side.
 #![allow(unsafe_code, reason = "payloads lie in a mapping")]
 
-use crate::afar::AfarCount;
+use crate::afar_count::AfarCount;
 use crate::layout::{
     AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, CACHE_LINE, HEARTBEAT_AT, LATEST_AT, Layout,
     MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD,
@@ -11,7 +11,7 @@ use crate::layout::{
 use crate::protocol;
 use crate::protocol::pack::{pack, unpack};
 use crate::sys::admission::admit_at_once;
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reading end.
-#![allow(unsafe_code, reason = "an entry of the book is written while it is free")]
+#![allow(unsafe_code, reason = "an entry of the held_samples is written while it is free")]
 
-use crate::choice::{Candidate, Passed, Turn};
 use crate::deadline::{DeadlineReports, DeadlinesMissed};
 use crate::error::TakeError;
 use crate::event::{RefusalCode, SubscriptionEvent};
+use crate::fairness::{Candidate, Passed, Turn};
 use crate::info::{MatchedPublisher, SubscriptionStats};
 use crate::inlet::{Edge, Inlet, has_unread};
+use crate::kick::Kicker;
 use crate::limits::{MAX_FAILED_CHECKSUMS, MAX_SKIPS};
 use crate::participant::Endpoint;
 use crate::protocol::Segment as _;
@@ -16,7 +17,6 @@ use crate::protocol::reader::{self, Borrow, Want};
 use crate::publication::add;
 use crate::sample::{Copied, Sample};
 use crate::sys::fork::Birthplace;
-use crate::waitset::Kicker;
 use driveline_types::{EndpointId, MonotonicNs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -179,9 +179,10 @@ impl Subscription {
         let counters = &edge.progress.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only
         // make more. Acquire pairs with the Release of the unpin: whoever held the cell's entry in
-        // the book is done with it.
+        // the table is done with it.
         let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
-        let Some(cell) = free().or_else(|| if self.inlet.room.starve() { free() } else { None })
+        let Some(cell) =
+            free().or_else(|| if self.inlet.release_watch.starve() { free() } else { None })
         else {
             return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
         };
@@ -211,7 +212,7 @@ impl Subscription {
         // SAFETY: this is the consuming thread; the cell was seen cleared with Acquire above and is
         // pinned now.
         let read = unsafe {
-            edge.book.open(cell, |header| edge.segment.read_header(slot, sequence, header))
+            edge.held_samples.open(cell, |header| edge.segment.read_header(slot, sequence, header))
         };
         // From here on the sample's drop unpins.
         let mut sample = Sample::pinned(Arc::clone(edge), cell, slot, sequence);
@@ -343,7 +344,7 @@ impl Subscription {
     /// After a take that failed with [`TakeError::AllHeld`], `kicker` is kicked when a held sample
     /// is given back. Set it before the first take.
     pub fn kick_when_given_back(&self, kicker: Kicker) {
-        self.inlet.room.set_kicker(kicker);
+        self.inlet.release_watch.set_kicker(kicker);
     }
 
     /// Publishers matched now.

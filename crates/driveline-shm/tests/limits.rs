@@ -69,7 +69,7 @@ fn the_257th_publisher_of_a_topic_is_refused_at_both_ends_and_matched_when_anoth
         "{text}"
     );
     assert_eq!((beyond.matched(), s.matched()), (0, MAX_MATCHES), "no match that carries nothing");
-    // Those that are matched are heard, and the one beyond is when there is room.
+    // Those that are matched are received, and the one beyond is when there is room.
     say(&mut all[MAX_MATCHES - 1]);
     eventually(|| s.take_next().unwrap().is_some());
     all.remove(0);
@@ -98,12 +98,12 @@ fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refus
     });
     assert_eq!(s.matched(), MAX_MATCHES);
     assert_eq!(refusal_of_subscription(&mut s).unwrap().0, RefusalCode::Limit);
-    // Each of those that are matched is heard.
+    // Each of those that are matched is received.
     all.iter_mut().for_each(say);
-    let mut heard = 0;
+    let mut received = 0;
     eventually(|| {
-        heard += std::iter::from_fn(|| s.take_next().unwrap()).count();
-        heard == MAX_MATCHES
+        received += std::iter::from_fn(|| s.take_next().unwrap()).count();
+        received == MAX_MATCHES
     });
     assert!(all.iter().zip(&refused).all(|(p, told)| (p.matched() == 0) == *told));
 }

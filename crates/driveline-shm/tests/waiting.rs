@@ -258,7 +258,7 @@ fn more_topics_than_one_call_can_wait_for() {
             kicker.kick();
             assert_eq!(w.wait(None, Duration::ZERO), Wake::Kicked);
         }
-        // A muted one is passed over, by the helpers too.
+        // A muted one is passed over, by the wait threads too.
         w.set_muted(&subscriptions[5], true);
         publish(&mut publishers[5]);
         assert_eq!(w.wait(in_ms(10), Duration::ZERO), Wake::TimedOut);

@@ -4,7 +4,7 @@
 
 use crate::text::cut;
 use driveline_runtime::launch::control::{
-    ModuleTopic, ProcessState, ProcessStatus, RunStatus, Verb, find,
+    ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunStatus, Verb, find,
 };
 use driveline_shm::domain;
 use std::collections::BTreeSet;
@@ -65,6 +65,12 @@ impl Runs {
     /// Names of the runs' graphs.
     pub(super) fn graphs(&self) -> BTreeSet<String> {
         self.0.iter().map(|run| cut(&run.graph, NAME)).collect()
+    }
+
+    /// Names of the modules, for a completion script.
+    pub(super) fn modules_of_graphs(&self) -> BTreeSet<String> {
+        let modules = self.modules().filter(|p| p.kind == ProcessKind::Module);
+        modules.map(|m| cut(&m.name, NAME)).collect()
     }
 
     fn modules(&self) -> impl Iterator<Item = &ProcessStatus> {

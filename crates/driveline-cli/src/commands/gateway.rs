@@ -102,7 +102,8 @@ fn list(
             Answer::Report(report) => as_json(report, &earlier(report)),
             Answer::Dead { kind } => json!({ "gateway": kind, "state": "dead" }),
             Answer::Silent { kind, pid, reason } => {
-                let state = if pid.is_some_and(process::is_stopped) { "stopped" } else { "silent" };
+                let state =
+                    if pid.is_some_and(process::is_stopped) { "suspended" } else { "silent" };
                 json!({ "gateway": kind, "state": state, "pid": pid, "reason": reason })
             }
         };

@@ -161,7 +161,7 @@ pub(super) fn ask(
     for pid in silent {
         let name = process::name(pid).unwrap_or_else(|| "a process".to_owned());
         let what = if process::is_stopped(pid) {
-            format!("is stopped; `kill -CONT {pid}` lets it go on")
+            format!("is suspended; `kill -CONT {pid}` lets it go on")
         } else {
             "does not answer".into()
         };

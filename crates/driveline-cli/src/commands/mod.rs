@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod complete;
 pub(crate) mod control;
 pub(crate) mod deploy;
+mod deploy_build;
 mod deployed;
 pub(crate) mod doctor;
 mod domains;
@@ -13,9 +14,11 @@ mod echo;
 mod figures;
 pub(crate) mod gateway;
 pub(crate) mod graph;
+mod health;
 mod hung;
 pub(crate) mod list;
 mod live;
+mod manifests;
 pub(crate) mod mode;
 pub(crate) mod parameters;
 mod recent;
@@ -43,8 +46,7 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
         "driveline",
         &mut script,
     );
-    script.extend_from_slice(complete::script(shell).as_bytes());
-    let script = String::from_utf8_lossy(&script);
+    let script = complete::with_names(shell, String::from_utf8_lossy(&script).into_owned());
     if screen.json {
         screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));
     } else {

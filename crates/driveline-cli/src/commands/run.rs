@@ -69,8 +69,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
     // Without a host no library can be looked into. That is said once, and only if nothing is wrong
     // with the graph itself.
-    let looked_into =
-        if host.is_err() && modules.is_none() { Some(Vec::new()) } else { modules.clone() };
+    let looks_into_none = arguments.no_libraries || (host.is_err() && modules.is_none());
+    let looked_into = if looks_into_none { Some(Vec::new()) } else { modules.clone() };
     let load_options = LoadOptions {
         set: arguments.set.clone(),
         modules: looked_into,
@@ -347,7 +347,7 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
             .iter()
             .find(|p| p.name == name && p.of_this_user)
             .map(|p| p.pid_in_its_namespace);
-        // One that is stopped cannot say whose it is; the kernel keeps 15 bytes of its name.
+        // One that is suspended cannot say whose it is; the kernel keeps 15 bytes of its name.
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped =
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
@@ -529,7 +529,7 @@ impl<'a> Show<'a> {
             self.cut_off(module);
         }
         let facts = self.collector.facts_mut();
-        facts.stopped.clone_from(&outcome.stopped);
+        facts.suspended.clone_from(&outcome.suspended);
         facts.cut_off.clone_from(&outcome.cut_off);
         facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
@@ -747,7 +747,7 @@ impl Sink for Show<'_> {
                 | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
-                | Event::Stopped { .. }
+                | Event::Suspended { .. }
                 | Event::NotSuspended
                 | Event::CutOff { .. }
                 | Event::Killed { .. }

@@ -310,7 +310,7 @@ pub struct UnreadInput {
 pub struct HeldEnd {
     /// How long it lasted, in milliseconds.
     pub lasted_ms: u64,
-    /// Samples replaced by newer ones since it was reported.
+    /// Samples replaced by newer ones meanwhile.
     pub missed: u64,
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Too few descriptors: one is held in reserve, so that the other end can be told and tools are
-//! still answered.
+//! Shortage of descriptors. One descriptor is held in reserve, to notify the other end and to
+//! answer tools.
 //!
-//! Nothing here waits or loops: a peer that was told asks again after 5 ms to 1 s, and a listener
-//! that cannot accept even with the reserve rests.
+//! Nothing here waits or loops: a notified peer retries after 5 ms to 1 s, and a listener that
+//! cannot accept even with the reserve pauses.
 
 use super::Control;
 use crate::limits::MAX_DIRECTORY_ENTRIES;
+use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::descriptors;
 use crate::sys::directory::{Name, Names};
-use crate::sys::errands::{Errands, Foreign};
 use crate::sys::fork::GuardedFd;
 use crate::sys::socket::{self, ConnectError};
 use std::io;
@@ -41,11 +41,11 @@ impl Reserve {
     pub(super) fn accept(
         &mut self,
         listener: impl AsFd,
-        errands: &Arc<Errands>,
+        blocking_tasks: &Arc<BlockingTasks>,
     ) -> io::Result<Option<(Foreign, bool)>> {
-        match socket::accept(&listener, errands) {
+        match socket::accept(&listener, blocking_tasks) {
             Err(e) if descriptors::is_shortage(&e) && self.give_up() => {
-                Ok(socket::accept(&listener, errands)?.map(|c| (c, true)))
+                Ok(socket::accept(&listener, blocking_tasks)?.map(|c| (c, true)))
             }
             other => Ok(other?.map(|c| (c, false))),
         }
@@ -59,11 +59,11 @@ fn copy(of: impl AsFd) -> io::Result<GuardedFd> {
 impl Control {
     /// Connects to a publisher, if need be with the descriptor in reserve.
     pub(super) fn connect(&mut self, name: &str) -> Result<Foreign, ConnectError> {
-        match socket::dial(&self.identity.directory, name, &self.errands) {
+        match socket::dial(&self.identity.directory, name, &self.blocking_tasks) {
             Err(ConnectError::Other(e))
                 if descriptors::is_shortage(&e) && self.reserve.give_up() =>
             {
-                socket::dial(&self.identity.directory, name, &self.errands)
+                socket::dial(&self.identity.directory, name, &self.blocking_tasks)
             }
             other => other,
         }
@@ -87,7 +87,7 @@ impl Control {
                 "the domain directory {path} has more than {MAX_DIRECTORY_ENTRIES} entries, and ends beyond may not be found: remove what is not of running processes"
             ));
         }
-        // Endpoints that come later are told, too.
+        // Endpoints created later are notified, too.
         self.discovery.cut = cut && !(self.outlets.is_empty() && self.inlets.is_empty());
         Ok(names)
     }

@@ -10,6 +10,7 @@ use super::directory::Directory;
 use super::fork::GuardedFd;
 use super::memory::{self, AvailableMemory};
 use crate::domain;
+use crate::error::MemoryRefusal;
 use crate::fault;
 use driveline_types::MonotonicNs;
 use rustix::fs::{FlockOperation, flock, fstat, stat};
@@ -17,7 +18,6 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use thiserror::Error;
 
 /// Requests below it do not take the lock: the least margin is kept free for them.
 const WITHOUT_LOCK: u64 = 1 << 20;
@@ -28,36 +28,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Bounds of what is kept free of the tightest limit, which is a sixteenth: page tables, stacks and
 /// heaps come later.
 const MARGIN: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
-
-/// Memory was not admitted.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum MemoryRefusal {
-    /// There is less than is needed.
-    #[error("{} MiB are needed but {} MiB are available; the limit is {limit}", needed.div_ceil(1 << 20), available >> 20)]
-    Short {
-        /// Bytes needed.
-        needed: u64,
-        /// Bytes available, without the margin that is kept free.
-        available: u64,
-        /// Where the limit sits.
-        limit: String,
-    },
-    /// Another process of this user did not end its reservation in time.
-    #[error(
-        "{} has been reserving memory for {} s, and more than half of the {} MiB that are available are needed here: is it stopped? Continue or end it, and try again",
-        .holder.map_or_else(|| "another process of this user".into(), |pid| format!("process {pid}")),
-        waited.as_secs(),
-        available >> 20
-    )]
-    Busy {
-        /// The process that has the lock, if `/proc/locks` names it.
-        holder: Option<u32>,
-        /// How long it was waited for.
-        waited: Duration,
-        /// Bytes available, without the margin that is kept free.
-        available: u64,
-    },
-}
 
 /// The right to reserve what was admitted. As long as it is held, no other process of this user
 /// checks or reserves.

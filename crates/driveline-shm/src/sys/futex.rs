@@ -62,7 +62,7 @@ pub(crate) struct WaitList(Vec<futex::Wait>);
 unsafe impl Send for WaitList {}
 
 impl WaitList {
-    /// Room for `words` (at most [`MAX_WORDS`]) without allocating later.
+    /// Space for `words` (at most [`MAX_WORDS`]) without allocating later.
     pub(crate) fn with_room_for(words: usize) -> Self {
         Self(Vec::with_capacity(words.min(MAX_WORDS)))
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sealed anonymous memory: made here, or received and checked.
 
-use super::errands::Foreign;
+use super::blocking_tasks::Foreign;
 use super::fork::GuardedFd;
 use super::mapping::{Mapping, Mode};
 use rustix::fs::{

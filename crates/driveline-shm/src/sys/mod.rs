@@ -2,9 +2,9 @@
 //! What the transport needs of the kernel, each in one small module.
 
 pub(crate) mod admission;
+pub(crate) mod blocking_tasks;
 pub(crate) mod descriptors;
 pub(crate) mod directory;
-pub(crate) mod errands;
 pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod mapping;

@@ -3,8 +3,8 @@
 
 #![allow(unsafe_code, reason = "a socket option that is set by a C call")]
 
+use super::blocking_tasks::{BlockingTasks, Foreign};
 use super::directory::{Directory, Kind, Name};
-use super::errands::{Errands, Foreign};
 use super::fork::GuardedFd;
 use super::peer::{self, User};
 use crate::limits::MAX_MESSAGE_LEN;
@@ -114,7 +114,7 @@ pub(crate) enum ConnectError {
 pub(crate) fn dial(
     dir: &Directory,
     name: &str,
-    errands: &Arc<Errands>,
+    blocking_tasks: &Arc<BlockingTasks>,
 ) -> Result<Foreign, ConnectError> {
     if !dir.leads_nowhere_else(name) {
         return Err(ConnectError::Other(io::Error::other(format!(
@@ -126,7 +126,7 @@ pub(crate) fn dial(
     let address = address(dir, name).map_err(ConnectError::Other)?;
     match connect(&socket, &address) {
         Ok(()) => {
-            let mut connection = with_its_user(socket, errands);
+            let mut connection = with_its_user(socket, blocking_tasks);
             if clean {
                 connection.is_no_threat();
             }
@@ -141,7 +141,7 @@ pub(crate) fn dial(
 
 /// Whether the owner of a socket file is dead, found out without disturbing a live one: a socket of
 /// another type is refused as "wrong type" if there is an owner, and as "refused" if there is none.
-pub(crate) fn is_dead(dir: &Directory, name: &Name, errands: &Arc<Errands>) -> bool {
+pub(crate) fn is_dead(dir: &Directory, name: &Name, blocking_tasks: &Arc<BlockingTasks>) -> bool {
     let kind = match name.kind {
         Kind::Rescan => SocketType::SEQPACKET,
         Kind::Publisher(_) | Kind::Info => SocketType::DGRAM,
@@ -153,16 +153,16 @@ pub(crate) fn is_dead(dir: &Directory, name: &Name, errands: &Arc<Errands>) -> b
     match connect(&probe, &address) {
         Ok(()) => {
             // It is not what its name says, and may have sent something already.
-            drop(Foreign::connection(probe, User::UNKNOWN, errands));
+            drop(Foreign::connection(probe, User::UNKNOWN, blocking_tasks));
             false
         }
         Err(e) => e == Errno::CONNREFUSED,
     }
 }
 
-fn with_its_user(socket: GuardedFd, errands: &Arc<Errands>) -> Foreign {
+fn with_its_user(socket: GuardedFd, blocking_tasks: &Arc<BlockingTasks>) -> Foreign {
     let user = peer::user(&socket).unwrap_or(User::UNKNOWN);
-    Foreign::connection(socket, user, errands)
+    Foreign::connection(socket, user, blocking_tasks)
 }
 
 /// Sends a datagram; a full queue or a dead receiver loses it. Tells whether the receiver is dead.
@@ -177,19 +177,22 @@ pub(crate) fn hint(dir: &Directory, socket: impl AsFd, name: &str, text: &[u8]) 
 }
 
 /// Next connection, if there is one.
-pub(crate) fn accept(listener: impl AsFd, errands: &Arc<Errands>) -> io::Result<Option<Foreign>> {
+pub(crate) fn accept(
+    listener: impl AsFd,
+    blocking_tasks: &Arc<BlockingTasks>,
+) -> io::Result<Option<Foreign>> {
     match accept_with(listener, FLAGS) {
-        Ok(fd) => Ok(Some(with_its_user(GuardedFd::new(fd)?, errands))),
+        Ok(fd) => Ok(Some(with_its_user(GuardedFd::new(fd)?, blocking_tasks))),
         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
         Err(e) => Err(e.into()),
     }
 }
 
 /// Before a listener is closed: ends it, and the connections that nobody has accepted.
-pub(crate) fn turn_away(listener: impl AsFd, errands: &Arc<Errands>) {
+pub(crate) fn turn_away(listener: impl AsFd, blocking_tasks: &Arc<BlockingTasks>) {
     let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
     for _ in 0..2 * BACKLOG {
-        if !matches!(accept(&listener, errands), Ok(Some(_))) {
+        if !matches!(accept(&listener, blocking_tasks), Ok(Some(_))) {
             break;
         }
     }
@@ -287,17 +290,17 @@ mod tests {
     fn messages_and_descriptors_arrive_and_the_dead_are_told_from_the_living() {
         let t = tempfile::tempdir().unwrap();
         let dir = Directory::open(Some(t.path())).unwrap();
-        let errands = &Errands::new().unwrap();
+        let blocking_tasks = &BlockingTasks::new().unwrap();
         for kind in [Kind::Publisher(7), Kind::Info] {
             let name = Name::random(kind).unwrap();
             let listener = listen_at(&dir, &name, 0o600).unwrap();
-            assert!(!is_dead(&dir, &name, errands));
+            assert!(!is_dead(&dir, &name, blocking_tasks));
             assert!(
-                accept(&listener, errands).unwrap().is_none(),
+                accept(&listener, blocking_tasks).unwrap().is_none(),
                 "the probe must leave no connection"
             );
-            let a = dial(&dir, &name.text, errands).unwrap();
-            let b = accept(&listener, errands).unwrap().unwrap();
+            let a = dial(&dir, &name.text, blocking_tasks).unwrap();
+            let b = accept(&listener, blocking_tasks).unwrap().unwrap();
             assert_eq!(b.user(), User::own());
             if kind == Kind::Info && take_descriptors(&listener, false) {
                 let refused = send(&a, b"hi", &[listener.as_fd()]).unwrap_err();
@@ -318,27 +321,27 @@ mod tests {
             assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Oversized));
             drop(a);
             assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Closed));
-            let a = dial(&dir, &name.text, errands).unwrap();
-            let b = accept(&listener, errands).unwrap().unwrap();
+            let a = dial(&dir, &name.text, blocking_tasks).unwrap();
+            let b = accept(&listener, blocking_tasks).unwrap().unwrap();
             send(&a, b"unread", &[]).unwrap();
             send(&b, b"last word", &[]).unwrap();
             drop(b);
             assert!(
                 matches!(receive(&a, &mut buffer).unwrap(), Received::Message(9, _)),
-                "a refusal is heard although the request was not"
+                "a refusal is received although the request was not"
             );
             assert!(matches!(receive(&a, &mut buffer).unwrap(), Received::Closed));
             drop(listener);
-            assert!(is_dead(&dir, &name, errands));
-            assert!(matches!(dial(&dir, &name.text, errands), Err(ConnectError::Dead)));
+            assert!(is_dead(&dir, &name, blocking_tasks));
+            assert!(matches!(dial(&dir, &name.text, blocking_tasks), Err(ConnectError::Dead)));
         }
         let name = Name::random(Kind::Rescan).unwrap();
         let socket = datagram_at(&dir, &name, 0o600).unwrap();
-        assert!(!is_dead(&dir, &name, errands));
+        assert!(!is_dead(&dir, &name, blocking_tasks));
         assert!(!hint(&dir, &socket, &name.text, b"look"));
         let mut buffer = [0; 16];
         assert_eq!(receive_hint(&socket, &mut buffer), Some(4));
         drop(socket);
-        assert!(is_dead(&dir, &name, errands));
+        assert!(is_dead(&dir, &name, blocking_tasks));
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The smaller handshakes: reliable publishing, kicks, and the reader's own book.
+//! The smaller handshakes: reliable publishing, kicks, and the reader's table of held samples.
 
 use crate::{check, must_notice};
-use driveline_shm::held::Book;
+use driveline_shm::held_samples::HeldSamples;
 use driveline_shm::protocol::cursor;
 use driveline_shm::protocol::kick::{Kick, WAITING};
 use driveline_shm::protocol::reader::unpin;
@@ -206,27 +206,27 @@ fn looks_that_overwrite_kicks() {
 
 /// A held sample is handed to two threads; its entry is used again when both are done with it, and
 /// not before.
-fn book() {
+fn held_samples() {
     check(3, || {
-        let (book, cell) = (Arc::new(Book::new(1)), Arc::new(AtomicU32::new(0)));
+        let (held_samples, cell) = (Arc::new(HeldSamples::new(1)), Arc::new(AtomicU32::new(0)));
         let pin_and_open = |sequence: u64| {
             cell.store(1, Release);
             // SAFETY: this is the consuming thread, and it has seen the cell cleared with Acquire.
-            unsafe { book.open(0, |header| header.sequence = sequence) };
+            unsafe { held_samples.open(0, |header| header.sequence = sequence) };
         };
         pin_and_open(1);
-        book.add_handle(0);
+        held_samples.add_handle(0);
         let holders: Vec<_> = (0..2)
             .map(|_| {
-                let (book, cell) = (Arc::clone(&book), Arc::clone(&cell));
+                let (held_samples, cell) = (Arc::clone(&held_samples), Arc::clone(&cell));
                 thread::spawn(move || {
                     // SAFETY: this thread has a handle.
                     assert_eq!(
-                        unsafe { book.header(0) }.sequence,
+                        unsafe { held_samples.header(0) }.sequence,
                         1,
                         "the header of another sample"
                     );
-                    if book.drop_handle(0) {
+                    if held_samples.drop_handle(0) {
                         unpin(&cell);
                     }
                 })
@@ -245,15 +245,15 @@ fn book() {
 
 #[test]
 fn an_entry_is_used_again_when_its_last_handle_is_gone() {
-    book();
+    held_samples();
 }
 
 #[test]
 fn handles_dropped_relaxed() {
-    must_notice(Mutant::RelaxedHandleDrop, book);
+    must_notice(Mutant::RelaxedHandleDrop, held_samples);
 }
 
 #[test]
 fn the_last_handle_seen_relaxed() {
-    must_notice(Mutant::RelaxedLastHandle, book);
+    must_notice(Mutant::RelaxedLastHandle, held_samples);
 }

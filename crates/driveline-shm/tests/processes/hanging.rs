@@ -95,7 +95,11 @@ fn what_hangs_is_bounded() {
         let _ = stranger.try_ask("clog-and-go p- 100");
         w.ask("events p").contains("nobody can subscribe for now")
     });
-    assert!(w.descriptors() < driveline_shm::limits::MAX_ERRANDS + 200, "{}", w.descriptors());
+    assert!(
+        w.descriptors() < driveline_shm::limits::MAX_BLOCKING_TASKS + 200,
+        "{}",
+        w.descriptors()
+    );
     w.ask("say p 1 100");
     r.until_at_least("progress s", 1);
 }

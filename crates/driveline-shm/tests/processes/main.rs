@@ -10,7 +10,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test stops at the first surprise, in its helpers too"
+    reason = "a test stops at the first surprise, in its wait_threads too"
 )]
 
 mod crowd;

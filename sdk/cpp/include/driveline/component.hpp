@@ -410,7 +410,8 @@ private:
 };
 
 /// A parameter, declared as a member of a component. Its value comes from the graph, or else is the
-/// default.
+/// default. A value that `T` cannot hold, such as -1 for `std::uint32_t`, fails `driveline
+/// validate`.
 template <ParameterType T>
 class Parameter final : private detail::Declared {
 public:
@@ -430,8 +431,15 @@ private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
         if (auto done = detail::check_parameter(name_, default_); !done) return done;
         auto c = detail::given(default_);
-        return detail::checked(
+        auto added = detail::checked(
             dl_class_add_parameter(builder, name_.c_str(), c.get(), detail::shown(doc_).c_str()));
+        if constexpr (detail::NarrowParameter<T>) {
+            if (!added) return added;
+            constexpr auto range = detail::parameter_range<T>();
+            return detail::checked(
+                dl_class_set_parameter_range(builder, name_.c_str(), range.first, range.second));
+        }
+        return added;
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);

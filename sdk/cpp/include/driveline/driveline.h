@@ -676,6 +676,17 @@ dl_status dl_class_add_parameter(dl_class_builder *builder,
                                  const dl_parameter_value *default_value,
                                  const char *doc);
 
+// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
+// each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
+// INFINITY are no bounds.
+//
+// What the caller promises:
+// `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
+dl_status dl_class_set_parameter_range(dl_class_builder *builder,
+                                       const char *name,
+                                       double min,
+                                       double max);
+
 // Name of the component in the graph; NULL for NULL. Borrowed from `io`.
 //
 // What the caller promises:

@@ -72,6 +72,8 @@ private:
             out.precision(17);
             out << std::showpoint << value;
             return out.str();
+        } else if constexpr (ParameterType<T> && !ParameterScalar<T>) {
+            return driveline::detail::given(value).json;
         } else {
             return quoted(std::string(value));
         }

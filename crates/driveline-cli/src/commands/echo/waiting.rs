@@ -171,7 +171,7 @@ impl<'a> Waiting<'a> {
             format!("{names}, and has published nothing since this command listens")
         } else {
             format!(
-                "{names}, and does not answer: a process that is stopped or far too busy cannot"
+                "{names}, and does not answer: a process that is suspended or far too busy cannot"
             )
         }
     }

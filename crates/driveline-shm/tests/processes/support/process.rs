@@ -161,7 +161,7 @@ impl Peer {
         self.answer(line)
     }
 
-    /// Tells it what to do without waiting for the answer. A peer that is dead does not hear it.
+    /// Tells it what to do without waiting for the answer. A peer that is dead does not receive it.
     pub(crate) fn tell(&mut self, line: &str) {
         let _ = writeln!(self.stdin, "{line}");
     }

@@ -7,20 +7,20 @@
 //! starved. A full fence between the two steps on both sides: at least one of them sees the other.
 //! Readers that nobody watches pay one load for it.
 
+use crate::kick::Kicker;
 use crate::queue::lock;
-use crate::waitset::Kicker;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// See the module. One consumer, any number of threads that give samples back.
 #[derive(Debug, Default)]
-pub struct RoomWatch {
+pub struct ReleaseWatch {
     watched: AtomicBool,
     starved: AtomicBool,
     kicker: Mutex<Option<Kicker>>,
 }
 
-impl RoomWatch {
+impl ReleaseWatch {
     /// Whom to kick from now on. Before the first sample is taken.
     pub fn set_kicker(&self, kicker: Kicker) {
         *lock(&self.kicker) = Some(kicker);
