@@ -10,7 +10,7 @@ pub(crate) fn name(pid: u32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|n| n.trim_end().to_owned())
 }
 
-/// Whether SIGSTOP or a debugger has stopped it.
+/// Whether SIGSTOP or a debugger has suspended it.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     field(pid, 0).is_some_and(|state| state.starts_with(['T', 't']))
 }

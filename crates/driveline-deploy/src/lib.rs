@@ -7,6 +7,7 @@
 //! - [`image`]: images from a module's libraries, without a registry and without building anything;
 //! - [`Containers`]: starts them for the launcher; [`RunDirectory`]: what they share, removed after
 //!   the run;
+//! - [`manifest`]: the same graph as files for orchestrators;
 //! - [`check`]: what keeps a graph from being deployed here, with place and remedy;
 //! - [`seccomp`]: the engine's profile with the one system call that it lacks;
 //! - [`clean`]: removes what launchers have left that are dead.
@@ -20,6 +21,7 @@ pub mod clean;
 mod containers;
 mod engine;
 pub mod image;
+pub mod manifest;
 mod plan;
 mod run_directory;
 pub mod seccomp;
@@ -28,7 +30,7 @@ pub use arguments::{Container, run_arguments};
 pub use containers::{Containers, DeployedModule};
 pub use engine::{Engine, EngineError, EngineKind, ImageFacts};
 pub use plan::{Mode, Plan, PlannedModule, Shared};
-pub use run_directory::RunDirectory;
+pub use run_directory::{RunDirectory, given};
 
 /// Directory of the domain in a container.
 pub const DOMAIN_IN_CONTAINER: &str = "/run/driveline/domain";
@@ -36,6 +38,8 @@ pub const DOMAIN_IN_CONTAINER: &str = "/run/driveline/domain";
 pub const ACCOUNT_IN_CONTAINER: &str = "/run/driveline/account";
 /// The program that runs modules, in every image.
 pub const HOST_IN_IMAGE: &str = "/opt/driveline/bin/driveline-host";
+/// The command line, in the image of the collector.
+pub const CLI_IN_IMAGE: &str = "/opt/driveline/bin/driveline";
 /// Component libraries in images that are made here.
 pub const COMPONENTS_IN_IMAGE: &str = "/opt/driveline/components";
 /// User of modules where the launcher is root and the graph names none.

@@ -31,6 +31,7 @@ pub mod model;
 mod modes;
 mod parameters;
 mod reaction;
+mod real_time;
 mod resolve;
 pub mod resolved;
 pub mod section;
@@ -57,6 +58,7 @@ pub use parameters::{parameter_from_text, parameters_of_file};
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };
+pub use real_time::ResolvedRealTime;
 pub use resolve::{LoadOptions, Loaded, Registered, load};
 pub use resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,

@@ -176,6 +176,17 @@ pub struct ModuleSpec {
     pub limits: LimitsSpec,
     /// What happens when it uses more. Default: `event`.
     pub on_limit: Option<Reaction>,
+    /// Keep all memory of the process present and locked, that of its topics, stacks and libraries
+    /// included. Needs CAP_IPC_LOCK or an unlimited memlock limit. Default: false.
+    pub lock_memory: bool,
+    /// NUMA node on which the module's memory is and its threads run. Has no effect on a machine
+    /// with one node. Default: anywhere.
+    #[schemars(range(max = 1023))]
+    pub numa: Option<u32>,
+    /// Longest time in microseconds that a core may take to leave an idle state while the module
+    /// runs; holds for the whole machine. Default: as the machine has it.
+    #[schemars(range(max = 2_000_000_000))]
+    pub cpu_dma_latency_us: Option<u32>,
 }
 
 /// Threads that run callbacks.

@@ -137,6 +137,12 @@ impl ResolvedModes {
         self.modes.iter().any(|m| m.active.iter().any(|c| c == component))
     }
 
+    /// Whether a mode sets a parameter of a component.
+    #[must_use]
+    pub fn sets_parameters(&self, component: &str) -> bool {
+        self.modes.iter().any(|m| m.parameters.contains_key(component))
+    }
+
     /// Whether an entry condition names the topic.
     #[must_use]
     pub fn watches(&self, topic: &TopicName) -> bool {

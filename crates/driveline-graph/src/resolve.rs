@@ -21,7 +21,7 @@ use super::section::{self, GraphTopics, Section};
 use super::standby;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
-use super::{reaction, supervision};
+use super::{reaction, real_time, supervision};
 use crate::descriptor::{ComponentClass, Port};
 use driveline::{Reach, SchedulingClass, Trigger};
 use driveline_types::limits::MAX_INPUTS;
@@ -230,6 +230,7 @@ impl<'a> Resolver<'a> {
         let modes = modes::check(self.files, &components, &modules, whole);
         let names: Vec<String> = self.files.modes.keys().cloned().collect();
         reaction::check(self.files, &specs, &names);
+        real_time::check(self.files, &specs);
         let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         standby::apply(self.files, &specs, &topics, &mut modules);
@@ -398,6 +399,7 @@ impl<'a> Resolver<'a> {
             restart_with: spec.restart_with.clone(),
             deployment: deployment::deployment(self.files, document, name, spec),
             watch: reaction::watch(spec),
+            real_time: real_time::real_time(spec),
         })
     }
 

@@ -5,6 +5,7 @@ use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::real_time::ResolvedRealTime;
 use super::section::Sections;
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 use crate::descriptor::ValueRange;
@@ -92,6 +93,8 @@ pub struct ResolvedModule {
     pub deployment: ResolvedDeployment,
     /// What it keeps to.
     pub watch: ResolvedWatch,
+    /// What its process asks of the kernel beside the schedules of its executors.
+    pub real_time: ResolvedRealTime,
 }
 
 /// Rules for the restart of a process.

@@ -377,8 +377,7 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
     })
 }
 
-/// The primitive type that somebody probably meant: other languages' names, and letters in another
-/// order.
+/// Guesses the intended primitive type: names of other languages, and swapped letters.
 fn meant(text: &str) -> Option<String> {
     const ALL: [&str; 12] = [
         "bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",

@@ -48,7 +48,7 @@ fn periods(length: Duration, last: u64, until: u64) -> u64 {
     until.saturating_sub(last).saturating_sub(1) / length
 }
 
-/// When the next period ends that nothing was published in.
+/// Returns the end of the next period without a publish.
 fn next_miss(length: Duration, last: u64, missed: u64) -> MonotonicNs {
     let length = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX).max(1);
     MonotonicNs(
@@ -107,8 +107,7 @@ impl DeadlineMeter {
         }
     }
 
-    /// When the next deadline will be missed if nothing is published; `None` before the first
-    /// sample.
+    /// Returns when the next deadline is missed without a publish; `None` before the first sample.
     #[must_use]
     pub fn next_miss(&self, now: MonotonicNs) -> Option<MonotonicNs> {
         let last = Some(self.last_ns.load(Acquire)).filter(|last| *last != 0)?;
@@ -116,9 +115,8 @@ impl DeadlineMeter {
     }
 }
 
-/// Counts the deadlines that one publisher misses, as a subscription in another process sees it:
-/// from the newest sample whenever somebody looks. Exact if that is at the end of each period; else
-/// never too many.
+/// Counts the missed deadlines of one publisher as seen by a subscription in another process, from
+/// its newest sample at each check. Exact with a check at the end of each period; never too high.
 #[derive(Debug)]
 pub(crate) struct DeadlineWatch(Mutex<Gaps>);
 
@@ -201,8 +199,8 @@ impl DeadlineReports {
         Some(DeadlinesMissed { missed, total })
     }
 
-    /// When to ask for the next report, in the past if there is one: `missed_at` is when the next
-    /// deadline will be missed.
+    /// Returns when the next report is due, in the past if one is; `missed_at` is when the next
+    /// deadline is missed.
     #[must_use]
     pub fn due(&self, total: u64, missed_at: MonotonicNs) -> MonotonicNs {
         if total > self.reported { self.not_before } else { missed_at.max(self.not_before) }

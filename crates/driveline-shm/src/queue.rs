@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events on their way from the control thread to `poll_event`.
 
+use crate::kick::Kicker;
 use crate::limits::MAX_EVENTS;
-use crate::waitset::Kicker;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,7 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Who is kicked by each event from now on.
+    /// Sets the wait set that each event kicks from now on.
     pub(crate) fn set_kicker(&self, kicker: Kicker) {
         *lock(&self.kicker) = Some(kicker);
     }

@@ -215,7 +215,7 @@ fn a_publisher_that_lies_about_its_times_does_not_displace_others() {
     say_at(&mut liar, u64::MAX, "lie");
     assert_eq!(text(&s.take_latest().unwrap().unwrap()), "lie", "alone it is read");
     say(&mut honest, "honest");
-    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest", "and has taken nobody's place");
+    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest", "and has not replaced another");
     // Oldest of all, and never at an end.
     say(&mut honest, "honest");
     let mut order = Vec::new();

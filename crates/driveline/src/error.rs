@@ -305,7 +305,7 @@ impl From<TakeError> for ReceiveError {
 #[derive(Debug, Error)]
 pub enum ExecutorError {
     /// Zero or absurdly many threads.
-    #[error("executor '{name}': threads = {threads} is not possible; 1 to {max} are", max = crate::executor::MAX_THREADS)]
+    #[error("executor '{name}': threads = {threads} is not possible; 1 to {max} are", max = driveline_types::limits::MAX_EXECUTOR_THREADS)]
     Threads {
         /// The executor.
         name: String,

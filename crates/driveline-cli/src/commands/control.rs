@@ -3,7 +3,7 @@
 //! (`docs/protocols/control.md`).
 
 use super::domains::DomainPlace;
-use super::list::print_table;
+use super::survey::print_table;
 use crate::arguments::{Health, Stop, WhichRun};
 use crate::exit;
 use crate::text::{count, cut};
@@ -102,7 +102,7 @@ pub(crate) fn stop(arguments: &Stop, screen: &Screen) -> u8 {
         match socket.ask(Verb::Health, ASK.min(left)) {
             Err(AskError::Gone) => break,
             Ok(run) => reason = run.reason.unwrap_or_default(),
-            // Its modules have ended, and it writes its report; or it is stopped.
+            // Its modules have ended, and it writes its report; or it is suspended.
             Err(e @ AskError::Silent { .. }) if left > ASK => reason = e.to_string(),
             Err(AskError::Silent { .. }) => {}
             Err(e) => {
@@ -171,6 +171,9 @@ fn stays_down(run: &RunStatus) -> bool {
 /// Prints a verdict; the exit code. `waited`: time for which the run could have become ready.
 fn print_health(run: &RunStatus, waited: Option<Duration>, screen: &Screen) -> u8 {
     print_run(run, screen);
+    if !screen.json {
+        super::health::print(run, screen);
+    }
     if run.ready == Some(true) {
         return exit::DONE;
     }

@@ -5,6 +5,7 @@ use super::deploy::{ENDS_WITHIN, mode, version};
 use crate::arguments::Run;
 use driveline_analyze::ModuleFacts;
 use driveline_deploy::image::Images;
+use driveline_deploy::manifest::local;
 use driveline_deploy::{
     Containers, Engine, ImageFacts, Mode, Plan, RunDirectory, Shared, check, seccomp,
 };
@@ -107,7 +108,7 @@ pub(super) fn images(
 ) -> Result<BTreeMap<String, (String, ImageFacts)>, String> {
     let scratch = Scratch::new()?;
     let mut made = Images::new(host.to_owned(), version(), scratch.0.clone());
-    let repository = format!("localhost/driveline/{}", repository(&plan.graph));
+    let repository = local(&plan.graph);
     let mut images = BTreeMap::new();
     let all: Vec<PathBuf> = plan.modules.iter().flat_map(|m| m.libraries.clone()).collect();
     for module in &plan.modules {
@@ -130,25 +131,23 @@ pub(super) fn images(
     Ok(images)
 }
 
-/// A graph's name as part of an image's.
-fn repository(graph: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = graph.chars().map(plain).collect();
-    let parts: Vec<&str> = name.split('-').filter(|p| !p.is_empty()).collect();
-    if parts.is_empty() { "graph".to_owned() } else { parts.join("-") }
-}
-
 /// Files of the size of images, removed at the end.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self, String> {
+    pub(super) fn new() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("driveline-images-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
             .create(&path)
             .map_err(|e| format!("cannot make {}: {e}", path.display()))?;
         Ok(Self(path))
+    }
+}
+
+impl Scratch {
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.clone()
     }
 }
 
@@ -176,16 +175,4 @@ fn seccomp_file(
     let path = directory.join("seccomp.json");
     std::fs::write(&path, profile).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     Ok(Some(path))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_graphs_become_names_of_images() {
-        assert_eq!(repository("comp, five processes"), "comp-five-processes");
-        assert_eq!(repository("Fahrt München"), "fahrt-m-nchen");
-        assert_eq!(repository("…"), "graph");
-    }
 }

@@ -2,7 +2,7 @@
 //! `driveline run`.
 
 use super::deployed::{Deployed, Prepared};
-use super::describer;
+use super::describer::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::{Live, fact};
@@ -11,7 +11,9 @@ use crate::arguments::Run;
 use crate::exit;
 use crate::process::{self, CpuUse};
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
+use driveline_analyze::{
+    Collector, Ended, ModuleFacts, ProblemKind, RunFacts, Summary, write_outputs,
+};
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::ros2::Ros2GatewayConfig;
 use driveline_runtime::account::{Record, Usage};
@@ -67,8 +69,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
     // Without a host no library can be looked into. That is said once, and only if nothing is wrong
     // with the graph itself.
-    let looked_into =
-        if host.is_err() && modules.is_none() { Some(Vec::new()) } else { modules.clone() };
+    let looks_into_none = arguments.no_libraries || (host.is_err() && modules.is_none());
+    let looked_into = if looks_into_none { Some(Vec::new()) } else { modules.clone() };
     let load_options = LoadOptions {
         set: arguments.set.clone(),
         modules: looked_into,
@@ -345,7 +347,7 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
             .iter()
             .find(|p| p.name == name && p.of_this_user)
             .map(|p| p.pid_in_its_namespace);
-        // One that is stopped cannot say whose it is; the kernel keeps 15 bytes of its name.
+        // One that is suspended cannot say whose it is; the kernel keeps 15 bytes of its name.
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped =
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
@@ -526,8 +528,10 @@ impl<'a> Show<'a> {
         for module in &outcome.killed {
             self.cut_off(module);
         }
+        // Where the run ends for a module, no event says that it stays down.
+        outcome.down.iter().for_each(|down| self.collector.stays_down(&down.module));
         let facts = self.collector.facts_mut();
-        facts.stopped.clone_from(&outcome.stopped);
+        facts.suspended.clone_from(&outcome.suspended);
         facts.cut_off.clone_from(&outcome.cut_off);
         facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
@@ -549,6 +553,8 @@ impl<'a> Show<'a> {
                 "\n{}",
                 figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()
             ));
+            let settings = summary.modules.iter().flat_map(ModuleFacts::setting_lines);
+            settings.for_each(|line| self.print_wrapped(&line, columns));
             // Components that were never called have lines of their own, also those of which
             // nothing else could be expected.
             let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
@@ -599,8 +605,12 @@ impl<'a> Show<'a> {
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
             }
-            let lines =
-                [summary.missed_deadlines(), summary.blocked_in_publish(), summary.overruns()];
+            let lines = [
+                summary.failed_with_events(),
+                summary.missed_deadlines(),
+                summary.blocked_in_publish(),
+                summary.overruns(),
+            ];
             lines.iter().flatten().for_each(|text| self.print_wrapped(text, columns));
         }
         if !self.screen.json {
@@ -667,8 +677,11 @@ impl Sink for Show<'_> {
     }
 
     fn record(&mut self, module: &str, record: Record) {
-        if let Record::Started { waits: Some(waits), .. } = &record {
-            self.collector.facts_mut().waits(module, waits);
+        if let Record::Started { waits, settings, .. } = &record {
+            if let Some(waits) = waits {
+                self.collector.facts_mut().waits(module, waits);
+            }
+            self.collector.facts_mut().settings(module, settings);
         }
         if let Record::Fact { component, name, text } = &record {
             self.fact(component, name, text);
@@ -740,7 +753,7 @@ impl Sink for Show<'_> {
                 | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
-                | Event::Stopped { .. }
+                | Event::Suspended { .. }
                 | Event::NotSuspended
                 | Event::CutOff { .. }
                 | Event::Killed { .. }

@@ -124,7 +124,7 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
     let (code, out, err) = f.run(&["health", "--wait", "ready", "--timeout", "0.01"]);
     assert!(
         code == 1
-            && err.contains("is not ready within 0.01 s: module 'source' is stopped by SIGSTOP"),
+            && err.contains("is not ready within 0.01 s: module 'source' is suspended by SIGSTOP"),
         "{out}{err}"
     );
     assert!(out.contains("ready, suspended"), "{out}");

@@ -7,6 +7,7 @@ mod control;
 mod doctor;
 mod files;
 mod fixture;
+mod health;
 mod modes;
 mod runs;
 #[path = "../../../../tools/skipped.rs"]

@@ -6,6 +6,8 @@ use driveline_rosidl::cdr::CdrError;
 use driveline_types::PayloadError;
 use thiserror::Error;
 
+pub(super) type Result<T, E = ConvertError> = std::result::Result<T, E>;
+
 /// A sample that is dropped, and why.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `std_msgs/msg/Header`.
 
-use super::{ConvertError, Result};
+use super::error::{ConvertError, Result};
 use driveline_gateway::ros2::SourceTime;
 use driveline_msgs::Header;
 use driveline_rosidl::cdr::{Decoder, Encoder};

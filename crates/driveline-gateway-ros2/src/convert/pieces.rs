@@ -2,7 +2,7 @@
 //! Samples in one piece or in several: over Zenoh, a long one comes as it was cut for the links.
 //! What is long in it is copied from where it lies to where it goes, once.
 
-use super::{ConvertError, Result};
+use super::error::{ConvertError, Result};
 use driveline_rosidl::cdr::{Decoder, HEADER_LEN};
 use std::borrow::Cow;
 use std::ops::Range;

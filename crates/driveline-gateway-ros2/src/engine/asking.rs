@@ -2,8 +2,8 @@
 //! Publishers here that offer less than subscriptions in ROS 2 request: each hears of it, as a
 //! writer in DDS does.
 
-use super::conductor::Common;
 use super::endpoint::{Endpoint, Handle, Profile, Writing};
+use super::gateway_state::GatewayState;
 use crate::names::RosNode;
 use crate::names::inlet_node;
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind, mismatches, of_publisher};
@@ -65,7 +65,7 @@ impl Asking {
     /// up nobody and takes no pins of others.
     pub(super) fn look<'a>(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         pairs: impl Iterator<Item = (&'a Writing, &'a Endpoint)>,
         node: impl Fn(&Endpoint) -> Option<RosNode>,
     ) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the samples of one topic come from.
 
-use super::conductor::Common;
 use super::dds::HEAD_BYTES;
 use super::endpoint::{Endpoint, Handle, Profile, handle_of};
+use super::gateway_state::GatewayState;
 use super::lock;
 use super::zenoh;
 use crate::convert::Pieces;
@@ -103,7 +103,11 @@ pub(super) fn pieces<'a>(payload: &'a ZBytes, list: &'a mut Vec<&'a [u8]>) -> Pi
 }
 
 impl Feed {
-    pub(super) fn new(common: &Common, profile: Profile, rule: &Rule) -> Result<Self, String> {
+    pub(super) fn new(
+        common: &GatewayState,
+        profile: Profile,
+        rule: &Rule,
+    ) -> Result<Self, String> {
         let kept = kept(profile, rule.max_payload_bytes(), common.longest);
         match profile {
             Profile::Dds => {
@@ -128,7 +132,7 @@ impl Feed {
     /// Sees to it that a writer of this class, type and hash is read.
     pub(super) fn read(
         &self,
-        common: &Common,
+        common: &GatewayState,
         of: &Endpoint,
         class: ReaderClass,
         crossing: &Crossing,
@@ -178,7 +182,7 @@ impl Feed {
     /// it.
     pub(super) fn history(
         &self,
-        common: &Common,
+        common: &GatewayState,
         of: &Endpoint,
         class: ReaderClass,
     ) -> Result<(), String> {
@@ -300,7 +304,7 @@ impl Feed {
 
     /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the conductor
     /// does, for all topics.
-    pub(super) fn show(&self, common: &Common, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
+    pub(super) fn show(&self, common: &GatewayState, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
         let (Self::Zenoh { readers, shown, .. }, Ok(session)) = (self, common.zenoh()) else {
             return;
         };

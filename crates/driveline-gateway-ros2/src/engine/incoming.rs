@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics that come from ROS 2 by one profile: which writers are taken from, and which are not.
 
-use super::conductor::Common;
 use super::departed::Departed;
 use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
 use super::feed::{Feed, longest};
+use super::gateway_state::GatewayState;
 use super::inlet::{Across, Inlet, MOST_LATE};
 use super::leaving::Gone;
 use super::outlet::{Offer, OpenError, Outlet};
@@ -159,7 +159,7 @@ impl Incoming {
     /// known.
     pub(super) fn writer(
         &mut self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         rule: &Rule,
         endpoint: &Endpoint,
         node: Option<&RosNode>,
@@ -192,7 +192,7 @@ impl Incoming {
 
     /// Takes from writers for which there was no room, who came first before the others, if
     /// somebody has gone; and passes to the other profile what could not.
-    pub(super) fn try_again(&mut self, common: &Arc<Common>) {
+    pub(super) fn try_again(&mut self, common: &Arc<GatewayState>) {
         self.pass_again(common);
         if !std::mem::take(&mut self.freed) {
             return;
@@ -239,7 +239,7 @@ impl Incoming {
         }
     }
 
-    fn refuse(&mut self, common: &Common, handle: Handle, refused: RefusedWriter) {
+    fn refuse(&mut self, common: &GatewayState, handle: Handle, refused: RefusedWriter) {
         if self.refused.len() >= MAX_REFUSED {
             common.tell(format!(
                 "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not carried, which is the most there can be: one more is neither listed nor tried \
@@ -256,7 +256,7 @@ impl Incoming {
 
     fn try_writer(
         &mut self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         rule: &Rule,
         endpoint: &Endpoint,
         node: Option<&RosNode>,
@@ -321,7 +321,7 @@ impl Incoming {
     /// says what that is. By keys alone, rmw_zenoh would have it read.
     fn ask(
         &mut self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         rule: &Rule,
         of: &Endpoint,
         class: ReaderClass,
@@ -340,7 +340,7 @@ impl Incoming {
 
     /// Whether a topic goes on by the other profile: if there is one, and rules carry the topic in
     /// both directions.
-    fn passes(&self, common: &Common, topic: &TopicName) -> bool {
+    fn passes(&self, common: &GatewayState, topic: &TopicName) -> bool {
         common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
     }
 
@@ -348,7 +348,7 @@ impl Incoming {
     /// was told.
     fn pass(
         &self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         rule: &Rule,
         endpoint: &Endpoint,
         inlet: &Inlet,
@@ -384,7 +384,7 @@ impl Incoming {
 
     /// Opens writers of the other profile for which there was no room, if there is some now, in the
     /// order in which they came.
-    fn pass_again(&mut self, common: &Arc<Common>) {
+    fn pass_again(&mut self, common: &Arc<GatewayState>) {
         for (handle, newcomer) in std::mem::take(&mut self.short) {
             let topic = &newcomer.endpoint.topic;
             let known =
@@ -414,7 +414,7 @@ impl Incoming {
 
     fn topic(
         &mut self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         topic: &TopicName,
         rule: &Rule,
     ) -> Result<Arc<Shared>, Why> {
@@ -452,7 +452,7 @@ impl Incoming {
 
     /// Lets go of topics that nobody publishes any more, or as it is asked for, and of those whose
     /// threads cannot go on.
-    pub(super) fn tidy(&mut self, common: &Common) {
+    pub(super) fn tidy(&mut self, common: &GatewayState) {
         let ended = self
             .topics
             .iter()
@@ -473,7 +473,7 @@ impl Incoming {
 
     /// The thread of a topic has ended: its writers are refused. Those that come later get another
     /// one.
-    fn give_up(&mut self, common: &Common, topic: &TopicName) {
+    fn give_up(&mut self, common: &GatewayState, topic: &TopicName) {
         let Some(t) = self.topics.remove(topic) else { return };
         let why = t.shared.ended.get().map_or(PANICKED, String::as_str);
         common.tell(format!("topic '/{topic}' is not taken from ROS 2 any more: {why}"));

@@ -17,7 +17,13 @@ use std::sync::mpsc::channel;
 
 const WRITER: Handle = 7;
 
-fn inlet(common: &Common, topic: &TopicName, rule: &Rule, class: ReaderClass, qos: Qos) -> Inlet {
+fn inlet(
+    common: &GatewayState,
+    topic: &TopicName,
+    rule: &Rule,
+    class: ReaderClass,
+    qos: Qos,
+) -> Inlet {
     let crossing = common.types.from_ros("rosgraph_msgs::msg::dds_::Clock_", Form::Cdr).unwrap();
     let what = (EndpointQos::default(), class, qos);
     Inlet::open(&common.participant, topic, "camera".parse().unwrap(), crossing, what, rule)
@@ -130,7 +136,7 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
 }
 
 /// Has as many topics as there can be, for which nothing comes.
-fn fill(incoming: &mut Incoming, common: &Common) {
+fn fill(incoming: &mut Incoming, common: &GatewayState) {
     let rule = Rule::new("/**", Direction::FromRos);
     for n in 0..MAX_TOPICS {
         let topic: TopicName = format!("other_{n}").parse().unwrap();

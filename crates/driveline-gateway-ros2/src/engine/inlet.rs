@@ -2,7 +2,9 @@
 //! A publisher of ROS 2, as a publisher on this host.
 
 use super::dds::HEAD_BYTES;
+use super::endpoint::Profile;
 use super::feed::Came;
+use super::gateway_state::GatewayState;
 use super::lock;
 use super::outlet::{Outlet, Written};
 use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
@@ -162,6 +164,19 @@ pub(super) struct Outside {
     pub(super) same_clock: bool,
     /// How far the clock of stamps is ahead of this host's monotonic one now.
     pub(super) stamps_ahead_ns: Option<i64>,
+}
+
+impl Outside {
+    /// Of a profile of a gateway.
+    pub(super) fn of(state: &GatewayState, profile: Profile) -> Self {
+        // A router may lead to any host.
+        let same_clock = profile == Profile::Dds && state.spec.interface.is_none();
+        Self {
+            mark: state.mark,
+            same_clock,
+            stamps_ahead_ns: state.clock.ahead_ns(wall_offset_ns()),
+        }
+    }
 }
 
 /// How many samples are missing before `number`; `None`: it came already. `last` came last, and

@@ -2,11 +2,11 @@
 //! Topics that go to ROS 2: one thread for each, which takes samples of local publishers and writes
 //! them by every profile.
 
-use super::conductor::Common;
 use super::counters::Counters;
 use super::dds::HEAD_BYTES;
 use super::endpoint::{Profile, Writing};
 use super::error::GatewayError;
+use super::gateway_state::GatewayState;
 use super::lock;
 use super::outlet::{Offer, OpenError, Outlet};
 use super::sources::Sources;
@@ -57,7 +57,7 @@ impl Drop for OutgoingTopic {
 
 impl OutgoingTopic {
     pub(super) fn start(
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         local: &LocalTopic,
         rule: &Rule,
     ) -> Result<Self, GatewayError> {
@@ -160,7 +160,7 @@ struct Opened {
 }
 
 struct Sender {
-    common: Arc<Common>,
+    common: Arc<GatewayState>,
     topic: TopicName,
     max_len: usize,
     rule: Rule,
@@ -174,7 +174,11 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(common: &Arc<Common>, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
+    fn new(
+        common: &Arc<GatewayState>,
+        local: &LocalTopic,
+        rule: &Rule,
+    ) -> Result<Self, GatewayError> {
         let sources = Sources::new(common, local, rule)?;
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         sources.attach(&mut set)?;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::engine::conductor::Conductor;
+use crate::engine::control_thread::ControlThread;
 use crate::engine::rig::{self, LONG, eventually};
 use driveline_gateway::ros2::Direction;
 use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, TakeError};
 use driveline_types::SampleHeader;
 use std::path::Path;
 
-fn sender(conductor: &Conductor, topic: &TopicName, qos: Qos) -> Sender {
+fn sender(conductor: &ControlThread, topic: &TopicName, qos: Qos) -> Sender {
     let local = LocalTopic {
         topic: topic.clone(),
         max_payload: 64,

@@ -4,8 +4,8 @@
 //! has a thread that waits.
 
 use super::backlog::{Backlog, Pushed};
-use super::conductor::Common;
 use super::endpoint::{Profile, Writing};
+use super::gateway_state::GatewayState;
 use super::waiting::Waiting;
 use super::zenoh;
 use super::{FEWER, lock};
@@ -110,12 +110,12 @@ pub(super) struct Outlet {
 
 impl Outlet {
     /// Whether the gateway can have one more.
-    pub(super) fn has_room(common: &Common) -> bool {
+    pub(super) fn has_room(common: &GatewayState) -> bool {
         lock(&common.writings).len() < MAX_WRITERS
     }
 
     pub(super) fn open(
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         profile: Profile,
         offer: Offer<'_>,
     ) -> Result<Self, OpenError> {

@@ -2,7 +2,7 @@
 //! What the gateway says about itself when it is asked.
 
 use super::KIND;
-use super::conductor::{Conductor, WITH_A_REMARK, against, pairs, remarks};
+use super::control_thread::{ControlThread, WITH_A_REMARK, against, pairs, remarks};
 use super::endpoint::{Endpoint, Writing};
 use super::lock;
 use super::service::written;
@@ -16,7 +16,7 @@ const MAX_REFUSALS: usize = 1024;
 /// Remarks on subscriptions that a report has, for each topic.
 const MAX_REMARKS: usize = 64;
 
-impl Conductor {
+impl ControlThread {
     pub(super) fn report(&self, writings: &[Writing]) -> Report {
         let spec = &self.common.spec;
         let mut to_ros: Vec<_> =

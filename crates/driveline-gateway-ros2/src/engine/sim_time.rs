@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Listens to a simulation's clock, where stamps are of it (`use_sim_time`).
 
-use super::conductor::Common;
 use super::endpoint::{Endpoint, Profile};
 use super::error::GatewayError;
 use super::feed::Feed;
+use super::gateway_state::GatewayState;
 use crate::clock;
 use crate::qos::{EndpointQos, ReaderClass};
 use crate::rmw_zenoh::key_hash;
@@ -28,7 +28,10 @@ pub(super) struct SimTime {
 }
 
 impl SimTime {
-    pub(super) fn start(common: &Arc<Common>, profile: Profile) -> Result<Self, GatewayError> {
+    pub(super) fn start(
+        common: &Arc<GatewayState>,
+        profile: Profile,
+    ) -> Result<Self, GatewayError> {
         let refused = |message: String| GatewayError::Config {
             key: "use_sim_time",
             message: format!("cannot listen to /{} over {profile}: {message}", clock::TOPIC),
@@ -67,7 +70,7 @@ impl SimTime {
     }
 }
 
-fn listen(common: &Common, feed: &Feed, stop: &AtomicBool) {
+fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
     let mut missed_at = Some(Instant::now() + MISSED_AFTER);
     let mut broken = false;
     while !stop.load(Ordering::Acquire) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Local publishers of a topic that goes to ROS 2, each read as it offers its samples.
 
-use super::conductor::Common;
 use super::error::GatewayError;
+use super::gateway_state::GatewayState;
 use driveline_gateway::ros2::{LocalTopic, Rule};
 use driveline_runtime::graph::model::Access as Spec;
 use driveline_shm::{
@@ -48,7 +48,7 @@ fn requested(
 
 impl Sources {
     pub(super) fn new(
-        common: &Common,
+        common: &GatewayState,
         local: &LocalTopic,
         rule: &Rule,
     ) -> Result<Self, GatewayError> {

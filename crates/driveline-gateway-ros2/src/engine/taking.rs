@@ -2,12 +2,12 @@
 //! The thread of a topic from ROS 2: it takes samples of writers that it knows, publishes them
 //! here, and passes them on to the other profile.
 
-use super::conductor::Common;
 use super::counters::Counters;
 use super::departed::Departed;
 use super::endpoint::{Handle, Profile};
 use super::feed::{Came, Feed};
-use super::inlet::{Inlet, Numbers};
+use super::gateway_state::GatewayState;
+use super::inlet::{Inlet, Numbers, Outside};
 use super::leaving::Gone;
 use super::lock;
 use super::unknown::Unknown;
@@ -174,7 +174,7 @@ impl Shared {
     /// needs to look if nothing comes.
     pub(super) fn part(
         &self,
-        common: &Common,
+        common: &GatewayState,
         now: Instant,
         is_empty: bool,
         rounds: u64,
@@ -201,7 +201,7 @@ impl Shared {
     }
 
     /// Tells of subscriptions here that do not match, and shows those that do in the ROS graph.
-    fn listen(&self, common: &Common) {
+    fn listen(&self, common: &GatewayState) {
         let open = |known: &Known| {
             if let Known::Open(open) = known { Some(open.inlet.clone()) } else { None }
         };
@@ -230,7 +230,7 @@ impl Shared {
         writers.known.values().flat_map(of).map(|node| ros_node(&node)).collect()
     }
 
-    pub(super) fn run(&self, common: &Common, profile: Profile) {
+    pub(super) fn run(&self, common: &GatewayState, profile: Profile) {
         let mut patience = Patience::new(Instant::now());
         // Rounds of the feed that have taken something, and when somebody looked for inlets that
         // end.
@@ -270,7 +270,7 @@ impl Shared {
 
     pub(super) fn sample(
         &self,
-        common: &Common,
+        common: &GatewayState,
         profile: Profile,
         sample: &Came<'_>,
         patience: &mut Patience,
@@ -308,7 +308,7 @@ impl Shared {
                     // the other profile.
                     drop(writers);
                     self.counters.add("lost", lost);
-                    let unchecked = match inlet.take(sample, gaps, common.outside(profile)) {
+                    let unchecked = match inlet.take(sample, gaps, Outside::of(common, profile)) {
                         Ok(()) => {
                             self.counters.carried();
                             None

@@ -3,7 +3,7 @@
 //! is no other gateway of the domain on this host.
 
 use super::error::GatewayError;
-use super::{KIND, lock, session};
+use super::{lock, session};
 use driveline_gateway::network::{CarriedTopic, GatewayConfig};
 use driveline_gateway::{
     NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport,
@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+
+/// Name of this kind of gateway in a domain.
+pub(super) const KIND: &str = "zenoh";
 
 /// Reasons that are remembered as told, while a host is kept out of the network.
 const MAX_TOLD: usize = 16;

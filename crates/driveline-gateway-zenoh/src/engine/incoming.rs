@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The receiving side: hosts, their clocks, their publishers, and what of them is wanted here.
 
-use super::conductor::Common;
 use super::crowd::{Foreign, TurnedAway};
+use super::gateway_state::GatewayState;
 use super::inlet::{Inlet, Receiving};
 use super::lock;
 use super::news::News;
@@ -58,7 +58,7 @@ pub(super) struct Incoming {
 
 /// Makes inlets for the directory.
 struct Making<'a> {
-    common: &'a Common,
+    common: &'a GatewayState,
     topics: &'a BTreeMap<TopicName, CarriedTopic>,
     receiving: &'a Arc<Receiving>,
 }
@@ -132,7 +132,7 @@ impl Incoming {
     /// many.
     pub(super) fn clock(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         id: &HostId,
         now: MonotonicNs,
     ) -> Option<Arc<Mutex<ClockEstimate>>> {
@@ -140,7 +140,7 @@ impl Incoming {
         clock.map_err(|TooManyHosts| self.turn_away(common, id)).ok()
     }
 
-    fn turn_away(&mut self, common: &Common, id: &HostId) {
+    fn turn_away(&mut self, common: &GatewayState, id: &HostId) {
         self.turned_away.add(id).into_iter().for_each(|line| common.tell(line));
     }
 
@@ -167,7 +167,7 @@ impl Incoming {
     /// A gateway has come or gone.
     pub(super) fn host_token(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         id: &HostId,
         alive: bool,
         now: MonotonicNs,
@@ -199,7 +199,11 @@ impl Incoming {
 
     /// Tells of hosts with one name, when none of them is what is left of a gateway that has been
     /// started again.
-    fn tell_of_namesakes(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    fn tell_of_namesakes(
+        &mut self,
+        common: &GatewayState,
+        now: MonotonicNs,
+    ) -> Option<MonotonicNs> {
         let (hosts, mut next) = (self.directory.hosts(), None::<MonotonicNs>);
         self.namesakes.retain(|name, since| {
             let others = hosts.iter().filter(|(id, h)| h.alive && id.name() == name).count();
@@ -216,14 +220,20 @@ impl Incoming {
     }
 
     /// A gateway that speaks another version of the protocol has come or gone.
-    pub(super) fn foreign_token(&mut self, common: &Common, id: HostId, version: u16, alive: bool) {
+    pub(super) fn foreign_token(
+        &mut self,
+        common: &GatewayState,
+        id: HostId,
+        version: u16,
+        alive: bool,
+    ) {
         self.foreign.is(id, version, alive).into_iter().for_each(|line| common.tell(line));
     }
 
     /// A host sends a topic, or says so no longer.
     pub(super) fn topic_token(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         host: &HostId,
         topic: &TopicName,
         alive: bool,
@@ -266,7 +276,7 @@ impl Incoming {
     /// A list that was asked for has come.
     pub(super) fn listed(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         question: &Question,
         bytes: &[u8],
         now: MonotonicNs,
@@ -295,7 +305,7 @@ impl Incoming {
     }
 
     /// Does what is due, and gives when to look again.
-    pub(super) fn look(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    pub(super) fn look(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
         let forgotten = self.directory.forget(now, making);
         let places = self.give_places(common, now);
@@ -313,7 +323,7 @@ impl Incoming {
     }
 
     /// Whoever found no place is asked again once there is one.
-    fn give_places(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    fn give_places(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         if self.turned_away.is_empty() {
             return None;
         }
@@ -330,7 +340,7 @@ impl Incoming {
     /// Asks the hosts that are there for the time, and whether their lists have changed: those that
     /// send nothing that is received here less often, to find out whether they can be reached at
     /// all.
-    fn probe(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    fn probe(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let hosts = self.directory.hosts();
         let every = |h: &Host| if h.sends_something() { ASK_EVERY } else { ASK_OTHERS_EVERY };
         // Whoever carries no topics is there for others, as a router is.
@@ -356,7 +366,7 @@ impl Incoming {
     }
 
     /// Says what of other hosts is wanted here.
-    fn want(&mut self, common: &Common, now: MonotonicNs) {
+    fn want(&mut self, common: &GatewayState, now: MonotonicNs) {
         let mut wanted: BTreeMap<WantKey, QosMark> = BTreeMap::new();
         for p in self.directory.publishers().values().filter(|p| p.is_there()) {
             let inlet = &p.inlet;
@@ -456,7 +466,7 @@ impl Incoming {
 }
 
 /// Asks whether a host that found no place is there, what it sends and what it wants.
-fn ask_whether_there(common: &Common, host: &HostId) {
+fn ask_whether_there(common: &GatewayState, host: &HostId) {
     for key in [
         common.keys.key(&Parsed::Host(host.clone())),
         common.keys.addressed("pub", host),
@@ -481,7 +491,7 @@ fn ask_whether_there(common: &Common, host: &HostId) {
 }
 
 /// Asks a host for a list.
-fn ask(common: &Common, question: Question) {
+fn ask(common: &GatewayState, question: Question) {
     let key = common
         .keys
         .key(&Parsed::Topic { host: question.host.clone(), topic: question.topic.clone() });
@@ -511,7 +521,7 @@ fn ask(common: &Common, question: Question) {
     }
 }
 
-fn ask_for_time(common: &Common, host: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
+fn ask_for_time(common: &GatewayState, host: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
     let key = common.keys.key(&Parsed::Clock(host.clone()));
     let (inbox, host) = (common.inbox.clone(), host.clone());
     // From then on its samples can be wanted.

@@ -2,7 +2,7 @@
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
 use super::acknowledgements::Acknowledgements;
-use super::conductor::Common;
+use super::gateway_state::GatewayState;
 use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
 use super::news::{Inbox, News};
@@ -81,7 +81,7 @@ pub(super) struct Arrived {
 
 impl Inlet {
     pub(super) fn open(
-        common: &Common,
+        common: &GatewayState,
         topic: &CarriedTopic,
         host: &HostId,
         clock: Arc<Mutex<ClockEstimate>>,

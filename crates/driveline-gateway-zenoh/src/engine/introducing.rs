@@ -4,7 +4,7 @@
 
 use super::GatewayError;
 use super::again::{Again, start_of};
-use super::conductor::Common;
+use super::gateway_state::GatewayState;
 use super::news::News;
 use crate::introductions::{Attempt, Introductions};
 use crate::wire::{HostId, Introduction, MAX_INTRODUCTION_LEN, Parsed};
@@ -30,7 +30,7 @@ pub(super) struct Introducing {
 impl Introducing {
     /// Begins to answer.
     pub(super) fn start(
-        common: &Common,
+        common: &GatewayState,
         introductions: Introductions,
     ) -> Result<Self, GatewayError> {
         let answer = Arc::new(RwLock::new(introductions.answer().encode()));
@@ -51,7 +51,7 @@ impl Introducing {
     /// when to look again.
     pub(super) fn look<'a>(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         again: &Again,
         here: impl Iterator<Item = &'a HostId>,
         now: MonotonicNs,
@@ -85,7 +85,7 @@ impl Introducing {
 
 /// Asks a host whom it hears. Anybody may answer: what counts is the first answer of the session
 /// that is the host's.
-fn ask_whom(common: &Common, host: HostId) {
+fn ask_whom(common: &GatewayState, host: HostId) {
     let (key, inbox) = (common.keys.key(&Parsed::Met(host.clone())), common.inbox.clone());
     let get = common
         .session

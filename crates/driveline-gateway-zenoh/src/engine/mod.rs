@@ -11,17 +11,19 @@ mod acknowledgements;
 mod again;
 mod answers;
 mod certificates;
-mod conductor;
 mod control;
+mod control_thread;
 mod counters;
 mod crowd;
 mod edge;
 mod error;
+mod gateway_state;
 mod incoming;
 mod inlet;
 mod interfaces;
 mod introducing;
 mod lane;
+mod lock;
 mod news;
 mod outgoing;
 mod session;
@@ -32,29 +34,23 @@ mod worker;
 
 pub use error::GatewayError;
 
-use conductor::Conductor;
-use control::Control;
+use control::{Control, KIND};
+use control_thread::ControlThread;
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::{Report, StatusSocket};
 use driveline_zenoh::sockets::break_unanswered;
+use lock::lock;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What this gateway is called among those of a domain.
-const KIND: &str = "zenoh";
 /// The commit that it was built from.
 const COMMIT: &str = env!("DRIVELINE_COMMIT");
 
 /// The pause after a gateway that has to start could not: what it listens on may not be there, or
 /// not be free yet.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// Locks, and takes the content as it is if another thread panicked while it held the lock.
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What it says of itself, with what it was built from.
 fn report(control: &Control) -> Report {
@@ -84,7 +80,7 @@ impl Gateway {
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         config.check()?;
         let control = Control::new();
-        let first = match Conductor::new(config.clone(), control.clone(), BTreeSet::new()) {
+        let first = match ControlThread::new(config.clone(), control.clone(), BTreeSet::new()) {
             Err(e) if e.may_pass() => {
                 let mut told = BTreeSet::new();
                 control.kept_out(&config, &e, &mut told);
@@ -138,7 +134,11 @@ impl Gateway {
 
 /// Has one conductor after the other, until it is stopped. `first`: or what has kept this host out
 /// of the network.
-fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, control: &Arc<Control>) {
+fn run(
+    first: Result<ControlThread, BTreeSet<String>>,
+    config: &GatewayConfig,
+    control: &Arc<Control>,
+) {
     let (mut told, mut next) = match first {
         Ok(first) => (BTreeSet::new(), Ok(first.run())),
         Err(told) => (told, Err(BTreeSet::new())),
@@ -159,7 +159,7 @@ fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, contr
         if control.is_stopped() {
             return;
         }
-        next = match Conductor::new(config.clone(), control.clone(), tried.clone()) {
+        next = match ControlThread::new(config.clone(), control.clone(), tried.clone()) {
             Ok(conductor) => {
                 control.tell(format!(
                     "in the network now: this host is '{}' for others",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sending side: local publishers that others may have, and who wants them.
 
-use super::conductor::Common;
 use super::edge::{Edge, EdgeInbox, EdgeParts, Ending, access};
 use super::error::GatewayError;
+use super::gateway_state::GatewayState;
 use super::lock;
 use crate::clock::ClockEstimate;
 use crate::offering::Offering;
@@ -56,7 +56,7 @@ impl SentTopic {
     /// Compares the list with the publishers that are there now, and those that are gone while
     /// edges owe their last samples. Events only say when to look: some may have been dropped.
     /// Gives whether the list is another one now.
-    fn compare(&mut self, common: &Common, owed: impl Fn(EndpointId) -> bool) -> bool {
+    fn compare(&mut self, common: &GatewayState, owed: impl Fn(EndpointId) -> bool) -> bool {
         let offer = |MatchedPublisher { publisher, node, schema, qos, max_payload }| {
             Some((publisher, Offer { node, schema: schema?, qos, max_payload }))
         };
@@ -167,7 +167,7 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn new(
-        common: &Common,
+        common: &GatewayState,
         topics: &[CarriedTopic],
         set: &mut WaitSet,
     ) -> Result<Self, GatewayError> {
@@ -213,7 +213,7 @@ impl Outgoing {
     }
 
     /// Says which topics are sent from here, once others can ask for their publishers.
-    pub(super) fn announce(&mut self, common: &Common) -> Result<(), GatewayError> {
+    pub(super) fn announce(&mut self, common: &GatewayState) -> Result<(), GatewayError> {
         for (topic, sent) in &mut self.topics {
             let key =
                 common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: topic.clone() });
@@ -226,7 +226,7 @@ impl Outgoing {
     }
 
     /// Looks at which local publishers have come and gone.
-    pub(super) fn look(&mut self, common: &Common) {
+    pub(super) fn look(&mut self, common: &GatewayState) {
         let mut compared = false;
         for topic in self.topics.values_mut() {
             let mut changed = false;
@@ -266,7 +266,7 @@ impl Outgoing {
     /// Another host wants a topic.
     pub(super) fn wanted(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         key: EdgeKey,
         mark: QosMark,
         clock: Arc<Mutex<ClockEstimate>>,
@@ -375,7 +375,7 @@ impl Outgoing {
         Ok(())
     }
 
-    fn fail(&mut self, common: &Common, key: EdgeKey, failed: Failed) {
+    fn fail(&mut self, common: &GatewayState, key: EdgeKey, failed: Failed) {
         if failed.pause == Some(RETRY_FIRST) {
             common.tell(format!(
                 "topic '{}' does not go to host '{}': {}",
@@ -414,7 +414,7 @@ impl Outgoing {
 
     /// Lets go of edges that nobody has wanted for long, and tries again what could not be made.
     /// Gives when to look again.
-    pub(super) fn due(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    pub(super) fn due(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let over: Vec<_> = self
             .edges
             .iter()
@@ -488,7 +488,7 @@ impl Outgoing {
 }
 
 /// Has others ask for a list that has changed.
-fn tell_of_change(common: &Common, lists: &Lists, firsts: &Firsts, topic: &SentTopic) {
+fn tell_of_change(common: &GatewayState, lists: &Lists, firsts: &Firsts, topic: &SentTopic) {
     let name = &topic.config.topic;
     // Not held while Zenoh is called: its own threads look for lists.
     let mut listed = lists.write().unwrap_or_else(PoisonError::into_inner);

@@ -62,6 +62,7 @@ pub(crate) fn module() -> ResolvedModule {
             hang: Some((Duration::from_secs(2), Reaction::Restart)),
             ..ResolvedWatch::default()
         },
+        real_time: Default::default(),
     }
 }
 

@@ -9,6 +9,7 @@
 
 use super::entry::Entry;
 use crate::executor::Invocation;
+use crate::raw::RawPublisher;
 use driveline_shm::{DeadlineMeter, Kicker};
 use driveline_types::MonotonicNs;
 use std::collections::VecDeque;
@@ -145,13 +146,6 @@ impl Lifecycle {
         lock(&self.shared.followers).entries.push(Arc::downgrade(entry));
     }
 
-    /// What a publisher of the component looks at. Its deadline is not counted while the component
-    /// is inactive.
-    pub(crate) fn add_publisher(&self, deadline: Option<Arc<DeadlineMeter>>) -> Arc<AtomicBool> {
-        lock(&self.shared.followers).deadlines.extend(deadline);
-        self.shared.publishes.clone()
-    }
-
     /// Whether a call may begin; if so, [`Self::leave`] must follow.
     pub(super) fn enter(&self) -> bool {
         // Each side writes its word and then reads the other's, in one order for all: either the
@@ -236,6 +230,15 @@ impl Lifecycle {
         self.shared.runs.store(true, Ordering::SeqCst);
         drop(waiting);
         self.kick();
+    }
+}
+
+impl RawPublisher {
+    /// Publishes only while a component is active. Its deadline is not counted while the component
+    /// is inactive.
+    pub fn follow(&mut self, lifecycle: &Lifecycle) {
+        lock(&lifecycle.shared.followers).deadlines.extend(self.deadline_meter());
+        self.publish_while(lifecycle.shared.publishes.clone());
     }
 }
 

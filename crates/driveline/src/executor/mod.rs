@@ -34,14 +34,12 @@ use crate::raw::RawSubscription;
 use crate::trigger::{InputPort, InputStall, Trigger};
 use driveline_shm::Kicker;
 use driveline_types::MonotonicNs;
+use driveline_types::limits::MAX_EXECUTOR_THREADS;
 use entry::Entry;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use worker::Shared;
-
-/// Most threads of one executor.
-pub(crate) const MAX_THREADS: usize = 256;
 
 /// Options of an [`Executor`].
 #[derive(Clone, Debug)]
@@ -216,7 +214,7 @@ impl Executor {
     /// # Errors
     /// [`ExecutorError`] for an impossible number of threads, or if the kernel refuses what waiting needs.
     pub fn new(options: ExecutorOptions) -> Result<Self, ExecutorError> {
-        if options.threads == 0 || options.threads > MAX_THREADS {
+        if options.threads == 0 || options.threads > MAX_EXECUTOR_THREADS {
             return Err(ExecutorError::Threads { name: options.name, threads: options.threads });
         }
         let shared = Shared::new(options.threads, options.spin)

@@ -137,7 +137,7 @@ impl LocalReader {
 
     /// Kicks when a sample is given back after a take that failed for too many held ones.
     pub(crate) fn kick_when_given_back(&self, kicker: Kicker) {
-        self.held.room().set_kicker(kicker);
+        self.held.release_watch().set_kicker(kicker);
     }
 
     /// Drops the sample that [`Self::peek`] shows in favour of a newer one.

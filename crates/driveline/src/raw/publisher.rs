@@ -6,7 +6,6 @@ use crate::context::Context;
 use crate::conversion;
 use crate::error::{EndpointError, LoanError, PublishError};
 use crate::event::EndpointEvent;
-use crate::executor::Lifecycle;
 use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher, OwnHandle};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
@@ -366,9 +365,13 @@ impl RawPublisher {
         Ok(RawLoan { place, source_time: None })
     }
 
-    /// Publishes only while a component is active.
-    pub fn follow(&mut self, lifecycle: &Lifecycle) {
-        self.active = Some(lifecycle.add_publisher(self.published.deadline.clone()));
+    /// Publishes only while `active` is true.
+    pub(crate) fn publish_while(&mut self, active: Arc<AtomicBool>) {
+        self.active = Some(active);
+    }
+
+    pub(crate) fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
+        self.published.deadline.clone()
     }
 
     fn admit(&self) -> Result<(), PublishError> {

@@ -4,13 +4,15 @@
 mod graph;
 mod machine;
 
-use super::describer;
+use super::describer::describer;
 use crate::arguments::Doctor;
 use crate::exit;
 use driveline_runtime::graph::model::{Schedule, SchedulingClass};
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
+use driveline_runtime::host::{idle_state_refusal, memory_lock_refusal};
+use driveline_shm::{numa_cpus, numa_nodes};
 use driveline_terminal::screen::Screen;
-use graph::Available;
+use graph::{Available, Tried};
 use machine::{Files, Limits};
 use serde::Serialize;
 use serde_json::json;
@@ -88,8 +90,13 @@ pub(crate) fn doctor(arguments: &Doctor, screen: &Screen) -> u8 {
             memory: memory.bytes,
             memory_limit: memory.limit,
             descriptors: limits.descriptors,
+            cores: machine::own_cores(),
+            isolated: machine::isolated_cores(&Files::new(Path::new("/"))),
+            nodes: numa_nodes().into_iter().map(|node| (node, numa_cpus(node))).collect(),
         };
-        checks.extend(graph::checks(graph, &available, &refused));
+        let tried =
+            Tried { schedule: &refused, lock: &memory_lock_refusal, idle: &idle_state_refusal };
+        checks.extend(graph::checks(graph, &available, &tried));
     }
     let worst = machine::worst(&checks);
     if screen.json {

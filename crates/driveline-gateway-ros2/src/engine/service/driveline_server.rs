@@ -8,10 +8,11 @@ use super::clients::{Present, Seen};
 use super::counts::Counts;
 use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
 use super::problem::Problem;
+use super::profiles::offer;
 use super::upkeep::{Upkeep, Wake};
-use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, offer};
-use crate::engine::conductor::Common;
+use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
 use crate::engine::endpoint::Profile;
+use crate::engine::gateway_state::GatewayState;
 use crate::engine::lock;
 use crate::names::ros_node;
 use bytes::Bytes;
@@ -67,7 +68,7 @@ pub(super) struct DrivelineServer {
 
 impl DrivelineServer {
     pub(super) fn start(
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         node: &Node,
         of: &Interface,
         timeout: Duration,
@@ -122,7 +123,7 @@ impl DrivelineServer {
     }
 
     /// Offers the service as long as there is one server that matches, and tells what is new.
-    pub(super) fn look(&mut self, common: &Arc<Common>) {
+    pub(super) fn look(&mut self, common: &Arc<GatewayState>) {
         let server = self.calls.caller.server();
         if self.server.as_ref() != server.as_ref().ok() {
             self.ends.values_mut().for_each(Upkeep::let_go);
@@ -165,7 +166,7 @@ impl DrivelineServer {
         Problem::texts(&self.problems)
     }
 
-    fn offer(&mut self, common: &Arc<Common>, server: String) -> Vec<Problem> {
+    fn offer(&mut self, common: &Arc<GatewayState>, server: String) -> Vec<Problem> {
         let node: Result<NodeName, _> = server.parse();
         let node = node.map_or_else(|_| ros_node(&common.node), |node| ros_node(&node));
         let (mut problems, calls, now) = (Vec::new(), &self.calls, Instant::now());

@@ -16,6 +16,7 @@ mod counts;
 mod driveline_server;
 mod payload;
 mod problem;
+mod profiles;
 mod ros_server;
 mod services;
 mod upkeep;
@@ -24,49 +25,19 @@ pub(in crate::engine) use crate::rmw_cyclonedds::Role;
 pub(in crate::engine) use payload::Ended;
 pub(in crate::engine) use services::{Services, written};
 
-use super::conductor::Common;
 use super::endpoint::{Handle, Profile};
-use super::{dds, zenoh};
 use crate::discovery_info::Gid;
 use crate::names::RosNode;
 use crate::qos::EndpointQos;
 use bytes::Bytes;
 use driveline_rosidl::{TypeHash, TypeName};
 use driveline_types::{Reliability, Schema, ServiceName};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 /// As services of ROS 2 are made, unless somebody says otherwise.
 pub(in crate::engine) fn qos() -> EndpointQos {
     EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() }
-}
-
-fn offer(
-    profile: Profile,
-    common: &Arc<Common>,
-    of: &Interface,
-    node: &RosNode,
-    requests: Arc<dyn Requests>,
-) -> Result<Box<dyn Offered>, String> {
-    match profile {
-        Profile::Dds => dds::service::offer(common.dds()?, common.spec.release, of, node, requests),
-        Profile::Zenoh => zenoh::service::offer(common, of, node, requests),
-    }
-}
-
-fn ask(
-    common: &Arc<Common>,
-    of: &Interface,
-    node: &RosNode,
-    server: &ServiceEndpoint,
-    answers: Arc<dyn Answers>,
-) -> Result<Arc<dyn Asking>, String> {
-    match server.profile {
-        Profile::Dds => {
-            dds::service::ask(common.dds()?, common.spec.release, of, node, server, answers)
-        }
-        Profile::Zenoh => zenoh::service::ask(common, of, node, server, answers),
-    }
 }
 
 /// What the ends of a service are made for.

@@ -5,12 +5,13 @@
 use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
 use super::counts::Counts;
 use super::problem::Problem;
+use super::profiles::{ask, offer};
 use super::services::{EndpointKey, listed, whose, written};
 use super::upkeep::{Upheld, Upkeep, Wake};
-use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint, ask, offer};
-use crate::engine::conductor::Common;
+use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint};
 use crate::engine::dds::NAMED_WITHIN;
 use crate::engine::endpoint::Profile;
+use crate::engine::gateway_state::GatewayState;
 use crate::names::{RosNode, ros_name_of};
 use crate::rmw_zenoh::key_hash;
 use driveline::service::Outbox;
@@ -74,7 +75,7 @@ impl RosServer {
         }
     }
 
-    pub(super) fn look(&mut self, common: &Arc<Common>) {
+    pub(super) fn look(&mut self, common: &Arc<GatewayState>) {
         let now = Instant::now();
         if self.current.is_some_and(|current| !self.servers.iter().any(|(key, _)| *key == current))
         {
@@ -117,7 +118,7 @@ impl RosServer {
     }
 
     /// Has calls go to the one server, or tells why they cannot.
-    fn direct(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), Problem> {
+    fn direct(&mut self, common: &Arc<GatewayState>, now: Instant) -> Result<(), Problem> {
         let (key, server) = self.one(common)?;
         if self.current.replace(key).is_some_and(|before| before != key) {
             self.leave(WENT_AWAY, "another one is about to be asked");
@@ -143,7 +144,7 @@ impl RosServer {
     }
 
     /// The one server that can be called.
-    fn one(&self, common: &Common) -> Result<(EndpointKey, ServiceEndpoint), Problem> {
+    fn one(&self, common: &GatewayState) -> Result<(EndpointKey, ServiceEndpoint), Problem> {
         let named = |endpoints: &[&(EndpointKey, ServiceEndpoint)]| {
             let named: Vec<_> = endpoints
                 .iter()
@@ -181,7 +182,7 @@ impl RosServer {
 
     /// Offers it to nodes of the other profile, if that is wanted and as long as there is one that
     /// is called.
-    fn pass_across(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), Problem> {
+    fn pass_across(&mut self, common: &Arc<GatewayState>, now: Instant) -> Result<(), Problem> {
         let current = self.current.filter(|_| self.passes_across && self.callable());
         let Some((_, server)) = self.servers.iter().find(|(key, _)| Some(*key) == current) else {
             self.across.let_go();
@@ -292,7 +293,7 @@ fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<OfferedHere, Strin
 }
 
 /// Why a server cannot be called, if it cannot.
-fn unfit(common: &Common, of: &Interface, server: &ServiceEndpoint) -> Result<(), String> {
+fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Result<(), String> {
     let who = format!("the server {} by {}", whose(server.node.as_ref()), server.profile);
     if let Some(unable) = &server.unable {
         return Err(format!("{who}: {unable}"));

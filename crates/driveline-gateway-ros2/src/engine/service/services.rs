@@ -7,10 +7,10 @@ use super::ros_server::RosServer;
 use super::upkeep::Wake;
 use super::{Interface, OwnEnds, Role, ServiceChange, ServiceEndpoint};
 use crate::engine::KIND;
-use crate::engine::conductor::Common;
 use crate::engine::dds::Nodes;
 use crate::engine::endpoint::{Handle, Profile};
 use crate::engine::error::GatewayError;
+use crate::engine::gateway_state::GatewayState;
 use crate::names::RosNode;
 use driveline::{Context, ContextOptions};
 use driveline_gateway::Ros2ServiceReport;
@@ -52,7 +52,7 @@ pub(in crate::engine) struct Services {
     /// Endpoints have come or gone, or were named, since they were looked at.
     stirred: bool,
     too_many: bool,
-    common: Arc<Common>,
+    common: Arc<GatewayState>,
 }
 
 /// A node that nobody has named, as `driveline gateway list` calls it.
@@ -74,7 +74,7 @@ pub(in crate::engine) fn written(node: Option<&RosNode>) -> String {
 }
 
 impl Services {
-    pub(in crate::engine) fn start(common: &Arc<Common>) -> Result<Self, GatewayError> {
+    pub(in crate::engine) fn start(common: &Arc<GatewayState>) -> Result<Self, GatewayError> {
         let (servers, clients) = (HashMap::new(), HashMap::new());
         let mut this = Self {
             services: Vec::new(),
@@ -269,7 +269,7 @@ impl Services {
 }
 
 impl Interface {
-    fn of(common: &Common, rule: &ServiceRule, name: &ServiceName) -> Result<Self, String> {
+    fn of(common: &GatewayState, rule: &ServiceRule, name: &ServiceName) -> Result<Self, String> {
         let types = common.types.service(&rule.ros_type).map_err(|e| e.to_string())?;
         let length = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Ok(Self {

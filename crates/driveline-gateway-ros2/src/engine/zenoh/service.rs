@@ -4,7 +4,7 @@
 use super::endpoint::payload;
 use super::{Announced, text};
 use crate::discovery_info::Gid;
-use crate::engine::conductor::Common;
+use crate::engine::gateway_state::GatewayState;
 use crate::engine::lock;
 use crate::engine::service::{
     Answers, Asking, Cdr, Ended, Handed, Interface, Offered, Parts, Reply, RequestId, Requests,
@@ -29,7 +29,7 @@ const DEPTH: u32 = 10;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Key and token of a service.
-fn place(common: &Common, of: &Interface) -> Result<(String, TokenEndpoint), String> {
+fn place(common: &GatewayState, of: &Interface) -> Result<(String, TokenEndpoint), String> {
     let hash = key_hash(of.hash, common.spec.release).ok_or_else(|| {
         format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", of.ros)
     })?;
@@ -63,7 +63,7 @@ impl Offered for ZenohOffered {
 
 /// Offers a service to nodes on rmw_zenoh, under a node's name.
 pub(in crate::engine) fn offer(
-    common: &Arc<Common>,
+    common: &Arc<GatewayState>,
     of: &Interface,
     node: &RosNode,
     requests: Arc<dyn Requests>,
@@ -139,7 +139,7 @@ struct ZenohAsking {
 /// Asks a server on rmw_zenoh, under a node's name. The key alone says who is asked: whoever offers
 /// the service.
 pub(in crate::engine) fn ask(
-    common: &Arc<Common>,
+    common: &Arc<GatewayState>,
     of: &Interface,
     node: &RosNode,
     _server: &ServiceEndpoint,

@@ -7,6 +7,7 @@ use super::super::control::{
     RunPhase, RunStatus, Verb,
 };
 use super::super::gateway::Called;
+use super::super::health::ProcessNow;
 use super::super::supervisor::State;
 use super::{Launcher, Phase, Program};
 use crate::graph::ResolvedModule;
@@ -150,7 +151,7 @@ impl Launcher<'_> {
             state: p.past.state.clone(),
             since_ms: ago(p.past.since),
             restarts: p.past.starts.saturating_sub(1),
-            suspended: child.is_some_and(|c| c.stopped),
+            suspended: child.is_some_and(|c| c.suspended),
             busy: child.and_then(Child::busy_call).map(ToString::to_string),
             last_fault: p
                 .past
@@ -161,6 +162,16 @@ impl Launcher<'_> {
             topics,
             ready: verdict.then_some(reason.is_none()),
             reason: reason.filter(|_| verdict),
+            health: match p.program {
+                Program::Module(module) if verdict => {
+                    let modes = self.modes.as_ref();
+                    let active = |name: &str| modes.and_then(|m| m.is_active(name));
+                    let busy = child.and_then(Child::busy_call);
+                    let process = ProcessNow { alive: child.is_some(), since: p.past.since, busy };
+                    Some(p.observed.health(module, process, now, active))
+                }
+                _ => None,
+            },
         }
     }
 
@@ -183,9 +194,9 @@ impl Launcher<'_> {
     fn why_not_ready(&self, process: usize) -> Option<String> {
         let p = &self.processes[process];
         let child = p.child.as_ref().filter(|c| c.ended.is_none());
-        let suspended = child.filter(|c| c.stopped).map(|c| {
+        let suspended = child.filter(|c| c.suspended).map(|c| {
             let pid = c.pid();
-            format!("is stopped by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
+            format!("is suspended by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
         });
         let doing = || {
             child.and_then(Child::busy_call).map_or_else(String::new, |call| format!(": {call}"))

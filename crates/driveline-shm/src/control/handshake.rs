@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one message by which a connection is decided. From other users it is received on a thread of
-//! theirs (see `sys::errands`), since the kernel may close descriptors meanwhile.
+//! theirs (see `sys::blocking_tasks`), since the kernel may close descriptors meanwhile.
 
 use super::{Command, Control, Source};
 use crate::limits::MAX_MESSAGE_LEN;
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::socket::{self, MAX_FDS, Received};
 use crate::wire::{Message, WireError};
 use rustix::event::epoll::{self, EventFlags};
 use std::io;
 use std::sync::Arc;
 
-/// What a connection had to say.
-pub(crate) enum Heard {
+/// Result of receiving on a connection.
+pub(crate) enum Reception {
     Nothing,
     Ended,
     /// It has sent descriptors, and this process has none left.
@@ -23,31 +23,30 @@ pub(crate) enum Heard {
 }
 
 /// Receives one message. May block unless the connection is harmless.
-pub(crate) fn hear(connection: &Foreign, buffer: &mut [u8]) -> Heard {
+pub(crate) fn receive_message(connection: &Foreign, buffer: &mut [u8]) -> Reception {
     match socket::receive(connection, buffer) {
-        Ok(Received::Nothing) => Heard::Nothing,
+        Ok(Received::Nothing) => Reception::Nothing,
         Ok(Received::Message(len, fds)) => buffer
             .get(..len)
-            .map_or(Heard::Ended, |packet| Heard::Said(Message::decode(packet), fds)),
-        Ok(Received::Shortage) => Heard::Shortage,
-        Ok(Received::Oversized) => Heard::Oversized,
-        Ok(Received::Closed) | Err(_) => Heard::Ended,
+            .map_or(Reception::Ended, |packet| Reception::Said(Message::decode(packet), fds)),
+        Ok(Received::Shortage) => Reception::Shortage,
+        Ok(Received::Oversized) => Reception::Oversized,
+        Ok(Received::Closed) | Err(_) => Reception::Ended,
     }
 }
 
-/// Why an oversized message is refused.
+/// Text for the refusal of an oversized message.
 pub(super) fn oversized() -> String {
     format!("a message has at most {MAX_MESSAGE_LEN} bytes and {MAX_FDS} descriptors")
 }
 
 impl Control {
-    /// Watches a connection that is not decided yet. If somebody else is to listen to it, it is
-    /// reported once.
+    /// Watches an undecided connection. If another thread receives from it, it is reported once.
     pub(super) fn watch_undecided(&mut self, connection: &Foreign) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;
         epoll::add(
-            self.errands.epoll(),
+            self.blocking_tasks.epoll(),
             connection,
             epoll::EventData::new_u64(key),
             undecided(connection),
@@ -59,7 +58,7 @@ impl Control {
     pub(super) fn watch_decided(&self, key: u64, connection: &Foreign) {
         socket::take_descriptors(connection, false);
         let _ = epoll::modify(
-            self.errands.epoll(),
+            self.blocking_tasks.epoll(),
             connection,
             epoll::EventData::new_u64(key),
             EventFlags::IN,
@@ -70,34 +69,34 @@ impl Control {
     pub(super) fn listen(&mut self, key: u64) {
         let Some(connection) = self.sources.get(&key).and_then(Source::undecided) else { return };
         if connection.is_harmless() {
-            let heard = hear(connection, &mut self.buffer);
-            self.heard(key, heard);
+            let received = receive_message(connection, &mut self.buffer);
+            self.received(key, received);
         } else {
             let commands = Arc::clone(&self.commands);
             connection.apart(move |connection| {
-                let heard = hear(&connection, &mut vec![0; MAX_MESSAGE_LEN]);
-                commands.send(Command::Heard { key, heard });
+                let received = receive_message(&connection, &mut vec![0; MAX_MESSAGE_LEN]);
+                commands.send(Command::Reception { key, received });
             });
         }
     }
 
-    /// What was received. The connection may be gone by now.
-    pub(super) fn heard(&mut self, key: u64, heard: Heard) {
-        match (self.sources.get(&key), heard) {
-            (Some(source), Heard::Nothing) => {
+    /// Handles a received message. The connection may be gone by now.
+    pub(super) fn received(&mut self, key: u64, received: Reception) {
+        match (self.sources.get(&key), received) {
+            (Some(source), Reception::Nothing) => {
                 if let Some(connection) = source.undecided() {
                     let event = epoll::EventData::new_u64(key);
                     let _ = epoll::modify(
-                        self.errands.epoll(),
+                        self.blocking_tasks.epoll(),
                         connection,
                         event,
                         undecided(connection),
                     );
                 }
             }
-            (Some(Source::Peer(_)), heard) => self.peer_said(key, heard),
-            (Some(Source::Dial(_)), heard) => self.publisher_said(key, heard),
-            (Some(Source::Info(_)), heard) => self.tool_said(key, heard),
+            (Some(Source::Peer(_)), received) => self.peer_said(key, received),
+            (Some(Source::Dial(_)), received) => self.publisher_said(key, received),
+            (Some(Source::Info(_)), received) => self.tool_said(key, received),
             _ => {}
         }
     }

@@ -4,32 +4,33 @@
 use super::again::{self, Again};
 use super::answers::Answers;
 use super::certificates::Certificates;
-use super::control::{Control, topic_report};
+use super::control::{Control, KIND, topic_report};
 use super::error::GatewayError;
+use super::gateway_state::GatewayState;
 use super::incoming::Incoming;
 use super::inlet::Receiving;
 use super::introducing::Introducing;
 use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
 use super::time::Questions;
-use super::{KIND, interfaces, session, socket_file};
+use super::{interfaces, session, socket_file};
 use crate::introductions::Introductions;
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_gateway::network::{CarriedTopic, GatewayConfig, NetworkSpec};
-use driveline_gateway::{NetworkReport, Notices, Report, TopicReport, zenoh_says};
-use driveline_shm::{Kicker, Participant, WaitBackend, WaitSet};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};
+use driveline_gateway::{NetworkReport, Report, TopicReport, zenoh_says};
+use driveline_shm::{WaitBackend, WaitSet};
+use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use driveline_zenoh::sockets::look_for_others;
-use driveline_zenoh::{Opened, OwnRuntime, UnderWay};
+use driveline_zenoh::{Opened, UnderWay};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
-use zenoh::{Session, Wait};
 
 /// Where nobody was reached for so long, that is told: all start together, and this one may be the
 /// first.
@@ -38,57 +39,9 @@ const ALONE_AFTER: Duration = Duration::from_secs(5);
 /// How often it is looked whether interfaces that are named are still there.
 const INTERFACES_EVERY: Duration = Duration::from_secs(1);
 
-/// What both directions need.
-pub(super) struct Common {
-    pub(super) session: Session,
-    /// Behind the session, which runs in it.
-    _runtime: OwnRuntime,
-    pub(super) participant: Participant,
-    pub(super) node: NodeName,
-    pub(super) keys: Keys,
-    pub(super) me: HostId,
-    pub(super) kicker: Kicker,
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) notices: Arc<Notices>,
-    /// When hosts were asked for their time.
-    pub(super) questions: Questions,
-    /// Samples that edges are handing to Zenoh, by the start of the gateway that they go to.
-    pub(super) under_way: UnderWay<u64>,
-    /// What an edge may have in flight before its last sample, in bytes.
-    pub(super) window_bytes: usize,
-}
-
-impl Common {
-    pub(super) fn tell(&self, line: String) {
-        self.notices.tell(line);
-    }
-
-    /// A token, as long as what is returned exists.
-    pub(super) fn token(&self, what: &Parsed) -> Option<LivelinessToken> {
-        let key = self.keys.key(what);
-        match self.session.liveliness().declare_token(key.clone()).wait() {
-            Ok(token) => Some(token),
-            Err(e) => {
-                self.tell(format!("cannot announce '{key}': {}", zenoh_says(&e)));
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Common {
-    fn drop(&mut self) {
-        // A large sample on a slow link would keep the session open for as long as that takes.
-        self.under_way.give_up(&self.session);
-        // What Zenoh calls has the session, too, which would go on without anybody who answers for
-        // it.
-        let _ = self.session.close().wait();
-    }
-}
-
-pub(super) struct Conductor {
+pub(super) struct ControlThread {
     /// Goes first: others shall know before the segments go.
-    common: Common,
+    common: GatewayState,
     set: WaitSet,
     outgoing: Outgoing,
     incoming: Incoming,
@@ -122,7 +75,7 @@ pub(super) struct Conductor {
     _token: LivelinessToken,
 }
 
-impl Conductor {
+impl ControlThread {
     /// `tried`: names of hosts for which the gateway has been started anew.
     pub(super) fn new(
         config: GatewayConfig,
@@ -188,7 +141,7 @@ impl Conductor {
         let introductions = meets_through_others
             .then(|| Introductions::new(me.clone(), &runtime.listens(), &network.connects));
         let questions = Questions::default();
-        let common = Common {
+        let common = GatewayState {
             session,
             _runtime: runtime,
             participant,
@@ -459,7 +412,7 @@ impl Conductor {
 /// Has Zenoh call for samples, acknowledgements, questions and tokens, as long as the session is
 /// open.
 fn declare(
-    common: &Common,
+    common: &GatewayState,
     inboxes: &Inboxes,
     lists: &Lists,
     receiving: &Arc<Receiving>,
@@ -573,5 +526,5 @@ fn acknowledged(keys: &Keys, inboxes: &Inboxes, sample: &Sample) {
 }
 
 #[cfg(test)]
-#[path = "conductor_tests.rs"]
+#[path = "control_thread_tests.rs"]
 mod tests;

@@ -32,13 +32,13 @@ struct Shared {
     stopped: AtomicBool,
 }
 
-/// All helpers of a wait set. Dropping them ends the threads.
-pub(crate) struct Helpers {
+/// All threads of a wait set. Dropping them ends the threads.
+pub(crate) struct WaitThreads {
     list: Vec<(Arc<Shared>, Option<JoinHandle<()>>)>,
     birthplace: Birthplace,
 }
 
-impl Helpers {
+impl WaitThreads {
     /// One thread per `per_thread` publishers.
     pub(crate) fn new(
         charges: Vec<Charge>,
@@ -72,7 +72,7 @@ impl Helpers {
         Self { list, birthplace }
     }
 
-    /// The waiter is about to sleep: those that rest go on; all of them if mutes have changed.
+    /// Resumes resting threads before the waiter sleeps; all of them if mutes have changed.
     pub(crate) fn go(&mut self, all: bool) {
         for (shared, thread) in &self.list {
             // Acquire pairs with the Release in `run`: the helper's report came before.
@@ -87,7 +87,7 @@ impl Helpers {
     }
 }
 
-impl Drop for Helpers {
+impl Drop for WaitThreads {
     fn drop(&mut self) {
         if !self.birthplace.is_here() {
             // A child has none of the threads: there is nothing to stop, and nothing to wait for.

@@ -7,8 +7,8 @@ use super::dds::{DdsGraph, Nodes, configuration, refused};
 use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
 use super::error::GatewayError;
 use super::feed::kept;
+use super::gateway_state::GatewayState;
 use super::incoming::Incoming;
-use super::inlet::Outside;
 use super::interfaces::Interfaces;
 use super::local_topics::LocalTopics;
 use super::outgoing::OutgoingTopic;
@@ -25,12 +25,10 @@ use crate::names::{dds_topic, misnamed};
 use crate::qos::mismatches;
 use crate::types::Types;
 use driveline_gateway::interfaces::interfaces;
-use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
-use driveline_gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report};
+use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig};
+use driveline_gateway::{Notices, OnlyOne, Report, ReportDesk, Ros2Report};
 use driveline_shm::{Participant, ParticipantConfig};
-use driveline_types::{
-    EndpointId, MonotonicNs, NodeName, Qos, TopicName, limits::DEFAULT_PINS, wall_offset_ns,
-};
+use driveline_types::{EndpointId, MonotonicNs, Qos, TopicName, limits::DEFAULT_PINS};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,89 +51,11 @@ pub(super) const WITH_A_REMARK: &str = "gets samples, but not as it asks for the
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What all parts need.
-pub(super) struct Common {
-    pub(super) participant: Participant,
-    pub(super) spec: Ros2Spec,
-    /// The longest sample of all topics, in bytes: over DDS any of them may be as long.
-    pub(super) longest: u64,
-    pub(super) types: Types,
-    pub(super) node: NodeName,
-    /// What stamps are of.
-    pub(super) clock: StampClock,
-    /// Random number of this gateway.
-    pub(super) mark: u64,
-    pub(super) writings: Arc<Mutex<Vec<Writing>>>,
-    /// Local publishers that cannot go there, and why.
-    pub(super) refusals: Mutex<HashMap<EndpointId, Refusal>>,
-    notices: Notices,
-    failed: OnceLock<String>,
-    pub(super) waiting: Arc<Waiting>,
-    /// Before what they write to.
-    pub(super) backlogs: BacklogThreads,
-    /// Behind everything that is part of it.
-    zenoh: Option<Session>,
-    /// Behind everything that is part of it.
-    dds: Option<dds::Participant>,
-}
-
-impl Common {
-    /// For people.
-    pub(super) fn tell(&self, line: String) {
-        self.notices.tell(line);
-    }
-
-    /// The gateway cannot go on, for this reason: whoever runs it ends it.
-    pub(super) fn fail(&self, why: String) {
-        // The first reason is the cause of the others.
-        let _ = self.failed.set(why);
-    }
-
-    /// Has the conductor look.
-    pub(super) fn wake(&self) {
-        self.waiting.wake();
-    }
-
-    /// Whether the gateway has this profile.
-    pub(super) fn has(&self, profile: Profile) -> bool {
-        match profile {
-            Profile::Dds => self.dds.is_some(),
-            Profile::Zenoh => self.zenoh.is_some(),
-        }
-    }
-
-    /// The profiles that it has.
-    pub(super) fn profiles(&self) -> impl Iterator<Item = Profile> {
-        [Profile::Dds, Profile::Zenoh].into_iter().filter(|profile| self.has(*profile))
-    }
-
-    /// Taking part in DDS; an error if the gateway has not that profile.
-    pub(super) fn dds(&self) -> Result<&dds::Participant, String> {
-        self.dds.as_ref().ok_or_else(|| "it takes no part in DDS".to_owned())
-    }
-
-    /// Taking part in Zenoh; an error if the gateway has not that profile.
-    pub(super) fn zenoh(&self) -> Result<&Session, String> {
-        self.zenoh.as_ref().ok_or_else(|| "it takes no part in Zenoh".to_owned())
-    }
-
-    /// What inlets of a profile have in common.
-    pub(super) fn outside(&self, profile: Profile) -> Outside {
-        // A router may lead to any host.
-        let same_clock = profile == Profile::Dds && self.spec.interface.is_none();
-        Outside {
-            mark: self.mark,
-            same_clock,
-            stamps_ahead_ns: self.clock.ahead_ns(wall_offset_ns()),
-        }
-    }
-}
-
 /// What the gateway's owner can ask of the conductor.
 pub(super) struct Control {
     stop: AtomicBool,
     desk: ReportDesk,
-    common: Arc<Common>,
+    common: Arc<GatewayState>,
 }
 
 impl Control {
@@ -169,7 +89,7 @@ impl Control {
     }
 }
 
-pub(super) struct Conductor {
+pub(super) struct ControlThread {
     pub(super) services: Services,
     /// One for each profile.
     pub(super) incoming: Vec<(Profile, Incoming)>,
@@ -192,7 +112,7 @@ pub(super) struct Conductor {
     pub(super) beside: BTreeSet<String>,
     graph: Option<DdsGraph>,
     control: Arc<Control>,
-    pub(super) common: Arc<Common>,
+    pub(super) common: Arc<GatewayState>,
     pub(super) started: MonotonicNs,
     /// For people.
     pub(super) domain: String,
@@ -240,7 +160,7 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
 
 /// Has a topic go to ROS 2, as its rule says. `None`: it cannot, which is told.
 fn goes_out(
-    common: &Arc<Common>,
+    common: &Arc<GatewayState>,
     local: &LocalTopic,
 ) -> Result<Option<OutgoingTopic>, GatewayError> {
     let Some(rule) = common.spec.rule(&local.topic, false) else { return Ok(None) };
@@ -315,7 +235,7 @@ pub(super) fn pairs<'a>(
     })
 }
 
-impl Conductor {
+impl ControlThread {
     pub(super) fn new(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         let spec = config.ros2.clone();
         let (topics, sought) = (to_ros(&config), from_ros(&config));
@@ -391,7 +311,7 @@ impl Conductor {
             (Arc::default(), Mutex::default(), Notices::default(), OnceLock::new());
         let mark = random.0 as u64;
         let clock = StampClock::new(spec.use_sim_time);
-        let common = Arc::new(Common {
+        let common = Arc::new(GatewayState {
             participant,
             spec,
             longest,
@@ -703,5 +623,5 @@ impl Conductor {
 }
 
 #[cfg(test)]
-#[path = "conductor_tests.rs"]
+#[path = "control_thread_tests.rs"]
 mod tests;

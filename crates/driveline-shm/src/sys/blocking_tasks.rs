@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Work that another user can make take as long as it likes, on a thread that serves nobody but
-//! that user.
+//! Tasks that another user can block, on a thread that serves only that user.
 //!
-//! Closing a descriptor can block if nobody else has it: a TCP socket may linger, a file's server
-//! may hang. Another user decides what it sends, and whose close is the last. Closing a socket
-//! closes what lies unread in it, and receiving closes what the receiver has no room for. So all
-//! three happen here, for whatever comes from users that could not do to this process what they
-//! like anyway.
+//! Closing the last descriptor of a file can block: a TCP socket may linger, a file's server may
+//! hang. The other user decides what it sends, and which close is the last. Closing a socket closes
+//! the unread descriptors in it, and receiving closes descriptors without a place. So all three run
+//! here for users that have no power over this process anyway (all but its own and root).
 
 use super::fork::{Birthplace, GuardedFd};
 use super::peer::User;
-use crate::limits::{MAX_ERRAND_THREADS, MAX_ERRANDS};
+use crate::limits::{MAX_BLOCKING_TASKS, MAX_BLOCKING_THREADS};
 use crate::queue::lock;
 use rustix::event::epoll;
 use std::io;
@@ -19,25 +17,26 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
-type Errand = Box<dyn FnOnce() + Send>;
+type BlockingTask = Box<dyn FnOnce() + Send>;
 
 /// The threads of one participant, one for each user that needs one. They end with this, or are
 /// left alone if they hang.
-pub(crate) struct Errands {
-    /// Where connections are taken out of when they end, however late they are closed.
+pub(crate) struct BlockingTasks {
+    /// Watch list of connections; they are removed from it when they end, even if they are closed
+    /// late.
     epoll: Arc<GuardedFd>,
     birthplace: Birthplace,
-    threads: Mutex<Vec<(User, Sender<Errand>)>>,
+    threads: Mutex<Vec<(User, Sender<BlockingTask>)>>,
     waiting: Arc<AtomicUsize>,
 }
 
-impl std::fmt::Debug for Errands {
+impl std::fmt::Debug for BlockingTasks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Errands").field("waiting", &self.waiting).finish_non_exhaustive()
+        f.debug_struct("BlockingTasks").field("waiting", &self.waiting).finish_non_exhaustive()
     }
 }
 
-impl Errands {
+impl BlockingTasks {
     /// Starts nothing yet.
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         let epoll = Arc::new(GuardedFd::new(epoll::create(epoll::CreateFlags::CLOEXEC)?)?);
@@ -49,49 +48,51 @@ impl Errands {
         }))
     }
 
-    /// What connections are watched with.
+    /// Returns the epoll instance of the connections.
     pub(crate) fn epoll(&self) -> &Arc<GuardedFd> {
         &self.epoll
     }
 
-    /// Whether so much waits that no more may be let in: somebody's descriptors hang.
-    pub(crate) fn are_too_many(&self) -> bool {
-        self.waiting.load(Relaxed) >= MAX_ERRANDS
+    /// Returns true if so many tasks wait that no more connections may be accepted: a user's
+    /// descriptors hang.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.load(Relaxed) >= MAX_BLOCKING_TASKS
     }
 
     /// Has something done on the thread of a user.
-    pub(crate) fn run(&self, user: User, errand: impl FnOnce() + Send + 'static) {
+    pub(crate) fn run(&self, user: User, task: impl FnOnce() + Send + 'static) {
         self.waiting.fetch_add(1, Relaxed);
         let waiting = Arc::clone(&self.waiting);
-        let errand: Errand = Box::new(move || {
-            errand();
+        let task: BlockingTask = Box::new(move || {
+            task();
             waiting.fetch_sub(1, Relaxed);
         });
         let mut threads = lock(&self.threads);
         let index = threads.iter().position(|(u, _)| *u == user).or_else(|| {
             // Where very many users are, some of them share.
-            (threads.len() >= MAX_ERRAND_THREADS).then(|| user.uid() as usize % MAX_ERRAND_THREADS)
+            (threads.len() >= MAX_BLOCKING_THREADS)
+                .then(|| user.uid() as usize % MAX_BLOCKING_THREADS)
         });
         if let Some((_, thread)) = index.and_then(|i| threads.get(i)) {
             // It ends only with `self`.
-            let _ = thread.send(errand);
+            let _ = thread.send(task);
             return;
         }
-        let (sender, errands) = channel::<Errand>();
+        let (sender, blocking_tasks) = channel::<BlockingTask>();
         let spawned = std::thread::Builder::new()
             .name("driveline-close".into())
-            .spawn(move || errands.into_iter().for_each(|e| e()));
+            .spawn(move || blocking_tasks.into_iter().for_each(|e| e()));
         if spawned.is_ok() {
-            let _ = sender.send(errand);
+            let _ = sender.send(task);
             threads.push((user, sender));
         } else {
             // Never done, and counted as waiting for good: better than to do it here and hang.
-            std::mem::forget(errand);
+            std::mem::forget(task);
         }
     }
 }
 
-impl Drop for Errands {
+impl Drop for BlockingTasks {
     fn drop(&mut self) {
         if !self.birthplace.is_here() {
             // The threads do not exist in a child, and may have held any lock when it was made.
@@ -108,43 +109,47 @@ pub(crate) struct Foreign {
     /// Closing it cannot take long.
     harmless: bool,
     connection: bool,
-    errands: Arc<Errands>,
+    blocking_tasks: Arc<BlockingTasks>,
 }
 
 impl Foreign {
     /// A socket of this process's own, at whose other end is `user`.
-    pub(crate) fn connection(fd: GuardedFd, user: User, errands: &Arc<Errands>) -> Self {
+    pub(crate) fn connection(
+        fd: GuardedFd,
+        user: User,
+        blocking_tasks: &Arc<BlockingTasks>,
+    ) -> Self {
         Self {
             fd: Arc::new(fd),
             user,
             harmless: user.is_trusted(),
             connection: true,
-            errands: Arc::clone(errands),
+            blocking_tasks: Arc::clone(blocking_tasks),
         }
     }
 
-    /// What `user` has sent.
-    fn received(fd: OwnedFd, user: User, errands: &Arc<Errands>) -> io::Result<Self> {
+    /// Wraps a descriptor sent by `user`.
+    fn received(fd: OwnedFd, user: User, blocking_tasks: &Arc<BlockingTasks>) -> io::Result<Self> {
         let fd = Arc::new(GuardedFd::new(fd)?);
         Ok(Self {
             fd,
             user,
             harmless: user.is_trusted(),
             connection: false,
-            errands: Arc::clone(errands),
+            blocking_tasks: Arc::clone(blocking_tasks),
         })
     }
 
-    /// What came over this connection.
+    /// Wraps a descriptor that came over this connection.
     pub(crate) fn sent(&self, fd: OwnedFd) -> io::Result<Self> {
-        Self::received(fd, self.user, &self.errands)
+        Self::received(fd, self.user, &self.blocking_tasks)
     }
 
     /// A copy of one of this process's own.
     #[cfg(test)]
     pub(crate) fn copy_of(fd: impl AsFd) -> Self {
         let copy = fd.as_fd().try_clone_to_owned().unwrap();
-        Self::received(copy, User::own(), &Errands::new().unwrap()).unwrap()
+        Self::received(copy, User::own(), &BlockingTasks::new().unwrap()).unwrap()
     }
 
     /// The user at the other end.
@@ -152,7 +157,7 @@ impl Foreign {
         self.user
     }
 
-    /// Whether nothing done with it can take long.
+    /// Returns true if no operation on it can block.
     pub(crate) fn is_harmless(&self) -> bool {
         self.harmless
     }
@@ -168,15 +173,15 @@ impl Foreign {
     }
 
     /// Does something with a connection on the thread of the user at its other end.
-    pub(crate) fn apart(&self, errand: impl FnOnce(Self) + Send + 'static) {
+    pub(crate) fn apart(&self, task: impl FnOnce(Self) + Send + 'static) {
         let same = Self {
             fd: Arc::clone(&self.fd),
             user: self.user,
             harmless: true,
             connection: true,
-            errands: Arc::clone(&self.errands),
+            blocking_tasks: Arc::clone(&self.blocking_tasks),
         };
-        self.errands.run(self.user, move || errand(same));
+        self.blocking_tasks.run(self.user, move || task(same));
     }
 }
 
@@ -192,15 +197,15 @@ impl Drop for Foreign {
             return;
         }
         if self.connection {
-            // The other end is told now, whenever it is closed; and nothing is reported here any
-            // more.
+            // The other end is notified now, even if the close comes late; no more events come from
+            // here.
             let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
-            let _ = epoll::delete(&self.errands.epoll, &self.fd);
+            let _ = epoll::delete(&self.blocking_tasks.epoll, &self.fd);
         }
         // In its place anything that outlives this: which of two references is dropped last must
         // not depend on threads.
-        let fd = std::mem::replace(&mut self.fd, Arc::clone(&self.errands.epoll));
-        self.errands.run(self.user, move || drop(fd));
+        let fd = std::mem::replace(&mut self.fd, Arc::clone(&self.blocking_tasks.epoll));
+        self.blocking_tasks.run(self.user, move || drop(fd));
     }
 }
 
@@ -211,22 +216,22 @@ mod tests {
 
     #[test]
     fn who_hangs_keeps_only_itself_waiting() {
-        let errands = Errands::new().unwrap();
+        let blocking_tasks = BlockingTasks::new().unwrap();
         let (release, held) = sync_channel::<()>(0);
         let (say, said) = sync_channel(10);
-        errands.run(User::Known(70_001), move || assert!(held.recv().is_err()));
+        blocking_tasks.run(User::Known(70_001), move || assert!(held.recv().is_err()));
         for user in [70_001, 70_002] {
             let say = say.clone();
-            errands.run(User::Known(user), move || say.send(user).unwrap());
+            blocking_tasks.run(User::Known(user), move || say.send(user).unwrap());
         }
         assert_eq!(said.recv(), Ok(70_002));
-        assert!(said.try_recv().is_err() && !errands.are_too_many());
-        let idle = Arc::clone(&errands.waiting);
-        for _ in 0..MAX_ERRANDS {
-            errands.run(User::Known(70_001), || {});
+        assert!(said.try_recv().is_err() && !blocking_tasks.is_full());
+        let idle = Arc::clone(&blocking_tasks.waiting);
+        for _ in 0..MAX_BLOCKING_TASKS {
+            blocking_tasks.run(User::Known(70_001), || {});
         }
-        assert!(errands.are_too_many());
-        drop((errands, release));
+        assert!(blocking_tasks.is_full());
+        drop((blocking_tasks, release));
         assert_eq!(said.recv(), Ok(70_001));
         while idle.load(Relaxed) > 0 {
             std::thread::yield_now();
@@ -235,13 +240,13 @@ mod tests {
 
     #[test]
     fn users_without_number_share_threads() {
-        let errands = Errands::new().unwrap();
+        let blocking_tasks = BlockingTasks::new().unwrap();
         let (say, said) = sync_channel(0);
-        for user in 0..3 * MAX_ERRAND_THREADS as u32 {
+        for user in 0..3 * MAX_BLOCKING_THREADS as u32 {
             let say = say.clone();
-            errands.run(User::Known(70_000 + user), move || say.send(()).unwrap());
+            blocking_tasks.run(User::Known(70_000 + user), move || say.send(()).unwrap());
         }
-        assert_eq!(lock(&errands.threads).len(), MAX_ERRAND_THREADS);
-        assert_eq!(said.iter().take(3 * MAX_ERRAND_THREADS).count(), 3 * MAX_ERRAND_THREADS);
+        assert_eq!(lock(&blocking_tasks.threads).len(), MAX_BLOCKING_THREADS);
+        assert_eq!(said.iter().take(3 * MAX_BLOCKING_THREADS).count(), 3 * MAX_BLOCKING_THREADS);
     }
 }

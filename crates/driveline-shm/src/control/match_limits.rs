@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many publishers one subscription asks and matches. Neither the silence nor the agreement of
-//! another user's publishers may use up what those of others need.
+//! Limits on the publishers that one subscription dials and matches. Publishers of another user,
+//! silent or not, must not use up the share of other users.
 
 use crate::limits::{
     MAX_ASKED, MAX_ASKED_PER_USER, MAX_FOREIGN_ASKED, MAX_FOREIGN_MATCHES, MAX_MATCHES,
@@ -19,9 +19,9 @@ pub(super) struct Dialled {
     pub(super) silent: bool,
 }
 
-/// What becomes of one more.
+/// Decision on one more publisher.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Admission {
     Free,
     /// This one was silent for long enough and gives way for a while.
     InsteadOf(u64),
@@ -31,33 +31,33 @@ pub(super) enum Room {
     None,
 }
 
-/// Room for one more publisher of `user` beside those of the same subscription.
-pub(super) fn room(dials: &[Dialled], user: User) -> Room {
+/// Decides on one more publisher of `user`, given the dialled ones of the same subscription.
+pub(super) fn admit(dials: &[Dialled], user: User) -> Admission {
     type Concerned<'a> = &'a dyn Fn(&&Dialled) -> bool;
     let bounds: [(Concerned<'_>, usize, usize); 3] = [
         (&|_| true, MAX_MATCHES, MAX_ASKED),
         (&|d| !d.user.is_trusted(), MAX_FOREIGN_MATCHES, MAX_FOREIGN_ASKED),
         (&|d| d.user == user, MAX_MATCHES_PER_USER, MAX_ASKED_PER_USER),
     ];
-    let mut room = Room::Free;
+    let mut admission = Admission::Free;
     for (concerned, most_matched, most_asked) in
         bounds.into_iter().take(if user.is_trusted() { 1 } else { 3 })
     {
         let concerned = || dials.iter().filter(concerned);
         let matched = concerned().filter(|d| d.matched).count();
         if matched >= most_matched {
-            return Room::None;
+            return Admission::None;
         }
         // All that are asked may agree.
         if concerned().count() - matched >= most_asked.min(most_matched - matched) {
-            room = concerned()
+            admission = concerned()
                 .filter(|d| d.silent)
                 .map(|d| d.key)
                 .min()
-                .map_or(Room::Later, Room::InsteadOf);
+                .map_or(Admission::Later, Admission::InsteadOf);
         }
     }
-    room
+    admission
 }
 
 #[cfg(test)]
@@ -74,10 +74,16 @@ mod tests {
     #[test]
     fn one_user_leaves_room_for_others() {
         for (matched, most) in [(true, MAX_MATCHES_PER_USER), (false, MAX_ASKED_PER_USER)] {
-            assert_eq!(room(&dials(most - 1, EVIL, matched, false), EVIL), Room::Free);
+            assert_eq!(admit(&dials(most - 1, EVIL, matched, false), EVIL), Admission::Free);
             let full = dials(most, EVIL, matched, false);
-            assert_eq!(room(&full, EVIL), if matched { Room::None } else { Room::Later });
-            assert_eq!((room(&full, OTHER), room(&full, User::own())), (Room::Free, Room::Free));
+            assert_eq!(
+                admit(&full, EVIL),
+                if matched { Admission::None } else { Admission::Later }
+            );
+            assert_eq!(
+                (admit(&full, OTHER), admit(&full, User::own())),
+                (Admission::Free, Admission::Free)
+            );
         }
     }
 
@@ -89,14 +95,17 @@ mod tests {
                 .concat()
         };
         for matched in [0, 1, 200, MAX_MATCHES - 1] {
-            assert_eq!(room(&all(matched, false), own), Room::Later);
-            assert!(matches!(room(&all(matched, true), own), Room::InsteadOf(_)));
-            assert_eq!(room(&all(matched, false)[1..], own), Room::Free);
+            assert_eq!(admit(&all(matched, false), own), Admission::Later);
+            assert!(matches!(admit(&all(matched, true), own), Admission::InsteadOf(_)));
+            assert_eq!(admit(&all(matched, false)[1..], own), Admission::Free);
         }
         let of_evil =
             [dials(MAX_MATCHES_PER_USER - 3, EVIL, true, false), dials(3, EVIL, false, false)]
                 .concat();
-        assert_eq!((room(&of_evil, EVIL), room(&of_evil, OTHER)), (Room::Later, Room::Free));
+        assert_eq!(
+            (admit(&of_evil, EVIL), admit(&of_evil, OTHER)),
+            (Admission::Later, Admission::Free)
+        );
     }
 
     #[test]
@@ -109,18 +118,21 @@ mod tests {
                 })
             };
             let full: Vec<_> = many(most).collect();
-            assert_ne!(room(&full, EVIL), Room::Free);
-            assert_eq!(room(&full, User::own()), Room::Free);
+            assert_ne!(admit(&full, EVIL), Admission::Free);
+            assert_eq!(admit(&full, User::own()), Admission::Free);
         }
-        assert_eq!(room(&dials(MAX_MATCHES, User::own(), true, false), User::own()), Room::None);
+        assert_eq!(
+            admit(&dials(MAX_MATCHES, User::own(), true, false), User::own()),
+            Admission::None
+        );
     }
 
     #[test]
     fn the_longest_silent_gives_way_first_of_its_own_user() {
         let mut all = dials(MAX_ASKED_PER_USER, EVIL, false, true);
         all.push(Dialled { key: 1, user: OTHER, matched: false, silent: true });
-        assert_eq!(room(&all, EVIL), Room::InsteadOf(7));
+        assert_eq!(admit(&all, EVIL), Admission::InsteadOf(7));
         let own = dials(MAX_ASKED, User::own(), false, true);
-        assert_eq!(room(&own, User::own()), Room::InsteadOf(7));
+        assert_eq!(admit(&own, User::own()), Admission::InsteadOf(7));
     }
 }

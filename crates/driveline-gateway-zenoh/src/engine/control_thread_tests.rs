@@ -19,9 +19,12 @@ fn who_has_asked_before_a_conductor_came_is_answered_when_it_has_looked() {
         std::iter::repeat_with(ask).find(|report| !report.stale)
     });
     asked.recv().unwrap();
-    let conductor =
-        Conductor::new(serde_json::from_value(config).unwrap(), control.clone(), BTreeSet::new())
-            .unwrap();
+    let conductor = ControlThread::new(
+        serde_json::from_value(config).unwrap(),
+        control.clone(),
+        BTreeSet::new(),
+    )
+    .unwrap();
     let conducts = std::thread::spawn(move || conductor.run());
     let report = answer.join().unwrap().unwrap();
     control.stop();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which of several publishers a subscription reads from next.
+//! Chooses the publisher that a subscription reads from next.
 //!
-//! The publish times that decide are the publishers' own words, so they decide only as long as they
-//! can be true:
-//! - A time in the future is not: the clock is the machine's. Its sample counts as published now
-//!   when the oldest is wanted (it comes last), and as older than all others when the newest is.
-//! - Of the samples that were published before another publisher's waiting one, a publisher has at
-//!   most its depth left. Once that many have been read from it in a row while another waits, the
-//!   other has its turn, whatever the times say.
-//! - Among equals the publishers take turns.
+//! The publish times that decide come from the publishers, so they are used only while they are
+//! plausible:
+//! - A time in the future is not, because all publishers share the machine's clock. When the oldest
+//!   sample is wanted it counts as published now (it comes last); when the newest is wanted, as
+//!   older than all others.
+//! - A publisher has at most its depth of samples from before another publisher's unread sample.
+//!   Once that many have been read from it in a row while the other waits, the other has its turn,
+//!   regardless of the times.
+//! - Equal times take turns.
 
 use crate::limits::{MAX_ENDED, MAX_MATCHES};
 use crate::protocol::reader::Want;
@@ -31,16 +32,16 @@ impl Passed {
     }
 }
 
-/// What is known about a publisher's next sample.
+/// Next sample of a publisher.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
-    /// When it was published, in nanoseconds on `CLOCK_MONOTONIC`, as its publisher says.
+    /// Publish time in nanoseconds on `CLOCK_MONOTONIC`, as claimed by its publisher.
     pub(crate) claimed_ns: u64,
-    /// How many samples its publisher can have waiting.
+    /// Maximum number of unread samples of its publisher.
     pub(crate) depth: u64,
 }
 
-/// Whose turn it is. The consuming thread's.
+/// State of the turns. Used only by the consuming thread.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     last: usize,
@@ -86,8 +87,8 @@ impl Turn {
                 best = Some((i, time));
             }
         }
-        // The one that was read from last comes last in the round: it must be better, and must not
-        // have had its share.
+        // The publisher that was read last comes last in the round: it must be better, and must not
+        // have used up its share.
         let stays = last_waits.is_some_and(|(time, depth)| {
             best.is_none_or(|(_, other)| match want {
                 Want::Next => time < other && self.in_a_row < depth,
