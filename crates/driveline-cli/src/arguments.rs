@@ -28,7 +28,7 @@ Exit codes:
      failed, a component kept so many samples that it got no others, a
      reliable input missed samples, two components of a topic were never
      connected, a component that samples trigger was never called, or a module
-     was suspended (SIGSTOP, a debugger) at the end.
+     was suspended (SIGSTOP) at the end.
      Not for what only comes from outside (`external: true`), nor where
      Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported

@@ -220,7 +220,7 @@ impl Launcher<'_> {
         let child = p.child.as_ref().filter(|c| c.ended.is_none());
         let suspended = child.filter(|c| c.suspended).map(|c| {
             let pid = c.pid();
-            format!("is suspended by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
+            format!("is suspended by SIGSTOP; `kill -CONT {pid}` lets it go on")
         });
         let doing = || {
             child.and_then(Child::busy_call).map_or_else(String::new, |call| format!(": {call}"))
