@@ -12,8 +12,8 @@ JOBS ?= $(shell nproc)
 # The same packages as in cmake/Core.cmake, for `make build`: else each would build what the other has built once more, with other features.
 CORE := cargo build --release --locked -p driveline-capi -p driveline-cli
 RELEASE = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release
-# The program behind `driveline bench`, which finds it next to itself.
-LAB = cargo build --release --locked -p driveline-lab && install -D -t build/bin "$(RELEASE)/driveline-bench"
+# The programs behind `driveline bench` and `driveline chaos`, found next to `driveline`.
+LAB = cargo build --release --locked -p driveline-lab -p driveline-chaos && install -D -t build/bin "$(RELEASE)/driveline-bench" "$(RELEASE)/driveline-chaos"
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -58,7 +58,7 @@ demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use yo
 	@$(MAKE) --no-print-directory build
 	@DEPLOY="$(DEPLOY)" tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 
-lab: build ## the laboratory, `driveline bench`: experiments, reports, comparisons, into build/bin
+lab: build ## the laboratory, `driveline bench` and `driveline chaos`: experiments, reports, faults, into build/bin
 	$(LAB)
 
 bench: lab ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`
