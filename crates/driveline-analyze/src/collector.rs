@@ -55,7 +55,7 @@ pub struct RunFacts {
     pub reliable: BTreeSet<(String, String)>,
     /// Connections of the graph that never existed.
     pub unconnected: Vec<Unconnected>,
-    /// Modules that were suspended (SIGSTOP, a debugger) when the run ended.
+    /// Modules that were suspended (SIGSTOP) when the run ended.
     pub suspended: Vec<String>,
     /// Work that was cut off although its source had finished.
     pub cut_off: Vec<CutOff>,

@@ -16,8 +16,8 @@ const AFTER: &str = "\
 Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
-     runs are INVALID; for `chaos`: or an invariant is broken; for `gateway list`: or a gateway was killed or does not
-     answer; for `status`, `stop`, `health` and `mode`: or there is no such
+     runs are INVALID; for `chaos`: or an invariant is broken; for
+     `gateway list`: or a gateway was killed or does not answer; for `status`, `stop`, `health` and `mode`: or there is no such
      run; for `stop`: or it has not ended in time; for `health`: or it is not
      ready; for `mode`: or the mode was not entered
   2  the command line is wrong
@@ -28,7 +28,7 @@ Exit codes:
      failed, a component kept so many samples that it got no others, a
      reliable input missed samples, two components of a topic were never
      connected, a component that samples trigger was never called, or a module
-     was suspended (SIGSTOP, a debugger) at the end.
+     was suspended (SIGSTOP) at the end.
      Not for what only comes from outside (`external: true`), nor where
      Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported
