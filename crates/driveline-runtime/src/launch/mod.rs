@@ -23,6 +23,7 @@ mod death;
 mod describe;
 mod gateway;
 mod health;
+mod health_topic;
 mod interrupt;
 mod judge;
 mod matching;
