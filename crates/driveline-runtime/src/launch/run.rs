@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod interrupts;
 mod leftovers;
 mod modes;
 mod parameters;
@@ -813,29 +814,6 @@ impl Launcher<'_> {
         let _ = self.switch(super::modes::Input::ModuleEnded(process));
         self.step(Input::Ended { process, ok: status.success() });
         Ok(())
-    }
-
-    fn interrupted(&mut self) {
-        if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
-            return;
-        }
-        self.interrupted_at = Some(Instant::now());
-        if let Phase::Stopping { .. } = self.phase {
-            // Asked again: no more patience.
-            for i in 0..self.processes.len() {
-                self.kill(i, "was interrupted again");
-            }
-        } else {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
-        }
-    }
-
-    fn hung_up(&mut self) {
-        if !matches!(self.phase, Phase::Stopping { .. }) {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
-        }
     }
 
     /// Looks whether connections exist by now.
