@@ -39,7 +39,7 @@ mod without_launcher;
 pub(crate) mod words;
 
 pub use arguments::USAGE;
-pub use real_time::{idle_state_refusal, memory_lock_refusal};
+pub use real_time::{idle_state_refusal, lock_memory, memory_lock_refusal};
 pub use run::{HostError, HostOptions, process_name, run};
 
 use crate::component::ComponentLoader;
