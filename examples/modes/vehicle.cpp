@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 A vehicle that is driven by a joystick, drives by itself, or
+// SPDX-License-Identifier: Apache-2.0
+// A vehicle that is driven by a joystick, drives by itself, or
 // stops safely. Which of the components work says the mode of the graph.
 #include <driveline/driveline.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the modules of a run ran, and what their containers used.
+//! Place of a run's modules, and the resources of their containers.
 
 use crate::collector::RunFacts;
 use driveline_runtime::account::Usage;
@@ -28,7 +28,7 @@ pub struct ModuleFacts {
     pub memory_limit: Option<u64>,
     /// Time for which threads waited because the CPU quota was used up, in microseconds.
     pub throttled_us: Option<u64>,
-    /// How threads wait for samples: `futex_waitv` or `helper threads`.
+    /// Wait mechanism of threads: `futex_waitv` or `helper threads`.
     pub waits: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl RunFacts {
         m.cpus = usage.cpus.clone().or(m.cpus.take());
     }
 
-    /// How threads of a module wait for samples.
+    /// Sets the wait mechanism of a module's threads.
     pub fn waits(&mut self, module: &str, waits: &str) {
         if let Some(m) = self.modules.iter_mut().find(|m| m.module == module) {
             m.waits = Some(waits.to_owned());

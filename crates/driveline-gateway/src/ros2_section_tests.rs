@@ -383,7 +383,7 @@ fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
         )],
     );
     sound(with("/road/*, direction: from_ros", "/road/*, direction: both"));
-    // Whether somebody outside publishes as well is only known not to be so where nobody is there.
+    // A publisher outside of the graph is excluded only if the topic has no external ends.
     sound(with("/camera/image, direction: to_ros", "/camera/image, direction: from_ros"));
     let read = BOTH_WAYS
         .replace("camera/image: {reach: host, external: true", "camera/image: {reach: host")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a component library says about its classes.
+//! Classes of a component library.
 
 use driveline::ParameterValue;
 use driveline_types::Schema;
@@ -29,7 +29,7 @@ pub struct ComponentClass {
 pub struct Port {
     /// Name, unique among the class's inputs or outputs.
     pub name: String,
-    /// What it carries.
+    /// Schema of its samples.
     pub schema: Schema,
     /// One line for people.
     #[serde(default)]
@@ -64,7 +64,7 @@ pub struct LiveRange {
 }
 
 impl LiveRange {
-    /// Why a value is out of the range; nothing if it is within.
+    /// Returns the reason why a value is out of the range; `None` if it is within.
     #[must_use]
     pub fn mistake(&self, value: &ParameterValue) -> Option<String> {
         let number = match value {

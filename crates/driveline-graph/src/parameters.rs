@@ -103,7 +103,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Every parameter of the class with its value; without the class, those that are set.
+    /// Returns every parameter of the class with its value; without the class, those that are set.
     pub(super) fn parameters(
         &mut self,
         at: &At<'_>,

@@ -159,7 +159,7 @@ fn keys_of_gateways_that_another_process_knows_are_skipped_and_their_pins_are_ke
     let needed = 3 + 4 * 5;
     assert_eq!(pins(&text, Some(&[])), needed);
     assert_eq!(pins(&text, Some(&["lanes", "camera/image"])), needed + 1);
-    // Nobody has said which topics; and a graph without such a key has no gateway by rules.
+    // The topics are unknown; and a graph without such a key has no gateway by rules.
     assert_eq!(pins(&text, None), needed + 1);
     assert_eq!(pins(&text.replace("bridge: {rules: [a]}\n", ""), None), needed);
 }
@@ -373,7 +373,7 @@ fn references_that_lead_nowhere_come_with_a_suggestion() {
     }
 }
 
-/// What `validate` permits, the start accepts: the bounds are those of the endpoints.
+/// The start accepts every value that `validate` permits: the bounds are those of the endpoints.
 #[test]
 fn bounds_are_those_of_the_endpoints() {
     use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
@@ -718,7 +718,7 @@ fn graphs_beyond_all_measure_are_refused_before_they_are_compared() {
         format!("driveline: 1\nmodules: {{m: {{components: {{{}}}}}}}\n", list(100, &component));
     let f = Fixture::new(&[("g.yaml", &text)]);
     assert_eq!(f.load_with(&[], Some(&[])).diagnostics.errors(), 10);
-    // What is told of it stays small, however long a line or a name is.
+    // The report stays small, however long a line or a name is.
     refused(
         format!("{{driveline: 1, {}}}", list(5000, &|i| format!("key{i}: 1"))),
         "unknown key `key0`",

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Vehicles without a network: the dark band under a car, after
+// SPDX-License-Identifier: Apache-2.0
+// Vehicles without a network: the dark band under a car, after
 // the oldest cue in the field. From the bottom of the image upwards, a run of pixels much darker
 // than the road, as wide as a car would be on that row, proposes a vehicle standing there; the
 // proposal stands if what is above it does not look like road. It knows nothing of classes, misses

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 One target, followed from frame to frame by a correlation
+// SPDX-License-Identifier: Apache-2.0
+// One target, followed from frame to frame by a correlation
 // filter: MOSSE, after Bolme, Beveridge, Draper, Lui, "Visual Object Tracking using Adaptive
 // Correlation Filters", CVPR 2010.
 //

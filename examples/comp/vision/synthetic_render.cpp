@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Solid things of the synthetic drive: traffic and roadside,
+// SPDX-License-Identifier: Apache-2.0
+// Solid things of the synthetic drive: traffic and roadside,
 // drawn as projected polygons, farthest first.
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Finds vehicles in one frame, with a neural network given by
+// SPDX-License-Identifier: Apache-2.0
+// Finds vehicles in one frame, with a neural network given by
 // path or, without one, with a classical detector that says so.
 #pragma once
 

@@ -14,7 +14,9 @@ use crate::arguments::Gateway;
 use crate::exit;
 use crate::process;
 use crate::text::{count, cut};
-use driveline_gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
+use driveline_gateway::{
+    Answer, HostReport, RemotePublisherReport, RemotePublisherState, Report, RouteReport, ask,
+};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
 use driveline_terminal::table::Align;
@@ -207,7 +209,7 @@ impl Rate {
         Self { samples: per_second(samples), bytes: per_second(bytes) }
     }
 
-    fn of_edge(e: &EdgeReport, now: &Report, before: &Report) -> Self {
+    fn of_edge(e: &RouteReport, now: &Report, before: &Report) -> Self {
         let old = before
             .edges
             .iter()
@@ -217,7 +219,7 @@ impl Rate {
         Self::of(now, before, (e.figures.sent, old.sent), (e.figures.sent_bytes, old.sent_bytes))
     }
 
-    fn of_inlet(i: &InletReport, now: &Report, before: &Report) -> Self {
+    fn of_inlet(i: &RemotePublisherReport, now: &Report, before: &Report) -> Self {
         let old = before
             .inlets
             .iter()
@@ -310,7 +312,7 @@ fn remarks(h: &HostReport) -> Vec<String> {
 }
 
 /// A line for a topic whose samples a host acknowledges that were never sent.
-fn impossible(e: &EdgeReport) -> Option<String> {
+fn impossible(e: &RouteReport) -> Option<String> {
     let count = Some(e.figures.impossible_acknowledgements)
         .filter(|n| *n > 0)
         .map(|n| count(n, "acknowledgement"))?;
@@ -518,13 +520,13 @@ fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-fn inlet_state(state: InletState) -> &'static str {
+fn inlet_state(state: RemotePublisherState) -> &'static str {
     match state {
-        InletState::Wanted => "carried",
-        InletState::NobodySubscribes => "nobody subscribes here",
-        InletState::ClockUnknown => "waits for that host's clock",
-        InletState::HostGone => "host is gone",
-        InletState::PublisherGone => "publisher is gone",
+        RemotePublisherState::Wanted => "carried",
+        RemotePublisherState::NobodySubscribes => "nobody subscribes here",
+        RemotePublisherState::ClockUnknown => "waits for that host's clock",
+        RemotePublisherState::HostGone => "host is gone",
+        RemotePublisherState::PublisherGone => "publisher is gone",
     }
 }
 
@@ -532,8 +534,8 @@ fn inlet_state(state: InletState) -> &'static str {
 mod tests {
     use super::*;
     use driveline_gateway::{
-        EdgeFigures, InletFigures, NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport,
-        TopicReport,
+        NetworkReport, RemotePublisherFigures, Ros2Report, Ros2ServiceReport, Ros2TopicReport,
+        RouteFigures, TopicReport,
     };
 
     #[test]
@@ -595,13 +597,13 @@ mod tests {
         assert_eq!(remarks(&host(0)), [""; 0]);
         let said = "host 'trunk.01': 1 exchange of its clock cannot be (an answer before its question), and none of them was used\n";
         assert_eq!(remarks(&host(1)), [said]);
-        let edge = |impossible_acknowledgements| EdgeReport {
+        let edge = |impossible_acknowledgements| RouteReport {
             topic: "lanes".into(),
             to: "trunk.01".into(),
             offered: "rv".into(),
             qos: "rv".into(),
             parked: false,
-            figures: EdgeFigures { impossible_acknowledgements, ..EdgeFigures::default() },
+            figures: RouteFigures { impossible_acknowledgements, ..RouteFigures::default() },
         };
         assert_eq!(impossible(&edge(0)), None);
         let said = "topic 'lanes': 2 acknowledgements by host 'trunk.01' of samples that were never sent, which were passed over\n";
@@ -612,15 +614,15 @@ mod tests {
     fn ways_to_and_from_a_host_that_is_gone_say_so_and_starts_are_told_apart() {
         let host =
             |host: &str, alive| HostReport { host: host.into(), alive, ..HostReport::default() };
-        let edge = |to: &str, parked| EdgeReport {
+        let edge = |to: &str, parked| RouteReport {
             topic: "lanes".into(),
             to: to.into(),
             offered: "rv".into(),
             qos: "rv".into(),
             parked,
-            figures: EdgeFigures::default(),
+            figures: RouteFigures::default(),
         };
-        let inlet = |from: &str, state| InletReport {
+        let inlet = |from: &str, state| RemotePublisherReport {
             topic: "lanes".into(),
             from: from.into(),
             node: "n".into(),
@@ -629,7 +631,7 @@ mod tests {
             qos: driveline_types::Qos::default(),
             max_payload: 1,
             state,
-            figures: InletFigures::default(),
+            figures: RemotePublisherFigures::default(),
         };
         let ways = |report: &Report| -> Vec<_> {
             let rows = rows("lanes", report, &Report::default()).into_iter();
@@ -637,8 +639,10 @@ mod tests {
         };
         // A cable is cut.
         let edges = vec![edge("roof.01", true), edge("trunk.01", true), edge("bonnet.01", false)];
-        let inlets =
-            vec![inlet("roof.01", InletState::HostGone), inlet("trunk.01", InletState::Wanted)];
+        let inlets = vec![
+            inlet("roof.01", RemotePublisherState::HostGone),
+            inlet("trunk.01", RemotePublisherState::Wanted),
+        ];
         let hosts = vec![host("roof.01", false), host("trunk.01", true)];
         let mut report = Report { hosts, edges, inlets, ..Report::default() };
         let gone = [
@@ -652,8 +656,10 @@ mod tests {
         // That host's gateway was started again.
         report.hosts.push(host("roof.02", true));
         report.edges = vec![edge("roof.01", true), edge("roof.02", false)];
-        report.inlets =
-            vec![inlet("roof.01", InletState::HostGone), inlet("roof.02", InletState::Wanted)];
+        report.inlets = vec![
+            inlet("roof.01", RemotePublisherState::HostGone),
+            inlet("roof.02", RemotePublisherState::Wanted),
+        ];
         let again = [
             "→ roof.01: restarted since",
             "→ roof: carried",

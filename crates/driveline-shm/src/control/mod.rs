@@ -26,7 +26,7 @@ use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::directory::{Directory, Kind, Name, Stamp};
 use crate::sys::fork::GuardedFd;
 use crate::sys::socket;
-use dial::{Dial, InletState};
+use dial::{Dial, RemotePublisherState};
 use driveline_types::{EndpointId, MonotonicNs};
 pub(crate) use handshake::{Reception, receive_message};
 use outlets::{Outlet, Peer};
@@ -161,7 +161,7 @@ pub(crate) struct Control {
     info_listener: GuardedFd,
     info_name: String,
     outlets: HashMap<EndpointId, Outlet>,
-    inlets: HashMap<EndpointId, InletState>,
+    inlets: HashMap<EndpointId, RemotePublisherState>,
     discovery: Discovery,
     /// Set once the loss of the directory was reported.
     lost: bool,

@@ -28,7 +28,7 @@ pub enum SchedulingClass {
     RoundRobin,
 }
 
-/// What the threads of an executor ask of the kernel.
+/// Scheduling that the threads of an executor request from the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Schedule {
@@ -42,7 +42,7 @@ pub struct Schedule {
     pub cpus: Vec<usize>,
 }
 
-/// What became of a [`Schedule`] on one thread, read back from the kernel.
+/// Result of a [`Schedule`] on one thread, read back from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ScheduleReport {
     /// Name of the thread.
@@ -51,7 +51,7 @@ pub struct ScheduleReport {
     pub in_force: String,
     /// CPUs in force.
     pub cpus: Vec<usize>,
-    /// What was asked and not granted, with the kernel's reason and the remedy; empty if all was.
+    /// Refused requests, with the kernel's reason and the remedy; empty if there are none.
     pub refused: Vec<String>,
 }
 

@@ -8,11 +8,11 @@ use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Publishers whose sequence is remembered. Beyond it, those that are gone are forgotten, the one
-/// not heard from for longest first; those that are matched are not.
+/// Maximum number of publishers whose sequence is remembered. Beyond it, departed ones are
+/// forgotten, the longest silent first; matched ones are not.
 const MAX_PUBLISHERS: usize = 256;
 
-/// How far one publisher was read.
+/// Reading position at one publisher.
 struct Progress {
     publisher: u64,
     /// Last sequence that came out of the queue.
@@ -21,8 +21,7 @@ struct Progress {
     returned: u64,
 }
 
-/// What became of the samples that publishers inside the process delivered. Delivered = taken +
-/// these.
+/// Counters of the samples that publishers inside the process delivered. Delivered = taken + these.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LocalLedger {
     /// Gave way to newer ones in the queue.
@@ -95,8 +94,8 @@ impl LocalReader {
         self.head.as_ref()
     }
 
-    /// Whether as many newer samples wait as the depth allows. A reliable publisher has waited for
-    /// the head's place instead.
+    /// Returns true if as many newer samples wait as the depth allows. A reliable publisher has
+    /// waited for the head's place instead.
     fn head_is_replaced(&self) -> bool {
         self.head.is_some() && !self.queue.is_reliable() && !self.queue.has_room()
     }

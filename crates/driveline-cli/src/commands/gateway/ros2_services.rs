@@ -245,12 +245,12 @@ mod tests {
         assert_eq!(state(&refused), "refused");
         let mut nobody = Ros2ServiceReport {
             servers: Vec::new(),
-            ..service(true, Some("nobody in ROS 2 offers it"))
+            ..service(true, Some("no node in ROS 2 offers it"))
         };
         let text = explained(&nobody, &ServedHere::new());
         assert!(
             text.contains(
-                "not called: nobody in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"
+                "not called: no node in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"
             ),
             "{text}"
         );
