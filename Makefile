@@ -37,6 +37,7 @@ test-gateways: ## what talks to the world outside: other hosts, ROS 2; builds Ze
 
 test-containers: ## what runs in containers: modules, rights, restarts, images; installs podman by name, needs root, keeps to a storage of its own
 	@tools/setup.sh containers
+	@python3 tools/python_packages.py tools/packages/containers_python.txt build/python_containers
 	cargo build --locked -p driveline-cli -p driveline-capi -p driveline-runtime --bin driveline --bin driveline-host --bin driveline-test-host --lib
 	@python3 tools/test_containers.py $(ONLY)
 

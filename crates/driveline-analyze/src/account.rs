@@ -65,6 +65,8 @@ pub(crate) struct KeptSeries {
     pub(crate) times: u64,
     /// The end of the last time; none while it lasts.
     pub(crate) last_end: Option<HeldEnd>,
+    /// It lasted until the module's process ended.
+    pub(crate) until_restart: bool,
 }
 
 /// Counters of a service's end; those of a restarted one begin again.
@@ -97,6 +99,9 @@ impl Accounts {
     /// The process of a component has ended; its successor counts from 0.
     pub(crate) fn bank(&mut self, component: &str) {
         self.in_call.remove(component);
+        for (_, kept) in self.kept.iter_mut().filter(|((of, _), _)| of == component) {
+            kept.until_restart |= kept.last_end.is_none();
+        }
         if let Some(counters) = self.counters.remove(component) {
             let before = self.before_restart.entry(component.to_owned()).or_default();
             *before = before.and(counters);
@@ -155,9 +160,11 @@ impl Collector {
                         triggers: *triggers,
                         times: 0,
                         last_end: None,
+                        until_restart: false,
                     };
                     let series = self.accounts.kept.entry(key).or_insert_with(new);
                     (series.held, series.last_end) = (*held, *end);
+                    series.until_restart = false;
                     series.times = series.times.saturating_add(u64::from(end.is_none()));
                 }
             }
@@ -364,6 +371,15 @@ mod tests {
             (1, "classical", "lane")
         );
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
+        let stats = CallbackCounters { invocations: 9, failed_events: 2, ..Default::default() };
+        run.take("perception", &Record::Counters { component: "lane".into(), stats });
+        let s = run.summary();
+        assert_eq!((s.stages[0].failed, s.stages[0].failed_events, s.failed()), (1, 2, 3));
+        assert_eq!(
+            s.failed_of(),
+            ["1 of 9 runs of lane failed", "2 calls of lane with events failed"]
+        );
+        assert!(crate::report::render(&run, &s).contains("<th rowspan=2>failed events"));
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
         assert!(s.notes.iter().any(|n| n.starts_with("2 other records")), "{:?}", s.notes);
         assert!(

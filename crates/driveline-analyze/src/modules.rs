@@ -2,7 +2,7 @@
 //! Place of a run's modules, and the resources of their containers.
 
 use crate::collector::RunFacts;
-use driveline_runtime::account::Usage;
+use driveline_runtime::account::{SettingAccount, Usage};
 use serde::Serialize;
 
 /// One module. What is not known, or does not exist without a container, is absent.
@@ -30,9 +30,21 @@ pub struct ModuleFacts {
     pub throttled_us: Option<u64>,
     /// Wait mechanism of threads: `futex_waitv` or `helper threads`.
     pub waits: Option<String>,
+    /// Settings requested from the kernel, and their results.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<SettingAccount>,
 }
 
 impl ModuleFacts {
+    /// Settings requested from the kernel: one line each, for people.
+    pub fn setting_lines(&self) -> impl Iterator<Item = String> {
+        self.settings.iter().map(|s| {
+            let refused = s.refused.as_ref().map(|r| format!("; refused: {r}"));
+            let (name, in_force) = (&s.setting, &s.in_force);
+            format!("{}: {name}: {in_force}{}", self.module, refused.unwrap_or_default())
+        })
+    }
+
     /// Of a module of which nothing else is known.
     #[must_use]
     pub fn new(module: &str) -> Self {
@@ -50,6 +62,13 @@ impl RunFacts {
         m.memory_limit = usage.memory_limit_bytes.or(m.memory_limit);
         m.throttled_us = m.throttled_us.max(usage.throttled_us);
         m.cpus = usage.cpus.clone().or(m.cpus.take());
+    }
+
+    /// Sets the kernel settings of a module's newest process, and their results.
+    pub fn settings(&mut self, module: &str, settings: &[SettingAccount]) {
+        if let Some(m) = self.modules.iter_mut().find(|m| m.module == module) {
+            m.settings = settings.to_vec();
+        }
     }
 
     /// Sets the wait mechanism of a module's threads.
@@ -77,6 +96,13 @@ mod tests {
         facts.usage("lane", &usage(3, 4));
         facts.usage("nobody", &usage(1, 100));
         facts.waits("lane", "futex_waitv");
+        let asked = |setting: &str, refused: Option<&str>| SettingAccount {
+            setting: setting.into(),
+            in_force: "x".into(),
+            refused: refused.map(str::to_owned),
+        };
+        facts.settings("lane", &[asked("numa", None)]);
+        facts.settings("lane", &[asked("numa", Some("no")), asked("lock_memory", None)]);
         let lane = &facts.modules[0];
         assert_eq!((lane.memory, lane.memory_peak), (Some(3), Some(9)));
         assert_eq!(
@@ -84,5 +110,7 @@ mod tests {
             (Some("0-1"), Some("futex_waitv"))
         );
         assert_eq!(facts.modules.len(), 1);
+        let lines: Vec<_> = lane.setting_lines().collect();
+        assert_eq!(lines, ["lane: numa: x; refused: no", "lane: lock_memory: x"]);
     }
 }

@@ -20,8 +20,8 @@ pub enum ProblemKind {
     CutOff,
     /// A component that samples trigger was never called.
     NeverCalled,
-    /// A module was stopped (SIGSTOP) when the run ended.
-    ModuleStopped,
+    /// A module was suspended (SIGSTOP) when the run ended.
+    ModuleSuspended,
 }
 
 /// Work of the graph that was not done; a run with one ends with exit code 6. Displays as
@@ -30,7 +30,7 @@ pub enum ProblemKind {
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
-    /// The component; of [`ProblemKind::ModuleStopped`] the module or gateway.
+    /// The component; of [`ProblemKind::ModuleSuspended`] the module or gateway.
     pub stage: String,
     /// The topic, where it is about one.
     pub topic: Option<String>,
@@ -54,9 +54,7 @@ pub(crate) fn of(run: &Collector) -> Vec<Problem> {
         run.accounts.kept.iter().map(|((stage, input), kept)| samples_kept(stage, input, kept)),
     );
     problems.extend(reliable_losses(run));
-    // Who interrupts a run has not waited for its work.
-    let stopped_modules = run.facts.stopped.iter().filter(|_| !run.was_interrupted());
-    problems.extend(stopped_modules.map(|module| stopped(module)));
+    problems.extend(run.facts.suspended.iter().map(|module| suspended(module)));
     problems.extend(run.facts.cut_off.iter().map(cut_off));
     problems.extend(never_called(run));
     problems
@@ -120,19 +118,18 @@ fn unconnected(edge: &Unconnected) -> Problem {
 }
 
 fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
-    let KeptSeries { topic, held, triggers, times, last_end } = kept;
+    let KeptSeries { topic, held, triggers, times, last_end, until_restart } = kept;
     let what = if *triggers { "was not called for" } else { "could not read" };
     let times = if *times > 1 { format!(" {times} times") } else { String::new() };
-    let end = last_end.map_or_else(
-        || "until the end of the run".to_owned(),
-        |end| {
-            format!(
-                "for {:.1} s the last time, in which {} more were missed",
-                end.lasted_ms as f64 / 1e3,
-                end.missed
-            )
-        },
-    );
+    let end = match last_end {
+        Some(end) => {
+            let s = end.lasted_ms as f64 / 1e3;
+            format!("for {s:.1} s the last time, in which {} were missed", end.missed)
+        }
+        None if *until_restart => "until its module ended and was started again".to_owned(),
+        None if *triggers => "until the end of the run".to_owned(),
+        None => "at its last read".to_owned(),
+    };
     Problem {
         kind: ProblemKind::SamplesKept,
         stage: stage.to_owned(),
@@ -186,13 +183,13 @@ fn reliable_loss(run: &Collector, stage: &str, input: &str, series: &InputSeries
     }
 }
 
-fn stopped(module: &str) -> Problem {
+fn suspended(module: &str) -> Problem {
     Problem {
-        kind: ProblemKind::ModuleStopped,
+        kind: ProblemKind::ModuleSuspended,
         stage: module.to_owned(),
         topic: None,
-        what: format!("'{module}' was stopped when the run ended"),
-        why: "a signal (SIGSTOP or the like) had stopped its process, which read nothing from then on; `kill -CONT` lets it go on"
+        what: format!("'{module}' was suspended when the run ended"),
+        why: "SIGSTOP had suspended its process, which read nothing from then on; `kill -CONT` lets it go on"
             .to_owned(),
     }
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line.
 
+mod deployment;
+
+pub(crate) use deployment::{DeployBuild, DeployManifest, Deployment, WorkloadKind};
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -24,7 +28,7 @@ Exit codes:
      failed, a component kept so many samples that it got no others, a
      reliable input missed samples, two components of a topic were never
      connected, a component that samples trigger was never called, or a module
-     was stopped (SIGSTOP) at the end.
+     was suspended (SIGSTOP) at the end.
      Not for what only comes from outside (`external: true`), nor where
      Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported
@@ -146,6 +150,7 @@ Examples:
   driveline run graph.yaml --deploy containers
   driveline validate graph.yaml --deploy containers
   driveline deploy build graph.yaml
+  driveline deploy compose graph.yaml > compose.yaml
   driveline deploy clean";
 
 const PARAM: &str = "\
@@ -465,7 +470,7 @@ pub(crate) struct Health {
     pub(crate) timeout: Duration,
 }
 
-/// What to wait for.
+/// State to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitFor {
     /// All modules of the run are ready
@@ -552,6 +557,9 @@ pub(crate) struct Run {
     /// Start no module: modules that others start find this run in this directory
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["deploy", "domain"])]
     pub(crate) attach: Option<PathBuf>,
+    /// Look into no library: each module checks its own (with --attach)
+    #[arg(long, requires = "attach")]
+    pub(crate) no_libraries: bool,
     /// Write report.html and summary.json into this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) report: Option<PathBuf>,
@@ -566,52 +574,13 @@ pub(crate) struct Run {
     pub(crate) plain: bool,
 }
 
-/// Where modules run.
+/// Place of the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Deploy {
     /// All in one container, a process each
     Container,
     /// A container for each module
     Containers,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Deployment {
-    /// Make the images of a graph's modules
-    #[command(after_help = "Examples:
-  driveline deploy build graph.yaml
-  driveline deploy build graph.yaml lane --push registry.example/pilot")]
-    Build(DeployBuild),
-    /// Print the engine's seccomp profile with futex_waitv
-    Seccomp {
-        /// Container engine: podman, docker, or a path [default: the first that works]
-        #[arg(long, value_name = "ENGINE")]
-        engine: Option<String>,
-    },
-    /// Remove containers and directories of runs whose launcher is dead
-    Clean {
-        /// Container engine: podman, docker, or a path [default: the first that works]
-        #[arg(long, value_name = "ENGINE")]
-        engine: Option<String>,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DeployBuild {
-    /// Graph file
-    pub(crate) graph: PathBuf,
-    /// Modules [default: all]
-    #[arg(value_name = "MODULE")]
-    pub(crate) modules: Vec<String>,
-    /// Container engine: podman, docker, or a path [default: the first that works]
-    #[arg(long, value_name = "ENGINE")]
-    pub(crate) engine: Option<String>,
-    /// Push each image there, as REGISTRY/MODULE:latest
-    #[arg(long, value_name = "REGISTRY")]
-    pub(crate) push: Option<String>,
-    /// The registry has no TLS, or no certificate that is known here (podman)
-    #[arg(long, requires = "push")]
-    pub(crate) insecure: bool,
 }
 
 #[derive(Debug, Args)]
@@ -651,8 +620,8 @@ pub(crate) fn parse() -> Arguments {
     Arguments::try_parse_from(&words).unwrap_or_else(|e| with_subcommands(e, &words).exit())
 }
 
-/// An error about a subcommand that does not exist, with those that do, or about an option of one
-/// that was left out, with that one.
+/// Adds the existing subcommands to an error about an unknown one, and the missing subcommand to an
+/// error about an option.
 fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
     if !matches!(e.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
         return e;
@@ -718,8 +687,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// What is laid out by hand would be broken in the middle by a terminal of 80 columns; only
-    /// sentences are broken for it.
+    /// Hand-formatted help must fit a terminal of 80 columns; only sentences are wrapped.
     #[test]
     fn what_is_laid_out_in_helps_fits_a_terminal() {
         fn look(command: &clap::Command, wide: &mut Vec<String>) {

@@ -131,13 +131,13 @@ fn one_that_is_stopped_is_named_with_what_lets_it_go_on() {
     assert_eq!(code, Some(1), "{err}");
     assert!(
         err.contains(&format!("(process {pid}) of "))
-            && err.contains(&format!("is stopped, and carries nothing: `kill -CONT {pid}`")),
+            && err.contains(&format!("is suspended, and carries nothing: `kill -CONT {pid}`")),
         "{err}"
     );
     let answers: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (answers[0]["state"].as_str(), answers[0]["pid"].as_u64()),
-        (Some("stopped"), Some(pid.into())),
+        (Some("suspended"), Some(pid.into())),
         "{answers}"
     );
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Bytes of a container's output that the engine keeps.
-const LOG_SIZE: &str = "10m";
+pub(crate) const LOG_SIZE: &str = "10m";
 /// Processes and threads of a container.
-const MOST_PROCESSES: u32 = 4096;
+pub(crate) const MOST_PROCESSES: u32 = 4096;
 
 /// A container, without its image's own defaults.
 #[derive(Clone, Debug, Default, PartialEq)]

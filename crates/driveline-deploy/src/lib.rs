@@ -7,6 +7,8 @@
 //! - [`image`]: images from a module's libraries, without a registry and without building anything;
 //! - [`Containers`]: starts them for the launcher; [`RunDirectory`]: what they share, removed after
 //!   the run;
+//! - [`manifest`]: the same graph as files for orchestrators;
+//! - [`template`]: files for an image of a user's own library;
 //! - [`check`]: what keeps a graph from being deployed here, with place and remedy;
 //! - [`seccomp`]: the engine's profile with the one system call that it lacks;
 //! - [`clean`]: removes what launchers have left that are dead.
@@ -20,15 +22,17 @@ pub mod clean;
 mod containers;
 mod engine;
 pub mod image;
+pub mod manifest;
 mod plan;
 mod run_directory;
 pub mod seccomp;
+pub mod template;
 
 pub use arguments::{Container, run_arguments};
 pub use containers::{Containers, DeployedModule};
 pub use engine::{Engine, EngineError, EngineKind, ImageFacts};
 pub use plan::{Mode, Plan, PlannedModule, Shared};
-pub use run_directory::RunDirectory;
+pub use run_directory::{RunDirectory, given};
 
 /// Directory of the domain in a container.
 pub const DOMAIN_IN_CONTAINER: &str = "/run/driveline/domain";
@@ -36,6 +40,8 @@ pub const DOMAIN_IN_CONTAINER: &str = "/run/driveline/domain";
 pub const ACCOUNT_IN_CONTAINER: &str = "/run/driveline/account";
 /// The program that runs modules, in every image.
 pub const HOST_IN_IMAGE: &str = "/opt/driveline/bin/driveline-host";
+/// The command line, in the image of the collector.
+pub const CLI_IN_IMAGE: &str = "/opt/driveline/bin/driveline";
 /// Component libraries in images that are made here.
 pub const COMPONENTS_IN_IMAGE: &str = "/opt/driveline/components";
 /// User of modules where the launcher is root and the graph names none.

@@ -95,9 +95,22 @@ impl Plan {
     #[must_use]
     pub fn new(graph: &ResolvedGraph, mode: Mode, set: &[String], stop_within: Duration) -> Self {
         let own = rustix::process::geteuid().as_raw();
+        let default_user = if own == 0 { DEFAULT_USER } else { own };
+        let plan = Self::for_user(graph, mode, set, stop_within, default_user);
+        Self { rootless: own != 0, ..plan }
+    }
+
+    /// As [`Plan::new`], with this user where the graph names none, and an engine that runs as
+    /// root.
+    pub(crate) fn for_user(
+        graph: &ResolvedGraph,
+        mode: Mode,
+        set: &[String],
+        stop_within: Duration,
+        default_user: u32,
+    ) -> Self {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let files: Vec<PathBuf> = graph.files.iter().map(absolute).collect();
-        let default_user = if own == 0 { DEFAULT_USER } else { own };
         let module = |m: &ResolvedModule| planned(m, &files, default_user);
         Self {
             mode,
@@ -105,7 +118,7 @@ impl Plan {
             file: absolute(&graph.file),
             set: set.to_owned(),
             stop_within,
-            rootless: own != 0,
+            rootless: false,
             default_user,
             modules: graph.modules.iter().map(module).collect(),
         }
@@ -311,7 +324,7 @@ fn environment(module: &PlannedModule) -> BTreeMap<String, String> {
 }
 
 /// Groups of devices, which only they admit as a rule (`video`, `render`).
-fn groups(devices: &[String]) -> Vec<u32> {
+pub(crate) fn groups(devices: &[String]) -> Vec<u32> {
     let path = |device: &String| device.split(':').next().map(PathBuf::from);
     let mut groups: Vec<u32> = devices
         .iter()
@@ -389,6 +402,7 @@ mod tests {
                 name: "source".into(),
                 default: driveline::ParameterValue::Text(String::new()),
                 doc: String::new(),
+                range: None,
                 live: None,
             };
             let class = ComponentClass {

@@ -74,6 +74,33 @@ impl RunDirectory {
         Ok(directory)
     }
 
+    /// Makes what is missing of the directory in which a collector finds modules that an
+    /// orchestrator starts, and gives each part to its user. `collector`: user of the collector.
+    /// Can be repeated; removes nothing. Needs root.
+    ///
+    /// # Errors
+    /// If something cannot be made, or given to its user.
+    pub fn prepare(path: &Path, collector: u32, users: &BTreeMap<String, u32>) -> io::Result<()> {
+        let owned = |path: &Path, user: u32, group: u32, mode: u32| {
+            given(path, user, group, mode).map_err(|e| {
+                io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
+            })
+        };
+        owned(path, collector, collector, 0o700)?;
+        let one = users.values().all(|u| *u == collector);
+        let domain_mode = if one { 0o700 } else { 0o1777 };
+        owned(&path.join("domain"), collector, collector, domain_mode)?;
+        let accounts = path.join("accounts");
+        owned(&accounts, collector, collector, 0o711)?;
+        for (module, user) in users {
+            // The collector makes the socket in it; its module comes in by its group, which the
+            // socket inherits.
+            let mode = if *user == collector { 0o700 } else { 0o2750 };
+            owned(&accounts.join(module), collector, *user, mode)?;
+        }
+        Ok(())
+    }
+
     fn make(id: String, path: PathBuf, users: &BTreeMap<String, u32>) -> io::Result<Self> {
         let named = |path: &Path, e: io::Error| {
             io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
@@ -155,6 +182,20 @@ pub(crate) fn is_of_a_run(path: &Path) -> bool {
         })
 }
 
+/// Gives a directory to its user, and makes it if there is none.
+///
+/// # Errors
+/// If that is not possible.
+pub fn given(path: &Path, user: u32, group: u32, mode: u32) -> io::Result<()> {
+    std::fs::create_dir_all(path)?;
+    if !path.symlink_metadata()?.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no directory"));
+    }
+    // The owner first: a change of it takes the bits for users and groups away.
+    std::os::unix::fs::lchown(path, Some(user), Some(group))?;
+    std::fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
 fn private(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -230,6 +271,32 @@ mod tests {
         let lane = meta(run.accounts().join("lane"));
         assert_eq!((lane.mode() & 0o7777, lane.uid()), (0o700, 1001));
         assert_eq!(meta(run.path().to_owned()).mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn a_collector_and_each_module_reach_what_is_theirs_and_no_more() {
+        if !rustix::process::geteuid().is_root() {
+            // Only root can give directories to others.
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("shared");
+        let users = |lane| [("lane".to_owned(), lane), ("camera".to_owned(), 1002)].into();
+        let state = |path: PathBuf| {
+            let m = std::fs::metadata(path).unwrap();
+            (m.uid(), m.gid(), m.mode() & 0o7777)
+        };
+        RunDirectory::prepare(&path, 1002, &users(1002)).unwrap();
+        assert_eq!(state(path.join("domain")), (1002, 1002, 0o700));
+        assert_eq!(state(path.join("accounts/lane")), (1002, 1002, 0o700));
+        // Again, with another user: what is there stays and changes hands.
+        std::fs::write(path.join("domain/file"), "").unwrap();
+        RunDirectory::prepare(&path, 1002, &users(1001)).unwrap();
+        assert!(path.join("domain/file").exists());
+        assert_eq!(state(path.clone()), (1002, 1002, 0o700));
+        assert_eq!(state(path.join("domain")), (1002, 1002, 0o1777));
+        assert_eq!(state(path.join("accounts/lane")), (1002, 1001, 0o2750));
+        assert_eq!(state(path.join("accounts/camera")), (1002, 1002, 0o700));
     }
 
     #[test]

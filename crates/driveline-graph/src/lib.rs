@@ -25,12 +25,14 @@ pub mod descriptor;
 mod diagnostic;
 mod document;
 mod files;
+mod health_topic;
 mod library;
 pub mod model;
 mod modes;
 mod parameters;
 mod partial;
 mod reaction;
+mod real_time;
 mod resolve;
 pub mod resolved;
 pub mod section;
@@ -56,6 +58,7 @@ pub use parameters::{parameter_from_text, parameters_of_file};
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };
+pub use real_time::ResolvedRealTime;
 pub use resolve::{LoadOptions, Loaded, Registered, load};
 pub use resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,

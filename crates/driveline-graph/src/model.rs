@@ -54,6 +54,11 @@ pub struct GraphFile {
     /// Reaction of the modules when the launcher is gone, for example killed. Default: `stop`.
     #[serde(default)]
     pub on_launcher_lost: Option<OnLauncherLost>,
+    /// Topic on which the launcher publishes the health of the run, as `driveline.msgs.RunHealth`,
+    /// once a second and when a module changes its state. Declare it under `topics` with
+    /// `external: true` and `reach: host` or `network`. Default: none.
+    #[serde(default)]
+    pub health_topic: Option<String>,
     /// Topics that need more than the defaults. Topics that are only named by components exist
     /// without an entry.
     #[serde(default)]
@@ -175,6 +180,17 @@ pub struct ModuleSpec {
     pub limits: LimitsSpec,
     /// Reaction when it uses more. Default: `event`.
     pub on_limit: Option<Reaction>,
+    /// Keep all memory of the process present and locked, that of its topics, stacks and libraries
+    /// included. Needs CAP_IPC_LOCK or an unlimited memlock limit. Default: false.
+    pub lock_memory: bool,
+    /// NUMA node on which the module's memory is and its threads run. Has no effect on a machine
+    /// with one node. Default: anywhere.
+    #[schemars(range(max = 1023))]
+    pub numa: Option<u32>,
+    /// Longest time in microseconds that a core may take to leave an idle state while the module
+    /// runs; holds for the whole machine. Default: as the machine has it.
+    #[schemars(range(max = 2_000_000_000))]
+    pub cpu_dma_latency_us: Option<u32>,
 }
 
 /// Threads that run callbacks.

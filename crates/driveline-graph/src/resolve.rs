@@ -21,7 +21,7 @@ use super::section::{self, GraphTopics, Section};
 use super::standby;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
-use super::{reaction, supervision};
+use super::{health_topic, reaction, real_time, supervision};
 use crate::descriptor::{ComponentClass, Port};
 use driveline::{Reach, SchedulingClass, Trigger};
 use driveline_types::limits::MAX_INPUTS;
@@ -230,8 +230,10 @@ impl<'a> Resolver<'a> {
         let modes = modes::check(self.files, &components, &modules, whole);
         let names: Vec<String> = self.files.modes.keys().cloned().collect();
         reaction::check(self.files, &specs, &names);
+        real_time::check(self.files, &specs);
         let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
+        let health_topic = health_topic::check(self.files, &topics);
         standby::apply(self.files, &specs, &topics, &mut modules);
         let of = |publishes: bool| {
             let ends = self.ends.iter();
@@ -267,6 +269,7 @@ impl<'a> Resolver<'a> {
             files: self.files.sources.paths(),
             sections,
             on_launcher_lost,
+            health_topic,
             topics,
             modules,
             modes,
@@ -398,6 +401,7 @@ impl<'a> Resolver<'a> {
             restart_with: spec.restart_with.clone(),
             deployment: deployment::deployment(self.files, document, name, spec),
             watch: reaction::watch(spec),
+            real_time: real_time::real_time(spec),
         })
     }
 
@@ -461,8 +465,10 @@ impl<'a> Resolver<'a> {
         let trigger = self.trigger(at, spec.trigger.as_ref(), &ports);
         let parameters = self.parameters(at, spec, class.as_ref());
         let live = class.as_ref().map(super::parameters::live).unwrap_or_default();
+        let ranges = class.as_ref().map(super::parameters::ranges).unwrap_or_default();
         Some(ResolvedComponent {
             live,
+            ranges,
             name: name.ok()?,
             library,
             class: spec.class.clone(),

@@ -5,9 +5,10 @@ use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::real_time::ResolvedRealTime;
 use super::section::Sections;
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
-use crate::descriptor::LiveRange;
+use crate::descriptor::ValueRange;
 use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::limits::MAX_PINS;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
@@ -32,6 +33,8 @@ pub struct ResolvedGraph {
     pub sections: Sections,
     /// Reaction of the modules when the launcher is gone.
     pub on_launcher_lost: OnLauncherLost,
+    /// Topic on which the launcher publishes the health of the run.
+    pub health_topic: Option<TopicName>,
     /// Topics that components of this graph name, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
@@ -92,6 +95,8 @@ pub struct ResolvedModule {
     pub deployment: ResolvedDeployment,
     /// Declarations that it must keep.
     pub watch: ResolvedWatch,
+    /// Requests of its process to the kernel, other than the schedules of its executors.
+    pub real_time: ResolvedRealTime,
 }
 
 /// Rules for the restart of a process.
@@ -138,8 +143,10 @@ pub struct ResolvedComponent {
     /// Every parameter of the class with its value. For a library that was not read: those that are
     /// set.
     pub parameters: BTreeMap<String, ParameterValue>,
-    /// Parameters that can be changed while it runs.
-    pub live: BTreeMap<String, LiveRange>,
+    /// Ranges of the parameters that have one.
+    pub ranges: BTreeMap<String, ValueRange>,
+    /// Parameters that can be changed while it runs, each within all its ranges.
+    pub live: BTreeMap<String, ValueRange>,
     /// Inputs, in the order in which the class declares them.
     pub inputs: Vec<ResolvedInput>,
     /// Outputs, in the order in which the class declares them.

@@ -178,10 +178,13 @@ fn rule_of(files: &Files, name: &TopicName) -> Option<&'static str> {
     section.map(|s| s.key)
 }
 
-/// Returns true if a gateway carries the topic, with or without a component that uses it.
+/// Returns true if a gateway carries the topic, or the launcher publishes it, with or without a
+/// component that uses it.
 fn is_carried(files: &Files, name: &str, spec: &TopicSpec) -> bool {
     let by_rule = || name.parse().is_ok_and(|name| rule_of(files, &name).is_some());
-    spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && by_rule()))
+    let of_launcher = || files.health_topic.as_ref().is_some_and(|h| h.spec == name);
+    let on_host = || by_rule() || of_launcher();
+    spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && on_host()))
 }
 
 /// Checks an entry under `topics:` by itself.
@@ -360,24 +363,24 @@ impl<'a> Topic<'a> {
                 Some(near) if all.iter().any(|(n, ends)| n.as_str() == near && listens(ends)) => {
                     Some(format!("did you mean `{near}`?"))
                 }
-                Some(near) => Some(self.misspelt(near, "is published, and nobody listens to it")),
+                Some(near) => Some(self.misspelt(near, "is published, but not read")),
                 None => Some(format!(
                     "connect an output to it, or declare `topics: {{{name}: {}}}` if it comes from elsewhere",
                     self.external()
                 )),
             };
-            (Diagnostic::error(format!("nobody publishes the topic `{name}`")), help)
+            (Diagnostic::error(format!("no component publishes the topic `{name}`")), help)
         } else if self.subscriptions().next().is_none() && place.is_some() {
             let there = all.iter().filter(|(_, ends)| !publishes(ends)).map(|(n, _)| n.as_str());
             let help = match closest(name.as_str(), there.chain(idle())) {
                 Some(near) if of_idle(near) => None,
-                Some(near) => Some(self.misspelt(near, "is listened to, and nobody publishes it")),
+                Some(near) => Some(self.misspelt(near, "is read, but not published")),
                 None => Some(format!(
                     "remove the output, connect an input to it, or declare `topics: {{{name}: {}}}` if a program outside of this graph listens",
                     self.external()
                 )),
             };
-            (Diagnostic::warning(format!("nobody listens to the topic `{name}`")), help)
+            (Diagnostic::warning(format!("no component reads the topic `{name}`")), help)
         } else {
             return;
         };

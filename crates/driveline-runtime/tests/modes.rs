@@ -230,3 +230,21 @@ fn a_component_of_no_mode_is_active_from_the_start_and_its_failure_ends_the_modu
         |r: &Record| matches!(r, Record::Failed { text, .. } if text.contains("told to fail"));
     assert!(seen.records.iter().any(|(_, r)| failed(r)), "{:?}", seen.events);
 }
+
+#[test]
+fn parameters_of_a_mode_reach_components_before_they_are_active_and_between_calls() {
+    let set = "parameters: {planner: {request_on: 77}, joystick: {request_on: 78}}";
+    let modes = MODES.replace("active: [planner], ", &format!("active: [planner], {set}, "));
+    let (seen, _) = while_running(&graph(["", "", ""], "environment: {}", &modes), |tool| {
+        settled(tool, "manual");
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        settled(tool, "autonomous");
+    });
+    let at = |text: &str| {
+        let lines = seen.printed("planning");
+        lines.iter().position(|l| *l == text).unwrap_or_else(|| panic!("{text}: {lines:?}"))
+    };
+    assert!(at("planner has request_on 77 now") < at("planner is asked to be active"));
+    let manual = seen.printed("manual");
+    assert!(manual.contains(&"joystick has request_on 78 now"), "{manual:?}");
+}

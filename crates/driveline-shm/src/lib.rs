@@ -153,6 +153,7 @@ pub use self::{
     sys::admission::{MemoryAdmission, admit_memory},
     sys::descriptors::DescriptorShortage,
     sys::memory::{AvailableMemory, available_memory},
+    sys::numa::{SegmentPlacement, numa_cpus, numa_nodes, prefer_numa_node, segment_placement},
     sys::peer::PeerUser,
     waitset::{WaitBackend, WaitSet, Wake},
 };

@@ -21,10 +21,10 @@ use crate::queue::{EventQueue, lock};
 use crate::segment::Segment;
 use crate::subscription::Subscription;
 use crate::sys::admission::admit_memory;
+use crate::sys::descriptors;
 use crate::sys::descriptors::{DescriptorShortage, ForFirstMatch, Opening};
-use crate::sys::directory::{Directory, Kind, Name};
+use crate::sys::directory::Directory;
 use crate::sys::fork::Birthplace;
-use crate::sys::{descriptors, socket};
 use crate::wire::{Hello, Message};
 use driveline_types::id::MAX_NAME_LEN;
 use driveline_types::{EndpointId, Qos, Schema};
@@ -88,6 +88,7 @@ impl Participant {
             pid: std::process::id(),
             directory,
             description: Mutex::new(String::new()),
+            own_publishers: Mutex::default(),
         };
         Ok(Self(Arc::new(Inner {
             identity: Arc::new(identity),
@@ -194,20 +195,20 @@ impl Participant {
             first_match,
         });
         let (scans, changes) = epoch(Vec::<Arc<PubMatch>>::new());
-        let name = Name::random(Kind::Publisher(publication.topic.id().0))
-            .map_err(system("draw a random name"))?;
-        let directory = &self.0.identity.directory;
-        let listener = socket::listen_at(directory, &name, publication.socket_mode())
+        let (listener, name) = self
+            .0
+            .identity
+            .listen(publication.topic.id(), publication.socket_mode())
             .map_err(system("make a socket in the domain directory"))?;
         let command = Command::AddPublication {
             publication: Arc::clone(&publication),
             changes,
             listener,
-            name: name.text.clone(),
+            name: name.clone(),
         };
         drop(opening);
         commands.send(command);
-        let endpoint = Endpoint { participant: self.clone(), name: Some(name.text), id };
+        let endpoint = Endpoint { participant: self.clone(), name: Some(name), id };
         let kept = crate::layout::kept(publication.qos.depth as usize);
         let slots = Slots::new(layout.slots as u16, kept, publication.loans as usize);
         Ok(Publisher::new(publication, slots, scans, endpoint))
@@ -314,7 +315,7 @@ impl Drop for Endpoint {
             return;
         }
         if let Some(name) = &self.name {
-            inner.identity.directory.remove(name);
+            inner.identity.unlist(name);
         }
         if let Some(running) = &*lock(&inner.running) {
             running.commands.send(Command::Remove(self.id));

@@ -36,7 +36,7 @@ class Detector : public driveline::Component {
         options.names_path = *names_;
         options.min_confidence = static_cast<float>(*confidence_);
         detector_ = make_vehicle_detector(options);
-        // Stands in the report beside the figures.
+        // Is in the report next to the figures.
         add_run_note("detector", detector_->name());
         log_info("detector: ", detector_->name());
         return {};

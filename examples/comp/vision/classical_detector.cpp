@@ -132,7 +132,7 @@ private:
         if (body < kMinBodyShare || thickness < 0.5) {
             return;
         }
-        // The flank of a car beside our line of sight: the shadow under it recedes towards the
+        // The flank of a car next to our line of sight: the shadow under it recedes towards the
         // image centre.
         const bool flank_right = box.x + box.width / 2 < static_cast<float>(grey_.cols) / 2;
         const int flank =

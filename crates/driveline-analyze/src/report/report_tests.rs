@@ -462,3 +462,18 @@ fn what_ran_in_containers_has_a_table_and_a_bare_run_has_none() {
     assert!(page.contains("Containers") && page.contains("localhost/&lt;lane&gt;:1"));
     assert!(page.contains("3.0 MiB") && page.contains("futex_waitv"));
 }
+
+#[test]
+fn what_modules_ask_of_the_kernel_has_a_table() {
+    let mut run = pipeline(3);
+    run.facts_mut().modules = vec![ModuleFacts::new("lane")];
+    let page = |run: &Collector| render(run, &run.summary());
+    assert!(!page(&run).contains("Real time"));
+    run.facts_mut().modules[0].settings = vec![SettingAccount {
+        setting: "lock_memory".into(),
+        in_force: "not locked".into(),
+        refused: Some("the limit is <8 MiB>".into()),
+    }];
+    let page = page(&run);
+    assert!(page.contains("Real time") && page.contains("the limit is &lt;8 MiB&gt;"));
+}

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `driveline deploy`, and what `run` and `validate` share with it.
 
-use super::{deployed, describer};
-use crate::arguments::{Deploy, DeployBuild, Deployment, Validate};
+use super::deploy_build::{PushTo, base, built};
+use super::manifests;
+use crate::arguments::{Deploy, Deployment, Validate};
 use crate::exit;
 use driveline_deploy::clean::{Cleaned, clean};
-use driveline_deploy::{Engine, EngineError, EngineKind, Mode, Plan, check, seccomp};
-use driveline_runtime::graph::{Diagnostic, LoadOptions, Loaded, ResolvedGraph, load};
-use driveline_runtime::launch::find_host;
+use driveline_deploy::image::Images;
+use driveline_deploy::{Engine, EngineError, EngineKind, Mode, Plan, check, seccomp, template};
+use driveline_runtime::graph::{Diagnostic, ResolvedGraph};
 use driveline_terminal::screen::Screen;
+use driveline_terminal::version::{COMMIT, VERSION};
 use serde_json::json;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a module may take to end before its process gives it up: the launcher's grace and a
-/// second.
+/// Time that a module may take to end before its process gives up: the launcher's grace period and
+/// a second.
 pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
-pub(super) fn version() -> &'static str {
-    env!("CARGO_PKG_VERSION")
+/// Images that hold this build, made in a directory.
+pub(super) fn images_in(host: &Path, directory: PathBuf) -> Images {
+    // Changes that are not committed yet must not move the digests of all images.
+    let commit = COMMIT.split('-').next().unwrap_or(COMMIT);
+    Images::new(host.to_owned(), VERSION, directory).of_revision(commit)
 }
 
 pub(super) fn mode(deploy: Deploy) -> Mode {
@@ -31,6 +38,21 @@ pub(super) fn mode(deploy: Deploy) -> Mode {
 pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
     let done = match command {
         Deployment::Build(build) => built(build, screen),
+        Deployment::Base { engine, push, tag, insecure } => {
+            let to = PushTo { registry: push.as_deref(), tag, insecure: *insecure };
+            base(engine.as_deref(), &to, screen)
+        }
+        Deployment::Init { directory, library } => init(directory, library, screen),
+        Deployment::Compose(manifest) => manifests::compose(manifest, screen),
+        Deployment::Kubernetes { manifest, workload } => {
+            manifests::kubernetes(manifest, *workload, screen)
+        }
+        Deployment::Quadlet { manifest, output } => {
+            manifests::quadlet(manifest, output.as_deref(), screen)
+        }
+        Deployment::Prepare { directory, user, modules, give } => {
+            manifests::prepare(directory, *user, modules, give)
+        }
         Deployment::Seccomp { engine } => print_seccomp(engine.as_deref(), screen),
         Deployment::Clean { engine } => cleaned(engine.as_deref(), screen),
     };
@@ -40,7 +62,7 @@ pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
     })
 }
 
-/// What keeps a graph from being deployed on this machine.
+/// Returns the mistakes that prevent a deployment on this machine.
 pub(super) fn mistakes(
     graph: &ResolvedGraph,
     deploy: Deploy,
@@ -94,58 +116,17 @@ fn cleaned(engine: Option<&str>, screen: &Screen) -> Result<u8, String> {
     Ok(exit::DONE)
 }
 
-fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, String> {
-    let describer = describer();
-    let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
-    let options = LoadOptions { modules: modules.clone(), ..LoadOptions::new(&describer) };
-    let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
-    screen.print_error(&diagnostics.render(screen.errors()));
-    let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
-    graph.modules.retain(|m| {
-        modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == m.name.as_str()))
-    });
-    let host: PathBuf = find_host().map_err(|e| e.to_string())?;
-    let engine = Engine::find(arguments.engine.as_deref()).map_err(|e| e.to_string())?;
-    let plan = Plan::new(&graph, Mode::Each, &[], ENDS_WITHIN);
-    let images = deployed::images(&engine, &plan, &host, screen)?;
-    let mut told = Vec::new();
-    for (module, (name, facts)) in &images {
-        let digest = facts.digest.clone().unwrap_or_else(|| format!("sha256:{}", facts.id));
-        let pushed = arguments
-            .push
-            .as_deref()
-            .map(|registry| push(&engine, registry, module, name, arguments.insecure));
-        let pushed = pushed.transpose()?;
-        if screen.json {
-            told.push(
-                json!({ "module": module, "image": name, "digest": digest, "pushed": pushed }),
-            );
-        } else {
-            let pushed = pushed.map_or_else(String::new, |p| format!("  pushed as {p}"));
-            screen.print(&format!("{module}  {name}  {digest}{pushed}\n"));
-        }
-    }
-    if screen.json {
-        screen.print_json(&told);
+/// Writes the files of an image into the directory of a component library.
+fn init(directory: &Path, library: &str, screen: &Screen) -> Result<u8, String> {
+    for (name, text) in template::files(library) {
+        let path = directory.join(name);
+        // An existing file may be a user's work.
+        let mut file = File::create_new(&path).map_err(|e| {
+            format!("cannot write {}: {e}; remove it to have it written anew", path.display())
+        })?;
+        file.write_all(text.as_bytes())
+            .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        screen.print(&format!("{}\n", path.display()));
     }
     Ok(exit::DONE)
-}
-
-/// Pushes an image into a registry, and returns its name there.
-fn push(
-    engine: &Engine,
-    registry: &str,
-    module: &str,
-    image: &str,
-    insecure: bool,
-) -> Result<String, String> {
-    let name = format!("{}/{}:latest", registry.trim_end_matches('/'), module.to_lowercase());
-    engine.ask(&["tag", image, &name]).map_err(|e| e.to_string())?;
-    let mut arguments = vec!["push"];
-    if insecure && engine.kind() == EngineKind::Podman {
-        arguments.push("--tls-verify=false");
-    }
-    arguments.push(&name);
-    engine.ask(&arguments).map_err(|e| e.to_string())?;
-    Ok(name)
 }

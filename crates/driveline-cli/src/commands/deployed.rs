@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A run whose modules are no processes of this program: in containers, or started by others.
 
-use super::deploy::{ENDS_WITHIN, mode, version};
+use super::deploy::{ENDS_WITHIN, images_in, mode};
 use crate::arguments::Run;
 use driveline_analyze::ModuleFacts;
-use driveline_deploy::image::Images;
+use driveline_deploy::manifest::local;
 use driveline_deploy::{
     Containers, Engine, ImageFacts, Mode, Plan, RunDirectory, Shared, check, seccomp,
 };
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a run needs before its modules start.
+/// Preparations of a run before its modules start.
 pub(super) enum Prepared {
     /// Nothing: modules are processes of this program.
     Bare,
@@ -82,7 +82,7 @@ impl Deployed {
         Placement { accounts: self.directory.accounts(), starter }
     }
 
-    /// Notes what ran where, and removes what is left of it.
+    /// Notes the places of the modules, and removes the remaining containers.
     pub(super) fn end(self, modules: &mut [ModuleFacts], screen: &Screen) {
         let Some(containers) = &self.containers else { return };
         for deployed in containers.deployed() {
@@ -93,7 +93,7 @@ impl Deployed {
             (m.digest, m.user) = (Some(deployed.digest), Some(deployed.user));
         }
         if let Err(e) = containers.remove() {
-            screen.error(format!("{e}; `driveline deploy clean` removes what is left"));
+            screen.error(format!("{e}; `driveline deploy clean` removes the remaining parts"));
         }
     }
 }
@@ -106,8 +106,8 @@ pub(super) fn images(
     screen: &Screen,
 ) -> Result<BTreeMap<String, (String, ImageFacts)>, String> {
     let scratch = Scratch::new()?;
-    let mut made = Images::new(host.to_owned(), version(), scratch.0.clone());
-    let repository = format!("localhost/driveline/{}", repository(&plan.graph));
+    let mut made = images_in(host, scratch.0.clone());
+    let repository = local(&plan.graph);
     let mut images = BTreeMap::new();
     let all: Vec<PathBuf> = plan.modules.iter().flat_map(|m| m.libraries.clone()).collect();
     for module in &plan.modules {
@@ -130,25 +130,23 @@ pub(super) fn images(
     Ok(images)
 }
 
-/// A graph's name as part of an image's.
-fn repository(graph: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = graph.chars().map(plain).collect();
-    let parts: Vec<&str> = name.split('-').filter(|p| !p.is_empty()).collect();
-    if parts.is_empty() { "graph".to_owned() } else { parts.join("-") }
-}
-
 /// Files of the size of images, removed at the end.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self, String> {
+    pub(super) fn new() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("driveline-images-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
             .create(&path)
             .map_err(|e| format!("cannot make {}: {e}", path.display()))?;
         Ok(Self(path))
+    }
+}
+
+impl Scratch {
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.clone()
     }
 }
 
@@ -176,16 +174,4 @@ fn seccomp_file(
     let path = directory.join("seccomp.json");
     std::fs::write(&path, profile).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     Ok(Some(path))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_graphs_become_names_of_images() {
-        assert_eq!(repository("comp, five processes"), "comp-five-processes");
-        assert_eq!(repository("Fahrt München"), "fahrt-m-nchen");
-        assert_eq!(repository("…"), "graph");
-    }
 }

@@ -7,6 +7,7 @@ mod archive;
 mod closure;
 mod contents;
 
+pub(crate) use archive::hex;
 pub use archive::{Image, Layer};
 pub use closure::{ClosureError, Library, needed, parse_ldd};
 
@@ -20,6 +21,8 @@ use thiserror::Error;
 
 /// Libraries that are no component libraries.
 const LIBRARIES: &str = "/opt/driveline/lib";
+/// Programs.
+const PROGRAMS: &str = "/opt/driveline/bin";
 /// Of the core, next to the host program or in an installation.
 const CORE: [&str; 4] = [
     "libdriveline.so",
@@ -71,6 +74,7 @@ pub fn architecture() -> &'static str {
 pub struct Images {
     host: PathBuf,
     version: String,
+    revision: Option<String>,
     directory: PathBuf,
     base: Option<(Layer, BTreeSet<PathBuf>)>,
     /// By the files in them.
@@ -82,7 +86,20 @@ impl Images {
     /// caller removes.
     #[must_use]
     pub fn new(host: PathBuf, version: &str, directory: PathBuf) -> Self {
-        Self { host, version: version.to_owned(), directory, base: None, layers: Vec::new() }
+        Self {
+            host,
+            version: version.to_owned(),
+            revision: None,
+            directory,
+            base: None,
+            layers: Vec::new(),
+        }
+    }
+
+    /// Labels the images with the commit that Driveline was built from.
+    #[must_use]
+    pub fn of_revision(self, revision: &str) -> Self {
+        Self { revision: Some(revision.to_owned()), ..self }
     }
 
     /// The image of a module with these component libraries. Reads all files and writes them into
@@ -91,8 +108,38 @@ impl Images {
     /// # Errors
     /// [`ImageError`].
     pub fn image(&mut self, components: &[PathBuf]) -> Result<Image, ImageError> {
+        self.image_with(&[], components)
+    }
+
+    /// The image of a collector: `programs` are the command line and the gateways that it starts;
+    /// the components are those of all modules, since the graph is checked against them. Reads all
+    /// files and writes them into layers; blocks.
+    ///
+    /// # Errors
+    /// [`ImageError`].
+    pub fn collector(
+        &mut self,
+        programs: &[PathBuf],
+        components: &[PathBuf],
+    ) -> Result<Image, ImageError> {
+        self.image_with(programs, components)
+    }
+
+    fn image_with(
+        &mut self,
+        programs: &[PathBuf],
+        components: &[PathBuf],
+    ) -> Result<Image, ImageError> {
         let (base, in_base) = self.base()?;
         let mut files = BTreeMap::new();
+        for program in programs {
+            add(&mut files, format!("{PROGRAMS}/{}", file_name(program)), program)?;
+            for library in needed(program)? {
+                if !in_base.contains(&PathBuf::from(library.in_image())) {
+                    add(&mut files, library.in_image(), &library.path)?;
+                }
+            }
+        }
         for component in components {
             let name = file_name(component);
             add(&mut files, format!("{COMPONENTS_IN_IMAGE}/{name}"), component)?;
@@ -116,7 +163,7 @@ impl Images {
             };
             layers.push(layer);
         }
-        Ok(Image::new(layers, &self.version, archive::architecture()))
+        Ok(Image::new(layers, &self.version, self.revision.as_deref(), archive::architecture()))
     }
 
     /// Sees to it that the engine has an image, and returns its name there. Blocks.

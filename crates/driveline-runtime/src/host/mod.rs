@@ -30,6 +30,7 @@ pub(crate) mod instance;
 mod launcher_socket;
 pub(crate) mod output;
 mod pulse;
+mod real_time;
 mod run;
 mod transitions;
 mod usage;
@@ -38,6 +39,7 @@ mod without_launcher;
 pub(crate) mod words;
 
 pub use arguments::USAGE;
+pub use real_time::{idle_state_refusal, memory_lock_refusal};
 pub use run::{HostError, HostOptions, process_name, run};
 
 use crate::component::ComponentLoader;

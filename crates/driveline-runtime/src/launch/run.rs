@@ -10,16 +10,19 @@ mod state;
 
 use super::child::{Child, Source, Start};
 use super::control::{RunPhase, Server};
-use super::death::{Death, When, help, how_it_ended};
+use super::death::{Death, When, help, how_it_ended, was_asked_to_end};
 use super::gateway::{GatewayOptions, carried, is_gateway};
+use super::health::Observed;
+use super::health_topic::HealthTopic;
 use super::matching::{self, Unconnected};
 use super::modes::ModeControl;
 use super::options::LaunchOptions;
 use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
-use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink};
+use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink, Stream};
 use crate::account::{Record, build_id};
+use crate::cores::{self, KeptOff};
 use crate::graph::{
     OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
     ResolvedTrigger, RestartPolicy,
@@ -54,11 +57,28 @@ pub enum LaunchError {
     /// The launcher cannot wait for its processes.
     #[error("cannot watch the modules: {0}")]
     Watch(#[from] io::Error),
+    /// The health of the run cannot be published.
+    #[error("{0}")]
+    Health(String),
     /// There is nothing to start.
     #[error(
         "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more"
     )]
     Nothing,
+}
+
+/// Keeps this process off the cores that executors have for themselves, while it is not dropped.
+fn kept_off(graph: &ResolvedGraph, sink: &mut dyn Sink) -> Option<KeptOff> {
+    let exclusive = graph.exclusive_cpus();
+    if exclusive.is_empty() {
+        return None;
+    }
+    let kept = cores::keep_off(&exclusive, None);
+    kept.map_err(|reason| {
+        let line = format!("warning: the launcher runs on exclusive cores: {reason}");
+        sink.output("driveline", Stream::Err, &line);
+    })
+    .ok()
 }
 
 /// Starts the modules, watches them and returns when all have ended. Blocks.
@@ -77,6 +97,8 @@ pub fn run<'a>(
     if programs.is_empty() {
         return Err(LaunchError::Nothing);
     }
+    // Gateways inherit it; modules know the cores by themselves.
+    let _kept_off = kept_off(graph, sink);
     let began = Instant::now();
     let process = |program: &Program<'a>| Process {
         program: *program,
@@ -86,12 +108,15 @@ pub fn run<'a>(
         ended_at: None,
         past: Past::new(began),
         watching: Watching::default(),
+        observed: Observed::default(),
     };
     let processes = programs.iter().map(process).collect();
     let place = |module: &str| {
         let runs = |p: &Program<'_>| matches!(p, Program::Module(m) if m.name.as_str() == module);
         programs.iter().position(runs)
     };
+    let health_topic =
+        HealthTopic::open(graph, &options.domain_dir).map_err(LaunchError::Health)?;
     let launcher = Launcher {
         graph,
         options,
@@ -110,7 +135,7 @@ pub fn run<'a>(
         unconnected: Vec::new(),
         other_build: false,
         match_at: Instant::now(),
-        stopped: Vec::new(),
+        suspended: Vec::new(),
         settling: Settling::default(),
         cut_off: Vec::new(),
         slowest: Duration::ZERO,
@@ -121,6 +146,7 @@ pub fn run<'a>(
         phase_since: (RunPhase::Starting, began),
         server: options.control.clone().map(Server::new),
         changes: Changes::default(),
+        health_topic,
         modes: ModeControl::new(graph, programs.len(), place),
     };
     launcher.run()
@@ -256,6 +282,8 @@ struct Process<'a> {
     ended_at: Option<Instant>,
     past: Past,
     watching: Watching<'a>,
+    /// What is known of its components.
+    observed: Observed,
 }
 
 impl Process<'_> {
@@ -289,8 +317,8 @@ struct Launcher<'a> {
     /// A program of another build was reported.
     other_build: bool,
     match_at: Instant,
-    /// Modules that were stopped when the run was to end.
-    stopped: Vec<String>,
+    /// Modules that were suspended when the run was to end.
+    suspended: Vec<String>,
     settling: Settling,
     cut_off: Vec<CutOff>,
     /// The longest call of a callback so far.
@@ -306,6 +334,7 @@ struct Launcher<'a> {
     server: Option<Server>,
     /// Parameters that tools have changed.
     changes: Changes,
+    health_topic: Option<HealthTopic>,
     modes: Option<ModeControl<'a>>,
 }
 
@@ -348,8 +377,8 @@ impl Launcher<'_> {
                 .map(Child::unreadable)
                 .sum::<u64>();
         let end = self.end.unwrap_or(End::Interrupted);
-        let Self { killed, down, unconnected, stopped, cut_off, .. } = self;
-        Ok(Outcome { end, killed, down, unreadable, unconnected, stopped, cut_off })
+        let Self { killed, down, unconnected, suspended, cut_off, .. } = self;
+        Ok(Outcome { end, killed, down, unreadable, unconnected, suspended, cut_off })
     }
 
     /// Responds to the tools that ask.
@@ -402,6 +431,7 @@ impl Launcher<'_> {
 
     fn start(&mut self, process: usize) -> io::Result<()> {
         self.processes[process].past.started();
+        self.processes[process].observed = Observed::default();
         let control = self.options.control.as_ref().map(|socket| socket.path());
         let child = match (self.processes[process].program, &self.options.placement) {
             (Program::Gateway(gateway), _) => Child::start_gateway(gateway, control)?,
@@ -457,7 +487,7 @@ impl Launcher<'_> {
         if let Some(child) = self.processes[process].alive() {
             child.told = true;
             child.signal(Signal::TERM);
-            if child.stopped {
+            if child.suspended {
                 child.signal(Signal::CONT);
             }
         }
@@ -607,6 +637,9 @@ impl Launcher<'_> {
                 (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
         self.mode_record(process, &record);
+        if let Program::Module(module) = self.processes[process].program {
+            self.processes[process].observed.take(module, &record, Instant::now());
+        }
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
@@ -714,9 +747,8 @@ impl Launcher<'_> {
         // Told to end, a module still fails if it ends in any other way than it should. The signal
         // itself ends it only before it has come so far as to listen for it. Who ends all processes
         // of a run at once, as systemd does, has told it as well.
-        let expected = killed
-            || (c.told || with_the_run)
-                && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
+        let expected =
+            killed || (c.told || with_the_run) && (status.success() || was_asked_to_end(status));
         let set: String = self
             .options
             .set
@@ -738,7 +770,7 @@ impl Launcher<'_> {
             hung.clone()
         } else if killed {
             "was killed because it did not stop".to_owned()
-        } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {
+        } else if expected && was_asked_to_end(status) {
             "was told to end while it was still starting".to_owned()
         } else {
             how_it_ended(status)
@@ -829,11 +861,11 @@ impl Launcher<'_> {
     fn stop(&mut self) {
         self.look_for_late_matches(Instant::now());
         self.look_at_children();
-        self.stopped = self
+        self.suspended = self
             .processes
             .iter_mut()
             .filter_map(Process::alive)
-            .filter(|c| c.stopped)
+            .filter(|c| c.suspended)
             .map(|c| c.module.clone())
             .collect();
         self.sink.event(&Event::Stopping);
@@ -870,14 +902,14 @@ impl Launcher<'_> {
         for c in self.processes.iter_mut().filter_map(Process::alive) {
             let (module, pid) = (c.module.clone(), c.pid());
             match c.look_for_stops() {
-                Some(true) => self.sink.event(&Event::Stopped { module: module.clone(), pid }),
+                Some(true) => self.sink.event(&Event::Suspended { module: module.clone(), pid }),
                 Some(false) => self.sink.event(&Event::Continued { module: module.clone() }),
                 None => {}
             }
             let age = c.since.elapsed();
             if !stopping
                 && !c.ready
-                && !c.stopped
+                && !c.suspended
                 && age >= WAITING
                 && c.busy_call().is_none()
                 && c.is_due(age)
@@ -898,6 +930,7 @@ impl Launcher<'_> {
                 self.look_for_late_matches(now);
             }
             self.sink.tick();
+            self.publish_health(now);
             self.tick_at = now + self.options.tick;
         }
         self.step(Input::Time);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A subscription, as the control thread sees it.
-pub(super) struct RemotePublisherState {
+pub(super) struct InletState {
     pub(super) inlet: Arc<Inlet>,
     pub(super) topic: u64,
     /// Publishers of the topic by socket name.

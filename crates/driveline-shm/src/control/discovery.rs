@@ -60,7 +60,7 @@ impl Control {
         self.wake_at(self.discovery.next_check);
     }
 
-    fn scan(&mut self) {
+    pub(super) fn scan(&mut self) {
         // An unreadable directory (removed, for one) leaves the present matches as they are.
         let Ok(names) = self.names() else {
             // Looked at again at the next check.
@@ -154,6 +154,18 @@ impl Control {
         }
         if let Some(name) = Name::parse(publisher) {
             self.consider(&name);
+        }
+    }
+
+    /// Removes what dead processes have left, if a match has ended before.
+    pub(super) fn sweep_if_due(&mut self) {
+        match self.discovery.sweep_at {
+            Some(at) if self.now >= at => {
+                self.discovery.sweep_at = None;
+                self.sweep();
+            }
+            Some(at) => self.wake_at(at),
+            None => {}
         }
     }
 

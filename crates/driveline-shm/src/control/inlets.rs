@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The subscription's side of matching.
 
-use super::dial::{Dial, DialState, Known, RemotePublisherState};
+use super::dial::{Dial, DialState, InletState, Known};
 use super::handshake::{Reception, oversized};
 use super::match_limits::{self, Admission};
 use super::{Control, Source};
@@ -32,7 +32,7 @@ const RETRY_LONGEST: Duration = Duration::from_secs(1);
 impl Control {
     pub(super) fn add_inlet(&mut self, inlet: Arc<Inlet>) {
         let watch = super::watch::SubscriptionWatch::new(&inlet.qos);
-        let state = RemotePublisherState {
+        let state = InletState {
             topic: inlet.topic.id().0,
             known: HashMap::new(),
             told: HashSet::new(),
@@ -90,7 +90,8 @@ impl Control {
     }
 
     fn dial(&mut self, id: EndpointId, name: &str, pause: Duration) {
-        let own = self.outlets.values().any(|o| o.name == name);
+        let own = lock(&self.identity.own_publishers).contains(name)
+            || self.outlets.values().any(|o| o.name == name);
         let Some(state) = self.inlets.get_mut(&id) else { return };
         if own && state.inlet.own_process == OwnProcess::Exclude {
             state.known.insert(name.to_owned(), Known::Refused);
@@ -412,6 +413,7 @@ impl Control {
         state.inlet.keep_unread_of_ended(&edge);
         // It may have been restarted meanwhile under another name.
         self.discovery.look();
+        self.discovery.match_ended(self.now);
     }
 
     pub(super) fn expire_dials(&mut self) {
@@ -473,7 +475,7 @@ impl Control {
 }
 
 /// To be asked again, in a while and then less and less often.
-fn put_off(state: &mut RemotePublisherState, name: &str, now: MonotonicNs, pause: Duration) {
+fn put_off(state: &mut InletState, name: &str, now: MonotonicNs, pause: Duration) {
     let retry = Known::Retry { at: now + pause, pause: (pause * 2).min(RETRY_LONGEST) };
     state.known.insert(name.to_owned(), retry);
 }

@@ -12,8 +12,12 @@ mod info;
 mod inlets;
 mod match_limits;
 mod outlets;
+#[cfg(test)]
+mod own_process_tests;
 mod pins;
 mod presence;
+mod query;
+mod reserve;
 mod shortage;
 mod watch;
 
@@ -25,19 +29,23 @@ use crate::queue::lock;
 use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::directory::{Directory, Kind, Name, Stamp};
 use crate::sys::fork::GuardedFd;
+use crate::sys::peer::User;
 use crate::sys::socket;
-use dial::{Dial, RemotePublisherState};
-use driveline_types::{EndpointId, MonotonicNs};
+use dial::{Dial, InletState};
+use driveline_types::{EndpointId, MonotonicNs, TopicId};
 pub(crate) use handshake::{Reception, receive_message};
 use outlets::{Outlet, Peer};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Time from the end of a match to a look for what a dead process has left: one look for all matches
+/// of a process, and one that ends in order has removed its names by then.
+const SWEEP_AFTER: Duration = Duration::from_secs(1);
 /// Pause of a listener that cannot accept.
 const REST: Duration = Duration::from_millis(500);
 
@@ -104,7 +112,7 @@ enum Source {
     Listener(EndpointId),
     Peer(Peer),
     Dial(Dial),
-    Info(info::Query),
+    Info(query::Query),
 }
 
 impl Source {
@@ -129,6 +137,8 @@ pub(super) struct Discovery {
     /// The stamp has the clock tick's resolution: after a change one more look a second later makes
     /// sure.
     pub(super) again: bool,
+    /// When to remove the names of dead processes.
+    pub(super) sweep_at: Option<MonotonicNs>,
     /// The directory has more entries than are read.
     pub(super) cut: bool,
 }
@@ -137,6 +147,11 @@ impl Discovery {
     /// Asks for a look through the directory, soon.
     pub(super) fn look(&mut self) {
         self.wanted = true;
+    }
+
+    /// A match has ended: its other end may be dead.
+    pub(super) fn match_ended(&mut self, now: MonotonicNs) {
+        self.sweep_at.get_or_insert(now + SWEEP_AFTER);
     }
 }
 
@@ -148,6 +163,46 @@ pub(crate) struct Identity {
     pub(crate) pid: u32,
     pub(crate) directory: Directory,
     pub(crate) description: Mutex<String>,
+    /// Names of this participant's publishers, from before others can see them.
+    pub(crate) own_publishers: Mutex<HashSet<String>>,
+}
+
+impl Identity {
+    /// Makes the socket by which others find a publisher. The name is registered first: the control
+    /// thread may find it in the directory before it hears of the publisher.
+    pub(crate) fn listen(&self, topic: TopicId, mode: u32) -> io::Result<(GuardedFd, String)> {
+        let name = Name::random(Kind::Publisher(topic.0))?;
+        lock(&self.own_publishers).insert(name.text.clone());
+        match socket::listen_at(&self.directory, &name, mode) {
+            Ok(listener) => Ok((listener, name.text)),
+            Err(e) => {
+                lock(&self.own_publishers).remove(&name.text);
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends what [`Self::listen`] has begun.
+    pub(crate) fn unlist(&self, name: &str) {
+        self.directory.remove(name);
+        lock(&self.own_publishers).remove(name);
+    }
+}
+
+/// The socket for hints.
+fn rescan_socket(
+    directory: &Directory,
+    name: &Name,
+    mode: u32,
+    blocking_tasks: &Arc<BlockingTasks>,
+) -> io::Result<Foreign> {
+    let socket = socket::datagram_at(directory, name, mode)?;
+    let safe = !directory.is_shared() || socket::take_descriptors(&socket, false);
+    let mut socket = Foreign::connection(socket, User::UNKNOWN, blocking_tasks);
+    if safe {
+        socket.is_no_threat();
+    }
+    Ok(socket)
 }
 
 pub(crate) struct Control {
@@ -161,12 +216,12 @@ pub(crate) struct Control {
     info_listener: GuardedFd,
     info_name: String,
     outlets: HashMap<EndpointId, Outlet>,
-    inlets: HashMap<EndpointId, RemotePublisherState>,
+    inlets: HashMap<EndpointId, InletState>,
     discovery: Discovery,
     /// Set once the loss of the directory was reported.
     lost: bool,
     attention: hints::Attention,
-    reserve: shortage::Reserve,
+    reserve: reserve::Reserve,
     buffer: Box<[u8]>,
     /// Listeners that could not accept, and until when they are left alone.
     resting: Vec<u64>,
@@ -181,8 +236,7 @@ impl Control {
         let blocking_tasks = BlockingTasks::new()?;
         let mode = if identity.directory.is_shared() { 0o666 } else { 0o600 };
         let rescan_name = Name::random(Kind::Rescan)?;
-        let rescan =
-            presence::rescan_socket(&identity.directory, &rescan_name, mode, &blocking_tasks)?;
+        let rescan = rescan_socket(&identity.directory, &rescan_name, mode, &blocking_tasks)?;
         let info_name = Name::random(Kind::Info)?;
         let info_listener = socket::listen_at(&identity.directory, &info_name, mode)?;
         let mut control = Self {
@@ -199,7 +253,7 @@ impl Control {
             discovery: Discovery::default(),
             lost: false,
             attention: hints::Attention::new(MonotonicNs::now()),
-            reserve: shortage::Reserve::new(&commands.signal)?,
+            reserve: reserve::Reserve::new(&commands.signal)?,
             buffer: vec![0; MAX_MESSAGE_LEN].into_boxed_slice(),
             resting: Vec::new(),
             rested_at: MonotonicNs::default(),
@@ -354,6 +408,7 @@ impl Control {
         self.reserve.refill(&self.commands.signal);
         self.hear_again();
         self.discover();
+        self.sweep_if_due();
         self.end_rest();
         self.expire_peers();
         self.expire_dials();

@@ -249,6 +249,7 @@ impl Control {
     fn drop_peer(&mut self, key: u64) {
         let Some(Source::Peer(peer)) = self.sources.remove(&key) else { return };
         let PeerState::Matched(m) = &peer.state else { return };
+        self.discovery.match_ended(self.now);
         if let Some(outlet) = self.outlets.get_mut(&peer.outlet) {
             outlet.dismiss(m);
             outlet.publication.events.push(PublisherEvent::Unmatched {

@@ -10,5 +10,6 @@ pub(crate) mod futex;
 pub(crate) mod mapping;
 pub(crate) mod memfd;
 pub(crate) mod memory;
+pub(crate) mod numa;
 pub(crate) mod peer;
 pub(crate) mod socket;

@@ -31,6 +31,26 @@ fn the_next_participant_cleans_up_after_the_dead() {
     assert_eq!(d.names(), [""; 0]);
 }
 
+/// A module that stays down: the processes that it was matched with remove all of its names, also
+/// those of topics that nobody else reads. Either end of a match does it alone.
+#[test]
+fn those_that_were_matched_clean_up_after_the_dead() {
+    for end in ["publisher q", "subscription s"] {
+        let d = Domain::new();
+        let mut alive = d.peer("alive");
+        alive.ask(end);
+        let own = d.names();
+        let mut dead = d.peer("dead");
+        dead.ask("publisher p topic=unread");
+        dead.ask(if end.starts_with('p') { "subscription s" } else { "publisher q" });
+        alive.ask(if end.starts_with('p') { "await q 1" } else { "await s 1" });
+        assert!(d.names().len() > own.len());
+        dead.kill();
+        eventually("the names of the dead process are gone", || d.names() == own);
+        alive.quit();
+    }
+}
+
 /// Two that clean up at once, and a third that starts meanwhile, do not remove each other's.
 #[test]
 fn cleaning_up_never_hits_the_living() {

@@ -7,7 +7,7 @@ use super::gate::Gate;
 use super::lifecycle::Lifecycle;
 use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::event::{EndpointEvent, EventLines, Severity};
-use crate::raw::{RawSample, SubscriptionStats};
+use crate::raw::{Counts, RawSample, SubscriptionStats};
 use crate::scope;
 use crate::trigger::{
     Fresh, InputPort, InputStall, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale,
@@ -257,6 +257,8 @@ pub(super) struct Entry {
     topics: Vec<TopicId>,
     max_age: Option<Duration>,
     input_names: Vec<String>,
+    /// By input. Read without the lock: whoever asks may have a lower priority than the executor.
+    counts: Vec<(TopicName, Counts)>,
     /// An input has a deadline or a lease.
     watches_silence: bool,
     /// An input does not wake the executor, and its publishers wait until its samples are taken.
@@ -321,6 +323,8 @@ impl Entry {
                 port.subscription.read_newest_only();
             }
         }
+        let counts = |p: &InputPort| (p.subscription.topic().clone(), p.subscription.counts());
+        let counts = ports.iter().map(counts).collect();
         let drains_by_time = ports.iter().any(|p| !p.triggers && p.subscription.is_reliable());
         Ok(Self {
             name: name.into(),
@@ -336,6 +340,7 @@ impl Entry {
             max_age,
             event_lines: Mutex::new(vec![EventLines::default(); input_names.len()]),
             input_names,
+            counts,
             watches_silence,
             drains_by_time,
             deadline: AtomicU64::new(NEVER),
@@ -753,12 +758,12 @@ fn samples_that_came(ports: &[InputPort]) -> u64 {
 
 impl Entry {
     pub(super) fn inputs(&self) -> Vec<InputStats> {
-        let stats = |p: &InputPort| InputStats {
-            input: p.name.clone(),
-            topic: p.subscription.topic().clone(),
-            stats: p.subscription.stats(),
+        let stats = |(input, (topic, counts)): (&String, &(TopicName, Counts))| InputStats {
+            input: input.clone(),
+            topic: topic.clone(),
+            stats: counts.read(),
         };
-        self.state().ports.iter().map(stats).collect()
+        self.input_names.iter().zip(&self.counts).map(stats).collect()
     }
 }
 

@@ -99,8 +99,8 @@ impl CallbackHandle {
         self.entry.stats()
     }
 
-    /// Counters of each input. Waits while the callback's inputs are looked at, which is never
-    /// long; allocates. Not from the destructor of a published value, which may run while they are.
+    /// Counters of each input. Any thread, of any priority: the executor never waits for it.
+    /// Allocates.
     #[must_use]
     pub fn inputs(&self) -> Vec<InputStats> {
         self.entry.inputs()
@@ -108,15 +108,16 @@ impl CallbackHandle {
 
     /// Calls in progress and samples that wait for one. An input that its component has blocked for
     /// 0.5 s by keeping all samples it may hold counts as none; so does a sample that a draining
-    /// timer ([`TimerEnd::drain`]) had before its last tick. Waits and allocates as
-    /// [`Self::inputs`].
+    /// timer ([`TimerEnd::drain`]) had before its last tick. Waits while the callback's inputs are
+    /// looked at, and the executor waits while it looks; allocates. For the end of a run. Not from
+    /// the destructor of a published value, which may run while they are.
     #[must_use]
     pub fn pending(&self) -> PendingWork {
         self.entry.pending()
     }
 
     /// Ends the count of deadlines that the inputs miss: for the end of a run, whose sources
-    /// publish nothing more. Waits as [`Self::inputs`].
+    /// publish nothing more. Waits as [`Self::pending`].
     pub fn end_deadlines(&self) {
         self.entry.end_deadlines();
     }
@@ -129,7 +130,7 @@ impl CallbackHandle {
 
     /// Returns the stalls of inputs that were not reported yet, including new ones, with the
     /// input's name. For the end of a run: each is reported once, here or to the [`Observer`].
-    /// Waits and allocates as [`Self::inputs`].
+    /// Waits and allocates as [`Self::pending`].
     #[must_use]
     pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
         self.entry.stalls(true)

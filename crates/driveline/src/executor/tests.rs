@@ -6,6 +6,7 @@ use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Qos, VirtualClock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod counters;
 mod saturated;
 
 /// Only a failure takes that long.

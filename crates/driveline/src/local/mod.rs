@@ -19,7 +19,7 @@ pub(crate) use buffer::AlignedBytes;
 pub(crate) use held::HeldToken;
 pub(crate) use publisher::{Displaced, LocalLoan, LocalPublisher};
 pub(crate) use queue::LocalQueue;
-pub(crate) use reader::LocalReader;
+pub(crate) use reader::{LocalReader, OwnLocal};
 pub(crate) use topic::{LocalEnd, LocalTopic, Peer};
 
 use crate::error::EncodeError;

@@ -8,7 +8,7 @@ use driveline_shm::{BlockingMeter, DeadlineMeter, DeadlineReports, DeadlinesMiss
 use driveline_types::{Durability, Liveliness, MonotonicNs, Qos, Schema, TopicName};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Most events that wait for one endpoint; older ones give way.
@@ -133,7 +133,19 @@ impl LocalEnd {
 
     /// Readers only: deadlines missed until now, over all writers, and when the next one will be.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
-        let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+        self.deadlines_of(&self.baselines.lock().unwrap_or_else(PoisonError::into_inner), now)
+    }
+
+    /// As [`Self::deadlines`]; `None` if another thread just changes the list of writers.
+    pub(crate) fn try_deadlines(&self, now: MonotonicNs) -> Option<(u64, Option<MonotonicNs>)> {
+        match self.baselines.try_lock() {
+            Ok(baselines) => Some(self.deadlines_of(&baselines, now)),
+            Err(TryLockError::Poisoned(p)) => Some(self.deadlines_of(&p.into_inner(), now)),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn deadlines_of(&self, baselines: &[Baseline], now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
         let meters = || baselines.iter().filter_map(|b| b.deadline.as_ref());
         let missed = meters()
             .fold(self.deadlines_of_forgotten.load(Ordering::Relaxed), |sum, m| {

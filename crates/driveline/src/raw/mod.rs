@@ -15,6 +15,7 @@ mod ownership;
 mod publisher;
 mod sample;
 mod subscription;
+mod tally;
 mod watch;
 
 pub use events::PublisherEvents;
@@ -26,6 +27,7 @@ pub(crate) use publisher::{MatchedReader, Progress};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;
 pub use subscription::{RawSubscription, SubscriptionStats};
+pub(crate) use tally::Counts;
 pub(crate) use watch::{Promise, reliable_timeout};
 
 use driveline_shm::Kicker;

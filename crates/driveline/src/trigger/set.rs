@@ -51,10 +51,7 @@ impl InputPort {
     /// begun.
     pub(crate) fn report_stall(&mut self, early: bool) -> Option<InputStall> {
         let subscription = &self.subscription;
-        let replaced = || {
-            let stats = subscription.stats();
-            stats.missed.saturating_add(stats.superseded)
-        };
+        let replaced = || replaced(subscription);
         self.stall.report(subscription.topic(), self.triggers, early, replaced)
     }
 
@@ -399,6 +396,12 @@ impl TriggerState {
     }
 }
 
+/// Number of samples that newer ones have replaced. Locks.
+fn replaced(subscription: &RawSubscription) -> u64 {
+    let stats = subscription.stats();
+    stats.missed.saturating_add(stats.superseded)
+}
+
 enum Taken {
     Sample(RawSample),
     Nothing,
@@ -429,7 +432,8 @@ fn counted(
         }
         Err(error) => {
             if let Some(held) = held_limit(&error) {
-                port.stall.blocked(held);
+                let InputPort { stall, subscription, .. } = port;
+                stall.blocked(held, || replaced(subscription));
                 return Taken::HeldLimit;
             }
             let input = &*port.name;

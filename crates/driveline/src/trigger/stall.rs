@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Time that an input is blocked before it is reported. Shorter waits are ordinary: another thread
-/// still works with a sample.
+/// still works with a sample. The input's counters have what they cost.
 pub(crate) const STALL_AFTER: Duration = Duration::from_millis(500);
 
 /// An input that gets no samples because its callback keeps as many as it may hold. Displays for
@@ -28,7 +28,7 @@ pub struct InputStall {
 pub struct StallEnd {
     /// Duration of the stall.
     pub lasted: Duration,
-    /// Samples replaced by newer ones since the stall was reported.
+    /// Samples replaced by newer ones meanwhile.
     pub missed: u64,
 }
 
@@ -60,8 +60,9 @@ pub(crate) struct Blocked {
     /// Last time that a sample could not be taken.
     latest: MonotonicNs,
     held: u32,
-    /// Samples that newer ones had replaced when the stall was reported.
-    reported: Option<u64>,
+    /// Samples that newer ones had replaced when it began.
+    replaced: u64,
+    reported: bool,
 }
 
 /// Watches one input for stalls. Costs nothing while samples can be taken.
@@ -73,11 +74,17 @@ pub(crate) struct StallWatch {
 }
 
 impl StallWatch {
-    /// A sample could not be taken since `held` of them are held.
-    pub(crate) fn blocked(&mut self, held: u32) {
+    /// A sample could not be taken since `held` of them are held. `replaced`: counter of samples
+    /// that newer ones have replaced.
+    pub(crate) fn blocked(&mut self, held: u32, replaced: impl FnOnce() -> u64) {
         let now = MonotonicNs::now();
-        let blocked =
-            self.blocked.get_or_insert(Blocked { since: now, latest: now, held, reported: None });
+        let blocked = self.blocked.get_or_insert_with(|| Blocked {
+            since: now,
+            latest: now,
+            held,
+            replaced: replaced(),
+            reported: false,
+        });
         (blocked.latest, blocked.held) = (now, held);
     }
 
@@ -85,7 +92,7 @@ impl StallWatch {
     #[inline]
     pub(crate) fn taken(&mut self) {
         if let Some(b) = self.blocked.take()
-            && b.reported.is_some()
+            && b.reported
         {
             self.over = Some((b, MonotonicNs::now().since(b.since)));
         }
@@ -94,7 +101,7 @@ impl StallWatch {
     /// There is nothing to take: what was not reported yet is none.
     #[inline]
     pub(crate) fn nothing_unread(&mut self) {
-        if self.blocked.is_some_and(|b| b.reported.is_none()) {
+        if self.blocked.is_some_and(|b| !b.reported) {
             self.blocked = None;
         }
     }
@@ -108,7 +115,7 @@ impl StallWatch {
     /// Returns when [`Self::report`] has something to report. An input that does not trigger counts
     /// as blocked only while reads of it fail.
     pub(crate) fn due(&self, triggers: bool) -> Option<MonotonicNs> {
-        let begins = self.blocked.filter(|b| b.reported.is_none()).and_then(|b| {
+        let begins = self.blocked.filter(|b| !b.reported).and_then(|b| {
             let at = b.since + STALL_AFTER;
             (triggers || b.latest >= at).then_some(at)
         });
@@ -116,7 +123,7 @@ impl StallWatch {
     }
 
     /// The next report, if one is due. `early`: a stall need not have lasted for [`STALL_AFTER`].
-    /// `replaced`: counter of samples that newer ones have replaced.
+    /// `replaced`: as in [`Self::blocked`].
     pub(crate) fn report(
         &mut self,
         topic: &TopicName,
@@ -126,13 +133,12 @@ impl StallWatch {
     ) -> Option<InputStall> {
         let stall = |held, end| Some(InputStall { topic: topic.clone(), held, triggers, end });
         if let Some((b, lasted)) = self.over.take() {
-            let missed = replaced().saturating_sub(b.reported.unwrap_or_default());
+            let missed = replaced().saturating_sub(b.replaced);
             return stall(b.held, Some(StallEnd { lasted, missed }));
         }
         let due = self.due(triggers).is_some_and(|at| MonotonicNs::now() >= at);
-        let b =
-            self.blocked.as_mut().filter(|b| b.reported.is_none() && (due || early && triggers))?;
-        b.reported = Some(replaced());
+        let b = self.blocked.as_mut().filter(|b| !b.reported && (due || early && triggers))?;
+        b.reported = true;
         stall(b.held, None)
     }
 }

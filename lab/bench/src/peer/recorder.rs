@@ -109,8 +109,8 @@ pub(crate) fn burn(microseconds: u64) {
 /// become as exact as the kernel can.
 pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     let class = if job.priority > 0 { SchedulingClass::Fifo } else { SchedulingClass::Other };
-    let schedule =
-        Schedule { class, priority: job.priority, nice: 0, cpus: cpu.into_iter().collect() };
+    let cpus = cpu.into_iter().collect();
+    let schedule = Schedule { class, priority: job.priority, cpus, ..Schedule::default() };
     let mut unset = schedule.apply_to_this_thread("bench").refused;
     // The default of 50 µs would end up in every schedule-relative latency.
     if let Err(e) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {

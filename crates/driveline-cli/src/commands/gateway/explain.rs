@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In sentences: how each topic is carried, and why another one is not.
 
-use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
+use super::Presence;
+use super::format::{NAME, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
 use crate::commands::list::qos;
 use crate::text::{count, cut};
 use driveline_gateway::{
@@ -68,7 +69,7 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
         let why = if t.publishers.is_empty() {
             "nobody on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
         } else {
-            // Who refuses it does not tell.
+            // A refusing host gives no reason.
             let refuses = if is_alone(report) {
                 ""
             } else {
@@ -105,7 +106,7 @@ fn is_alone(report: &Report) -> bool {
     there(report).next().is_none()
 }
 
-/// Who could.
+/// Lists hosts that could.
 fn others(report: &Report) -> String {
     if !is_alone(report) {
         return format!(

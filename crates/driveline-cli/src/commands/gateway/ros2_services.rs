@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services that a gateway has between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, hint, node};
-use crate::commands::list::print_table;
+use super::format::{NAME, REASON, dropped, hint, node};
+use crate::commands::survey::print_table;
 use crate::text::{count, cut};
 use driveline_gateway::{Ros2Server, Ros2ServiceReport};
 use driveline_terminal::screen::Screen;
@@ -68,12 +68,12 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
 /// Services whose server is here, with its node.
 pub(super) type ServedHere = BTreeMap<String, String>;
 
-/// Whether somebody here may serve what a rule expects in ROS 2.
+/// Returns true if a server here may take the place of one that a rule expects in ROS 2.
 pub(super) fn nobody_there(s: &Ros2ServiceReport) -> bool {
     s.from_ros && !s.callable && !s.left_out && s.servers.is_empty()
 }
 
-/// Servers that are called, a line for each, and those that are not, a line for each reason.
+/// Lists called servers, a line for each, and others, a line for each reason.
 fn servers(s: &Ros2ServiceReport) -> String {
     let mut text = String::new();
     let mut not_called: BTreeMap<&str, BTreeMap<(String, String), u64>> = BTreeMap::new();

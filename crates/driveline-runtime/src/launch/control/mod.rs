@@ -10,12 +10,16 @@
 mod change;
 mod claim;
 mod client;
+mod health;
 mod request;
 mod status;
 
 pub use change::{ChangeAsk, ChangeState, ChangeStatus, ParameterStatus, ParametersStatus};
 pub use claim::{ClaimError, Taken, claim};
 pub use client::{AskError, RunSocket, find};
+pub use health::{
+    ComponentHealth, ComponentState, EndState, ExecutorHealth, ModuleHealth, TopicEnd,
+};
 pub(super) use request::RequestError;
 pub use request::{Ask, ErrorCode, Verb};
 pub use status::{

@@ -389,7 +389,13 @@ fn listen(path: &std::path::Path) -> io::Result<UnixListener> {
     }
     let said = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
     let listener = UnixListener::bind(path).map_err(said)?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(said)?;
+    // In a directory that hands down its group, the module comes in by that group.
+    let by_group = path
+        .parent()
+        .and_then(|d| d.metadata().ok())
+        .is_some_and(|d| d.permissions().mode() & 0o2000 != 0);
+    let mode = if by_group { 0o660 } else { 0o600 };
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(said)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Objects for Kubernetes and `podman kube play`.
+
+use super::{GRAPH_IN_CONTAINER, GraphFile, Manifest, Role, Service, seconds};
+use crate::CLI_IN_IMAGE;
+use crate::image::hex;
+use driveline_graph::Cpus;
+use driveline_graph::RestartPolicy;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// The kind of object that runs each container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// For graphs that run until they are stopped: started again after every end.
+    Deployment,
+    /// For graphs with a source that ends: started again after a failure only.
+    Job,
+    /// As a job, for `podman kube play` before Podman 5.3, which knows no jobs.
+    Pod,
+}
+
+/// The objects as one file.
+#[must_use]
+pub fn kubernetes(manifest: &Manifest, workload: Workload) -> String {
+    let mut objects = vec![config_map(manifest), network_policy(manifest)];
+    let prepare = manifest.services.iter().find(|s| s.role == Role::Prepare);
+    for service in manifest.services.iter().filter(|s| s.role != Role::Prepare) {
+        let prepare = prepare.filter(|_| service.role == Role::Collector);
+        objects.push(object(manifest, service, prepare, workload));
+    }
+    let mut text = format!(
+        "# Graph '{}', by `driveline deploy kubernetes`: kubectl apply -f, or podman kube play --network none.\n\
+         # Parameters are changed in the graph's files, in the ConfigMap, which all pods read.\n",
+        manifest.graph
+    );
+    for (i, object) in objects.iter().enumerate() {
+        if i > 0 {
+            text += "---\n";
+        }
+        text += &yaml(object);
+    }
+    text
+}
+
+/// Keys of the graph that Kubernetes has no field for, for people.
+#[must_use]
+pub fn kubernetes_notes(manifest: &Manifest) -> Vec<String> {
+    let mut notes = Vec::new();
+    for s in &manifest.services {
+        for device in s.devices.iter().filter(|d| d.starts_with("/dev/")) {
+            notes.push(format!(
+                "module '{}': Kubernetes gives {device} to a container only by a device plugin; install one for it, and add its resource to `limits`",
+                s.name
+            ));
+        }
+        if let Some(Cpus::Set(set)) = &s.cpus {
+            notes.push(format!(
+                "module '{}': Kubernetes cannot name CPUs; it gets {} whole ones if the kubelet has `cpuManagerPolicy: static`",
+                s.name,
+                set.len()
+            ));
+        }
+    }
+    notes
+}
+
+/// YAML of a value.
+pub(super) fn yaml(value: &Value) -> String {
+    // Writing to memory cannot fail, and every value here is text, a number, or a list of them.
+    let mut text = serde_saphyr::to_string(value).unwrap_or_default();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+fn labels(manifest: &Manifest) -> Value {
+    json!({ "app.kubernetes.io/name": manifest.name, "app.kubernetes.io/managed-by": "driveline" })
+}
+
+fn labels_of(manifest: &Manifest, s: &Service) -> Value {
+    let mut labels = labels(manifest);
+    labels["app.kubernetes.io/component"] = json!(s.name);
+    labels
+}
+
+fn graph_name(manifest: &Manifest) -> String {
+    format!("{}-graph", manifest.name)
+}
+
+/// The key of a file in the ConfigMap, which may have no slashes.
+fn key(file: &GraphFile) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    file.name.chars().map(allowed).collect()
+}
+
+fn config_map(manifest: &Manifest) -> Value {
+    let data: Map<String, Value> = manifest.files.iter().map(|f| (key(f), json!(f.text))).collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": graph_name(manifest), "labels": labels(manifest) },
+        "data": data,
+    })
+}
+
+/// Modules exchange samples through memory, and need no network; only gateways do.
+fn network_policy(manifest: &Manifest) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": { "name": format!("{}-no-network", manifest.name), "labels": labels(manifest) },
+        "spec": {
+            "podSelector": { "matchLabels": { "app.kubernetes.io/name": manifest.name } },
+            "policyTypes": ["Ingress", "Egress"],
+        },
+    })
+}
+
+fn object(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Workload) -> Value {
+    let labels = labels_of(manifest, s);
+    let name = json!({ "name": format!("{}-{}", manifest.name, s.name), "labels": labels });
+    let pod = pod(manifest, s, prepare, kind);
+    // A changed graph starts its pods again.
+    let files: String =
+        manifest.files.iter().map(|f| format!("{}\0{}\0", f.name, f.text)).collect();
+    // Podman takes 63 characters.
+    let digest = hex(&Sha256::digest(files.as_bytes())).split_off(32);
+    let annotations = json!({ "driveline.org/graph-digest": digest });
+    let template =
+        json!({ "metadata": { "labels": labels, "annotations": annotations }, "spec": pod });
+    match kind {
+        Workload::Deployment => json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": name,
+            "spec": {
+                "replicas": 1,
+                // Never two of one module in one domain.
+                "strategy": { "type": "Recreate" },
+                "selector": { "matchLabels": labels },
+                "template": template,
+            },
+        }),
+        Workload::Job => json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": name,
+            "spec": { "backoffLimit": s.restart.max.unwrap_or(6), "template": template },
+        }),
+        Workload::Pod => json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name["name"], "labels": labels, "annotations": annotations,
+            },
+            "spec": pod,
+        }),
+    }
+}
+
+fn pod(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Workload) -> Value {
+    let mut mounts = Mounts::default();
+    let container = container(manifest, s, &mut mounts);
+    let prepare = prepare.map(|p| self::container(manifest, p, &mut mounts));
+    let seccomp = match &manifest.seccomp {
+        Some(profile) => json!({ "type": "Localhost", "localhostProfile": profile }),
+        None => json!({ "type": "RuntimeDefault" }),
+    };
+    let mut security = json!({ "seccompProfile": seccomp });
+    if !s.groups.is_empty() {
+        security["supplementalGroups"] = json!(s.groups);
+    }
+    let restart = match (kind, s.restart.policy) {
+        (Workload::Deployment, _) => "Always",
+        (_, RestartPolicy::Never) => "Never",
+        _ => "OnFailure",
+    };
+    let mut pod = json!({
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "hostname": s.name,
+        "restartPolicy": restart,
+        "securityContext": security,
+        "terminationGracePeriodSeconds": seconds(s.stops_within),
+        "containers": [container],
+        "volumes": mounts.volumes,
+    });
+    if let Some(prepare) = prepare {
+        pod["initContainers"] = json!([prepare]);
+    }
+    if s.network {
+        pod["hostNetwork"] = json!(true);
+    }
+    if s.role == Role::Module {
+        // The shared directory is that of one node.
+        let with = json!({
+            "labelSelector": { "matchLabels": {
+                "app.kubernetes.io/name": manifest.name, "app.kubernetes.io/component": "collector",
+            } },
+            "topologyKey": "kubernetes.io/hostname",
+        });
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        pod["affinity"] = json!({ "podAffinity": { required: [with] } });
+    }
+    pod
+}
+
+/// Volumes of a pod, each once.
+#[derive(Default)]
+struct Mounts {
+    volumes: Vec<Value>,
+    sources: Vec<String>,
+}
+
+impl Mounts {
+    /// The name of the volume of a path of the host.
+    fn host(&mut self, path: &std::path::Path, is_shared: bool) -> String {
+        let path = path.display().to_string();
+        let known = self.sources.iter().position(|s| *s == path);
+        let at = known.unwrap_or_else(|| {
+            let mut source = json!({ "path": path });
+            if is_shared {
+                source["type"] = json!("DirectoryOrCreate");
+            }
+            let name = format!("host-{}", self.sources.len());
+            self.volumes.push(json!({ "name": name, "hostPath": source }));
+            self.sources.push(path);
+            self.sources.len() - 1
+        });
+        format!("host-{at}")
+    }
+
+    /// A volume that is no path of the host.
+    fn once(&mut self, volume: Value) {
+        if !self.volumes.contains(&volume) {
+            self.volumes.push(volume);
+        }
+    }
+}
+
+fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
+    let mut capabilities = json!({ "drop": ["ALL"] });
+    if !s.capabilities.is_empty() {
+        capabilities["add"] = json!(s.capabilities);
+    }
+    let mut own = vec![json!({ "name": "tmp", "mountPath": "/tmp" })];
+    mounts.once(json!({ "name": "tmp", "emptyDir": { "sizeLimit": "64Mi" } }));
+    for mount in &s.mounts {
+        // What only runs need is made by the first pod that starts.
+        let shared = mount.writable || mount.source.starts_with(&manifest.directory);
+        let volume = mounts.host(&mount.source, shared);
+        own.push(json!({
+            "name": volume, "mountPath": mount.target, "readOnly": !mount.writable,
+        }));
+    }
+    if s.reads_graph {
+        let items: Vec<_> =
+            manifest.files.iter().map(|f| json!({ "key": key(f), "path": f.name })).collect();
+        let map = json!({ "name": graph_name(manifest), "items": items });
+        mounts.once(json!({ "name": "graph", "configMap": map }));
+        own.push(json!({ "name": "graph", "mountPath": GRAPH_IN_CONTAINER, "readOnly": true }));
+    }
+    let mut container = json!({
+        "name": s.name,
+        "image": s.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": s.command.first().into_iter().collect::<Vec<_>>(),
+        "args": s.command.iter().skip(1).map(|a| without_variables(a)).collect::<Vec<_>>(),
+        "securityContext": {
+            "runAsUser": s.user,
+            "runAsGroup": s.user,
+            "runAsNonRoot": s.user != 0,
+            "readOnlyRootFilesystem": true,
+            "allowPrivilegeEscalation": false,
+            "capabilities": capabilities,
+        },
+        "volumeMounts": own,
+    });
+    if !s.environment.is_empty() {
+        let one = |(name, value): (&String, &String)| json!({ "name": name, "value": without_variables(value) });
+        container["env"] = s.environment.iter().map(one).collect();
+    }
+    if let Some(resources) = resources(s) {
+        container["resources"] = resources;
+    }
+    if s.role == Role::Collector {
+        let health = json!({ "command": [CLI_IN_IMAGE, "health"] });
+        container["readinessProbe"] =
+            json!({ "exec": health, "periodSeconds": 5, "timeoutSeconds": 5 });
+        // Its socket answers while it lives; the first answer may take as long as the modules.
+        let status = json!({ "command": [CLI_IN_IMAGE, "status"] });
+        container["livenessProbe"] = json!({
+            "exec": status, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6,
+        });
+    }
+    container
+}
+
+/// Kubernetes would replace `$(NAME)` by a variable of the container.
+fn without_variables(text: &str) -> String {
+    text.replace("$(", "$$(")
+}
+
+fn resources(s: &Service) -> Option<Value> {
+    let mut limits = Map::new();
+    match &s.cpus {
+        Some(Cpus::Quota(quota)) => drop(limits.insert("cpu".to_owned(), json!(milli(*quota)))),
+        Some(Cpus::Set(set)) => {
+            drop(limits.insert("cpu".to_owned(), json!(set.len().to_string())));
+        }
+        None => {}
+    }
+    if let Some(memory) = s.memory {
+        limits.insert("memory".to_owned(), json!(memory.to_string()));
+    }
+    // Whole CPUs, and memory that is there, are for those who also request them.
+    let requests = limits.clone();
+    for device in s.devices.iter().filter(|d| !d.starts_with("/dev/")) {
+        let kind = device.split('=').next().unwrap_or(device);
+        let count = limits.get(kind).and_then(Value::as_str).and_then(|n| n.parse().ok());
+        let count: u32 = count.unwrap_or(0);
+        limits.insert(kind.to_owned(), json!((count + 1).to_string()));
+    }
+    (!limits.is_empty()).then(|| json!({ "limits": limits, "requests": requests }))
+}
+
+/// A share of CPU time, in thousandths of a CPU.
+fn milli(quota: f64) -> String {
+    format!("{}m", (quota * 1000.0).round())
+}

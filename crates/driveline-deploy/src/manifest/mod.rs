@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A graph as files for orchestrators: compose, Kubernetes, and Quadlet units of systemd.
+//!
+//! All three print the same [`Service`]s: one that prepares the shared directory, the collector
+//! (`driveline run --attach`), and one for each module. Nothing is started here.
+
+mod compose;
+mod kubernetes;
+mod quadlet;
+#[cfg(test)]
+mod tests;
+
+pub use compose::compose;
+pub use kubernetes::{Workload, kubernetes, kubernetes_notes};
+pub use quadlet::{Unit, quadlet};
+
+use crate::plan::{Plan, PlannedModule, plain};
+use crate::{
+    ACCOUNT_IN_CONTAINER, CLI_IN_IMAGE, COMPONENTS_IN_IMAGE, DEFAULT_USER, DOMAIN_IN_CONTAINER,
+    Mode,
+};
+use driveline_graph::RestartPolicy;
+use driveline_graph::{COMPONENT_PATH, Cpus, Mount, ResolvedGraph, ResolvedModule};
+use driveline_runtime::domain;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// The graph's files in containers.
+const GRAPH_IN_CONTAINER: &str = "/etc/driveline/graph";
+/// The shared directory in the containers of the collector and of what prepares it.
+const SHARED_IN_CONTAINER: &str = "/run/driveline";
+/// Reports in the collector's container.
+const REPORT_IN_CONTAINER: &str = "/var/lib/driveline/report";
+/// Time for a module's container to end: `contain` kills its module 10 s after SIGTERM.
+const MODULE_STOPS_WITHIN: Duration = Duration::from_secs(15);
+/// Time for the collector to stop all modules and to write the report.
+const COLLECTOR_STOPS_WITHIN: Duration = Duration::from_secs(60);
+/// Longest name of an object of Kubernetes.
+const MAX_NAME: usize = 63;
+/// Restarts of the collector within [`COLLECTOR_WINDOW`].
+const COLLECTOR_RESTARTS: u32 = 5;
+/// Time in which restarts of the collector are counted.
+const COLLECTOR_WINDOW: Duration = Duration::from_secs(60);
+
+/// What the manifests of a graph depend on besides the graph.
+#[derive(Clone, Debug, Default)]
+pub struct ManifestOptions {
+    /// Registry and path before the name of each image; `localhost/driveline/GRAPH` without one.
+    pub registry: Option<String>,
+    /// Tag of the images; `latest` without one.
+    pub tag: Option<String>,
+    /// Directory that all containers share; below `/dev/shm` without one.
+    pub directory: Option<PathBuf>,
+    /// Directory of the host for reports; below `/var/lib/driveline` without one.
+    pub reports: Option<PathBuf>,
+    /// Seccomp profile, as the orchestrator names it; the engine's default without one.
+    pub seccomp: Option<String>,
+}
+
+/// A graph cannot be written as a manifest.
+#[derive(Debug, Error)]
+pub enum ManifestError {
+    /// A file of the graph cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Two modules have one name in the orchestrator's form.
+    #[error("modules '{one}' and '{other}' would both be called '{name}': rename one of them")]
+    SameName {
+        /// A module.
+        one: String,
+        /// Another one.
+        other: String,
+        /// The name.
+        name: String,
+    },
+    /// A name is too long.
+    #[error(
+        "'{name}' has {length} characters, and orchestrators take {MAX_NAME} at most: shorten `name:` of the graph, or the name of the module",
+        length = name.len()
+    )]
+    LongName {
+        /// The name.
+        name: String,
+    },
+    /// Modules that other programs start have no image.
+    #[error("the graph has no modules: there is nothing to deploy")]
+    Empty,
+}
+
+/// What a service is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Makes the shared directory, gives each part to its user, and ends.
+    Prepare,
+    /// Makes one run of all modules, and writes the report.
+    Collector,
+    /// Runs one module.
+    Module,
+}
+
+/// When a service is started again after its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// When.
+    pub policy: RestartPolicy,
+    /// Pause before the first one.
+    pub backoff: Duration,
+    /// Restarts within `window`; no limit without it.
+    pub max: Option<u32>,
+    /// Time in which restarts are counted.
+    pub window: Duration,
+}
+
+/// A container of the deployment, for any orchestrator.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Name within the deployment.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// Image.
+    pub image: String,
+    /// User and group id.
+    pub user: u32,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Environment variables.
+    pub environment: BTreeMap<String, String>,
+    /// Directories and files of the host, without those of the graph.
+    pub mounts: Vec<Mount>,
+    /// It reads the graph.
+    pub reads_graph: bool,
+    /// CPUs.
+    pub cpus: Option<Cpus>,
+    /// Memory limit in bytes.
+    pub memory: Option<u64>,
+    /// Devices.
+    pub devices: Vec<String>,
+    /// Further groups: of devices, and for the collector those of the modules.
+    pub groups: Vec<u32>,
+    /// The only capabilities that it keeps.
+    pub capabilities: Vec<&'static str>,
+    /// It speaks with other hosts.
+    pub network: bool,
+    /// When it is started again.
+    pub restart: Restart,
+    /// Time to end after SIGTERM.
+    pub stops_within: Duration,
+}
+
+/// A file of the graph.
+#[derive(Clone, Debug)]
+pub struct GraphFile {
+    /// On the host.
+    pub source: PathBuf,
+    /// Below the directory of the graph in containers.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// A graph for an orchestrator.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Name of the deployment.
+    pub name: String,
+    /// Name of the graph, as its file has it.
+    pub graph: String,
+    /// Files of the graph.
+    pub files: Vec<GraphFile>,
+    /// Directory that all containers share.
+    pub directory: PathBuf,
+    /// Seccomp profile.
+    pub seccomp: Option<String>,
+    /// The service that prepares, the collector, and the modules in the order of the graph.
+    pub services: Vec<Service>,
+    /// What the orchestrator cannot be told, for people.
+    pub notes: Vec<String>,
+}
+
+impl Manifest {
+    /// Of a graph whose libraries were found. `carried`: a gateway of it speaks with other hosts.
+    /// Reads the graph's files.
+    ///
+    /// # Errors
+    /// [`ManifestError`].
+    pub fn new(
+        graph: &ResolvedGraph,
+        set: &[String],
+        stop_within: Duration,
+        carried: bool,
+        options: &ManifestOptions,
+    ) -> Result<Self, ManifestError> {
+        if graph.modules.is_empty() {
+            return Err(ManifestError::Empty);
+        }
+        let plan = Plan::for_user(graph, Mode::Each, set, stop_within, DEFAULT_USER);
+        let name = image_part(&graph.name);
+        let files = graph_files(graph)?;
+        let main = std::path::absolute(&graph.file).unwrap_or_else(|_| graph.file.clone());
+        let main = files.iter().find(|f| f.source == main).or_else(|| files.first());
+        let main = main.map_or_else(String::new, |f| f.name.clone());
+        let plan = Plan { file: Path::new(GRAPH_IN_CONTAINER).join(main), ..plan };
+        let directory = options.directory.clone();
+        let directory =
+            directory.unwrap_or_else(|| format!("/dev/shm/driveline-graph-{name}").into());
+        let reports = options.reports.clone();
+        let made = Made {
+            images: options.registry.clone().map_or_else(|| local(&name), trimmed),
+            tag: options.tag.clone().unwrap_or_else(|| "latest".to_owned()),
+            reports: reports.unwrap_or_else(|| Path::new("/var/lib/driveline").join(&name)),
+            plan: &plan,
+            files: &files,
+            directory: &directory,
+        };
+        let mut services = vec![made.prepare(), made.collector(carried)];
+        for (module, planned) in graph.modules.iter().zip(&plan.modules) {
+            services.push(made.module(module, planned));
+        }
+        check_names(&name, &plan)?;
+        let notes = plan.modules.iter().filter_map(real_time_note).collect();
+        let graph = graph.name.clone();
+        let seccomp = options.seccomp.clone();
+        Ok(Self { name, graph, files, directory, seccomp, services, notes })
+    }
+}
+
+/// What all services of a manifest are made of.
+struct Made<'a> {
+    images: String,
+    tag: String,
+    reports: PathBuf,
+    plan: &'a Plan,
+    files: &'a [GraphFile],
+    directory: &'a Path,
+}
+
+impl Made<'_> {
+    fn image(&self, name: &str) -> String {
+        format!("{}/{}:{}", self.images, image_part(name), self.tag)
+    }
+
+    /// The one user of all modules, if there is only one.
+    fn collector_user(&self) -> u32 {
+        let first = self.plan.modules.first().map_or(DEFAULT_USER, |m| m.user);
+        let same = self.plan.modules.iter().all(|m| m.user == first);
+        if same { first } else { DEFAULT_USER }
+    }
+
+    /// Both directories of the host, where the programs of the command line expect them.
+    fn shared(&self) -> Vec<Mount> {
+        let mount = |source: &Path, target: &str| Mount {
+            source: source.to_owned(),
+            target: target.into(),
+            writable: true,
+        };
+        vec![mount(self.directory, SHARED_IN_CONTAINER), mount(&self.reports, REPORT_IN_CONTAINER)]
+    }
+
+    fn prepare(&self) -> Service {
+        let user = self.collector_user().to_string();
+        let mut command: Vec<String> =
+            [CLI_IN_IMAGE, "deploy", "prepare", SHARED_IN_CONTAINER, "--user", &user]
+                .map(str::to_owned)
+                .into();
+        command.extend(["--give".to_owned(), REPORT_IN_CONTAINER.to_owned()]);
+        for module in &self.plan.modules {
+            command.extend(["--module".to_owned(), format!("{}={}", module.name, module.user)]);
+        }
+        Service {
+            name: "prepare".to_owned(),
+            role: Role::Prepare,
+            image: self.image("collector"),
+            user: 0,
+            command,
+            environment: BTreeMap::new(),
+            mounts: self.shared(),
+            reads_graph: false,
+            cpus: None,
+            memory: None,
+            devices: Vec::new(),
+            groups: Vec::new(),
+            // To give directories to users that are not root, and to enter them the next time.
+            capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"],
+            network: false,
+            restart: Restart::never(),
+            stops_within: MODULE_STOPS_WITHIN,
+        }
+    }
+
+    fn collector(&self, carried: bool) -> Service {
+        let mut command: Vec<String> = [
+            CLI_IN_IMAGE,
+            "run",
+            &self.plan.file.display().to_string(),
+            "--attach",
+            SHARED_IN_CONTAINER,
+            "--report",
+            REPORT_IN_CONTAINER,
+        ]
+        .map(str::to_owned)
+        .into();
+        if !carried {
+            // Gateways are given the types of topics; without one, each module knows its own.
+            command.push("--no-libraries".to_owned());
+        }
+        for assignment in &self.plan.set {
+            command.extend(["--set".to_owned(), assignment.clone()]);
+        }
+        let user = self.collector_user();
+        // With a user for each module, their groups open the way to their sockets.
+        let mut groups: Vec<u32> =
+            self.plan.modules.iter().map(|m| m.user).filter(|u| *u != user).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let mut mounts = self.shared();
+        // Parameters that name files are checked where the graph is loaded.
+        for mount in self.plan.modules.iter().flat_map(|m| self.other_mounts(m)) {
+            if !mount.writable && !mounts.iter().any(|m| m.target == mount.target) {
+                mounts.push(mount);
+            }
+        }
+        Service {
+            name: "collector".to_owned(),
+            role: Role::Collector,
+            image: self.image("collector"),
+            user,
+            command,
+            environment: [
+                (COMPONENT_PATH.to_owned(), COMPONENTS_IN_IMAGE.to_owned()),
+                (domain::DIRECTORY.to_owned(), DOMAIN_IN_CONTAINER.to_owned()),
+            ]
+            .into(),
+            mounts,
+            reads_graph: true,
+            cpus: None,
+            memory: None,
+            devices: Vec::new(),
+            groups,
+            capabilities: Vec::new(),
+            network: carried,
+            restart: Restart {
+                policy: RestartPolicy::OnFailure,
+                backoff: Duration::from_secs(1),
+                max: Some(COLLECTOR_RESTARTS),
+                window: COLLECTOR_WINDOW,
+            },
+            stops_within: COLLECTOR_STOPS_WITHIN,
+        }
+    }
+
+    fn module(&self, module: &ResolvedModule, planned: &PlannedModule) -> Service {
+        let mut mounts = vec![
+            Mount {
+                source: self.directory.join("domain"),
+                target: DOMAIN_IN_CONTAINER.into(),
+                writable: true,
+            },
+            Mount {
+                source: self.directory.join("accounts").join(&planned.name),
+                target: ACCOUNT_IN_CONTAINER.into(),
+                writable: false,
+            },
+        ];
+        mounts.extend(self.other_mounts(planned));
+        let mut environment = planned.environment.clone();
+        if planned.image.is_none() {
+            let path = COMPONENTS_IN_IMAGE.to_owned();
+            environment.entry(COMPONENT_PATH.to_owned()).or_insert(path);
+        }
+        environment.insert(domain::DIRECTORY.to_owned(), DOMAIN_IN_CONTAINER.to_owned());
+        Service {
+            name: image_part(&planned.name),
+            role: Role::Module,
+            image: planned.image.clone().unwrap_or_else(|| self.image(&planned.name)),
+            user: planned.user,
+            command: self.plan.command(planned, ACCOUNT_IN_CONTAINER),
+            environment,
+            mounts,
+            reads_graph: true,
+            cpus: planned.cpus.clone(),
+            memory: planned.memory,
+            devices: planned.devices.clone(),
+            groups: crate::plan::groups(&planned.devices),
+            capabilities: if planned.real_time { vec!["SYS_NICE"] } else { Vec::new() },
+            network: false,
+            restart: Restart::of(module),
+            stops_within: MODULE_STOPS_WITHIN,
+        }
+    }
+
+    /// Mounts of a module without the graph's files, which all services get alike.
+    fn other_mounts(&self, module: &PlannedModule) -> Vec<Mount> {
+        let is_of_graph = |m: &Mount| self.files.iter().any(|f| f.source == m.source);
+        module.mounts.iter().filter(|m| !is_of_graph(m)).cloned().collect()
+    }
+}
+
+impl Restart {
+    fn never() -> Self {
+        Self {
+            policy: RestartPolicy::Never,
+            backoff: Duration::ZERO,
+            max: None,
+            window: Duration::ZERO,
+        }
+    }
+
+    fn of(module: &ResolvedModule) -> Self {
+        let r = &module.restart;
+        Self { policy: r.policy, backoff: r.backoff, max: r.max, window: r.window }
+    }
+}
+
+/// The name of an image in the engine of this machine.
+#[must_use]
+pub fn local(name: &str) -> String {
+    format!("localhost/driveline/{}", image_part(name))
+}
+
+/// A name as part of that of an image or object: lower case, digits, and single hyphens.
+#[must_use]
+pub fn image_part(name: &str) -> String {
+    let name = plain(name);
+    let parts: Vec<&str> = name.split('-').filter(|p| !p.is_empty()).collect();
+    if parts.is_empty() { "graph".to_owned() } else { parts.join("-") }
+}
+
+fn trimmed(registry: String) -> String {
+    registry.trim_end_matches('/').to_owned()
+}
+
+/// The graph's files, named as they lie below the directory that all of them have in common.
+fn graph_files(graph: &ResolvedGraph) -> Result<Vec<GraphFile>, ManifestError> {
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let mut sources: Vec<PathBuf> = graph.files.iter().map(absolute).collect();
+    let main = absolute(&graph.file);
+    if !sources.contains(&main) {
+        sources.insert(0, main);
+    }
+    let mut common = sources.first().and_then(|p| p.parent()).unwrap_or(Path::new("/"));
+    while !sources.iter().all(|p| p.starts_with(common)) {
+        common = common.parent().unwrap_or(Path::new("/"));
+    }
+    let read = |source: &PathBuf| {
+        let text = std::fs::read_to_string(source)
+            .map_err(|e| ManifestError::Read { path: source.clone(), source: e })?;
+        let name = source.strip_prefix(common).unwrap_or(source).display().to_string();
+        Ok(GraphFile { source: source.clone(), name, text })
+    };
+    sources.iter().map(read).collect()
+}
+
+fn check_names(graph: &str, plan: &Plan) -> Result<(), ManifestError> {
+    let mut seen = BTreeMap::from([("prepare".to_owned(), ""), ("collector".to_owned(), "")]);
+    for module in &plan.modules {
+        let name = image_part(&module.name);
+        let long = format!("{graph}-{name}");
+        if long.len() > MAX_NAME {
+            return Err(ManifestError::LongName { name: long });
+        }
+        if let Some(one) = seen.insert(name.clone(), &module.name) {
+            let one = if one.is_empty() { &name } else { one };
+            let (one, other) = (one.to_owned(), module.name.clone());
+            return Err(ManifestError::SameName { one, other, name });
+        }
+    }
+    Ok(())
+}
+
+fn real_time_note(module: &PlannedModule) -> Option<String> {
+    module.real_time.then(|| {
+        format!(
+            "module '{}' asks for real-time scheduling: Podman gives the capability SYS_NICE to a user that is not root; Docker and Kubernetes do not, and the report says so",
+            module.name
+        )
+    })
+}
+
+/// Seconds, rounded up.
+fn seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
