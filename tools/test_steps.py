@@ -415,6 +415,14 @@ STEPS = [
         builds=True,
     ),
     Step(
+        "worst-case",
+        "Driveline, iceoryx2 and the floor under a mixed load, plain and with real-time priority and locked memory, ten minutes a cell",
+        [["python3", "tools/worst_case.py"]],
+        as_root=True,
+        suite="measured",
+        why="percentiles and maxima under load, an hour of them; needs `make lab`, `make peers` and stress-ng",
+    ),
+    Step(
         "soak",
         "Hostile memory and sockets, stopped processes and torn samples of the host transport, for a minute each",
         [cargo("test", "--workspace", "--test", "processes") + ["--", "hostile_", "stopped::", "torn::"]],

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     let screen = Screen::new(json);
     let code = match command {
         Command::Bench { arguments } => commands::bench::bench(&arguments, &screen),
+        Command::Chaos { arguments } => commands::bench::chaos(&arguments, &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Status(which) => commands::control::status(&which, &screen),
         Command::Mode(mode) => commands::mode::mode(&mode, &screen),

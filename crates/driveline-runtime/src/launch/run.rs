@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod leftovers;
 mod modes;
 mod parameters;
 mod reactions;
@@ -369,6 +370,7 @@ impl Launcher<'_> {
                 self.serve();
             }
         }
+        self.remove_leftovers();
         let unreadable = self.unreadable
             + self
                 .processes
@@ -542,6 +544,7 @@ impl Launcher<'_> {
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
+        self.remove_leftovers();
         if self.is_running() {
             self.react_to_down(process, &why);
         }
