@@ -480,7 +480,7 @@ pub(crate) struct Health {
     pub(crate) timeout: Duration,
 }
 
-/// What to wait for.
+/// State to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitFor {
     /// All modules of the run are ready
@@ -584,7 +584,7 @@ pub(crate) struct Run {
     pub(crate) plain: bool,
 }
 
-/// Where modules run.
+/// Place of the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Deploy {
     /// All in one container, a process each
@@ -630,8 +630,8 @@ pub(crate) fn parse() -> Arguments {
     Arguments::try_parse_from(&words).unwrap_or_else(|e| with_subcommands(e, &words).exit())
 }
 
-/// An error about a subcommand that does not exist, with those that do, or about an option of one
-/// that was left out, with that one.
+/// Adds the existing subcommands to an error about an unknown one, and the missing subcommand to an
+/// error about an option.
 fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
     if !matches!(e.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
         return e;
@@ -697,8 +697,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// What is laid out by hand would be broken in the middle by a terminal of 80 columns; only
-    /// sentences are broken for it.
+    /// Hand-formatted help must fit a terminal of 80 columns; only sentences are wrapped.
     #[test]
     fn what_is_laid_out_in_helps_fits_a_terminal() {
         fn look(command: &clap::Command, wide: &mut Vec<String>) {
