@@ -28,6 +28,7 @@ use crate::account::{Record, build_id};
 use crate::cores::{self, KeptOff};
 use crate::graph::{OnExhausted, ResolvedGraph, RestartPolicy};
 use crate::host;
+use crate::time_namespace;
 use parameters::Changes;
 use program::{Program, feeders, rules, slowest_timer};
 use reactions::Watching;
@@ -560,8 +561,12 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
-            Record::Hello { build, .. } => {
+            Record::Hello { build, clock_offset_ns, .. } => {
                 child.words.greeted = true;
+                if let Some(why) = time_namespace::refused(*clock_offset_ns) {
+                    child.words.failed = Some((None, why));
+                    child.signal(Signal::KILL);
+                }
                 if build != build_id() && !std::mem::replace(&mut self.other_build, true) {
                     self.sink.event(&Event::OtherBuild {
                         module: module.clone(),
