@@ -137,7 +137,7 @@ impl ResolvedModes {
         self.modes.iter().any(|m| m.active.iter().any(|c| c == component))
     }
 
-    /// Whether a mode sets a parameter of a component.
+    /// Returns true if a mode sets a parameter of the component.
     #[must_use]
     pub fn sets_parameters(&self, component: &str) -> bool {
         self.modes.iter().any(|m| m.parameters.contains_key(component))
