@@ -59,7 +59,7 @@ def program(page):
 
 
 def check_program(folder):
-    """Builds it as it stands there and runs it: nobody serves what it calls, and it says so."""
+    """Builds the program of the page and runs it: the service that it calls has no server, and it says so."""
     folder.mkdir()
     found = program((ROOT / "docs/cpp.md").read_text())
     (folder / "asker.cpp").write_text(found["cpp"])

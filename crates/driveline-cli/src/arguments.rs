@@ -16,8 +16,8 @@ const AFTER: &str = "\
 Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
-     runs are INVALID; for `gateway list`: or a gateway was killed or does not
-     answer; for `status`, `stop`, `health` and `mode`: or there is no such
+     runs are INVALID; for `chaos`: or an invariant is broken; for
+     `gateway list`: or a gateway was killed or does not answer; for `status`, `stop`, `health` and `mode`: or there is no such
      run; for `stop`: or it has not ended in time; for `health`: or it is not
      ready; for `mode`: or the mode was not entered
   2  the command line is wrong
@@ -100,6 +100,9 @@ Examples:
 
 const BENCH: &str = "\
 A program of its own, driveline-bench: `make lab` builds it. `driveline bench --help` lists its commands.";
+
+const CHAOS: &str = "\
+A program of its own, driveline-chaos: `make lab` builds it. `driveline chaos --help` lists its options.";
 
 const STATUS: &str = "\
 Examples:
@@ -314,6 +317,13 @@ Examples:
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
+    /// Break a running graph, and check how it answers
+    #[command(disable_help_flag = true, after_help = CHAOS)]
+    Chaos {
+        /// Arguments of `driveline-chaos`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  driveline completion bash > /etc/bash_completion.d/driveline\n\nWith --json, an object of `shell` and `script`."
@@ -470,7 +480,7 @@ pub(crate) struct Health {
     pub(crate) timeout: Duration,
 }
 
-/// What to wait for.
+/// State to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitFor {
     /// All modules of the run are ready
@@ -574,7 +584,7 @@ pub(crate) struct Run {
     pub(crate) plain: bool,
 }
 
-/// Where modules run.
+/// Place of the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Deploy {
     /// All in one container, a process each
@@ -620,8 +630,8 @@ pub(crate) fn parse() -> Arguments {
     Arguments::try_parse_from(&words).unwrap_or_else(|e| with_subcommands(e, &words).exit())
 }
 
-/// An error about a subcommand that does not exist, with those that do, or about an option of one
-/// that was left out, with that one.
+/// Adds the existing subcommands to an error about an unknown one, and the missing subcommand to an
+/// error about an option.
 fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
     if !matches!(e.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
         return e;
@@ -687,8 +697,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// What is laid out by hand would be broken in the middle by a terminal of 80 columns; only
-    /// sentences are broken for it.
+    /// Hand-formatted help must fit a terminal of 80 columns; only sentences are wrapped.
     #[test]
     fn what_is_laid_out_in_helps_fits_a_terminal() {
         fn look(command: &clap::Command, wide: &mut Vec<String>) {

@@ -32,7 +32,7 @@ fn a_ros_client_calls_a_driveline_server() {
     let token =
         format!("/SS/%driveline_gateway/%math/adder/%math%add/{ADD_DDS}/{hash}/::,10:,:,:,,");
     let in_graph = |part: &str| node.graph().iter().any(|t| t.ends_with(part));
-    assert_eq!(rig.service(SERVICE).problems, ["nobody on this host offers it at host reach"]);
+    assert_eq!(rig.service(SERVICE).problems, ["no server on this host offers it at host reach"]);
     assert!(!in_graph(&token), "nobody serves");
     let mut server = server_here(&here(&rig, "math/adder"), ADD);
     offered(&rig);

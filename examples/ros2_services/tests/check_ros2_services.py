@@ -37,7 +37,7 @@ class Services(Example):
         process = self.start(ROOT / "build/bin/driveline", "run", HERE / "graph.yaml")
         self.until("nobody", lambda text: "nobody serves /ros/add yet" in text, process)
         listed = self.until("the server here", lambda _: re.search(r"driveline/add: [^\n]*", self.told("gateway", "list", "--explain")), process)
-        listed = self.until("the server there", lambda _: re.search(r"not called: nobody in ROS 2 offers it", self.told("gateway", "list", "--explain")), process)
+        listed = self.until("the server there", lambda _: re.search(r"not called: no node in ROS 2 offers it", self.told("gateway", "list", "--explain")), process)
         self.assertNotRegex(self.printed(), r"asked for|asks for", listed)
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())

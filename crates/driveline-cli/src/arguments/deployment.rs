@@ -122,7 +122,7 @@ pub(crate) struct DeployBuild {
     pub(crate) insecure: bool,
 }
 
-/// What compose, kubernetes and quadlet share.
+/// Options shared by compose, kubernetes and quadlet.
 #[derive(Debug, Args)]
 pub(crate) struct DeployManifest {
     /// Graph file
@@ -150,7 +150,7 @@ pub(crate) struct DeployManifest {
     pub(crate) seccomp: Option<String>,
 }
 
-/// What runs the containers in Kubernetes.
+/// Kubernetes object that runs the containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkloadKind {
     /// For graphs that run until they are stopped

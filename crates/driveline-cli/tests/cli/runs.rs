@@ -540,7 +540,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let place = format!("the domain in {} (DRIVELINE_DOMAIN_DIR)", f.path("domain").display());
     assert_eq!(
         f.run(&["topic", "list"]).1,
-        format!("no host topics in {place}: nobody is there now\n")
+        format!("no host topics in {place}: the domain is empty now\n")
     );
     assert_eq!(f.json(&["node", "list", "--json"]), Value::Array(vec![]));
 }

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 A node of ROS 2 as its middleware on Fast DDS has it on the
+// SPDX-License-Identifier: Apache-2.0
+// A node of ROS 2 as its middleware on Fast DDS has it on the
 // wire: Debian's Fast DDS 2.9, CDR written field by field.
 //
 //   peer pub TOPIC string|string_be|image SIZE COUNT PERIOD_US QOS   as peer.c; string_be: in the

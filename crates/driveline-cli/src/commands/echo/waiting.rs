@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why nothing comes.
+//! Reason why no sample arrives.
 
 use super::super::absent::{End, Runs};
 use super::super::domains::{DomainPlace, Other, elsewhere};
@@ -14,7 +14,7 @@ use driveline_types::TopicName;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// After so long without anything the reason is told, once.
+/// Time without a sample after which the reason is shown, once.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Most things that are named in one line.
 const MOST_NAMED: usize = 5;
@@ -26,7 +26,7 @@ pub(super) struct Waiting<'a> {
     timeout: Option<Duration>,
     screen: &'a Screen,
     since: Instant,
-    /// Something has come, or it was told why nothing does.
+    /// Set once a sample has arrived, or the reason was shown.
     settled: bool,
     told: bool,
     /// A sample has come at some time.
@@ -71,7 +71,7 @@ impl<'a> Waiting<'a> {
         self.told = true;
     }
 
-    /// Whether it was told that nothing comes, and nothing has come yet.
+    /// Returns true if the reason was shown and no sample has arrived yet.
     pub(super) fn has_told(&self) -> bool {
         self.told
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a gateway carries between a domain and ROS 2: as a table, and in sentences.
+//! Traffic of a gateway between a domain and ROS 2: as a table, and in sentences.
 
 use super::format::{NAME, REASON, dropped, hint, node, seconds};
 use super::ros2_services as services;
@@ -73,7 +73,7 @@ fn drops(topic: &Ros2TopicReport) -> String {
     dropped(&drops)
 }
 
-/// How nodes of ROS 2 are reached.
+/// Connections to nodes of ROS 2.
 fn profiles(report: &Report, ros2: &Ros2Report) -> String {
     let place = ros2
         .interface
@@ -94,7 +94,7 @@ fn profiles(report: &Report, ros2: &Ros2Report) -> String {
     }
 }
 
-/// What is wrong with ROS 2 as a whole, a line for each.
+/// Problems of ROS 2 as a whole, a line for each.
 fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     let mut text = String::new();
     let network = &report.network;
@@ -228,7 +228,7 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
         if out { "goes to" } else { "comes from" },
         rate(way, report, before),
         count(topic.carried, "sample"),
-        // Whether somebody takes them, who writes them does not hear.
+        // The writer does not learn whether a reader takes them.
         if out { "written there" } else { "arrived" },
         drops(topic),
     );

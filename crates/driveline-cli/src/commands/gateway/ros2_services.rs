@@ -68,12 +68,12 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
 /// Services whose server is here, with its node.
 pub(super) type ServedHere = BTreeMap<String, String>;
 
-/// Whether somebody here may serve what a rule expects in ROS 2.
+/// Returns true if a server here may take the place of one that a rule expects in ROS 2.
 pub(super) fn nobody_there(s: &Ros2ServiceReport) -> bool {
     s.from_ros && !s.callable && !s.left_out && s.servers.is_empty()
 }
 
-/// Servers that are called, a line for each, and those that are not, a line for each reason.
+/// Lists called servers, a line for each, and others, a line for each reason.
 fn servers(s: &Ros2ServiceReport) -> String {
     let mut text = String::new();
     let mut not_called: BTreeMap<&str, BTreeMap<(String, String), u64>> = BTreeMap::new();
@@ -245,12 +245,12 @@ mod tests {
         assert_eq!(state(&refused), "refused");
         let mut nobody = Ros2ServiceReport {
             servers: Vec::new(),
-            ..service(true, Some("nobody in ROS 2 offers it"))
+            ..service(true, Some("no node in ROS 2 offers it"))
         };
         let text = explained(&nobody, &ServedHere::new());
         assert!(
             text.contains(
-                "not called: nobody in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"
+                "not called: no node in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"
             ),
             "{text}"
         );
