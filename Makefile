@@ -12,8 +12,8 @@ JOBS ?= $(shell nproc)
 # The same packages as in cmake/Core.cmake, for `make build`: else each would build what the other has built once more, with other features.
 CORE := cargo build --release --locked -p driveline-capi -p driveline-cli
 RELEASE = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release
-# The program behind `driveline bench`, which finds it next to itself.
-LAB = cargo build --release --locked -p driveline-lab && install -D -t build/bin "$(RELEASE)/driveline-bench"
+# The programs behind `driveline bench` and `driveline chaos`, found next to `driveline`.
+LAB = cargo build --release --locked -p driveline-lab -p driveline-chaos && install -D -t build/bin "$(RELEASE)/driveline-bench" "$(RELEASE)/driveline-chaos"
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -37,6 +37,7 @@ test-gateways: ## what talks to the world outside: other hosts, ROS 2; builds Ze
 
 test-containers: ## what runs in containers: modules, rights, restarts, images; installs podman by name, needs root, keeps to a storage of its own
 	@tools/setup.sh containers
+	@python3 tools/python_packages.py tools/packages/containers_python.txt build/python_containers
 	cargo build --locked -p driveline-cli -p driveline-capi -p driveline-runtime --bin driveline --bin driveline-host --bin driveline-test-host --lib
 	@python3 tools/test_containers.py $(ONLY)
 
@@ -60,7 +61,7 @@ demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use yo
 	@$(MAKE) --no-print-directory build
 	@DEPLOY="$(DEPLOY)" tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 
-lab: build ## the laboratory, `driveline bench`: experiments, reports, comparisons, into build/bin
+lab: build ## the laboratory, `driveline bench` and `driveline chaos`: experiments, reports, faults, into build/bin
 	$(LAB)
 
 bench: lab ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`

@@ -372,6 +372,15 @@ mod tests {
             (1, "classical", "lane")
         );
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
+        let stats = CallbackCounters { invocations: 9, failed_events: 2, ..Default::default() };
+        run.take("perception", &Record::Counters { component: "lane".into(), stats });
+        let s = run.summary();
+        assert_eq!((s.stages[0].failed, s.stages[0].failed_events, s.failed()), (1, 2, 3));
+        assert_eq!(
+            s.failed_of(),
+            ["1 of 9 runs of lane failed", "2 calls of lane with events failed"]
+        );
+        assert!(crate::report::render(&run, &s).contains("<th rowspan=2>failed events"));
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
         assert!(s.notes.iter().any(|n| n.starts_with("2 other records")), "{:?}", s.notes);
         assert!(

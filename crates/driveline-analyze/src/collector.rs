@@ -55,7 +55,7 @@ pub struct RunFacts {
     pub reliable: BTreeSet<(String, String)>,
     /// Connections of the graph that never existed.
     pub unconnected: Vec<Unconnected>,
-    /// Modules that were suspended (SIGSTOP, a debugger) when the run ended.
+    /// Modules that were suspended (SIGSTOP) when the run ended.
     pub suspended: Vec<String>,
     /// Work that was cut off although its source had finished.
     pub cut_off: Vec<CutOff>,
@@ -497,6 +497,18 @@ impl Collector {
         published.saturating_sub(input.heard_of())
     }
 
+    /// Whether what the publishers counted is what the input counted. [`Self::not_connected`] is a
+    /// rest, and closes every sum.
+    pub(crate) fn is_checked(&self, stage: &str, input: &InputSeries) -> bool {
+        let Some(topic) = self.topics.get(&input.topic) else { return false };
+        let counters = input.counters();
+        let known = topic.is_counted() && counters.uncounted == 0 && input.counted.is_some();
+        known
+            && self.facts.ended.is_some()
+            && !self.cut_off.contains(stage)
+            && topic.counted() == counters.accounted()
+    }
+
     /// Why the number of samples that an input did not read cannot be known, if so.
     pub(crate) fn unknown(&self, stage: &str, input: &InputSeries) -> Option<String> {
         if !self.cut_off.contains(stage) {
@@ -596,16 +608,12 @@ impl Collector {
         let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
         if topic.is_counted() {
             let once = inputs.filter(|i| !i.began_anew()).map(InputSeries::heard_of).max();
-            let before = topic
-                .publishers
-                .values()
-                .fold(topic.ended, |sum, p| sum.saturating_add(p.before_restart));
-            let since = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.since));
+            let before = topic.counted_before();
             // Several publishers have sequences of their own, of which the newest number says
             // little.
             let single = topic.publishers.len() <= 1;
             let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
-            return before.saturating_add(since).max(proven).max(once.unwrap_or_default());
+            return topic.counted().max(proven).max(once.unwrap_or_default());
         }
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
     }
@@ -663,6 +671,17 @@ impl TopicSeries {
     /// Whether publishers of the run have given their counters.
     fn is_counted(&self) -> bool {
         !self.publishers.is_empty() || self.ended > 0
+    }
+
+    /// What processes of publishers before the present ones counted.
+    fn counted_before(&self) -> u64 {
+        self.publishers.values().fold(self.ended, |sum, p| sum.saturating_add(p.before_restart))
+    }
+
+    /// What publishers of the run counted.
+    fn counted(&self) -> u64 {
+        let since = |sum: u64, p: &PublisherSeries| sum.saturating_add(p.since);
+        self.publishers.values().fold(self.counted_before(), since)
     }
 }
 

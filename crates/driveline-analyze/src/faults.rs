@@ -219,9 +219,10 @@ impl Collector {
         }
     }
 
-    /// The module of the newest fault stays down.
+    /// The module stays down: it was not ready again after its newest fault, if it has one.
     pub fn stays_down(&mut self, module: &str) {
-        if let Some(open) = self.faults.newest(module) {
+        let newest = self.faults.newest(module);
+        if let Some(open) = newest.filter(|open| open.fault.ready_after_ms.is_none()) {
             open.fault.down = true;
         }
     }

@@ -20,7 +20,7 @@ pub enum ProblemKind {
     CutOff,
     /// A component that samples trigger was never called.
     NeverCalled,
-    /// A module was suspended (SIGSTOP, a debugger) when the run ended.
+    /// A module was suspended (SIGSTOP) when the run ended.
     ModuleSuspended,
 }
 
@@ -189,7 +189,7 @@ fn suspended(module: &str) -> Problem {
         stage: module.to_owned(),
         topic: None,
         what: format!("'{module}' was suspended when the run ended"),
-        why: "SIGSTOP or a debugger had suspended its process, which read nothing from then on; `kill -CONT` lets it go on"
+        why: "SIGSTOP had suspended its process, which read nothing from then on; `kill -CONT` lets it go on"
             .to_owned(),
     }
 }

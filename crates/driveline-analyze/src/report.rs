@@ -420,18 +420,24 @@ fn stage_table(stages: &[StageSummary]) -> Option<String> {
         return None;
     }
     let five = "<th>n<th>p50<th>p95<th>p99<th>max";
+    let with_events = stages.iter().any(|s| s.failed_events > 0);
+    let events = if with_events { "<th rowspan=2>failed events" } else { "" };
     let mut t = format!(
-        "<div class=wide><table><thead><tr><th rowspan=2>component<th rowspan=2>runs<th rowspan=2>failed<th colspan=5>transmission, µs\
+        "<div class=wide><table><thead><tr><th rowspan=2>component<th rowspan=2>runs<th rowspan=2>failed{events}<th colspan=5>transmission, µs\
          <th colspan=5>processing, µs<th rowspan=2>ratio</tr><tr>{five}{five}</tr></thead><tbody>"
     );
     for s in stages {
-        let failed = if s.failed > 0 { "<td class=bad>" } else { "<td>" };
+        let failed = |n: u64| {
+            let class = if n > 0 { " class=bad" } else { "" };
+            format!("<td{class}>{}</td>", grouped(n as f64))
+        };
+        let events = if with_events { failed(s.failed_events) } else { String::new() };
         let _ = write!(
             t,
-            "<tr><th>{}</th><td>{}</td>{failed}{}</td>{}{}<td>{}</td></tr>",
+            "<tr><th>{}</th><td>{}</td>{}{events}{}{}<td>{}</td></tr>",
             escape(&s.stage),
             grouped(s.runs as f64),
-            grouped(s.failed as f64),
+            failed(s.failed),
             cells(&s.transmission_us),
             cells(&s.processing_us),
             ratio(s.transmission_to_processing)
@@ -516,6 +522,12 @@ fn subscription_table(s: &Summary) -> Option<String> {
         );
     }
     t.push_str("</tbody></table></div>");
+    let (all, checked) =
+        (s.subscriptions.len(), s.subscriptions.iter().filter(|x| x.checked).count());
+    let _ = write!(
+        t,
+        "<p class=note>Of {checked} of {all} inputs, the counts of publishers and input, made apart, agree. Of the others, <i>not connected</i> is the rest.</p>"
+    );
     Some(t)
 }
 

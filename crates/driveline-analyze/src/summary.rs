@@ -158,10 +158,12 @@ pub struct SubscriptionSummary {
     pub unread: u64,
     /// Why it is not known how many more were not read; none where all are counted.
     pub unknown: Option<String>,
-    /// Samples that were published while the input was not connected: before its match, between two
+    /// The rest of what was published, which the input did not count: before its match, between two
     /// processes of its module, and after its process had stopped. 0 where the process did not end
     /// by itself: then they are in `unread`.
     pub not_connected: u64,
+    /// Whether the publishers' own counts and those of the input, made apart, agree without a rest.
+    pub checked: bool,
 }
 
 /// One end of a service.
@@ -196,6 +198,8 @@ pub struct StageSummary {
     pub runs: u64,
     /// Those that reported an error, threw or panicked.
     pub failed: u64,
+    /// Calls with events (`on_event`) that did so; these are no runs.
+    pub failed_events: u64,
     /// From the triggering sample's publish to the start of the callback. `n` is 0 for what only a
     /// timer triggers.
     pub transmission_us: Quantiles,
@@ -388,24 +392,35 @@ impl Summary {
         ))
     }
 
-    /// `71 of 100 runs of lane failed`, for each component of which some did.
+    /// `71 of 100 runs of lane failed`, `2 calls of lane with events failed`, for each component of
+    /// which some did.
     #[must_use]
     pub fn failed_of(&self) -> Vec<String> {
-        let some = self.stages.iter().filter(|s| s.failed > 0);
-        let text = |s: &StageSummary| match s {
-            // Calls with events fail as well, and are no runs.
-            s if s.failed > s.runs => {
-                format!("{} calls of {} failed, calls with events included", s.failed, s.stage)
-            }
-            s => format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage),
+        let runs = |s: &StageSummary| {
+            (s.failed > 0).then(|| format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage))
         };
-        some.map(text).collect()
+        let events = |s: &StageSummary| {
+            let calls = if s.failed_events == 1 { "call" } else { "calls" };
+            (s.failed_events > 0)
+                .then(|| format!("{} {calls} of {} with events failed", s.failed_events, s.stage))
+        };
+        self.stages.iter().flat_map(|s| [runs(s), events(s)]).flatten().collect()
     }
 
-    /// Failed calls of all components together.
+    /// `calls with events (on_event) failed: 2 of lane`; nothing if none did.
+    #[must_use]
+    pub fn failed_with_events(&self) -> Option<String> {
+        let some = self.stages.iter().filter(|s| s.failed_events > 0);
+        let all: Vec<_> = some.map(|s| format!("{} of {}", s.failed_events, s.stage)).collect();
+        (!all.is_empty())
+            .then(|| format!("calls with events (on_event) failed: {}", all.join(", ")))
+    }
+
+    /// Failed calls of all components together, calls with events included.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.stages.iter().fold(0, |sum, s| sum.saturating_add(s.failed))
+        let failed = |s: &StageSummary| s.failed.saturating_add(s.failed_events);
+        self.stages.iter().fold(0, |sum, s| sum.saturating_add(failed(s)))
     }
 }
 
@@ -570,6 +585,7 @@ fn subscriptions_of<'a>(
             unread,
             unknown: run.unknown(name, series),
             not_connected: run.not_connected(name, series),
+            checked: run.is_checked(name, series),
         }
     })
 }
@@ -583,6 +599,7 @@ fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSumma
         stage: name.to_owned(),
         runs: counters.map_or(stage.runs, |c| c.invocations.max(stage.runs)),
         failed: counters.map_or(stage.failed, |c| c.failed.max(stage.failed)),
+        failed_events: counters.map_or(0, |c| c.failed_events),
         transmission_us,
         processing_us,
         transmission_to_processing: Ratio::of(&transmission_us, &processing_us),

@@ -892,6 +892,7 @@ fn what_was_published_after_a_reader_had_stopped_is_a_count_of_its_own() {
             (lane.not_connected, lane.unread, lane.unknown.clone()),
             (published - 95, 0, None)
         );
+        assert_eq!(lane.checked, published == 95, "a rest proves nothing");
         let told = summary.notes.iter().any(|n| n.contains("): 5 of 'image' by lane. They"));
         assert_eq!(told, published == 100, "{:?}", summary.notes);
     }
@@ -908,6 +909,7 @@ fn a_program_outside_of_the_run_publishes_as_well() {
     let told = InputCounters { received: 500, missed: 20, ..Default::default() };
     let summary = two_ends(200, told, true).summary();
     assert_eq!((summary.published["image"], summary.subscriptions[0].not_connected), (520, 0));
+    assert!(!summary.subscriptions[0].checked, "more was counted than publishers of the run have");
     // A process that is started again may get samples that a publisher keeps a second time.
     let mut run = two_ends(200, InputCounters { received: 200, ..Default::default() }, true);
     run.process_started(&["lane".into()], MonotonicNs::now());

@@ -59,6 +59,13 @@ pub struct dl_component_vtable {
     /// The component becomes inactive: its outputs refuse to publish once this has returned. As
     /// `on_trigger`. NULL: nothing to do.
     pub on_deactivate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
+    /// A parameter is changed: one of `dl_class_add_live_parameter` by `driveline param set`, or
+    /// any by a mode of the graph. As `on_trigger`; of a mode before `on_activate`. The component's
+    /// node has the new value already, and gets the old one back after a failure, whose text is the
+    /// reason that the caller of the change gets. `name` is borrowed: valid during the call. NULL:
+    /// every value is accepted.
+    pub on_parameter:
+        Option<unsafe extern "C" fn(component: *mut c_void, name: *const c_char) -> c_int>,
 }
 
 /// An event of an input or output of a component.
@@ -171,27 +178,25 @@ pub unsafe extern "C" fn dl_class_add_parameter(
     default_value: *const dl_parameter_value,
     doc: *const c_char,
 ) -> dl_status {
-    guard(|| {
-        // SAFETY: this function's contract.
-        let builder = unsafe { builder_of(builder)? };
-        // SAFETY: this function's contract.
-        let (name, default, doc) = unsafe {
-            (
-                text("name", name)?,
-                dl_parameter_value::read("default_value", default_value)?,
-                optional_text("doc", doc)?,
-            )
-        };
-        unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
-        builder.class.parameters.push(ParameterDecl {
-            name: name.to_owned(),
-            default,
-            doc: doc.unwrap_or_default().to_owned(),
-            range: None,
-            live: None,
-        });
-        Ok(())
-    })
+    // SAFETY: this function's contract.
+    guard(|| unsafe { add_parameter(builder, name, default_value, doc, None) })
+}
+
+/// Declares a parameter that can be changed while the component runs (`driveline param set`), as
+/// `dl_class_add_parameter`. `dl_class_set_parameter_range` gives it a range.
+///
+/// # Safety
+/// As `dl_class_add_parameter`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_add_live_parameter(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    default_value: *const dl_parameter_value,
+    doc: *const c_char,
+) -> dl_status {
+    let live = Some(ValueRange::default());
+    // SAFETY: this function's contract.
+    guard(|| unsafe { add_parameter(builder, name, default_value, doc, live) })
 }
 
 /// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
@@ -236,6 +241,36 @@ pub unsafe extern "C" fn dl_class_set_parameter_range(
         declared.range = Some(range);
         Ok(())
     })
+}
+
+/// # Safety
+/// As [`dl_class_add_parameter`].
+unsafe fn add_parameter(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    default_value: *const dl_parameter_value,
+    doc: *const c_char,
+    live: Option<ValueRange>,
+) -> Outcome {
+    // SAFETY: this function's contract.
+    let builder = unsafe { builder_of(builder)? };
+    // SAFETY: this function's contract.
+    let (name, default, doc) = unsafe {
+        (
+            text("name", name)?,
+            dl_parameter_value::read("default_value", default_value)?,
+            optional_text("doc", doc)?,
+        )
+    };
+    unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
+    builder.class.parameters.push(ParameterDecl {
+        name: name.to_owned(),
+        default,
+        doc: doc.unwrap_or_default().to_owned(),
+        range: None,
+        live,
+    });
+    Ok(())
 }
 
 /// # Safety

@@ -11,7 +11,7 @@ use crate::publisher::dl_publisher;
 use crate::sized::read_known;
 use crate::status::{c_text, take_last_error};
 use crate::version::DL_COMPONENT_ABI;
-use driveline::{Invocation, PortEvent};
+use driveline::{Invocation, ParameterValue, PortEvent};
 use driveline_runtime::component::{
     Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
 };
@@ -364,6 +364,13 @@ impl Component for CppComponent {
         };
         // SAFETY: the component is alive, and the event with its texts during the call.
         self.instance.outcome(unsafe { on_event(self.instance.pointer, &raw const borrowed) })
+    }
+
+    fn on_parameter(&self, name: &str, _: &ParameterValue) -> Result<(), ComponentFailure> {
+        let Some(on_parameter) = self.instance.vtable.on_parameter else { return Ok(()) };
+        let name = c_text(name);
+        // SAFETY: the component is alive, and the name during the call.
+        self.instance.outcome(unsafe { on_parameter(self.instance.pointer, name.as_ptr()) })
     }
 
     fn on_activate(&self) -> Result<(), ComponentFailure> {

@@ -16,7 +16,7 @@ const AFTER: &str = "\
 Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
-     runs are INVALID; for `gateway list`: or a gateway was killed or does not
+     runs are INVALID; for `chaos`: or an invariant is broken; for `gateway list`: or a gateway was killed or does not
      answer; for `status`, `stop`, `health` and `mode`: or there is no such
      run; for `stop`: or it has not ended in time; for `health`: or it is not
      ready; for `mode`: or the mode was not entered
@@ -28,7 +28,7 @@ Exit codes:
      failed, a component kept so many samples that it got no others, a
      reliable input missed samples, two components of a topic were never
      connected, a component that samples trigger was never called, or a module
-     was suspended (SIGSTOP, a debugger) at the end.
+     was suspended (SIGSTOP) at the end.
      Not for what only comes from outside (`external: true`), nor where
      Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported
@@ -100,6 +100,9 @@ Examples:
 
 const BENCH: &str = "\
 A program of its own, driveline-bench: `make lab` builds it. `driveline bench --help` lists its commands.";
+
+const CHAOS: &str = "\
+A program of its own, driveline-chaos: `make lab` builds it. `driveline chaos --help` lists its options.";
 
 const STATUS: &str = "\
 Examples:
@@ -311,6 +314,13 @@ Examples:
     #[command(disable_help_flag = true, after_help = BENCH)]
     Bench {
         /// Command of `driveline-bench`, and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
+    /// Break a running graph, and check how it answers
+    #[command(disable_help_flag = true, after_help = CHAOS)]
+    Chaos {
+        /// Arguments of `driveline-chaos`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },

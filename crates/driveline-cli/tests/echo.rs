@@ -408,8 +408,8 @@ fn an_echo_too_many_is_told_the_limit_and_what_to_do() {
     eventually(|| publisher.matched() == 2);
     let (code, _, err) = domain.run(&["topic", "echo", "a", "--timeout", "2"]);
     assert_eq!(code, 1);
-    let limit = "a publisher keeps 2 pins for tools that look on, such as `driveline topic echo`";
-    let remedy = "end one of the others (`driveline topic info` tells who they are)";
+    let limit = "a publisher keeps 2 pins for tools such as `driveline topic echo`";
+    let remedy = "end one of the others (`driveline topic info` lists them)";
     assert!(
         err.starts_with("warning: topic 'a': ") && err.contains(limit) && err.contains(remedy),
         "{err}"

@@ -10,6 +10,7 @@
 
 mod rig;
 
+use driveline_msgs::proto::{ModuleHealth, RunHealth};
 use driveline_msgs::{Image, ImageView};
 use driveline_shm::{
     Participant, ParticipantConfig, PublisherConfig, PublisherEvent, RefusalCode, SchemaRequest,
@@ -741,4 +742,40 @@ fn stamps_are_of_a_simulation_where_that_is_asked_for() {
             header.publish_time.0.cast_signed().wrapping_sub(origin.source_oldest.0.cast_signed());
         assert!((0..=began.elapsed().as_nanos() as i64).contains(&age), "{age} ns");
     });
+}
+
+#[test]
+fn the_health_of_a_run_reaches_ros_2_as_diagnostics() {
+    use driveline_types::ProtobufMessage;
+    let health = RunHealth {
+        graph: "comp".into(),
+        ready: true,
+        phase: "running".into(),
+        modules: vec![ModuleHealth {
+            name: "perception".into(),
+            state: "down".into(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let qos = reliable(1);
+    let rules = json!([{ "topic": "/diagnostics", "direction": "to_ros" }]);
+    let topic = "diagnostics";
+    let rig = Rig::new(69, rules, &[(topic, 4096, qos.clone())]);
+    let mut peer = rig.peer("sub rt/diagnostics diagnostics rv0");
+    let mut publisher = rig.publisher(topic, "launcher", RunHealth::schema(), 4096, &qos);
+    eventually("matched here", || publisher.matched() == 1);
+    let payload = prost::Message::encode_to_vec(&health);
+    // What is written before DDS has matched is not for that reader.
+    eventually("two statuses", || {
+        publish(&mut publisher, &payload);
+        peer.samples().len() >= 2
+    });
+    let lines = peer.samples();
+    let statuses: Vec<_> =
+        lines[..2].iter().map(|(level, _, name)| (*level, name.as_str())).collect();
+    assert_eq!(statuses, [(2, "comp"), (2, "comp/perception")]);
+    let report = rig.report();
+    let of = &report.to_ros[0].publishers[0];
+    assert_eq!((of.ros_type.as_str(), of.converted), ("diagnostic_msgs/msg/DiagnosticArray", true));
 }

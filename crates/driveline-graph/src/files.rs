@@ -70,6 +70,7 @@ pub(super) struct Files {
     pub(super) name: Option<String>,
     pub(super) domain: Option<String>,
     pub(super) on_launcher_lost: Option<In<OnLauncherLost>>,
+    pub(super) health_topic: Option<In<String>>,
     /// What stands under keys of gateways that are registered.
     pub(super) sections: Vec<InSection>,
     /// Keys that no registered gateway has were skipped.
@@ -105,6 +106,14 @@ pub struct Unreadable {
     pub help: Option<String>,
 }
 
+impl From<std::io::Error> for Unreadable {
+    fn from(e: std::io::Error) -> Self {
+        let denied = e.kind() == std::io::ErrorKind::PermissionDenied;
+        let help = "let this user read the file, and enter the directories above it (`namei -l`)";
+        Self { reason: e.to_string(), help: denied.then(|| help.to_owned()) }
+    }
+}
+
 impl From<String> for Unreadable {
     fn from(reason: String) -> Self {
         Self { reason, help: None }
@@ -112,6 +121,19 @@ impl From<String> for Unreadable {
 }
 
 impl Unreadable {
+    /// Of a file that has zeros, as UTF-16 has and text in UTF-8 has not.
+    fn with_zeros(bytes: &[u8], path: &Path) -> Self {
+        let marked = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+        if !marked {
+            return "it is not text; YAML files are text in UTF-8".to_owned().into();
+        }
+        let help = format!(
+            "save it as UTF-8; `iconv -f UTF-16 -t UTF-8 {} > utf8.yaml` converts it",
+            path.display()
+        );
+        Self { reason: "it is in UTF-16".to_owned(), help: Some(help) }
+    }
+
     /// Remedy for a file of another encoding.
     fn encoding(reason: String, path: &Path) -> Self {
         let path = path.display();
@@ -138,16 +160,16 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
     };
     // Once before the file is opened, which alone can do something with a device, and once for what
     // was opened.
-    std::fs::metadata(path).map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
+    regular(&std::fs::metadata(path)?)?;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
         .open(path);
-    let file = file.map_err(|e| e.to_string())?;
-    file.metadata().map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
+    let file = file?;
+    regular(&file.metadata()?)?;
     let most = room.min(yaml::MAX_FILE_BYTES);
     let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > yaml::MAX_FILE_BYTES {
         return Err(
             format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES).into()
@@ -158,19 +180,19 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
         )
         .into());
     }
-    const NOT_TEXT: &str = "it is not text; YAML files are text in UTF-8";
-    let binary = bytes.contains(&0);
+    if bytes.contains(&0) {
+        return Err(Unreadable::with_zeros(&bytes, path));
+    }
     match String::from_utf8(bytes) {
-        Ok(text) if !binary => Ok(text),
-        Err(e) if !binary && e.utf8_error().valid_up_to() > 0 => {
+        Ok(text) => Ok(text),
+        Err(e) if e.utf8_error().valid_up_to() > 0 => {
             let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()]
                 .iter()
                 .filter(|b| **b == b'\n')
                 .count();
             Err(Unreadable::encoding(format!("line {line} is not in UTF-8"), path))
         }
-        Err(_) if !binary => Err(Unreadable::encoding("line 1 is not in UTF-8".to_owned(), path)),
-        _ => Err(NOT_TEXT.to_owned().into()),
+        Err(_) => Err(Unreadable::encoding("line 1 is not in UTF-8".to_owned(), path)),
     }
 }
 
@@ -446,6 +468,9 @@ impl Files {
         self.domain = spec.domain.clone().or(self.domain.take());
         if let Some(lost) = spec.on_launcher_lost.clone() {
             self.on_launcher_lost = Some(In { document, spec: lost });
+        }
+        if let Some(topic) = spec.health_topic.clone() {
+            self.health_topic = Some(In { document, spec: topic });
         }
         for section in sections {
             self.sections.retain(|other| other.key != section.key);

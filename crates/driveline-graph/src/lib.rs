@@ -26,6 +26,7 @@ pub mod descriptor;
 mod diagnostic;
 mod document;
 mod files;
+mod health_topic;
 mod library;
 pub mod model;
 mod modes;

@@ -54,6 +54,11 @@ pub struct GraphFile {
     /// What the modules do when the launcher is gone, killed for example. Default: `stop`.
     #[serde(default)]
     pub on_launcher_lost: Option<OnLauncherLost>,
+    /// Topic on which the launcher publishes the health of the run, as `driveline.msgs.RunHealth`,
+    /// once a second and when a module changes its state. Declare it under `topics` with
+    /// `external: true` and `reach: host` or `network`. Default: none.
+    #[serde(default)]
+    pub health_topic: Option<String>,
     /// Topics that need more than the defaults. Topics that are only named by components exist
     /// without an entry.
     #[serde(default)]

@@ -21,7 +21,7 @@ use super::section::{self, GraphTopics, Section};
 use super::standby;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
-use super::{reaction, real_time, supervision};
+use super::{health_topic, reaction, real_time, supervision};
 use crate::descriptor::{ComponentClass, Port};
 use driveline::{Reach, SchedulingClass, Trigger};
 use driveline_types::limits::MAX_INPUTS;
@@ -233,6 +233,7 @@ impl<'a> Resolver<'a> {
         real_time::check(self.files, &specs);
         let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
+        let health_topic = health_topic::check(self.files, &topics);
         standby::apply(self.files, &specs, &topics, &mut modules);
         let of = |publishes: bool| {
             let ends = self.ends.iter();
@@ -268,6 +269,7 @@ impl<'a> Resolver<'a> {
             files: self.files.sources.paths(),
             sections,
             on_launcher_lost,
+            health_topic,
             topics,
             modules,
             modes,

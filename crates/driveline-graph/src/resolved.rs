@@ -33,6 +33,8 @@ pub struct ResolvedGraph {
     pub sections: Sections,
     /// What the modules do when the launcher is gone.
     pub on_launcher_lost: OnLauncherLost,
+    /// Topic on which the launcher publishes the health of the run.
+    pub health_topic: Option<TopicName>,
     /// Topics that components of this graph name, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.

@@ -179,10 +179,13 @@ fn rule_of(files: &Files, name: &TopicName) -> Option<&'static str> {
     section.map(|s| s.key)
 }
 
-/// Whether a gateway carries the topic, whether or not a component uses it.
+/// Whether a gateway carries the topic, or the launcher publishes it, whether or not a component uses
+/// it.
 fn is_carried(files: &Files, name: &str, spec: &TopicSpec) -> bool {
     let by_rule = || name.parse().is_ok_and(|name| rule_of(files, &name).is_some());
-    spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && by_rule()))
+    let of_launcher = || files.health_topic.as_ref().is_some_and(|h| h.spec == name);
+    let on_host = || by_rule() || of_launcher();
+    spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && on_host()))
 }
 
 /// What is wrong with an entry under `topics:` by itself.

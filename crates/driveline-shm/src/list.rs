@@ -23,34 +23,36 @@ use std::time::Duration;
 struct Query {
     socket: Foreign,
     name: Name,
-    /// How often it was asked before and hung up: it serves so many at a time.
+    /// Number of earlier attempts at which it hung up; it serves a limited number of tools at a
+    /// time.
     tries: u32,
     text: Vec<u8>,
     /// The next part is being received on a thread of the other end's user.
     elsewhere: bool,
 }
 
-/// How often it is looked whether something was received elsewhere.
+/// Interval at which answers received on other threads are collected.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How often a participant is asked that hangs up or has no time.
+/// Maximum number of attempts at a participant that hangs up or is busy.
 const MAX_TRIES: u32 = 20;
 
-/// What a domain looks like from outside.
+/// State of a domain, seen from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Those that have answered.
+    /// Participants that have answered.
     pub participants: Vec<ParticipantInfo>,
     /// Processes of this user or root that exist and have not answered in time: stopped, or far too
     /// busy. 0 stands for one whose process is not known, such as one of another PID namespace.
     pub silent: Vec<u32>,
-    /// Likewise those of other users, and those that were not asked because there are so many.
+    /// The same for other users, including participants that were not queried because of their
+    /// number.
     pub silent_others: Vec<u32>,
 }
 
-/// Asks every live participant of the domain in `domain_dir` over its socket and returns what has
-/// come after at most `timeout`. Participants that are stopped or too slow are left out; [`survey`]
-/// also tells of them. Blocks and allocates.
+/// Queries every live participant of the domain in `domain_dir` over its socket and returns the
+/// answers that arrive within `timeout`. Stopped or slow participants are missing; [`survey`] also
+/// counts those. Blocks and allocates.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -58,8 +60,24 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
     survey(domain_dir, timeout).map(|s| s.participants)
 }
 
-/// As [`list`], and tells who has not answered. Where somebody is stopped, it takes all of
-/// `timeout`.
+/// Removes the sockets that dead processes have left in the domain directory, and returns their
+/// number: for a launcher whose process was killed. Participants do so when they begin, and when a
+/// match ends. Blocks on files only; allocates; any thread.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn remove_dead(domain_dir: &Path) -> Result<usize, ListError> {
+    let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
+    let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
+    let blocking_tasks = BlockingTasks::new()
+        .map_err(|source| ListError::System { action: "make an epoll instance", source })?;
+    let names = directory.names().map_err(unreadable)?.names;
+    let dead = names.iter().filter(|name| socket::is_dead(&directory, name, &blocking_tasks));
+    Ok(dead.filter(|name| directory.remove(&name.text)).count())
+}
+
+/// As [`list`], and also returns the participants that have not answered. Takes all of `timeout` if
+/// one is stopped.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -74,7 +92,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let mut queries: Vec<Query> = Vec::new();
     let names =
         directory.names().map_err(unreadable)?.names.into_iter().filter(|n| n.kind == Kind::Info);
-    // Whoever may create names may create many: this user's own come first.
+    // A process that may create names may create many, so names of this user come first.
     let (own, mut others): (Vec<_>, Vec<_>) = names.partition(|n| directory.is_of_trusted(&n.text));
     let mut silent_others = vec![0; others.len().saturating_sub(MAX_FOREIGN_LISTED)];
     others.truncate(MAX_FOREIGN_LISTED);

@@ -77,7 +77,7 @@ impl Participant {
     pub fn open(config: ParticipantConfig) -> Result<Self, OpenError> {
         descriptors::raise_limit();
         let system = |action| move |source| OpenError::System { action, source };
-        let birthplace = Birthplace::here().map_err(system("tell processes apart"))?;
+        let birthplace = Birthplace::here().map_err(system("distinguish processes"))?;
         let directory = Directory::open(config.domain_dir.as_deref())?;
         let id = EndpointId::random().map_err(system("draw a random identity"))?;
         let mut name = config.name;
@@ -300,7 +300,7 @@ impl Drop for Inner {
     }
 }
 
-/// What ends with a publisher or subscription.
+/// Resources that end with a publisher or subscription.
 pub(crate) struct Endpoint {
     participant: Participant,
     /// Socket in the directory, if it has one.
@@ -373,7 +373,7 @@ fn check_numbers(c: &PublisherConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a schema fits into the messages of the handshake.
+/// Checks that a schema fits into the messages of the handshake.
 fn check_sendable(schema: &Schema) -> Result<(), String> {
     if schema.definition.len() > Schema::MAX_DEFINITION_LEN {
         return Err(format!(

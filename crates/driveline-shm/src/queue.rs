@@ -54,7 +54,7 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Who is kicked by each event from now on.
+    /// Sets the wait set that each event kicks from now on.
     pub(crate) fn set_kicker(&self, kicker: Kicker) {
         *lock(&self.kicker) = Some(kicker);
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waking an executor that could not take a sample because too many are held, when one of them is
-//! given back.
+//! Wakes an executor that could not take a sample because too many are held, when one of them is
+//! released.
 //!
-//! Two words, two writers, as in the gate of a callback group: the consumer says that it is starved
-//! and looks for room again; whoever gives a sample back makes room and looks whether somebody is
-//! starved. A full fence between the two steps on both sides: at least one of them sees the other.
-//! Readers that nobody watches pay one load for it.
+//! Two words with one writer each, as in the gate of a callback group. The consumer announces that
+//! it is starved and checks again; the releasing thread frees a place and checks for a starved
+//! consumer. A full fence between the two steps on both sides ensures that at least one sees the
+//! other. Readers without a kicker pay one load.
 
 use crate::kick::Kicker;
 use crate::queue::lock;
@@ -21,7 +21,7 @@ pub struct ReleaseWatch {
 }
 
 impl ReleaseWatch {
-    /// Whom to kick from now on. Before the first sample is taken.
+    /// Sets the wait set to kick from now on. Call it before the first sample is taken.
     pub fn set_kicker(&self, kicker: Kicker) {
         *lock(&self.kicker) = Some(kicker);
         self.watched.store(true, Relaxed);

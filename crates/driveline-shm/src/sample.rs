@@ -69,29 +69,29 @@ impl Sample {
         unsafe { self.edge.held_samples.header(self.cell) }
     }
 
-    /// How many samples of this publisher were published to this subscription and not taken since
-    /// the one taken before.
+    /// Number of samples that this publisher published to this subscription since the one taken
+    /// before and that were not taken.
     #[must_use]
     #[inline]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// The number of this sample among those that its publisher has written here, from 1, without
-    /// gaps. The header's sequence is greater if some passed as pointers.
+    /// Number of this sample among those that its publisher has written here, from 1, without gaps.
+    /// The header's sequence is greater if some passed as pointers.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// The number, among those that its publisher has written, of the first one that this
-    /// subscription was to read.
+    /// Number of the first sample that this subscription reads, among those that its publisher has
+    /// written.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.edge.first
     }
 
-    /// Who published it.
+    /// Publisher of the sample.
     #[must_use]
     pub fn publisher(&self) -> EndpointId {
         self.edge.publisher
@@ -132,13 +132,13 @@ impl std::fmt::Debug for Sample {
     }
 }
 
-/// What a copy brought.
+/// Result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
     /// Header of the copied sample; its `payload_len` says how much of the buffer is filled.
     pub header: SampleHeader,
     /// As [`Sample::missed`].
     pub missed: u64,
-    /// Who published it.
+    /// Publisher of the sample.
     pub publisher: EndpointId,
 }

@@ -33,7 +33,7 @@ pub struct Subscription {
     generation: u64,
     deadline_reports: DeadlineReports,
     birthplace: Birthplace,
-    /// Keeps the control thread going; tells it when the subscription is dropped.
+    /// Keeps the control thread running; notifies it when the subscription is dropped.
     _endpoint: Endpoint,
 }
 
@@ -52,7 +52,7 @@ enum Attempt {
     Nothing,
     /// A sample was passed over; there may be more.
     Skipped,
-    /// So was one whose payload had been read in vain.
+    /// A sample was skipped after its payload was read, for a wrong checksum.
     FailedChecksum,
 }
 
@@ -178,8 +178,8 @@ impl Subscription {
         use crate::protocol::sleep::Sleeper as _;
         let counters = &edge.progress.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only
-        // make more. Acquire pairs with the Release of the unpin: whoever held the cell's entry in
-        // the table is done with it.
+        // free more. Acquire pairs with the Release of the unpin: the previous holder of the cell's
+        // entry in the table is done with it.
         let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
         let Some(cell) =
             free().or_else(|| if self.inlet.release_watch.starve() { free() } else { None })
@@ -329,8 +329,8 @@ impl Subscription {
         }
     }
 
-    /// Whether anything can be taken. A few atomic loads; right after publishers have come or gone,
-    /// a copy of their list.
+    /// Returns true if a sample can be taken. A few atomic loads; right after a change of
+    /// publishers, a copy of their list.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         if !self.birthplace.is_here() {
@@ -353,7 +353,7 @@ impl Subscription {
         self.inlet.matched.load(Relaxed) as usize
     }
 
-    /// Whether a publisher is matched that `wanted` selects.
+    /// Returns true if a publisher is matched that `wanted` selects.
     #[must_use]
     pub fn has_publisher(&self, wanted: impl Fn(EndpointId) -> bool) -> bool {
         self.edges.iter().any(|e| !e.ended.load(Relaxed) && wanted(e.publisher))
@@ -392,7 +392,7 @@ impl Subscription {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
     }
 
-    /// The same for whoever does not own the subscription.
+    /// As above, for code that does not own the subscription.
     #[must_use]
     pub fn publishers_view(&self) -> Publishers {
         Publishers { inlet: Arc::clone(&self.inlet), birthplace: self.birthplace }
@@ -404,7 +404,7 @@ impl Subscription {
         if !self.birthplace.is_here() {
             return Vec::new();
         }
-        // A list from before it was changed lacks whoever has come and gone since then.
+        // A list from before a change lacks publishers that have joined or left since.
         self.inlet
             .edges()
             .iter()
@@ -413,8 +413,8 @@ impl Subscription {
             .collect()
     }
 
-    /// Tells, from any thread, why publishers that are there are not matched: one text each. Locks
-    /// and allocates.
+    /// Returns, on any thread, the reasons why existing publishers are not matched: one text each.
+    /// Locks and allocates.
     pub fn refusal_source(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static + use<> {
         let (inlet, birthplace) = (Arc::clone(&self.inlet), self.birthplace);
         move || {
@@ -460,8 +460,8 @@ impl Publishers {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
     }
 
-    /// Why a publisher that is there can never be matched, if there is such a one: its type or its
-    /// QoS. What may pass, and what strangers without rights may cause, is no such reason. Locks.
+    /// Reason why an existing publisher can never be matched, if there is one: its type or its QoS.
+    /// Temporary refusals, and those caused by users without rights, do not count. Locks.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
         if !self.birthplace.is_here() {
@@ -487,7 +487,7 @@ impl Drop for Subscription {
     }
 }
 
-/// How many of `passed` samples before the one taken could still be read.
+/// Number of the `passed` samples before the one taken that could still be read.
 fn readable_before(edge: &Edge, want: Want, passed: u64) -> u64 {
     if want == Want::Latest { passed.min(edge.depth - 1) } else { 0 }
 }

@@ -72,7 +72,7 @@ impl WaitThreads {
         Self { list, birthplace }
     }
 
-    /// The waiter is about to sleep: those that rest go on; all of them if mutes have changed.
+    /// Resumes resting threads before the waiter sleeps; all of them if mutes have changed.
     pub(crate) fn go(&mut self, all: bool) {
         for (shared, thread) in &self.list {
             // Acquire pairs with the Release in `run`: the helper's report came before.

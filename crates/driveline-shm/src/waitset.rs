@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Rounds of spinning between two looks at the clock: about a microsecond.
 const ROUNDS_PER_CLOCK: u32 = 64;
 
-/// How a wait set sleeps.
+/// Mechanism by which a wait set sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitBackend {
     /// The best that this kernel has.
@@ -41,12 +41,12 @@ impl WaitBackend {
     }
 }
 
-/// Why a wait ended.
+/// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// An attached subscription that is not muted has something unread.
     Data,
-    /// Somebody kicked, or an attached subscription has a new event or publisher.
+    /// A kick, or a new event or publisher of an attached subscription.
     Kicked,
     /// The deadline has passed.
     TimedOut,
@@ -115,13 +115,13 @@ impl WaitSet {
         })
     }
 
-    /// Whether this is the process that made the wait set. In a forked child it is of no use.
+    /// Returns true in the process that made the wait set. In a forked child it cannot be used.
     #[must_use]
     pub fn is_here(&self) -> bool {
         self.birthplace.is_here()
     }
 
-    /// How this wait set sleeps: what `Auto` came to.
+    /// Mechanism of this wait set; resolves `Auto`.
     #[must_use]
     pub fn backend(&self) -> WaitBackend {
         self.backend
@@ -138,7 +138,7 @@ impl WaitSet {
         let mut kick = lock(&sub.inlet.kick);
         match &*kick {
             Some(k) if Arc::ptr_eq(k, &self.kick) => return Ok(()),
-            // A wait set that is gone has left its word behind, which nobody else holds.
+            // A dropped wait set leaves its word behind, to which no other reference exists.
             Some(k) if Arc::strong_count(k) > 1 => {
                 return Err(WaitSetError::AttachedElsewhere { topic: sub.inlet.topic.to_string() });
             }
@@ -178,7 +178,7 @@ impl WaitSet {
         }
     }
 
-    /// What ends a wait from elsewhere.
+    /// Returns a handle that ends a wait from another thread.
     #[must_use]
     pub fn kicker(&self) -> Kicker {
         Kicker(Arc::clone(&self.kick))

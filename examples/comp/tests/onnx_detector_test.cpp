@@ -206,6 +206,25 @@ TEST_F(OnnxDetector, ReadsOtherLayoutsAndNames) {
     }
 }
 
+// A network that OpenCV cannot load is refused with what to do about it.
+TEST_F(OnnxDetector, FilesThatAreNoModelForOpenCvNameTheRemedy) {
+    const std::vector<std::uint16_t> halves(6U * 3 * 32 * 32, 0);
+    const std::string graph = node("Conv", {"images", "w"}, "output0",
+                                   ints("kernel_shape", {32, 32}) + ints("strides", {32, 32})) +
+                              bytes(5, tensor("w", {6, 3, 32, 32}, halves, 10)) +  // FLOAT16
+                              value(11, "images", {1, 3, 64, 64}) +
+                              value(12, "output0", {1, 6, 2, 2});
+    for (const auto& [content, remedy] :
+         {std::pair(model(graph), "export the model in single precision"),
+          std::pair(std::string("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
+                    "git lfs pull"),
+          std::pair(yolo_v8().substr(0, 300), "check that the download is whole")}) {
+        write(content);
+        const auto told = load_error();
+        EXPECT_NE(told.find(remedy), std::string::npos) << told;
+    }
+}
+
 TEST_F(OnnxDetector, ScoresThatAreNoneAreErrors) {
     // Without the sigmoid: up to 650 for a bright cell. One that says so on a blank image is
     // refused at once.

@@ -273,6 +273,13 @@ int round_to_multiple(double v) {
     return std::max(1, static_cast<int>(std::lround(v / kMultiple))) * kMultiple;
 }
 
+std::string darknet_remedy(const std::string& said) {
+    if (said.find("Unsupported") != std::string::npos) {
+        return "OpenCV " CV_VERSION " does not run this layer: use another network";
+    }
+    return "check that both are the files of one darknet model";
+}
+
 class DarknetDetector final : public NetworkDetector {
 public:
     DarknetDetector(const DetectorOptions& options, const DarknetPair& pair)
@@ -282,7 +289,7 @@ public:
             net_ = cv::dnn::readNetFromDarknet(pair.cfg, pair.weights);
         } catch (const cv::Exception& e) {
             throw VisionError(pair.cfg + ": cannot be loaded with " + pair.weights + ": " +
-                              reason(e) + "; check that both are the files of one darknet model");
+                              reason(e) + "; " + darknet_remedy(reason(e)));
         }
         check_pair(net_, pair);
         net_.setPreferableBackend(cv::dnn::DNN_BACKEND_OPENCV);
@@ -336,6 +343,21 @@ protected:
 
 // ---- ONNX ----
 
+// What to do about a file that OpenCV does not load, by what it says.
+std::string onnx_remedy(const std::string& path, const std::string& said) {
+    std::string begin(40, '\0');
+    std::ifstream(path, std::ios::binary).read(begin.data(), 40);
+    if (begin.starts_with("version https://git-lfs")) {
+        return "it is the pointer of Git LFS to the model: run `git lfs pull`";
+    }
+    if (said.find("FLOAT16") != std::string::npos) {
+        return std::string("its weights have half precision, which OpenCV " CV_VERSION
+                           " does not read: export the model in single precision (half=False)");
+    }
+    return "check that the download is whole, or export the model for OpenCV: single precision, "
+           "opset 12, without built-in suppression";
+}
+
 class OnnxDetector final : public NetworkDetector {
 public:
     explicit OnnxDetector(const DetectorOptions& options)
@@ -349,9 +371,8 @@ public:
         try {
             net_ = cv::dnn::readNetFromONNX(model_);
         } catch (const cv::Exception& e) {
-            throw VisionError(model_ + ": cannot be loaded as an ONNX model: " + reason(e) +
-                              "; check that the download is whole, or export the model for OpenCV: "
-                              "single precision, opset 12, without built-in suppression");
+            throw VisionError(model_ + ": cannot be loaded as an ONNX model: " + reason(e) + "; " +
+                              onnx_remedy(model_, reason(e)));
         }
         if (net_.empty()) {
             throw VisionError(model_ + ": the ONNX model is empty");

@@ -2,7 +2,8 @@
 //! Names for the Tab key: topics, domains, runs, modules and parameters; and the man pages.
 
 use super::absent::Runs;
-use super::{bench, describer, without_hidden};
+use super::bench;
+use super::describer::describer;
 use crate::arguments::{Arguments, Complete, Names};
 use crate::exit;
 use clap::CommandFactory;
@@ -10,6 +11,7 @@ use clap_complete::Shell;
 use driveline_runtime::graph::{LoadOptions, load};
 use driveline_shm::domain;
 use driveline_terminal::screen::Screen;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -192,3 +194,32 @@ function __driveline_graph; string match -r '.*\.ya?ml$' -- (commandline -opc) |
 complete -c driveline -n "__fish_seen_subcommand_from run" -l module -x -a "(driveline complete modules --graph (__driveline_graph) 2>/dev/null)"
 complete -c driveline -n "__fish_seen_subcommand_from run validate" -l set -x -a "(driveline complete parameters --graph (__driveline_graph) 2>/dev/null)"
 "#;
+
+pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        shell,
+        &mut bench::with_commands(without_hidden(&Arguments::command())),
+        "driveline",
+        &mut script,
+    );
+    let script = with_names(shell, String::from_utf8_lossy(&script).into_owned());
+    if screen.json {
+        screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));
+    } else {
+        screen.print(&script);
+    }
+    exit::DONE
+}
+
+/// The command line without what is there for other programs: neither completion nor man pages have
+/// hidden commands.
+fn without_hidden(command: &clap::Command) -> clap::Command {
+    let text = |text: Option<&clap::builder::StyledStr>| text.cloned().unwrap_or_default();
+    clap::Command::new("driveline")
+        .about(text(command.get_about()))
+        .after_help(text(command.get_after_help()))
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_arguments().cloned())
+        .subcommands(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned())
+}

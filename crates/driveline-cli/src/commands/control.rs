@@ -3,7 +3,7 @@
 //! (`docs/protocols/control.md`).
 
 use super::domains::DomainPlace;
-use super::list::print_table;
+use super::survey::print_table;
 use crate::arguments::{Health, Stop, WhichRun};
 use crate::exit;
 use crate::text::{count, cut};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A run whose modules are no processes of this program: in containers, or started by others.
 
-use super::deploy::{ENDS_WITHIN, mode, version};
+use super::deploy::{ENDS_WITHIN, images_in, mode};
 use crate::arguments::Run;
 use driveline_analyze::ModuleFacts;
-use driveline_deploy::image::Images;
 use driveline_deploy::manifest::local;
 use driveline_deploy::{
     Containers, Engine, ImageFacts, Mode, Plan, RunDirectory, Shared, check, seccomp,
@@ -107,7 +106,7 @@ pub(super) fn images(
     screen: &Screen,
 ) -> Result<BTreeMap<String, (String, ImageFacts)>, String> {
     let scratch = Scratch::new()?;
-    let mut made = Images::new(host.to_owned(), version(), scratch.0.clone());
+    let mut made = images_in(host, scratch.0.clone());
     let repository = local(&plan.graph);
     let mut images = BTreeMap::new();
     let all: Vec<PathBuf> = plan.modules.iter().flat_map(|m| m.libraries.clone()).collect();

@@ -70,7 +70,7 @@ struct Taken {
 }
 
 fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
-    let topic = super::name_of(&arguments.topic)?;
+    let topic = super::names::name_of(&arguments.topic)?;
     let place = DomainPlace::of(domain)?;
     let interrupted = driveline_terminal::signals::interruption()
         .map_err(|e| format!("cannot listen for signals: {e}"))?;

@@ -3,22 +3,24 @@
 
 mod down;
 mod explain;
+mod format;
 mod presence;
 mod ros2;
 mod ros2_services;
 
 use super::domains::DomainPlace;
-use super::list::print_table;
 use super::services::servers;
+use super::survey::print_table;
 use crate::arguments::Gateway;
 use crate::exit;
 use crate::process;
 use crate::text::{count, cut};
-use driveline_gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
+use driveline_gateway::{Answer, EdgeReport, HostReport, Report, ask};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
 use driveline_terminal::table::Align;
 use driveline_terminal::version::{COMMIT, VERSION};
+use format::{NAME, REASON, Rate, clock, dropped, hint, inlet_state, seconds, short};
 use presence::Presence;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,18 +30,8 @@ use std::time::Duration;
 const ASK: Duration = Duration::from_secs(3);
 /// Rates are measured over this time.
 const MEASURED: Duration = Duration::from_secs(1);
-/// Columns for names, which other hosts may have chosen.
-const NAME: usize = 80;
 /// Most topics that are named in an error.
 const MOST_NAMED: usize = 20;
-/// Longest reason of somebody else.
-const REASON: usize = 800;
-
-/// A node, for people; in reports, one that nobody has named is `?`.
-fn node(name: &str) -> String {
-    if name == "?" { "a node without a name".to_owned() } else { format!("'{}'", cut(name, NAME)) }
-}
-
 pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
     let Gateway::List { topic, explain } = command;
     match list(topic.as_deref(), *explain, domain, screen) {
@@ -117,7 +109,7 @@ fn list(
         _ => false,
     };
     let here = if explained && now.iter().any(expected) {
-        servers(&super::list::ask(domain, screen)?.1)
+        servers(&super::survey::ask(domain, screen)?.1)
     } else {
         BTreeMap::new()
     };
@@ -194,46 +186,6 @@ fn only(mut report: Report, topic: Option<&str>) -> Report {
     report
 }
 
-/// Samples and bytes each second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Rate {
-    samples: f64,
-    bytes: f64,
-}
-
-impl Rate {
-    fn of(now: &Report, before: &Report, samples: (u64, u64), bytes: (u64, u64)) -> Self {
-        let seconds = now.at_ns.saturating_sub(before.at_ns).max(1) as f64 / 1e9;
-        let per_second = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / seconds;
-        Self { samples: per_second(samples), bytes: per_second(bytes) }
-    }
-
-    fn of_edge(e: &EdgeReport, now: &Report, before: &Report) -> Self {
-        let old = before
-            .edges
-            .iter()
-            .find(|o| o.topic == e.topic && o.to == e.to && o.offered == e.offered)
-            .map(|o| o.figures)
-            .unwrap_or_default();
-        Self::of(now, before, (e.figures.sent, old.sent), (e.figures.sent_bytes, old.sent_bytes))
-    }
-
-    fn of_inlet(i: &InletReport, now: &Report, before: &Report) -> Self {
-        let old = before
-            .inlets
-            .iter()
-            .find(|o| o.publisher == i.publisher && o.topic == i.topic)
-            .map(|o| o.figures)
-            .unwrap_or_default();
-        Self::of(
-            now,
-            before,
-            (i.figures.published, old.published),
-            (i.figures.published_bytes, old.published_bytes),
-        )
-    }
-}
-
 fn as_json(report: &Report, before: &Report) -> Value {
     let mut value = serde_json::to_value(report).unwrap_or_default();
     let rates = |rate: Rate, of: &mut Value| {
@@ -261,25 +213,6 @@ fn as_json(report: &Report, before: &Report) -> Value {
     }
     value["state"] = json!("running");
     value
-}
-
-/// The name of a host without the number of its gateway's start.
-fn short(host: &str) -> String {
-    cut(host.split('.').next().unwrap_or(host), NAME)
-}
-
-/// How long something has been so: rounded down, unlike what the lab expects of a measurement.
-fn seconds(ms: u64) -> String {
-    match ms / 1000 {
-        s @ 0..120 => format!("{s} s"),
-        s @ 120..7200 => format!("{} min", s / 60),
-        s => format!("{} h", s / 3600),
-    }
-}
-
-/// A time that may be negative, in milliseconds.
-fn ms(ns: i64) -> String {
-    format!("{:.3} ms", ns as f64 / 1e6)
 }
 
 fn state(h: &HostReport) -> String {
@@ -321,20 +254,6 @@ fn impossible(e: &EdgeReport) -> Option<String> {
     ))
 }
 
-fn clock(h: &HostReport) -> String {
-    match (h.offset_ns, h.offset_error_ns) {
-        (Some(offset), Some(error)) => {
-            let steps = if h.clock_steps > 0 {
-                format!(", stepped {}", count(h.clock_steps, "time"))
-            } else {
-                String::new()
-            };
-            format!("{} ± {}{steps}", ms(offset), ms(i64::try_from(error).unwrap_or(i64::MAX)))
-        }
-        _ => "not measured".into(),
-    }
-}
-
 /// An endpoint, for people: port 0 is one that the kernel chose, which only those hosts learn that
 /// are told of it.
 fn listening(endpoint: &str) -> String {
@@ -343,18 +262,6 @@ fn listening(endpoint: &str) -> String {
         Some(address) if settings.is_empty() => format!("{address} (any free port)"),
         Some(address) => format!("{address} (any free port, {settings})"),
         None => endpoint.to_owned(),
-    }
-}
-
-fn dropped(drops: &[(&str, u64)]) -> String {
-    if drops.is_empty() {
-        "-".into()
-    } else {
-        drops
-            .iter()
-            .map(|(why, n)| format!("{} {n}", cut(why, NAME)))
-            .collect::<Vec<_>>()
-            .join(", ")
     }
 }
 
@@ -456,11 +363,6 @@ fn unexplained(report: &Report, explained: bool) -> String {
     }
 }
 
-/// Where the reasons are.
-fn hint(explained: bool) -> &'static str {
-    if explained { "" } else { " (`--explain` says why)" }
-}
-
 /// The lines of one topic: each way to and from another host, or that there is none.
 fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     let row =
@@ -519,22 +421,12 @@ fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-fn inlet_state(state: InletState) -> &'static str {
-    match state {
-        InletState::Wanted => "carried",
-        InletState::NobodySubscribes => "nobody subscribes here",
-        InletState::ClockUnknown => "waits for that host's clock",
-        InletState::HostGone => "host is gone",
-        InletState::PublisherGone => "publisher is gone",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use driveline_gateway::{
-        EdgeFigures, InletFigures, NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport,
-        TopicReport,
+        EdgeFigures, InletFigures, InletReport, InletState, NetworkReport, Ros2Report,
+        Ros2ServiceReport, Ros2TopicReport, TopicReport,
     };
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commands about graph files and libraries.
 
-use super::describer;
+use super::describer::describer;
 use crate::arguments::{Graph, Validate};
 use crate::text::count;
 use crate::{exit, picture};

@@ -2,25 +2,22 @@
 //! What runs in a domain now.
 
 use super::absent::{End, Runs};
-use super::domains::{DomainPlace, Other, elsewhere};
+use super::domains::{Other, elsewhere};
+use super::survey::{ask, print_table};
 use crate::arguments::{Node, Topic};
 use crate::exit;
-use crate::process;
 use crate::text::{count, cut};
 use driveline_rosidl::{CDR_ENCODING, Catalog};
 use driveline_runtime::graph::closest;
-use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo, Survey};
+use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
-use driveline_terminal::table::{Align, aligned};
+use driveline_terminal::table::Align;
 use driveline_types::service::ServiceTopic;
 use driveline_types::{Durability, Liveliness, PayloadKind, Qos, Reliability, Schema};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-/// Time for everybody to answer.
-const ASK: Duration = Duration::from_secs(1);
 /// Most topics that are named in one line.
 const MOST_NAMED: usize = 5;
 /// Columns for text that processes of other users may have chosen.
@@ -32,7 +29,7 @@ const DEFINITION: usize = 24;
 pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u8 {
     let info = match command {
         Topic::Echo(echo) => return super::echo::echo(echo, domain, screen),
-        Topic::Info { topic, definition } => match super::name_of(topic) {
+        Topic::Info { topic, definition } => match super::names::name_of(topic) {
             Ok(topic) => Some((topic, if *definition { usize::MAX } else { DEFINITION })),
             Err(text) => {
                 screen.error(text);
@@ -127,55 +124,6 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
             exit::FAILED
         }
     }
-}
-
-/// Processes that are named because they do not answer.
-const MOST_SILENT: usize = 16;
-/// Characters of what a process says is missing in its listing.
-const MOST_OF_REASON: usize = 300;
-
-/// Everybody in the domain, and where that is. A domain that nobody has ever joined is empty.
-pub(super) fn ask(
-    domain: Option<&str>,
-    screen: &Screen,
-) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
-    let place = DomainPlace::of(domain)?;
-    let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())?
-    else {
-        return Ok((place, Vec::new()));
-    };
-    let Survey { participants, silent, silent_others } =
-        driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;
-    let mut silent: Vec<u32> = silent.into_iter().chain(silent_others).collect();
-    let all = silent.len();
-    silent.retain(|pid| *pid > 0);
-    silent.truncate(MOST_SILENT);
-    let more = all - silent.len();
-    if more > 0 {
-        let who =
-            if more == 1 { "1 participant".to_owned() } else { format!("{more} participants") };
-        screen.print_error(&format!(
-            "warning: {who} of this domain did not answer: what they have is not in the list\n"
-        ));
-    }
-    for pid in silent {
-        let name = process::name(pid).unwrap_or_else(|| "a process".to_owned());
-        let what = if process::is_stopped(pid) {
-            format!("is suspended; `kill -CONT {pid}` lets it go on")
-        } else {
-            "does not answer".into()
-        };
-        // Beside the list and not in it: nobody knows what it would say.
-        screen.print_error(&format!("warning: {} (pid {pid}): {what}\n", cut(&name, NAME)));
-    }
-    for p in participants.iter().filter(|p| !p.incomplete.is_empty()) {
-        let (name, pid) = (cut(&p.name, NAME), p.pid_in_its_namespace);
-        screen.print_error(&format!(
-            "warning: {name} (pid {pid}): {}\n",
-            cut(&p.incomplete, MOST_OF_REASON)
-        ));
-    }
-    Ok((place, participants))
 }
 
 #[derive(Default)]
@@ -290,13 +238,6 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
         + &known(End::Subscription)
         + &tell(names(End::Publisher), "publishes", "a publisher")
         + &tell(names(End::Subscription), "listens to", "a subscription")
-}
-
-pub(super) fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen) {
-    for (i, line) in aligned(align, rows).iter().enumerate() {
-        let line = if i == 0 { screen.paint("1", line) } else { line.clone() };
-        screen.print(&(line + "\n"));
-    }
 }
 
 fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {

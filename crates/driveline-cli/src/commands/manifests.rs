@@ -3,7 +3,7 @@
 
 use super::deploy::ENDS_WITHIN;
 use super::deploy_build::has_gateway;
-use super::describer;
+use super::describer::describer;
 use crate::arguments::{DeployManifest, WorkloadKind};
 use crate::exit;
 use driveline_deploy::manifest::{self, Manifest, ManifestOptions, Workload, kubernetes_notes};
@@ -63,7 +63,7 @@ pub(super) fn prepare(
 ) -> Result<u8, String> {
     let users = modules.iter().cloned().collect();
     RunDirectory::prepare(directory, user, &users).map_err(|e| {
-        format!("{e}; this command needs root, with CAP_CHOWN, CAP_DAC_OVERRIDE and CAP_FOWNER")
+        format!("{e}; this command needs root, with CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID")
     })?;
     for path in give {
         given(path, user, user, 0o755)

@@ -3,7 +3,7 @@
 //! (`docs/protocols/control.md`).
 
 use super::control::{AGAIN, ASK, Found, LINE, NAME, called, select};
-use super::list::print_table;
+use super::survey::print_table;
 use crate::arguments::{LogLevel, Param};
 use crate::exit;
 use crate::text::cut;

@@ -73,7 +73,7 @@ fn counts(s: &StageSummary, summary: &Summary) -> Counts {
     let sum = |q: &driveline_analyze::Quantiles| (q.n as f64, q.n as f64 * q.mean);
     Counts {
         runs: s.runs,
-        failed: s.failed,
+        failed: s.failed.saturating_add(s.failed_events),
         missed: inputs.map(|i| i.missed).fold(0, u64::saturating_add),
         transmission: sum(&s.transmission_us),
         processing: sum(&s.processing_us),

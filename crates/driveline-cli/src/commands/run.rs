@@ -2,7 +2,7 @@
 //! `driveline run`.
 
 use super::deployed::{Deployed, Prepared};
-use super::describer;
+use super::describer::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::{Live, fact};
@@ -528,6 +528,8 @@ impl<'a> Show<'a> {
         for module in &outcome.killed {
             self.cut_off(module);
         }
+        // Where the run ends for a module, no event says that it stays down.
+        outcome.down.iter().for_each(|down| self.collector.stays_down(&down.module));
         let facts = self.collector.facts_mut();
         facts.suspended.clone_from(&outcome.suspended);
         facts.cut_off.clone_from(&outcome.cut_off);
@@ -603,8 +605,12 @@ impl<'a> Show<'a> {
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
             }
-            let lines =
-                [summary.missed_deadlines(), summary.blocked_in_publish(), summary.overruns()];
+            let lines = [
+                summary.failed_with_events(),
+                summary.missed_deadlines(),
+                summary.blocked_in_publish(),
+                summary.overruns(),
+            ];
             lines.iter().flatten().for_each(|text| self.print_wrapped(text, columns));
         }
         if !self.screen.json {

@@ -2,7 +2,7 @@
 //! Which services are offered now, and who calls them.
 
 use super::domains::elsewhere;
-use super::list::{ask, print_table};
+use super::survey::{ask, print_table};
 use crate::arguments::Service;
 use crate::exit;
 use crate::text::cut;

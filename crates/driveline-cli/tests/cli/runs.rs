@@ -191,6 +191,48 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
     }
 }
 
+/// The components' own lines against the account: three books that nobody reconciles.
+#[test]
+fn counts_of_both_ends_are_what_the_components_print() {
+    for (reach, depth) in [("host", 64), ("host", 2), ("process", 2)] {
+        let graph = GRAPH.replace("depth: 64", &format!("depth: {depth}"));
+        let graph = if reach == "host" {
+            graph
+        } else {
+            graph.replace("reach: host", "reach: process").replace("  rest:\n    components:\n", "")
+        };
+        let f = Fixture::new(&graph);
+        let set = ["--set", "counter.limit=60", "--set", "relay.take_ms=25"];
+        let (code, out, err) = f.run(&[&["run", "g.yaml", "--report", "out"], &set[..]].concat());
+        assert_eq!(code, 0, "{out}{err}");
+        let printed = out.lines().filter(|l| l.contains("printer got ")).count() as u64;
+        let summary = std::fs::read_to_string(f.path("out/summary.json")).unwrap();
+        let summary: Value = serde_json::from_str(&summary).unwrap();
+        let inputs = summary["subscriptions"].as_array().unwrap();
+        let of = |stage: &str, key: &str| {
+            inputs.iter().find(|s| s["stage"] == stage).unwrap()[key].clone()
+        };
+        let n = |stage: &str, key: &str| of(stage, key).as_u64().unwrap();
+        let what = format!("{reach}, depth {depth}: {inputs:?}");
+        // Each call of the relay publishes a number, which the printer has time for.
+        assert_eq!(
+            (n("relay", "received"), n("printer", "received")),
+            (printed, printed),
+            "{what}"
+        );
+        assert_eq!(n("relay", "missed") + n("relay", "not_read"), 60 - printed, "{what}");
+        // Inside one process, one thread runs them in turn.
+        assert_eq!(n("relay", "missed") > 0, (reach, depth) == ("host", 2), "{what}");
+        for stage in ["relay", "printer"] {
+            assert_eq!(
+                (n(stage, "not_connected"), of(stage, "checked")),
+                (0, true.into()),
+                "{what}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_waits_at_ctrl_c_is_not_read_and_leaves_the_exit_code_alone() {
     let f = Fixture::new(GRAPH);

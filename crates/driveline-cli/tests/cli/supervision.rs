@@ -65,6 +65,24 @@ fn a_dead_module_is_named_and_the_run_goes_on_and_ends_with_code_4() {
 }
 
 #[test]
+fn a_module_for_which_the_run_ends_is_down_in_the_report() {
+    let graph =
+        GRAPH.replace("  rest:\n", "  rest:\n    restart: {policy: never, on_exhausted: stop}\n");
+    let f = Fixture::new(&graph);
+    let set = "relay.abort_on=5";
+    let (code, out, err) = f.run(&["run", "g.yaml", "--set", set, "--report", "out"]);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(out.contains("it stays down"), "{out}");
+    assert_eq!(std::fs::read_dir(f.path("domain")).unwrap().count(), 0, "its sockets are removed");
+    let summary = std::fs::read_to_string(f.path("out/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(
+        (&summary["faults"][0]["module"], &summary["faults"][0]["down"]),
+        (&"rest".into(), &true.into())
+    );
+}
+
+#[test]
 fn a_restarted_module_works_again_and_the_run_ends_well() {
     let graph =
         GRAPH.replace("  rest:\n", "  rest:\n    restart: {policy: on_failure, backoff_ms: 1}\n");

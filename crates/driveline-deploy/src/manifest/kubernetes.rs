@@ -125,8 +125,9 @@ fn object(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Wor
     // A changed graph starts its pods again.
     let files: String =
         manifest.files.iter().map(|f| format!("{}\0{}\0", f.name, f.text)).collect();
-    let annotations =
-        json!({ "driveline.org/graph-sha256": hex(&Sha256::digest(files.as_bytes())) });
+    // Podman takes 63 characters.
+    let digest = hex(&Sha256::digest(files.as_bytes())).split_off(32);
+    let annotations = json!({ "driveline.org/graph-digest": digest });
     let template =
         json!({ "metadata": { "labels": labels, "annotations": annotations }, "spec": pod });
     match kind {

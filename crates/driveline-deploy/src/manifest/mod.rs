@@ -289,7 +289,7 @@ impl Made<'_> {
             devices: Vec::new(),
             groups: Vec::new(),
             // To give directories to users that are not root, and to enter them the next time.
-            capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER"],
+            capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"],
             network: false,
             restart: Restart::never(),
             stops_within: MODULE_STOPS_WITHIN,

@@ -74,7 +74,7 @@ fn golden(name: &str, printed: &str, directory: &str) {
 #[test]
 fn compose_services_are_as_they_were() {
     let (m, directory) = manifest_of(GRAPH, false, &ManifestOptions::default());
-    golden("compose.yaml", &compose(&m), &directory);
+    golden("compose.txt", &compose(&m), &directory);
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn kubernetes_objects_are_as_they_were() {
         ..ManifestOptions::default()
     };
     let (m, directory) = manifest_of(GRAPH, true, &options);
-    golden("deployments.yaml", &kubernetes(&m, Workload::Deployment), &directory);
-    golden("jobs.yaml", &kubernetes(&m, Workload::Job), &directory);
+    golden("deployments.txt", &kubernetes(&m, Workload::Deployment), &directory);
+    golden("jobs.txt", &kubernetes(&m, Workload::Job), &directory);
     assert!(kubernetes_notes(&m)[0].contains("cpuManagerPolicy"), "{:?}", kubernetes_notes(&m));
 }
 

@@ -10,6 +10,7 @@ mod compressed_image;
 mod detections;
 mod error;
 mod header;
+mod health;
 mod image;
 mod imu;
 mod pieces;
@@ -70,6 +71,7 @@ impl<'a> FromRos<'a> {
             Kind::Detections2D => sample.read(|from| detections::read(from, arrival)).map(|d| {
                 (d.header.as_ref().map_or(0, |h| h.source_time_ns), Content::Detections2D(d))
             }),
+            Kind::RunHealth => Err(ConvertError::Payload("health goes to ROS 2 only".into())),
         }
         .map(|(time, content)| (content, time))?;
         Ok(Self { content, source_time_ns })
@@ -136,6 +138,7 @@ impl<'a> ToRos<'a> {
             Kind::Imu => imu::sample(payload, stamps_ahead_ns),
             Kind::RadarScan => radar::sample(payload, stamps_ahead_ns),
             Kind::Detections2D => detections::sample(payload, stamps_ahead_ns, max_len),
+            Kind::RunHealth => health::sample(payload, stamps_ahead_ns, max_len),
         }?
         .bounded(max_len)
     }

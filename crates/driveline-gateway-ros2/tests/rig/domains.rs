@@ -8,7 +8,7 @@
 
 use std::ops::RangeInclusive;
 
-const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 15] = [
+const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 17] = [
     ("network", 0..=2),
     ("ros2_client_services", 2..=6),
     ("ros2_client_services", 9..=9),
@@ -19,7 +19,9 @@ const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 15] = [
     ("kills", 71..=71),
     ("live", 72..=74),
     ("across", 30..=44),
-    ("dds_services", 45..=70),
+    ("dds_services", 45..=68),
+    ("live", 69..=69),
+    ("dds_services", 70..=70),
     ("vendors", 75..=94),
     ("vendors", 100..=100),
     ("live", 101..=101),

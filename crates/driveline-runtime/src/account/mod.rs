@@ -516,6 +516,8 @@ pub struct CallbackCounters {
     pub invocations: u64,
     /// Calls that failed.
     pub failed: u64,
+    /// Calls with events that failed; these are in none of the others.
+    pub failed_events: u64,
     /// Calls skipped because an input had no sample yet.
     pub skipped_missing: u64,
     /// Calls skipped because an input's sample was too old.
@@ -736,6 +738,7 @@ impl From<CallbackStats> for CallbackCounters {
         Self {
             invocations: s.invocations,
             failed: s.failed,
+            failed_events: 0,
             skipped_missing: s.skipped_missing,
             skipped_stale: s.skipped_stale,
             unsynchronised: s.unsynchronised,
@@ -753,6 +756,7 @@ impl CallbackCounters {
         Self {
             invocations: self.invocations + other.invocations,
             failed: self.failed + other.failed,
+            failed_events: self.failed_events + other.failed_events,
             skipped_missing: self.skipped_missing + other.skipped_missing,
             skipped_stale: self.skipped_stale + other.skipped_stale,
             unsynchronised: self.unsynchronised + other.unsynchronised,

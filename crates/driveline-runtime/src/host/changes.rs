@@ -67,6 +67,11 @@ impl Changes {
         self.wake.send("", false, &EndpointEvent::EventsLost { count: 0 });
     }
 
+    /// Makes a change on this thread, which nothing else of the component uses.
+    pub(super) fn make(&self, word: &ParameterWord) -> Result<(), String> {
+        self.queue.target.change(word)
+    }
+
     /// Makes the changes that wait, for a caller in the component's group.
     pub(super) fn make_all(&self) {
         self.queue.make_all();

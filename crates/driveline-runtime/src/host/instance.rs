@@ -292,6 +292,12 @@ impl Instance {
         }
     }
 
+    /// Changes a parameter on this thread: for tests, in which nothing else runs.
+    pub(crate) fn change_here(&self, name: &str, value: &ParameterValue) -> Result<(), String> {
+        let word = ParameterWord::unasked(&self.name, name, value);
+        self.changes.as_ref().map_or(Ok(()), |changes| changes.make(&word))
+    }
+
     /// How its calls are seen, and what its outputs have published.
     pub(super) fn pulse(&self) -> (Seen, Vec<PublishedCounter>) {
         (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
@@ -379,13 +385,13 @@ impl Instance {
         }
         self.reported_calls = services;
         let calls = self.timers.added();
-        // Failures alone: a call with an event is no run, since it works on no data.
-        let failed = CallbackCounters {
-            failed: self.events.0.stats().failed,
+        // A call with an event is no run, since it works on no data.
+        let events = CallbackCounters {
+            failed_events: self.events.0.stats().failed,
             ..CallbackCounters::default()
         };
         let stats =
-            calls.iter().chain(&self.callback).fold(failed, |sum, c| sum.and(c.stats().into()));
+            calls.iter().chain(&self.callback).fold(events, |sum, c| sum.and(c.stats().into()));
         if stats != self.reported {
             self.reported = stats;
             changed.push(Record::Counters { component: self.name.clone(), stats });
@@ -490,7 +496,7 @@ fn add_callback(
     Ok(Some(handle))
 }
 
-fn access(of: &Access) -> driveline::Access {
+pub(crate) fn access(of: &Access) -> driveline::Access {
     match of {
         Access::OwnUser => driveline::Access::OwnUser,
         Access::Anyone => driveline::Access::Anyone,

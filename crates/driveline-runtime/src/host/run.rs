@@ -2,6 +2,7 @@
 //! The life of a module's process: load, bring up, wait for the word, run, wind down.
 
 use super::crash;
+use super::injected_faults;
 use super::instance::{Bringup, Instance, place};
 use super::launcher_socket;
 use super::output;
@@ -224,6 +225,7 @@ impl Module<'_> {
         };
         let graph = resolve(self.options, self.loader, &libraries, &entered)?;
         let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
+        injected_faults::enable(module.name.as_str());
         // The kernel keeps 15 bytes.
         let _ = rustix::thread::set_name(
             &std::ffi::CString::new(module.name.as_str()).unwrap_or_default(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod leftovers;
 mod modes;
 mod parameters;
 mod reactions;
@@ -13,6 +14,7 @@ use super::control::{RunPhase, Server};
 use super::death::{Death, When, help, how_it_ended, was_asked_to_end};
 use super::gateway::{GatewayOptions, carried, is_gateway};
 use super::health::Observed;
+use super::health_topic::HealthTopic;
 use super::matching::{self, Unconnected};
 use super::modes::ModeControl;
 use super::options::LaunchOptions;
@@ -56,6 +58,9 @@ pub enum LaunchError {
     /// The launcher cannot wait for its processes.
     #[error("cannot watch the modules: {0}")]
     Watch(#[from] io::Error),
+    /// The health of the run cannot be published.
+    #[error("{0}")]
+    Health(String),
     /// There is nothing to start.
     #[error(
         "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more"
@@ -111,6 +116,8 @@ pub fn run<'a>(
         let runs = |p: &Program<'_>| matches!(p, Program::Module(m) if m.name.as_str() == module);
         programs.iter().position(runs)
     };
+    let health_topic =
+        HealthTopic::open(graph, &options.domain_dir).map_err(LaunchError::Health)?;
     let launcher = Launcher {
         graph,
         options,
@@ -140,6 +147,7 @@ pub fn run<'a>(
         phase_since: (RunPhase::Starting, began),
         server: options.control.clone().map(Server::new),
         changes: Changes::default(),
+        health_topic,
         modes: ModeControl::new(graph, programs.len(), place),
     };
     launcher.run()
@@ -327,6 +335,7 @@ struct Launcher<'a> {
     server: Option<Server>,
     /// Parameters that tools have changed.
     changes: Changes,
+    health_topic: Option<HealthTopic>,
     modes: Option<ModeControl<'a>>,
 }
 
@@ -361,6 +370,7 @@ impl Launcher<'_> {
                 self.serve();
             }
         }
+        self.remove_leftovers();
         let unreadable = self.unreadable
             + self
                 .processes
@@ -534,6 +544,7 @@ impl Launcher<'_> {
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
+        self.remove_leftovers();
         if self.is_running() {
             self.react_to_down(process, &why);
         }
@@ -922,6 +933,7 @@ impl Launcher<'_> {
                 self.look_for_late_matches(now);
             }
             self.sink.tick();
+            self.publish_health(now);
             self.tick_at = now + self.options.tick;
         }
         self.step(Input::Time);

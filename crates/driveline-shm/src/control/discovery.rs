@@ -20,9 +20,6 @@ const SAFETY_NET: Duration = Duration::from_secs(1);
 /// Least time between two looks through the directory, so that a hundred starting processes cost
 /// one look, not many.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Time from the end of a match to a look for what a dead process has left: one look for all matches
-/// of a process, and one that ends in order has removed its names by then.
-pub(super) const SWEEP_AFTER: Duration = Duration::from_secs(1);
 /// Hints taken in one go; one more than a few means that some may have been lost
 /// (`net.unix.max_dgram_qlen` is 10).
 const MAX_HINTS: usize = 64;

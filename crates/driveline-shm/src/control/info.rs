@@ -2,36 +2,21 @@
 //! Answers to tools.
 
 use super::handshake::Reception;
+use super::query::Query;
 use super::{Control, Source};
 use crate::info::ParticipantInfo;
 use crate::limits::{
     HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_INFO_CONNECTIONS_PER_USER, MAX_LISTING_LEN,
 };
 use crate::queue::lock;
-use crate::sys::blocking_tasks::Foreign;
 use crate::sys::peer::User;
 use crate::sys::socket;
 use crate::wire::Message;
-use driveline_types::MonotonicNs;
 use rustix::event::epoll::{self, EventFlags};
 use std::time::Duration;
 
 /// Bytes of a listing in one packet.
 const PART_LEN: usize = 32 * 1024;
-
-/// A tool that has connected.
-pub(super) struct Query {
-    socket: Foreign,
-    until: MonotonicNs,
-    /// Rest of the answer to send, if it has asked.
-    answer: Option<(Vec<u8>, usize)>,
-}
-
-impl Query {
-    pub(super) fn undecided(&self) -> Option<&Foreign> {
-        self.answer.is_none().then_some(&self.socket)
-    }
-}
 
 impl Control {
     pub(super) fn accept_queries(&mut self, key: u64) {

@@ -16,6 +16,8 @@ mod outlets;
 mod own_process_tests;
 mod pins;
 mod presence;
+mod query;
+mod reserve;
 mod shortage;
 mod watch;
 
@@ -27,6 +29,7 @@ use crate::queue::lock;
 use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::directory::{Directory, Kind, Name, Stamp};
 use crate::sys::fork::GuardedFd;
+use crate::sys::peer::User;
 use crate::sys::socket;
 use dial::{Dial, InletState};
 use driveline_types::{EndpointId, MonotonicNs, TopicId};
@@ -40,6 +43,9 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Time from the end of a match to a look for what a dead process has left: one look for all matches
+/// of a process, and one that ends in order has removed its names by then.
+const SWEEP_AFTER: Duration = Duration::from_secs(1);
 /// Pause of a listener that cannot accept.
 const REST: Duration = Duration::from_millis(500);
 
@@ -106,7 +112,7 @@ enum Source {
     Listener(EndpointId),
     Peer(Peer),
     Dial(Dial),
-    Info(info::Query),
+    Info(query::Query),
 }
 
 impl Source {
@@ -145,7 +151,7 @@ impl Discovery {
 
     /// A match has ended: its other end may be dead.
     pub(super) fn match_ended(&mut self, now: MonotonicNs) {
-        self.sweep_at.get_or_insert(now + discovery::SWEEP_AFTER);
+        self.sweep_at.get_or_insert(now + SWEEP_AFTER);
     }
 }
 
@@ -183,6 +189,22 @@ impl Identity {
     }
 }
 
+/// The socket for hints.
+fn rescan_socket(
+    directory: &Directory,
+    name: &Name,
+    mode: u32,
+    blocking_tasks: &Arc<BlockingTasks>,
+) -> io::Result<Foreign> {
+    let socket = socket::datagram_at(directory, name, mode)?;
+    let safe = !directory.is_shared() || socket::take_descriptors(&socket, false);
+    let mut socket = Foreign::connection(socket, User::UNKNOWN, blocking_tasks);
+    if safe {
+        socket.is_no_threat();
+    }
+    Ok(socket)
+}
+
 pub(crate) struct Control {
     identity: Arc<Identity>,
     commands: Arc<Commands>,
@@ -199,7 +221,7 @@ pub(crate) struct Control {
     /// Set once the loss of the directory was reported.
     lost: bool,
     attention: hints::Attention,
-    reserve: shortage::Reserve,
+    reserve: reserve::Reserve,
     buffer: Box<[u8]>,
     /// Listeners that could not accept, and until when they are left alone.
     resting: Vec<u64>,
@@ -214,8 +236,7 @@ impl Control {
         let blocking_tasks = BlockingTasks::new()?;
         let mode = if identity.directory.is_shared() { 0o666 } else { 0o600 };
         let rescan_name = Name::random(Kind::Rescan)?;
-        let rescan =
-            presence::rescan_socket(&identity.directory, &rescan_name, mode, &blocking_tasks)?;
+        let rescan = rescan_socket(&identity.directory, &rescan_name, mode, &blocking_tasks)?;
         let info_name = Name::random(Kind::Info)?;
         let info_listener = socket::listen_at(&identity.directory, &info_name, mode)?;
         let mut control = Self {
@@ -232,7 +253,7 @@ impl Control {
             discovery: Discovery::default(),
             lost: false,
             attention: hints::Attention::new(MonotonicNs::now()),
-            reserve: shortage::Reserve::new(&commands.signal)?,
+            reserve: reserve::Reserve::new(&commands.signal)?,
             buffer: vec![0; MAX_MESSAGE_LEN].into_boxed_slice(),
             resting: Vec::new(),
             rested_at: MonotonicNs::default(),

@@ -75,7 +75,7 @@ impl Control {
             Ok(key) => key,
             Err(e) => {
                 let text = format!(
-                    "topic '{}': nobody can subscribe: cannot watch the publisher's socket: {e}",
+                    "topic '{}': no process can subscribe: cannot watch the publisher's socket: {e}",
                     publication.topic
                 );
                 publication
@@ -366,7 +366,7 @@ impl Outlet {
     fn say_shut(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.said_shut, true) {
             let text = format!(
-                "topic '{}': nobody can subscribe for now: {reason}",
+                "topic '{}': no process can subscribe for now: {reason}",
                 self.publication.topic
             );
             self.publication

@@ -50,7 +50,7 @@ pub(super) fn grant(
     }
     if claim.observer && (needed > left || foreign && needed > others.saturating_sub(by_others)) {
         return Err(format!(
-            "a publisher keeps {capacity} pins for tools that look on, such as `driveline topic echo`, {others} of them for tools of other users; {by_all} are taken, {by_others} of them by other users, and {needed} more would be needed: end one of the others (`driveline topic info` tells who they are)"
+            "a publisher keeps {capacity} pins for tools such as `driveline topic echo`, {others} of them for tools of other users; {by_all} are taken, {by_others} of them by other users, and {needed} more would be needed: end one of the others (`driveline topic info` lists them)"
         ));
     }
     if needed > left {

@@ -3,33 +3,15 @@
 //! /dev/shm, systemd's RemoveIPC, or a hasty `rm`. Running matches do not need them, so otherwise
 //! only new processes would notice.
 
-use super::{Control, Source};
+use super::{Control, Source, rescan_socket};
 use crate::event::{PublisherEvent, RefusalCode, SubscriptionEvent};
-use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::directory::Name;
 use crate::sys::fork::GuardedFd;
-use crate::sys::peer::User;
 use crate::sys::socket;
 use rustix::event::epoll::{self, EventFlags};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-
-/// The socket for hints.
-pub(super) fn rescan_socket(
-    directory: &crate::sys::directory::Directory,
-    name: &Name,
-    mode: u32,
-    blocking_tasks: &Arc<BlockingTasks>,
-) -> io::Result<Foreign> {
-    let socket = socket::datagram_at(directory, name, mode)?;
-    let safe = !directory.is_shared() || socket::take_descriptors(&socket, false);
-    let mut socket = Foreign::connection(socket, User::UNKNOWN, blocking_tasks);
-    if safe {
-        socket.is_no_threat();
-    }
-    Ok(socket)
-}
 
 impl Control {
     /// After a change of the directory: takes part in its successor if it was removed, and makes
@@ -48,7 +30,7 @@ impl Control {
                 }
                 Err(e) => {
                     let text = format!(
-                        "the domain directory {path} was removed and cannot be used anew: {e}; nobody new finds this process or is found by it until the directory is there again as it was (within a second)"
+                        "the domain directory {path} was removed and cannot be used again: {e}; new processes and this one do not find each other until the directory is restored with its old mode (checked each second)"
                     );
                     if !std::mem::replace(&mut self.lost, true) {
                         self.tell_everybody(&text);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One process of a user at a time checks how much memory there is and reserves some: two that
-//! check at once would both find enough, and exceeding a memory cgroup is answered with SIGKILL.
+//! Lets one process of a user at a time check the available memory and reserve some. Two that check
+//! at once would both find enough, and the kernel kills a process that exceeds its cgroup.
 //!
 //! The lock is a `flock` on the user's own directory in /dev/shm. The kernel releases it with its
-//! holder, so there is nothing to clean up; whoever waits for it waits a bounded time.
-//! `docs/protocols/shm.md`, Memory.
+//! holder, so no clean-up is needed; a wait for it is bounded. `docs/protocols/shm.md`, Memory.
 
 use super::directory::Directory;
 use super::fork::GuardedFd;
@@ -21,7 +20,7 @@ use std::time::Duration;
 
 /// Requests below it do not take the lock: the least margin is kept free for them.
 const WITHOUT_LOCK: u64 = 1 << 20;
-/// How long another process may take for its own reservation.
+/// Longest wait for another process's reservation.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two tries. The kernel has no wait for a lock with a time limit.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -80,7 +79,7 @@ fn admit_within(needed: u64, patience: Duration) -> Result<MemoryAdmission, Memo
     Ok(MemoryAdmission { _lock: lock, needed })
 }
 
-/// What is kept free: more for those who take more.
+/// Memory that stays free; more for larger requests.
 fn margin(needed: u64, total: u64) -> u64 {
     (total / 16).clamp(*MARGIN.start(), *MARGIN.end()).min(needed.max(WITHOUT_LOCK))
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Work that another user can make take as long as it likes, on a thread that serves nobody but
-//! that user.
+//! Tasks that another user can block, on a thread that serves only that user.
 //!
-//! Closing a descriptor can block if nobody else has it: a TCP socket may linger, a file's server
-//! may hang. Another user decides what it sends, and whose close is the last. Closing a socket
-//! closes what lies unread in it, and receiving closes what the receiver has no room for. So all
-//! three happen here, for whatever comes from users that could not do to this process what they
-//! like anyway.
+//! Closing the last descriptor of a file can block: a TCP socket may linger, a file's server may
+//! hang. The other user decides what it sends, and which close is the last. Closing a socket closes
+//! the unread descriptors in it, and receiving closes descriptors without a place. So all three run
+//! here for users that have no power over this process anyway (all but its own and root).
 
 use super::fork::{Birthplace, GuardedFd};
 use super::peer::User;
@@ -24,7 +22,8 @@ type BlockingTask = Box<dyn FnOnce() + Send>;
 /// The threads of one participant, one for each user that needs one. They end with this, or are
 /// left alone if they hang.
 pub(crate) struct BlockingTasks {
-    /// Where connections are taken out of when they end, however late they are closed.
+    /// Watch list of connections; they are removed from it when they end, even if they are closed
+    /// late.
     epoll: Arc<GuardedFd>,
     birthplace: Birthplace,
     threads: Mutex<Vec<(User, Sender<BlockingTask>)>>,
@@ -49,12 +48,13 @@ impl BlockingTasks {
         }))
     }
 
-    /// What connections are watched with.
+    /// Returns the epoll instance of the connections.
     pub(crate) fn epoll(&self) -> &Arc<GuardedFd> {
         &self.epoll
     }
 
-    /// Whether so much waits that no more may be let in: somebody's descriptors hang.
+    /// Returns true if so many tasks wait that no more connections may be accepted: a user's
+    /// descriptors hang.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.load(Relaxed) >= MAX_BLOCKING_TASKS
     }
@@ -128,7 +128,7 @@ impl Foreign {
         }
     }
 
-    /// What `user` has sent.
+    /// Wraps a descriptor sent by `user`.
     fn received(fd: OwnedFd, user: User, blocking_tasks: &Arc<BlockingTasks>) -> io::Result<Self> {
         let fd = Arc::new(GuardedFd::new(fd)?);
         Ok(Self {
@@ -140,7 +140,7 @@ impl Foreign {
         })
     }
 
-    /// What came over this connection.
+    /// Wraps a descriptor that came over this connection.
     pub(crate) fn sent(&self, fd: OwnedFd) -> io::Result<Self> {
         Self::received(fd, self.user, &self.blocking_tasks)
     }
@@ -157,7 +157,7 @@ impl Foreign {
         self.user
     }
 
-    /// Whether nothing done with it can take long.
+    /// Returns true if no operation on it can block.
     pub(crate) fn is_harmless(&self) -> bool {
         self.harmless
     }
@@ -197,8 +197,8 @@ impl Drop for Foreign {
             return;
         }
         if self.connection {
-            // The other end is told now, whenever it is closed; and nothing is reported here any
-            // more.
+            // The other end is notified now, even if the close comes late; no more events come from
+            // here.
             let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
             let _ = epoll::delete(&self.blocking_tasks.epoll, &self.fd);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the transport needs of the kernel, each in one small module.
+//! Kernel interfaces of the transport, each in one small module.
 
 pub(crate) mod admission;
 pub(crate) mod blocking_tasks;

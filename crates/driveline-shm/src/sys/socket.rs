@@ -36,8 +36,8 @@ fn new(kind: SocketType) -> io::Result<GuardedFd> {
 /// fails.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Has a socket, or those that connect to it from now on, take descriptors or not. Whether the
-/// kernel knows how.
+/// Makes a socket, or future connections to it, accept descriptors or not. Returns true if the
+/// kernel supports it.
 pub(crate) fn take_descriptors(socket: impl AsFd, take: bool) -> bool {
     if crate::fault::is_switched_on("passrights") {
         return false;
@@ -96,7 +96,7 @@ fn publish_name(
     Ok(socket)
 }
 
-/// Why a connection could not be made.
+/// Reason why a connection could not be made.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     /// Its owner is dead.
@@ -139,8 +139,9 @@ pub(crate) fn dial(
     }
 }
 
-/// Whether the owner of a socket file is dead, found out without disturbing a live one: a socket of
-/// another type is refused as "wrong type" if there is an owner, and as "refused" if there is none.
+/// Returns true if the owner of a socket file is dead, without disturbing a live one: the kernel
+/// refuses a socket of another type as "wrong type" if there is an owner, and as "refused" if there
+/// is none.
 pub(crate) fn is_dead(dir: &Directory, name: &Name, blocking_tasks: &Arc<BlockingTasks>) -> bool {
     let kind = match name.kind {
         Kind::Rescan => SocketType::SEQPACKET,
@@ -165,7 +166,8 @@ fn with_its_user(socket: GuardedFd, blocking_tasks: &Arc<BlockingTasks>) -> Fore
     Foreign::connection(socket, user, blocking_tasks)
 }
 
-/// Sends a datagram; a full queue or a dead receiver loses it. Tells whether the receiver is dead.
+/// Sends a datagram; a full queue or a dead receiver loses it. Returns true if the receiver is
+/// dead.
 pub(crate) fn hint(dir: &Directory, socket: impl AsFd, name: &str, text: &[u8]) -> bool {
     match address(dir, name) {
         Ok(a) => {
@@ -188,7 +190,7 @@ pub(crate) fn accept(
     }
 }
 
-/// Before a listener is closed: ends it, and the connections that nobody has accepted.
+/// Call before closing a listener: ends it and its connections not yet accepted.
 pub(crate) fn turn_away(listener: impl AsFd, blocking_tasks: &Arc<BlockingTasks>) {
     let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
     for _ in 0..2 * BACKLOG {
@@ -219,7 +221,7 @@ pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) ->
     Ok(())
 }
 
-/// What came over a socket.
+/// Data received on a socket.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// Nothing yet.
@@ -247,8 +249,8 @@ pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Receive
             RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
         )
     };
-    // Whoever hangs up without having read everything causes this error, once; what it said before
-    // comes after it.
+    // A peer that hangs up without having read everything causes this error, once; its messages
+    // come after it.
     let got = match take().or_else(|e| if e == Errno::CONNRESET { take() } else { Err(e) }) {
         Ok(got) => got,
         Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),

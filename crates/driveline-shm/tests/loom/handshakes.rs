@@ -124,7 +124,7 @@ fn kicks_that_the_end_of_a_wait_forgets() {
     must_notice(Mutant::EndForgetsKick, kicked);
 }
 
-/// What was done before a kick is seen by whoever has taken it.
+/// Writes before a kick are visible to the thread that takes it.
 fn kick_carries() {
     check(3, || {
         let kick = Arc::new(Kick::default());
@@ -151,11 +151,11 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     fn write(&self, value: u32) {
-        // SAFETY: loom checks that nobody else accesses it.
+        // SAFETY: loom checks that no other thread accesses it.
         self.0.with_mut(|p| unsafe { *p = value });
     }
     fn read(&self) -> u32 {
-        // SAFETY: loom checks that nobody writes it meanwhile.
+        // SAFETY: loom checks that no thread writes it meanwhile.
         self.0.with(|p| unsafe { *p })
     }
 }
@@ -170,7 +170,7 @@ fn a_relaxed_kick_carries_nothing() {
     must_notice(Mutant::RelaxedKick, kick_carries);
 }
 
-/// A helper has the waiter look while somebody kicks: the kick is not lost over it.
+/// A helper makes the waiter check during a kick: the kick is not lost.
 fn looked_and_kicked() {
     check(3, || {
         let (kick, futex) = (Arc::new(Kick::default()), Arc::new(Sleep::default()));

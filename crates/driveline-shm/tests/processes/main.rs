@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only several processes can show: deaths at every protocol step, stops, restarts, crowds,
-//! liars, namespaces.
+//! Tests that need several processes: deaths at every protocol step, stops, restarts, many
+//! endpoints, liars, namespaces.
 //!
-//! The peers are this very program, started anew and told line by line what to do
-//! (`support::peer`). Each test has a domain directory of its own; nothing outlives it, for the
-//! kernel ends the peers with the thread that started them.
+//! The peers are this same program, started again and commanded line by line (`support::peer`).
+//! Each test has its own domain directory. No peer outlives its test: the kernel ends it with the
+//! thread that started it.
 #![cfg(not(loom))]
 #![allow(
     clippy::unwrap_used,

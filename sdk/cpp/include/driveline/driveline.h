@@ -623,6 +623,12 @@ typedef struct {
   // The component becomes inactive: its outputs refuse to publish once this has returned. As
   // `on_trigger`. NULL: nothing to do.
   int (*on_deactivate)(void *component);
+  // A parameter is changed: one of `dl_class_add_live_parameter` by `driveline param set`, or
+  // any by a mode of the graph. As `on_trigger`; of a mode before `on_activate`. The component's
+  // node has the new value already, and gets the old one back after a failure, whose text is the
+  // reason that the caller of the change gets. `name` is borrowed: valid during the call. NULL:
+  // every value is accepted.
+  int (*on_parameter)(void *component, const char *name);
 } dl_component_vtable;
 
 // What `driveline_component_entry` returns. Static.
@@ -675,6 +681,16 @@ dl_status dl_class_add_parameter(dl_class_builder *builder,
                                  const char *name,
                                  const dl_parameter_value *default_value,
                                  const char *doc);
+
+// Declares a parameter that can be changed while the component runs (`driveline param set`), as
+// `dl_class_add_parameter`. `dl_class_set_parameter_range` gives it a range.
+//
+// What the caller promises:
+// As `dl_class_add_parameter`.
+dl_status dl_class_add_live_parameter(dl_class_builder *builder,
+                                      const char *name,
+                                      const dl_parameter_value *default_value,
+                                      const char *doc);
 
 // Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
 // each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
@@ -1391,6 +1407,17 @@ dl_status dl_test_input(const dl_test *test,
 // What the caller promises:
 // `test` is NULL or a live handle; `calls` is NULL or valid for writing.
 dl_status dl_test_advance(const dl_test *test, uint64_t by_ns, uint64_t *calls);
+
+// Changes a parameter, as `driveline param set` does while a graph runs: `on_parameter` of the
+// component is called on this thread. `DL_ERROR_PARAMETER` with the reason if the parameter is not
+// declared as changeable, the value has another type or is out of range, or the component refuses.
+//
+// What the caller promises:
+// `test` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid
+// value with its `size`.
+dl_status dl_test_set_parameter(const dl_test *test,
+                                const char *name,
+                                const dl_parameter_value *value);
 
 // The oldest sample of an output, of values of the type `schema`, that was not taken yet.
 // `*sample`: NULL if there is none, else owned by the caller, to be given to `dl_sample_drop`; a

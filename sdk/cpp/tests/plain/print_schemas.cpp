@@ -14,6 +14,7 @@
 #include "driveline/msgs/header.pb.h"
 #include "driveline/msgs/image_geometry.pb.h"
 #include "driveline/msgs/lane_markings.pb.h"
+#include "driveline/msgs/run_health.pb.h"
 #include "driveline/msgs/tracks_2d.pb.h"
 #include "driveline/point_cloud.hpp"
 #include "driveline/protobuf.hpp"
@@ -104,6 +105,7 @@ int main() {
     protobuf<driveline::msgs::EgoLane>();
     protobuf<driveline::msgs::SceneObject>();
     protobuf<driveline::msgs::FusedScene>();
+    protobuf<driveline::msgs::RunHealth>();
     protobuf<driveline::probe::Probe>();
     protobuf<driveline::probe::Probe::Part2D>();
 }

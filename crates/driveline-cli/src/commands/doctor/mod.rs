@@ -4,7 +4,7 @@
 mod graph;
 mod machine;
 
-use super::describer;
+use super::describer::describer;
 use crate::arguments::Doctor;
 use crate::exit;
 use driveline_runtime::graph::model::{Schedule, SchedulingClass};

@@ -3,8 +3,8 @@
 
 use super::super::absent::{End, Runs};
 use super::super::domains::{DomainPlace, Other, elsewhere};
-use super::super::list::ask;
 use super::super::services::of_service;
+use super::super::survey::ask;
 use super::{NAME, REASON};
 use crate::text::{count, cut};
 use driveline_runtime::graph::closest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Gateways that carry nothing, because they were killed, are suspended, or hang.
 
-use super::{NAME, REASON};
+use super::format::{NAME, REASON};
 use crate::commands::domains::DomainPlace;
 use crate::process;
 use crate::text::cut;

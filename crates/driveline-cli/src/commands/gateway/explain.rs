@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In sentences: how each topic is carried, and why another one is not.
 
-use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
+use super::Presence;
+use super::format::{NAME, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
 use crate::commands::list::qos;
 use crate::text::{count, cut};
 use driveline_gateway::{EdgeReport, HostReport, InletReport, InletState, Report, TopicReport};

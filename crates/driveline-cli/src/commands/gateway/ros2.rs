@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a gateway carries between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, hint, node, ros2_services as services, seconds};
-use crate::commands::list::print_table;
+use super::format::{NAME, REASON, dropped, hint, node, seconds};
+use super::ros2_services as services;
+use crate::commands::survey::print_table;
 use crate::text::{count, cut};
 use driveline_gateway::{Refusal, Report, Ros2Publisher, Ros2Report, Ros2TopicReport};
 use driveline_terminal::screen::Screen;

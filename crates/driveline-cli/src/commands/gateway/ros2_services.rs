@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services that a gateway has between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, hint, node};
-use crate::commands::list::print_table;
+use super::format::{NAME, REASON, dropped, hint, node};
+use crate::commands::survey::print_table;
 use crate::text::{count, cut};
 use driveline_gateway::{Ros2Server, Ros2ServiceReport};
 use driveline_terminal::screen::Screen;
