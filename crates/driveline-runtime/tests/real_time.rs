@@ -153,10 +153,8 @@ fn a_machine_for_real_time_grants_everything() {
     assert_eq!(kernel.trim(), "1", "{IN_A_MACHINE}");
     let keys = "    lock_memory: true\n    cpu_dma_latency_us: 0\n    numa: 1\n";
     let executor = "schedule: {class: fifo, priority: 60, cpus: [3], exclusive: true}";
-    let text = graph(keys, executor).replace(
-        "limit: 0}}\n  two",
-        "limit: 0}, outputs: {count: {topic: t}}}\n  two",
-    );
+    let text = graph(keys, executor)
+        .replace("limit: 0}}\n  two", "limit: 0}, outputs: {count: {topic: t}}}\n  two");
     let topics = "topics:\n  t: {reach: host, max_payload: 1 MiB, external: true}\nmodules:";
     let reader = run(&text.replacen("modules:", topics, 1));
     for (name, wanted) in [
