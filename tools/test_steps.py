@@ -120,6 +120,9 @@ CORE = cargo("build", "-p", "driveline-capi", "-p", "driveline-cli")
 # that nothing is compiled once more for it.
 BENCH = cargo("test", "--workspace", "--no-run", "--test", "command")
 
+# What the long campaigns of the fault laboratory run.
+FAULT_PROGRAMS = cargo("build", "-p", "driveline-cli", "-p", "driveline-runtime", "-p", "driveline-chaos", "--bins")
+
 
 def gateway(test):
     """Builds the program of the gateway that has this test, as its tests have it."""
@@ -421,6 +424,31 @@ STEPS = [
         as_root=True,
         suite="measured",
         why="percentiles and maxima under load, an hour of them; needs `make lab`, `make peers` and stress-ng",
+    ),
+    Step(
+        "kills",
+        "Ten thousand kills on the host transport, next to 1 to 16 readers and several publishers, at any moment and at each step of the protocol",
+        [cargo("test", "--workspace", "--test", "processes") + ["--", "kill_campaign", "--nocapture"]],
+        "tests",
+        {"DRIVELINE_KILLS": "10000"},
+        suite="measured",
+        why="the same as in `make test`, which makes 24: the more, the rarer what is found",
+    ),
+    Step(
+        "faults",
+        "A vehicle in small with every fault of the laboratory, one every few seconds, for about an hour",
+        [FAULT_PROGRAMS, ["python3", "tools/measure_faults.py", "long", "30"]],
+        suite="measured",
+        why="an hour of faults; descriptors, segments, memory and files are compared before and after",
+        builds=True,
+    ),
+    Step(
+        "false-alarms",
+        "The same graph for an hour under `stress-ng --cpu 4`, held by a debugger, and suspended for a minute: no restart",
+        [FAULT_PROGRAMS, ["python3", "tools/measure_faults.py", "calm", "3600", "60"]],
+        suite="measured",
+        why="an hour; what is overloaded or stopped must not be taken for broken",
+        builds=True,
     ),
     Step(
         "soak",
