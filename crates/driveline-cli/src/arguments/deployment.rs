@@ -58,7 +58,7 @@ pub(crate) enum Deployment {
     Kubernetes {
         #[command(flatten)]
         manifest: DeployManifest,
-        /// What runs the containers
+        /// Program that runs the containers
         #[arg(long, value_name = "KIND", default_value = "deployments")]
         workload: WorkloadKind,
     },

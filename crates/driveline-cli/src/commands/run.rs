@@ -249,7 +249,7 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
             }
             End::Interrupted => {
                 let why =
-                    if read { "as asked" } else { "because nobody reads its output any more" };
+                    if read { "as asked" } else { "because its output has no reader any more" };
                 plain("interrupted", outcome.killed.is_empty(), why.to_owned())
             }
             End::NotReady { modules } => {
