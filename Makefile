@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-gateways test-containers measure mutants steady demo bench lab peers peers-test gateways fuzz install clean
+.PHONY: help setup build test test-gateways test-containers measure measure-vm mutants steady demo bench lab peers peers-test gateways fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -46,6 +46,9 @@ measure: ## what takes long and judges durations: outages, slow links, other mid
 	@tools/setup.sh peers
 	@python3 tools/run_tests.py --measured --rounds $(or $(ROUNDS),3) $(ONLY)
 	@echo "results: \`tools/measured.py\` prints them, with --write they go into docs/reliability.md"
+
+measure-vm: ## tests that need a machine of their own, in qemu: NUMA nodes, an isolated core, a PREEMPT_RT kernel, suspend; ONLY= a part of a test's name
+	@python3 tools/measure_vm.py $(ONLY)
 
 mutants: ## break ten promises in the source, one at a time: tests notice each; ONLY= some of them (tools/mutants.py --list)
 	@python3 tools/mutants.py $(ONLY)

@@ -248,6 +248,52 @@ def test_a_user_per_module_needs_no_open_access(place):
     place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
 
 
+def test_work_that_was_not_done_is_exit_code_6_as_bare(place):
+    text = place.driveline("run", place.graph(), "--deploy", "containers", "--set", "counter.limit=50", "--set", "relay.fail_on=5", code=6)
+    check("work was not done" in text and "relay" in text, text)
+    graph = place.graph(source="user: 1001", step="user: 1002")
+    graph.write_text(graph.read_text().replace("a: {reach: host, ", "a: {reach: host, access: {users: [4242]}, "))
+    text = place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50", code=6)
+    check("run it as user 1002 or add 1001 to the topic's users" in text, text)
+    check("printer was never called" in text, text)
+
+
+def test_ends_that_do_not_share_a_directory_are_an_error_with_place_and_remedy(place):
+    if not tool("podman-compose"):
+        return "podman-compose is not installed"
+    manifest = Manifest(place, "compose", bare=False)
+    other = place.directory / "other"
+    other.mkdir()
+    os.chown(other, 65532, 65532)
+    text = manifest.file.read_text()
+    at = text.index("\n  sink:")
+    manifest.file.write_text(text[:at] + text[at:].replace(f"{manifest.shared}/domain:", f"{other}:", 1))
+    try:
+        compose = [tool("podman-compose"), "-f", manifest.file]
+        manifest.run([*compose, "up", "--detach"])
+        wait((manifest.report / "summary.json").exists, "the collector writes no report")
+        name = place.podman("ps", "--all", "--filter", "label=org.driveline.module=collector", "--format", "{{.Names}}")
+        check(place.podman("wait", name) == "6", "the collector ends with exit code 6")
+        log = subprocess.run(["podman", "logs", name], env=place.environment, capture_output=True, text=True, check=True)
+        check("printer never" in log.stdout + log.stderr, log.stdout + log.stderr)
+        check("directory" in log.stdout + log.stderr, log.stdout + log.stderr)
+        manifest.run([*compose, "down"])
+    finally:
+        manifest.close()
+    return None
+
+
+def test_a_module_in_another_time_namespace_is_refused(place):
+    host = place.directory / "host"
+    host.write_text(f'#!/bin/sh\ncase "$*" in *"--module source"*) exec unshare --time --monotonic 1000 {BIN}/driveline-test-host "$@" ;; esac\nexec {BIN}/driveline-test-host "$@"\n')
+    host.chmod(0o755)
+    graph = place.graph()
+    environment = {**place.environment, "DRIVELINE_HOST": str(host), "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain-of-two-clocks")}
+    done = subprocess.run([BIN / "driveline", "run", graph, "--set", "counter.limit=50"], env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    text = done.stdout + done.stderr
+    check(done.returncode == 4 and "'source'" in text and "another time namespace" in text, f"{done.returncode}: {text}")
+
+
 def test_what_is_missing_is_explained_with_its_line(place):
     graph = place.graph(step="image: localhost/nothing:1", sink="mounts: [nowhere]")
     for command in (["validate"], ["run"]):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline health` in detail, with a run beside it.
+//! `driveline health` in detail, and its topic, during a run.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use serde_json::Value;
@@ -67,7 +67,8 @@ fn components_executors_and_rates_of_topics_are_shown() {
     let a = words("a ");
     assert_eq!(a[1..4], ["counter", "publishes", "flowing"], "{out}");
     assert!(out.contains("1 Hz or more") && out.contains("5 Hz or less"), "{out}");
-    assert!(out.contains("last fault of 'relay', "), "{out}");
+    let faults = out.lines().filter(|l| l.contains("`rate_hz: {max: 5}`")).count();
+    assert_eq!(faults, 1, "the fault of module 'rest' is that of 'relay': {out}");
     let status = f.json(&["status", "--json"]);
     assert_eq!(status["processes"][0]["health"], Value::Null, "only where health is asked for");
 }

@@ -41,7 +41,7 @@ pub(crate) mod words;
 
 pub use arguments::USAGE;
 pub use injected_faults::{FAULTS_VARIABLE, INJECTED, InjectedFault, fault_file};
-pub use real_time::{idle_state_refusal, memory_lock_refusal};
+pub use real_time::{idle_state_refusal, lock_memory, memory_lock_refusal};
 pub use run::{HostError, HostOptions, process_name, run};
 
 use crate::component::ComponentLoader;
