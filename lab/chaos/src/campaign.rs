@@ -351,7 +351,8 @@ impl<'a> Running<'a> {
             }
         }
         if kind == FaultKind::Exception {
-            // Its failure is a record of the account; a restart would be a false alarm.
+            // Its record comes a moment later; a kill of the module before that would lose it.
+            std::thread::sleep(COUNTED);
             return Ok(Answer::Failed);
         }
         self.recovered(module, before.restarts, at)

@@ -61,7 +61,8 @@ fn three_kills_and_exceptions_are_caused_answered_and_in_the_report() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = [
         ["--kill", "rest"],
-        ["--exception", "rest"],
+        // Not of the module that is killed, whose last records may be lost with it.
+        ["--exception", "source"],
         ["--times", "3"],
         ["--seed", "7"],
         ["--pause", "0"],
