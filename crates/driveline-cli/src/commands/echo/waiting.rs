@@ -65,8 +65,10 @@ impl<'a> Waiting<'a> {
     /// The last publisher is gone, and all that it left is printed.
     pub(super) fn is_alone(&mut self, node: &str, pid: Option<u32>) {
         let process = pid.map(|p| format!(" (process {p})")).unwrap_or_default();
-        self.screen
-            .print_error(&format!("'{}' has no publisher any more: '{node}'{process} is gone; waiting for the next\n", self.topic));
+        self.screen.print_error(&format!(
+            "'{}' has no publisher any more: '{node}'{process} is gone; waiting for the next\n",
+            self.topic
+        ));
         self.settled = true;
         self.told = true;
     }
@@ -127,7 +129,10 @@ impl<'a> Waiting<'a> {
             let names = names.iter().chain(&known).map(String::as_str);
             let near = closest(topic, names.filter(|name| *name != topic));
             if let Some(near) = near.filter(|_| hint.is_empty()) {
-                return format!("no process publishes it in {}: did you mean '{near}'?", self.place);
+                return format!(
+                    "no process publishes it in {}: did you mean '{near}'?",
+                    self.place
+                );
             }
             let known = match known.len() {
                 0 => String::new(),

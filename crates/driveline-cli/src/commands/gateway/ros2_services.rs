@@ -202,7 +202,10 @@ mod tests {
         let mut s = Ros2ServiceReport { clients: Vec::new(), ..service(false, None) };
         s.ended = BTreeMap::from([("\x1b[2J".to_owned(), 1)]);
         let text = explained(&s, &ServedHere::new());
-        assert!(text.ends_with("  no node in ROS 2 calls it\n") && !text.contains('\x1b'), "{text}");
+        assert!(
+            text.ends_with("  no node in ROS 2 calls it\n") && !text.contains('\x1b'),
+            "{text}"
+        );
         s.callable = false;
         assert!(!explained(&s, &ServedHere::new()).contains("no node in ROS 2 calls"));
     }
