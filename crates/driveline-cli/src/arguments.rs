@@ -17,9 +17,10 @@ Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
      runs are INVALID; for `chaos`: or an invariant is broken; for
-     `gateway list`: or a gateway was killed or does not answer; for `status`, `stop`, `health` and `mode`: or there is no such
-     run; for `stop`: or it has not ended in time; for `health`: or it is not
-     ready; for `mode`: or the mode was not entered
+     `gateway list`: or a gateway was killed or does not answer; for
+     `status`, `stop`, `health` and `mode`: or there is no such run; for
+     `stop`: or it has not ended in time; for `health`: or it is not ready;
+     for `mode`: or the mode was not entered
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running

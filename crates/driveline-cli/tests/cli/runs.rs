@@ -288,6 +288,22 @@ fn ctrl_c_at_each_step_of_a_start_ends_the_run_as_asked() {
     }
 }
 
+/// The signal also ends the process that looks into a library.
+#[test]
+fn ctrl_c_while_the_graph_is_checked_ends_the_run_as_asked() {
+    let f = Fixture::new(GRAPH);
+    let write =
+        ["-c", r#"printf '#!/bin/sh\nkill -INT 0\nexec sleep 60\n' > host && chmod 755 host"#];
+    assert!(Command::new("sh").args(write).current_dir(f.dir.path()).status().unwrap().success());
+    let mut command = f.command(&["run", "g.yaml"]);
+    let run = command.env("DRIVELINE_HOST", f.path("host")).process_group(0).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    assert_eq!(
+        (run.status.code(), text(run.stdout), text(run.stderr)),
+        (Some(0), "ended as asked\n".into(), String::new())
+    );
+}
+
 #[test]
 fn a_module_that_is_suspended_until_the_run_ends_is_named_and_all_it_did_not_read_is_counted() {
     for interrupted in [false, true] {
