@@ -30,28 +30,28 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// How long processes may take to start and find each other.
+/// Time in which processes must start and find each other.
 const START: Duration = Duration::from_secs(30);
-/// How long a middleware's own tool may take, with a start and an end that both take long.
+/// Time limit of a middleware's own tool, with a slow start and a slow end.
 const OWN_TOOL: Duration = Duration::from_secs(60);
 /// Time for a link to come to rest before it is watched.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Where and how trials are run.
+/// Runs trials, with the place and way they are run.
 pub struct Conductor<'a> {
-    /// What measured processes run that are no peers.
+    /// Program of the measured processes that are not peers.
     pub program: &'a Program,
     /// The peers that can take part.
     pub peers: &'a Selection,
     /// Looked at twice a second; a run that is interrupted fails.
     pub interrupted: &'a AtomicBool,
-    /// How long a link at rest is watched.
+    /// Observation time of an idle link.
     pub idle: Duration,
     /// The program that carries Driveline's topics between hosts, if it was built.
     pub gateway: Option<PathBuf>,
 }
 
-/// What came out of a run.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Ensemble {
     /// In the order of the jobs; of a trial one.
@@ -123,7 +123,7 @@ impl Conductor<'_> {
         Processes::new(self.program, self.peers, self.interrupted)
     }
 
-    /// What the system needs beside its ends, if it needs anything.
+    /// Starts the keeper of the system, if it needs one.
     fn keep(&self, processes: &mut Processes<'_>, job: &Job) -> Result<Option<usize>> {
         let Some(variant) = self.peers.variant(&job.system) else { return Ok(None) };
         std::fs::create_dir_all(&job.domain_dir)
@@ -213,7 +213,7 @@ impl Conductor<'_> {
     /// for each end. Their topics must differ. Blocks until all are over.
     ///
     /// # Errors
-    /// If a process fails or hangs, or the machine refuses what is wanted beside the links.
+    /// If a process fails or hangs, or the machine refuses an additional condition of the run.
     pub fn run_links(&self, jobs: &[Job], beside: &Beside, dir: &Path) -> Result<Ensemble> {
         let Some(first) = jobs.first() else { return Ok(Ensemble::default()) };
         ensure!(
@@ -440,13 +440,13 @@ impl Conductor<'_> {
     }
 }
 
-/// When the last of the receivers had its first sample.
+/// Returns the time at which the last of the receivers had its first sample.
 fn first_sample(ends: &[End], role: Role) -> Option<u64> {
     ends.iter().filter(|e| e.role == role).map(|e| e.first_sample_ns).max().flatten()
 }
 
-/// How long a receiver may take when the publisher is done: where nothing is replaced, one that
-/// processes has most before it.
+/// Returns how long a receiver may take when the publisher is done: where nothing is replaced, a
+/// receiver that processes has the largest backlog.
 fn backlog(job: &Job) -> Duration {
     START.saturating_add(Duration::from_micros(
         job.processing_us.saturating_mul(job.warm_up + job.messages),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is run once.
+//! Unit of a measurement that is run once.
 
 use crate::cable::CableSpec;
 use crate::harness::{Job, MemcpyKind};
@@ -8,11 +8,11 @@ use serde::Serialize;
 /// One thing that is run once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// What it is.
+    /// Kind of the trial.
     pub kind: Kind,
     /// The job of all its processes, up to their roles.
     pub job: Job,
-    /// What lies between its ends, if they are on two hosts.
+    /// Cable between its ends, if they are on two hosts.
     pub cable: Option<CableSpec>,
 }
 
@@ -36,7 +36,7 @@ impl Trial {
     }
 }
 
-/// What a trial is.
+/// Kind of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -52,6 +52,6 @@ pub enum Kind {
     Idle,
     /// Process start to first sample.
     StartUp,
-    /// The latency tool that a peer's middleware brings, beside the ping-pong of the same shape.
+    /// The latency tool of a peer's middleware, next to the ping-pong of the same shape.
     OwnTool,
 }

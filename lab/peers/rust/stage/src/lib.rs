@@ -2,8 +2,8 @@
 //! The role `stage` of `docs/protocols/chain.md`, for peers in Rust: the counterpart of
 //! `lab/peers/harness` for peers in C++.
 //!
-//! A peer implements [`StageSender`] and [`StageReceiver`] in addition to the traits of links, and calls
-//! [`program`] from `main`.
+//! A peer implements [`StageSender`] and [`StageReceiver`] in addition to the traits of links, and
+//! calls [`program`] from `main`.
 
 mod driveline_edge;
 mod edge;
