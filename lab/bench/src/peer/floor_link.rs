@@ -26,7 +26,7 @@ pub(crate) struct FloorEnds {
     pub(crate) words: Arc<SharedWords>,
     /// `true` if the reader spins instead of sleeping.
     pub(crate) spins: bool,
-    /// Whether other processes share the words; a futex of one process is cheaper.
+    /// `true` if other processes share the words; a futex of one process is cheaper.
     pub(crate) shared: bool,
 }
 
