@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     told(ExitCode::from(code), &screen)
 }
 
-/// The exit code, unless what was to be told could not be.
+/// Returns the exit code, unless output was lost.
 fn told(code: ExitCode, screen: &Screen) -> ExitCode {
     match screen.loss() {
         Some(why) if code == ExitCode::SUCCESS => {

@@ -24,7 +24,7 @@ pub enum Kind {
     RunHealth,
 }
 
-/// What these consist of in ROS 2, for their type hashes: names and types of fields, in order.
+/// Fields of these types in ROS 2, for their type hashes: names and types, in order.
 const DEFINITIONS: [(&str, &str); 20] = [
     ("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"),
     ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n"),
@@ -122,13 +122,13 @@ impl Kind {
         }
     }
 
-    /// Whether samples from ROS 2 are converted as well. Diagnostics of ROS nodes say other things
-    /// than the health of a run, and come as they are.
+    /// Returns true if samples from ROS 2 are converted as well. Diagnostics of ROS nodes have
+    /// another content than the health of a run, and are not converted.
     fn comes_from_ros(self) -> bool {
         self != Self::RunHealth
     }
 
-    /// The one that samples of this name in ROS 2 are converted to.
+    /// Returns the kind that samples of this name in ROS 2 are converted to.
     #[must_use]
     pub fn of_ros(name: &TypeName) -> Option<Self> {
         let name = name.to_string();
@@ -136,7 +136,7 @@ impl Kind {
     }
 }
 
-/// How samples of one type cross the border.
+/// Conversion of samples of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crossing {
     /// Its name in ROS 2.
@@ -145,10 +145,10 @@ pub struct Crossing {
     pub hash: Option<TypeHash>,
     /// Its schema in Driveline.
     pub schema: Schema,
-    /// How it is converted; `None`: not at all.
+    /// Kind of conversion; `None`: unchanged.
     pub kind: Option<Kind>,
-    /// What samples must be in ROS 2; `None`: unknown, or of a type whose samples ROS 2's
-    /// implementations do not send alike (`wchar`).
+    /// Layout of samples in ROS 2; `None`: unknown, or of a type that implementations of ROS 2 send
+    /// differently (`wchar`).
     pub layout: Option<Layout>,
 }
 
@@ -175,10 +175,10 @@ impl Crossing {
         })
     }
 
-    /// Whether a sample of ROS 2 is one of this type, as far as that is known.
+    /// Checks that a sample of ROS 2 is of this type, as far as that is known.
     ///
     /// # Errors
-    /// The first thing in it that cannot be.
+    /// First fault in it.
     pub fn check(&self, sample: &[u8]) -> Result<(), CdrError> {
         self.layout.as_ref().map_or(Ok(()), |layout| cdr::check(layout, sample))
     }
@@ -197,7 +197,7 @@ pub struct ServiceTypes {
     pub response: Schema,
 }
 
-/// Why a type cannot cross.
+/// Reason why a type cannot cross.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TypeError {
     /// The type's definition is missing or has a mistake.
@@ -221,7 +221,7 @@ pub enum TypeError {
     OtherLayout(String),
 }
 
-/// Definitions of types: those that are converted, and those of packages.
+/// Definitions of types: converted ones, and those of packages.
 #[derive(Debug)]
 pub struct Types {
     known: Catalog,
@@ -253,7 +253,7 @@ impl Types {
         self.packages.left_out(rules)
     }
 
-    /// How samples of a DDS type come from ROS 2.
+    /// Returns the conversion of a DDS type from ROS 2.
     ///
     /// # Errors
     /// [`TypeError`]
@@ -263,7 +263,7 @@ impl Types {
         match Kind::of_ros(&ros).filter(|_| form == Form::Converted) {
             Some(kind) => Ok(Crossing::converted(kind, ros, &self.known)),
             None => {
-                // Of those that are built in, what is in no package.
+                // Built-in definitions of types that are in no package.
                 if self.packages.has(&ros) || self.known.message(&ros).is_none() {
                     let schema = self.packages.message(&ros)?;
                     return Crossing::of_cdr(&schema);
@@ -273,16 +273,16 @@ impl Types {
         }
     }
 
-    /// What a service's requests and responses are on both sides.
+    /// Returns the types of a service's requests and responses on both sides.
     ///
     /// # Errors
-    /// What is missing or wrong in its definition, or that this is the name of no type.
+    /// Missing or wrong parts of its definition, or an invalid name.
     pub fn service(&self, ros_type: &str) -> Result<ServiceTypes, DefinitionError> {
         let (ros, request, response) = self.packages.service(ros_type)?;
         Ok(ServiceTypes { hash: self.packages.type_hash(&ros), ros, request, response })
     }
 
-    /// How samples of a schema go to ROS 2.
+    /// Returns the conversion of a schema to ROS 2.
     ///
     /// # Errors
     /// [`TypeError`]

@@ -287,9 +287,11 @@ fn a_missed_deadline_leads_to_the_declared_mode() {
 }
 
 #[test]
-fn a_hang_leads_to_the_declared_mode_and_the_others_go_on() {
+fn a_hang_leads_to_the_declared_mode() {
     let keys = "on_hang: {mode: safe_stop}\n    hang_ms: 300";
-    let relay = "\n      relay: {library: lib, class: Relay, parameters: {hang_on: 3}, inputs: {in: a}, outputs: {out: r}}\n";
+    let relay = "
+      relay: {library: lib, class: Relay, parameters: {hang_on: 3}, inputs: {in: a}, outputs: {out: r}}
+";
     let text = graph(["", "", ""], keys, MODES)
         .replace("topics:\n", "topics:\n  r: {reach: host, max_payload: 8, external: true}\n")
         .replace(

@@ -58,8 +58,8 @@ fn publishing_and_reading_allocate_nothing() {
     }
 }
 
-/// Payload memory inside the process: reserved with the publisher, and brought along by whoever
-/// subscribes later.
+/// Payload memory inside the process: reserved with the publisher, and added by later
+/// subscriptions.
 #[test]
 fn no_payload_buffer_is_allocated_when_a_reader_comes() {
     const LEN: usize = 1 << 20;

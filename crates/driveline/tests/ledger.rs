@@ -24,7 +24,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LIFESPAN_MS: u32 = 10;
 
-/// Where the publishers of a schedule are, seen from the subscription.
+/// Place of the publishers of a schedule, seen from the subscription.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Placement {
     Process,
@@ -198,7 +198,7 @@ impl World {
     }
 }
 
-/// What a reader saw of a schedule.
+/// Reader's view of a schedule.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Sample(u64, u64),

@@ -59,6 +59,9 @@ pub(crate) struct Arguments {
     /// Remove the directory of the domain
     #[arg(long)]
     pub(crate) directory: bool,
+    /// Stop all processes of the run for a while, as a suspended machine does
+    #[arg(long)]
+    pub(crate) suspend: bool,
     /// Kill the launcher; each time ends a run, and a new one is started
     #[arg(long)]
     pub(crate) launcher: bool,
@@ -71,7 +74,7 @@ pub(crate) struct Arguments {
     /// Pause between an answer and the next fault, in seconds: LEAST..MOST
     #[arg(long, default_value = "1.2..2", value_name = "SECONDS")]
     pub(crate) pause: Span,
-    /// Time for which `--stop` stops a process, in seconds: LEAST..MOST
+    /// Time for which `--stop` and `--suspend` stop processes, in seconds: LEAST..MOST
     #[arg(long, default_value = "0.1..1", value_name = "SECONDS")]
     pub(crate) stopped: Span,
     /// Time before the first fault of a run, for the gaps without faults

@@ -300,6 +300,7 @@ impl<'a> Running<'a> {
                 self.kill_launcher()
             }
             (FaultKind::Directory, _) => self.lose_directory(),
+            (FaultKind::Suspend, _) => self.suspend(planned.stopped),
             (kind, Some(module)) => {
                 let before = self.ready(module)?;
                 *pid = before.pid;
@@ -398,6 +399,25 @@ impl<'a> Running<'a> {
         })?;
         if now.pid != Some(pid) || now.restarts != before.restarts {
             return Err("the module was restarted although it was only stopped".to_owned());
+        }
+        Ok(Answer::Resumed)
+    }
+
+    /// Stops all processes of the run, the launcher as well. None may be restarted for it.
+    fn suspend(&mut self, stopped: Duration) -> Result<Answer, String> {
+        let of = |run: &RunStatus| -> Vec<_> {
+            run.processes.iter().map(|p| (p.name.clone(), p.pid, p.restarts)).collect()
+        };
+        let before = of(&self.state()?);
+        let processes = self.session.processes();
+        processes.iter().for_each(|pid| self.session.signal(*pid, Signal::STOP));
+        std::thread::sleep(stopped);
+        processes.iter().for_each(|pid| self.session.signal(*pid, Signal::CONT));
+        let after = self.until(RECOVERS_WITHIN, "the run does not go on", |run| {
+            run.processes.iter().all(|p| is_settled(p) && !p.suspended).then(|| of(&run))
+        })?;
+        if before != after {
+            return Err(format!("suspended, and then not the same: {before:?}, now {after:?}"));
         }
         Ok(Answer::Resumed)
     }
@@ -502,6 +522,7 @@ fn merge_gaps(all: &mut BTreeMap<String, Gaps>, more: BTreeMap<String, Gaps>) {
             sum.samples += gap.samples;
             sum.left_out += gap.left_out;
             sum.longest_ms = sum.longest_ms.max(gap.longest_ms);
+            sum.at_most_ms = sum.at_most_ms.max(gap.at_most_ms);
         }
     }
 }

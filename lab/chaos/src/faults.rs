@@ -32,6 +32,8 @@ pub enum FaultKind {
     Descriptors,
     /// The directory of the domain is removed while the graph runs.
     Directory,
+    /// SIGSTOP of all processes of the run, and SIGCONT after a while: a suspended machine.
+    Suspend,
     /// SIGKILL of the launcher. The run ends, and the next faults get a new run.
     Launcher,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for FaultKind {
             Self::Memory => "memory",
             Self::Descriptors => "descriptors",
             Self::Directory => "directory",
+            Self::Suspend => "suspend",
             Self::Launcher => "launcher",
         })
     }
@@ -70,7 +73,8 @@ impl FaultKind {
             Self::Hang => Some("hangs"),
             Self::Memory => Some("memory"),
             Self::Descriptors => Some("descriptors"),
-            Self::Stop | Self::Exception | Self::Directory | Self::Launcher => None,
+            Self::Stop | Self::Exception => None,
+            Self::Directory | Self::Suspend | Self::Launcher => None,
         }
     }
 
@@ -102,7 +106,8 @@ impl FaultKind {
                 }
                 Some(InjectedFault::Descriptors(limit + 1))
             }
-            Self::Kill | Self::Stop | Self::Directory | Self::Launcher => None,
+            Self::Kill | Self::Stop => None,
+            Self::Directory | Self::Suspend | Self::Launcher => None,
         })
     }
 

@@ -18,6 +18,8 @@ pub struct ModuleFacts {
     pub components: Vec<String>,
     /// Topics that its components publish.
     pub publishes: Vec<String>,
+    /// Topics of the inputs of its components, one for each input.
+    pub reads: Vec<String>,
     /// When it is restarted.
     pub policy: RestartPolicy,
     /// Restarts within `window`.
@@ -42,6 +44,7 @@ impl ModuleFacts {
             name: name.to_owned(),
             components: Vec::new(),
             publishes: Vec::new(),
+            reads: Vec::new(),
             policy: RestartPolicy::Never,
             max: 5,
             window: Duration::from_secs(60),
@@ -54,10 +57,12 @@ impl ModuleFacts {
 
     fn of(module: &ResolvedModule) -> Self {
         let outputs = module.components.iter().flat_map(|c| &c.outputs);
+        let inputs = module.components.iter().flat_map(|c| &c.inputs);
         Self {
             name: module.name.to_string(),
             components: module.components.iter().map(|c| c.name.to_string()).collect(),
             publishes: outputs.map(|o| o.topic.to_string()).collect(),
+            reads: inputs.map(|i| i.topic.to_string()).collect(),
             policy: module.restart.policy,
             max: module.restart.max.map_or(usize::MAX, |max| max as usize),
             window: module.restart.window,

@@ -75,11 +75,12 @@ fn faults(
         }
     }
     faults.extend(arguments.directory.then_some((FaultKind::Directory, None)));
+    faults.extend(arguments.suspend.then_some((FaultKind::Suspend, None)));
     faults.extend(arguments.launcher.then_some((FaultKind::Launcher, None)));
     if faults.is_empty() {
         let lines: Vec<String> = graph.modules.iter().map(available).collect();
         return Err(format!(
-            "name at least one fault, e.g. `--kill MODULE`\n{}\nthe run can get: directory, launcher",
+            "name at least one fault, e.g. `--kill MODULE`\n{}\nthe run can get: directory, suspend, launcher",
             lines.join("\n")
         ));
     }

@@ -7,6 +7,7 @@ use crate::faults::FaultKind;
 use crate::graph::GraphFacts;
 use crate::summary::{Edge, RunSummary};
 use driveline_runtime::host::INJECTED;
+use driveline_shm::limits::MAX_ENDED;
 use serde::Serialize;
 use std::fmt;
 
@@ -17,6 +18,9 @@ const MAX_DETAILS: usize = 20;
 const PER_END: u64 = 8;
 /// Time at the start and the end of a run in which an input need not be connected, in seconds.
 const AT_BOTH_ENDS_S: f64 = 5.0;
+/// Descriptors and mappings in which an input keeps the unread samples of one ended publisher.
+const DESCRIPTORS_OF_ENDED: u64 = 1;
+const SEGMENTS_OF_ENDED: u64 = 3;
 /// Rates vary: an outage may take this much more samples than the mean rate says.
 const RATE_FACTOR: f64 = 2.0;
 
@@ -183,7 +187,7 @@ pub fn judge(graph: &GraphFacts, run: &mut RunFacts) -> Vec<Finding> {
     vec![
         unaccounted(graph, run),
         torn(run),
-        leaked(&run.left),
+        leaked(graph, run),
         restarts(run),
         reported,
         unexpected,
@@ -314,24 +318,42 @@ fn torn(run: &RunFacts) -> Finding {
     finding
 }
 
-fn leaked(left: &Left) -> Finding {
+fn leaked(graph: &GraphFacts, run: &RunFacts) -> Finding {
     let mut finding = Finding::new(Invariant::Leaked);
-    left.processes.iter().for_each(|pid| finding.add(1, format!("process {pid} lives")));
-    left.files
-        .iter()
-        .for_each(|name| finding.add(1, format!("file '{name}' in the domain's directory")));
-    for (what, growth) in
-        [("descriptors", &left.growth.descriptors), ("segments", &left.growth.segments)]
-    {
+    let Left { processes, files, growth } = &run.left;
+    processes.iter().for_each(|pid| finding.add(1, format!("process {pid} lives")));
+    files.iter().for_each(|f| finding.add(1, format!("file '{f}' in the domain's directory")));
+    for (what, growth, each) in [
+        ("descriptors", &growth.descriptors, DESCRIPTORS_OF_ENDED),
+        ("segments", &growth.segments, SEGMENTS_OF_ENDED),
+    ] {
         for (process, n) in growth {
-            finding.add(*n, format!("{n} more {what} in {process} than before the faults"));
+            let kept = each.saturating_mul(kept_of_ended(graph, run, process));
+            if *n > kept {
+                let text = format!(
+                    "{n} more {what} in {process} than before the faults; unread samples of ended publishers explain {kept} at most"
+                );
+                finding.add(n - kept, text);
+            }
         }
     }
-    if left.growth.files > 0 {
-        let text = format!("{} more files in the domain than before the faults", left.growth.files);
-        finding.add(left.growth.files, text);
+    if growth.files > 0 {
+        let text = format!("{} more files in the domain than before the faults", growth.files);
+        finding.add(growth.files, text);
     }
     finding
+}
+
+/// Publishers that have ended and of which the inputs of a module may keep unread samples: a bounded
+/// number, however many ended.
+fn kept_of_ended(graph: &GraphFacts, run: &RunFacts, module: &str) -> u64 {
+    let Some(module) = graph.module(module) else { return 0 };
+    let faults = || run.summary.iter().flat_map(|s| &s.faults);
+    let ended = |topic: &String| {
+        let publishers = graph.modules.iter().filter(|m| m.publishes.contains(topic));
+        publishers.map(|m| faults().filter(|f| f.module == m.name).count()).sum::<usize>()
+    };
+    module.reads.iter().map(|topic| ended(topic).min(MAX_ENDED) as u64).sum()
 }
 
 fn restarts(run: &RunFacts) -> Finding {
@@ -363,9 +385,9 @@ fn ended(run: &RunFacts) -> Finding {
         Some(Err(text)) => finding.add(1, text.clone()),
         Some(Ok(code)) => {
             let down = run.caused.iter().any(|c| c.answer == Answer::Down);
-            let failed = run.caused.iter().any(|c| c.answer == Answer::Failed);
-            // Work that a killed process did not do ends a run with 6 as well.
-            let broken = failed || run.caused.iter().any(|c| c.kind.ends_process());
+            // Calls that fail, work that a killed process did not do, and samples that a stopped
+            // reader of a reliable topic did not take, end a run with 6.
+            let broken = !run.caused.is_empty();
             let explained = *code == 0 || *code == 4 && down || *code == 6 && broken;
             if !explained {
                 finding.add(1, format!("`driveline run` ended with exit code {code}"));

@@ -14,7 +14,11 @@ fn graph() -> GraphFacts {
         publishes: vec!["image".into()],
         ..ModuleFacts::named("sensing")
     };
-    let lane = ModuleFacts { components: vec!["lane".into()], ..ModuleFacts::named("perception") };
+    let lane = ModuleFacts {
+        components: vec!["lane".into()],
+        reads: vec!["image".into()],
+        ..ModuleFacts::named("perception")
+    };
     GraphFacts { name: "demo".into(), modules: vec![camera, lane], ends_with_launcher: true }
 }
 
@@ -152,6 +156,25 @@ fn whatever_is_left_is_leaked() {
     run.left.growth.segments = [("lane".to_owned(), 2)].into();
     run.left.growth.files = 1;
     assert_eq!(broken(run), [(Invariant::Leaked, 2 + 1 + 5 + 2 + 1)]);
+}
+
+#[test]
+fn unread_samples_of_ended_publishers_are_kept_up_to_their_bound() {
+    let grown = |kills, segments| {
+        let mut run = with(|s| {
+            let fault = ReportedFault { module: "sensing".into(), ..s.faults[0].clone() };
+            s.faults = vec![fault; kills];
+        });
+        let kill = Caused { module: Some("sensing".into()), ..run.caused[0].clone() };
+        run.caused = vec![kill; kills];
+        run.left.growth.segments = [("perception".to_owned(), segments)].into();
+        broken(run)
+    };
+    assert_eq!(grown(2, 6), []);
+    assert_eq!(grown(2, 7), [(Invariant::Leaked, 1)]);
+    // However many have ended, of 16.
+    assert_eq!(grown(50, 48), []);
+    assert_eq!(grown(50, 51), [(Invariant::Leaked, 3)]);
 }
 
 #[test]

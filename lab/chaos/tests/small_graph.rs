@@ -98,5 +98,5 @@ fn a_fault_that_the_graph_cannot_get_is_refused_with_those_that_it_can() {
     let (code, _, err) = chaos(dir.path(), &["--kill", "lane"]);
     assert!(code == 2 && err.contains("it has: source, rest"), "{err}");
     let (code, _, err) = chaos(dir.path(), &[]);
-    assert!(code == 2 && err.contains("the run can get: directory, launcher"), "{err}");
+    assert!(code == 2 && err.contains("the run can get: directory, suspend, launcher"), "{err}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline health` in detail, with a run beside it.
+//! `driveline health` in detail, and its topic, during a run.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use serde_json::Value;

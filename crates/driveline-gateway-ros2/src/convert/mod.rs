@@ -120,11 +120,11 @@ impl<'a> FromRos<'a> {
 }
 
 impl<'a> ToRos<'a> {
-    /// What a payload of Driveline's is in ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may
-    /// have at most `max_len` bytes. Allocates for what is not pixels, points or returns.
+    /// Converts a Driveline payload to ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may have
+    /// at most `max_len` bytes. Allocates for everything except pixels, points and returns.
     ///
     /// # Errors
-    /// [`ConvertError`]: its publisher wrote something that is no such message, or something in it does not fit.
+    /// [`ConvertError`]: the payload is not such a message, or a value in it does not fit.
     pub fn new(
         kind: Kind,
         payload: &'a [u8],

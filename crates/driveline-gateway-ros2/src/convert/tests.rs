@@ -222,14 +222,14 @@ fn stamps_are_exact_or_refused() {
     assert_eq!(time(-1, 0, SourceTime::Arrival), Ok(9_000));
     assert_eq!(header::stamp(1, Some(WALL)), Ok((1_700_000_000, 1)));
     assert_eq!(header::stamp(0, Some(WALL)), Ok((0, 0)));
-    assert_eq!(header::stamp(1, None), Ok((0, 0)), "no clock has told the time yet");
+    assert_eq!(header::stamp(1, None), Ok((0, 0)), "the time is not known yet");
     assert_eq!(header::stamp(2, Some(-5)), Ok((-1, 999_999_997)));
     for (source, offset) in [(u64::MAX, 0), (1 << 62, i64::MAX), (3_000_000_000_000_000_000, 0)] {
         assert!(header::stamp(source, Some(offset)).is_err(), "{source} {offset}");
     }
 }
 
-/// What another reader, which knows nothing but the definition, makes of a sample.
+/// Value of a sample as read by another reader, which knows only the definition.
 fn by_definition(kind: Kind, sample: &[u8]) -> Value {
     let types = Types::new(&[]).unwrap();
     let ros = types.to_ros(&kind.schema()).unwrap().ros;

@@ -78,7 +78,7 @@ impl HealthTopic {
         }))
     }
 
-    /// Whether a message is due: a second is over, or a state has changed.
+    /// Returns true if a message is due: a second is over, or a state has changed.
     pub(super) fn is_due(&mut self, now: Instant, states: Vec<String>) -> bool {
         let changed = self.states != states;
         self.states = states;

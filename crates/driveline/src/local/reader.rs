@@ -8,11 +8,11 @@ use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Publishers whose sequence is remembered. Beyond it, those that are gone are forgotten, the one
-/// not heard from for longest first; those that are matched are not.
+/// Maximum number of publishers whose sequence is remembered. Beyond it, departed ones are
+/// forgotten, the longest silent first; matched ones are not.
 const MAX_PUBLISHERS: usize = 256;
 
-/// How far one publisher was read.
+/// Reading position at one publisher.
 struct Progress {
     publisher: u64,
     /// Last sequence that came out of the queue.
@@ -21,8 +21,7 @@ struct Progress {
     returned: u64,
 }
 
-/// What became of the samples that publishers inside the process delivered. Delivered = taken +
-/// these.
+/// Counters of the samples that publishers inside the process delivered. Delivered = taken + these.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LocalLedger {
     /// Gave way to newer ones in the queue.
@@ -57,8 +56,8 @@ impl OwnLocal {
     }
 }
 
-/// Whether as many newer samples wait as the depth allows. A reliable publisher has waited for the
-/// head's place instead.
+/// Returns true if as many newer samples wait as the depth allows. A reliable publisher has waited
+/// for the head's place instead.
 fn is_replaced(queue: &LocalQueue) -> bool {
     !queue.is_reliable() && !queue.has_room()
 }
@@ -174,7 +173,7 @@ impl LocalReader {
         }
     }
 
-    /// What only the reading thread knows.
+    /// State used only by the reading thread.
     #[inline]
     pub(crate) fn own(&self) -> OwnLocal {
         OwnLocal {

@@ -105,7 +105,7 @@ pub struct SubscriptionStats {
     /// newest one that came: the sum above is that of what is known. It falls when they are reached
     /// again.
     pub uncounted: u64,
-    /// Why, of one of them.
+    /// Reason of one of them.
     pub uncounted_reason: Option<Uncounted>,
     /// Periods of the requested deadline in which a matched publisher published nothing. Not a
     /// number of samples.
@@ -231,12 +231,12 @@ impl RawSubscription {
         &self.topic
     }
 
-    /// What names this subscription to the clients of a service.
+    /// Returns the id of this subscription for the clients of a service.
     pub(crate) fn short_id(&self) -> ShortId {
         ShortId(self.local.as_ref().map_or(0, |l| l.end.id))
     }
 
-    /// Its publishers, for whoever does not own it.
+    /// Returns a view of its publishers, for code that does not own it.
     pub(crate) fn matches(&self) -> Matches {
         let local = self.local.as_ref().map(|l| (l.topic.clone(), l.end.clone()));
         Matches::new(local, self.host.as_ref().map(driveline_shm::Subscription::publishers_view))
@@ -324,7 +324,7 @@ impl RawSubscription {
         // What comes while it loops is left for the next time.
         for _ in 0..MOST_PASSED {
             let taken = match self.pick(Order::Oldest) {
-                // The one that is held may be the one too many.
+                // The held sample may be the one too many.
                 Err(_) if newest.take().is_some() => {
                     self.heads_passed_over += 1;
                     self.pick(Order::Oldest)
@@ -383,7 +383,7 @@ impl RawSubscription {
         self.pick_of_both(order)
     }
 
-    /// Where samples may wait from inside the process and from outside.
+    /// Takes from the inside or the outside, where samples may wait on both.
     #[inline(never)]
     fn pick_of_both(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         let held_limit = |held| TakeError::HeldLimit { topic: self.topic.to_string(), held };
@@ -484,7 +484,7 @@ impl RawSubscription {
         self.publish_counts();
     }
 
-    /// Whether a sample is unread. Only a read notices that it has expired.
+    /// Returns true if a sample is unread. Only a read detects that it has expired.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         self.host_head.is_some()
@@ -525,7 +525,7 @@ impl RawSubscription {
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
     pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, WaitError> {
-        // Before the first look: a sample that comes between a look and this would wake nobody.
+        // Before the first check: a sample between a check and this would wake no thread.
         if self.own_wait.is_none() && self.notifier.is_none() {
             let mut set = WaitSet::new(WaitBackend::Auto)?;
             self.attach(&mut set)?;
@@ -587,7 +587,7 @@ impl RawSubscription {
     /// Makes a wait set wake for this subscription; the last set counts for samples inside the
     /// process.
     pub(crate) fn attach(&mut self, set: &mut WaitSet) -> Result<(), WaitError> {
-        // A subscription announces at one place that somebody sleeps.
+        // A subscription announces sleep at only one place.
         self.own_wait = None;
         self.notifier = None;
         if let Some(local) = &self.local {
@@ -643,12 +643,13 @@ impl RawSubscription {
             + self.host.as_ref().map_or(0, driveline_shm::Subscription::matched)
     }
 
-    /// Whether silence of publishers is an event.
+    /// Returns true if silence of publishers is an event.
     pub(crate) fn has_deadline(&self) -> bool {
         self.deadline_ms.is_some() || self.lease.is_some()
     }
 
-    /// When silence of a publisher is an event that can be polled. Waits for no other thread.
+    /// Returns when silence of a publisher becomes an event that can be polled. Does not wait for
+    /// another thread.
     pub(crate) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let now = MonotonicNs::now();
         let deadline = match self.counts.try_deadlines(&self.own(), now) {
@@ -676,8 +677,8 @@ impl RawSubscription {
         Promise { topic: self.topic.clone(), deadline_ms: self.deadline_ms, max_blocking_ms: 0 }
     }
 
-    /// When the leases of publishers inside the process have to be looked at next. The return of a
-    /// lost one is noticed within a quarter of the lease.
+    /// Returns the time of the next check of leases inside the process. The return of a lost
+    /// publisher is detected within a quarter of the lease.
     fn next_lease_look(&self) -> Option<MonotonicNs> {
         let (lease, local) = (self.lease?, self.local.as_ref()?);
         let next = |w: &Arc<LocalEnd>| {
@@ -746,7 +747,7 @@ impl RawSubscription {
     }
 }
 
-/// Which unread sample to take.
+/// Order of taking unread samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Oldest,

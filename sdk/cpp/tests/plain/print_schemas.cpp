@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Prints the definition of every shipped type, and of types
+// SPDX-License-Identifier: Apache-2.0
+// Prints the definition of every shipped type, and of types
 // that use everything a definition can contain. The Rust test `cpp_twins` compares it with its own,
 // byte for byte.
 #include <array>

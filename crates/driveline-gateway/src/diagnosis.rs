@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a report says to people: why nobody is there, and what was lost.
+//! Report as text for people: reasons why no host is reached, and losses.
 
-use super::report::{EdgeFigures, InletFigures, NetworkReport, Report};
+use super::report::{NetworkReport, RemotePublisherFigures, Report, RouteFigures};
 use crate::endpoint;
 use std::collections::BTreeMap;
 
-/// What else may keep hosts apart where they speak TLS: Zenoh says it in its log only.
+/// Further possible causes with TLS, which Zenoh writes to its log only.
 const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `certificate` of the other, are both certificates valid now, and does the listener's have the \
 address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";
@@ -14,11 +14,11 @@ has the gateways say more";
 /// here it is known to within 2 s.
 const TOGETHER_MS: u64 = 5_000;
 
-/// Lines that tell of losses; where there are more, how many.
+/// Maximum number of lines on losses; beyond, only their number.
 const MOST_LOSSES: usize = 32;
 
 impl Report {
-    /// Why no other host is there, as far as that can be seen from here.
+    /// Reason why no other host is reached, as far as that can be seen from here.
     #[must_use]
     pub fn alone(&self) -> String {
         let NetworkReport { connects, listens, peers, routers, kept_out, .. } = &self.network;
@@ -37,16 +37,16 @@ impl Report {
                 let at = connects.join(", ");
                 let tls = if is_tls(connects) { ABOUT_TLS } else { "" };
                 format!(
-                    "nobody answers at {at}, or lets this host in; does a gateway run there{known}, and does a firewall let it through?{tls}"
+                    "no gateway answers at {at}, or it refuses this host; does a gateway run there{known}, and does a firewall let it through?{tls}"
                 )
             }
             ([], 0) => match &self.network.interface {
                 Some(name) => format!(
-                    "nobody answers the multicast at interface {name}, or lets this host in; does a gateway run there, and does a firewall let it through?{}",
+                    "no gateway answers the multicast at interface {name}, or it refuses this host; does a gateway run there, and does a firewall let it through?{}",
                     if is_tls(listens) { ABOUT_TLS } else { "" }
                 ),
-                None if is_tls(listens) => format!("nobody has connected yet.{ABOUT_TLS}"),
-                None => "nobody has connected yet".to_owned(),
+                None if is_tls(listens) => format!("no host has connected yet.{ABOUT_TLS}"),
+                None => "no host has connected yet".to_owned(),
             },
             (_, n) => {
                 let neighbours = if n == 1 { "neighbour" } else { "neighbours" };
@@ -63,9 +63,9 @@ impl Report {
         }
     }
 
-    /// Outages of the network, hosts that are gone, and what was lost between hosts since this
-    /// gateway was started, a line for each host and topic, for whoever sums up a run. What was
-    /// told not to be sent is no loss. Starts of another host's gateway are one host here.
+    /// Outages of the network, absent hosts, and losses between hosts since this gateway was
+    /// started, one line for each host and topic, for the summary of a run. Samples skipped by a
+    /// rule are no losses. Restarts of another host's gateway count as one host here.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
         if let Some(why) = &self.network.kept_out {
@@ -94,7 +94,7 @@ impl Report {
         for e in &self.edges {
             let (delivered, lost) = of_edge.entry((e.topic.as_str(), name(&e.to))).or_default();
             *delivered = delivered.saturating_add(e.figures.delivered);
-            for (reason, n) in (EdgeFigures { decimated: 0, remote: 0, ..e.figures }.drops()) {
+            for (reason, n) in (RouteFigures { decimated: 0, remote: 0, ..e.figures }.drops()) {
                 let sum = lost.entry(reason).or_default();
                 *sum = sum.saturating_add(n);
             }
@@ -110,9 +110,15 @@ impl Report {
             },
         );
         let received = self.inlets.iter().filter(|i| i.figures.lost > 0).map(|i| {
-            let InletFigures { published, lost, expired, damaged, no_room, .. } = i.figures;
-            let here =
-                InletFigures { expired, damaged, no_room, ..InletFigures::default() }.drops();
+            let RemotePublisherFigures { published, lost, expired, damaged, no_room, .. } =
+                i.figures;
+            let here = RemotePublisherFigures {
+                expired,
+                damaged,
+                no_room,
+                ..RemotePublisherFigures::default()
+            }
+            .drops();
             let why = if here.is_empty() {
                 String::new()
             } else {
@@ -151,7 +157,7 @@ fn reasons(drops: &[(&str, u64)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EdgeReport, HostReport, InletReport, InletState};
+    use crate::{HostReport, RemotePublisherReport, RemotePublisherState, RouteReport};
     use driveline_types::Qos;
 
     #[test]
@@ -165,7 +171,7 @@ mod tests {
             outage_ms,
             ..HostReport::default()
         };
-        let edge = |figures| EdgeReport {
+        let edge = |figures| RouteReport {
             topic: "image".into(),
             to: "trunk.01".into(),
             offered: "bv".into(),
@@ -173,7 +179,7 @@ mod tests {
             parked: false,
             figures,
         };
-        let inlet = |figures| InletReport {
+        let inlet = |figures| RemotePublisherReport {
             topic: "lanes".into(),
             from: "trunk.01".into(),
             node: "lane".into(),
@@ -181,18 +187,21 @@ mod tests {
             schema: String::new(),
             qos: Qos::default(),
             max_payload: 1,
-            state: InletState::Wanted,
+            state: RemotePublisherState::Wanted,
             figures,
         };
         report.hosts = vec![host(0, 0)];
-        report.edges = vec![edge(EdgeFigures {
+        report.edges = vec![edge(RouteFigures {
             delivered: 10,
             decimated: 5,
             remote: 2,
-            ..EdgeFigures::default()
+            ..RouteFigures::default()
         })];
-        report.inlets =
-            vec![inlet(InletFigures { published: 7, duplicate: 1, ..InletFigures::default() })];
+        report.inlets = vec![inlet(RemotePublisherFigures {
+            published: 7,
+            duplicate: 1,
+            ..RemotePublisherFigures::default()
+        })];
         assert_eq!(report.losses(), Vec::<String>::new(), "what was to be left out is no loss");
         // Two starts of one host, and another host.
         let restarted = HostReport { host: "trunk.02".into(), ..host(2, 60_000) };
@@ -212,18 +221,27 @@ mod tests {
             gone("trunk.03", 5_000),
             gone("cloud.01", 300),
         ];
-        let before = edge(EdgeFigures {
+        let before = edge(RouteFigures {
             delivered: 10,
             decimated: 5,
             superseded: 3,
             unacknowledged: 1,
-            ..EdgeFigures::default()
+            ..RouteFigures::default()
         });
-        let after = edge(EdgeFigures { delivered: 20, superseded: 3, ..EdgeFigures::default() });
-        report.edges = vec![before, EdgeReport { to: "trunk.02".into(), ..after }];
+        let after = edge(RouteFigures { delivered: 20, superseded: 3, ..RouteFigures::default() });
+        report.edges = vec![before, RouteReport { to: "trunk.02".into(), ..after }];
         report.inlets = vec![
-            inlet(InletFigures { published: 7, lost: 2, ..InletFigures::default() }),
-            inlet(InletFigures { published: 7, lost: 2, no_room: 1, ..InletFigures::default() }),
+            inlet(RemotePublisherFigures {
+                published: 7,
+                lost: 2,
+                ..RemotePublisherFigures::default()
+            }),
+            inlet(RemotePublisherFigures {
+                published: 7,
+                lost: 2,
+                no_room: 1,
+                ..RemotePublisherFigures::default()
+            }),
         ];
         let expected = [
             "since this host took part in the network, 90 s ago:",
@@ -247,7 +265,8 @@ mod tests {
         };
         let told = Report { network, ..Report::default() }.losses();
         assert!(
-            told[1].starts_with("no other host was reached: nobody answers at tcp/10.0.0.1:7450"),
+            told[1]
+                .starts_with("no other host was reached: no gateway answers at tcp/10.0.0.1:7450"),
             "{told:?}"
         );
         report.inlets = vec![report.inlets[0].clone(); 100];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A topic on its way to another gateway, as `engine/edge.rs` sends it.
+//! A topic on its way to another gateway, as `engine/route.rs` sends it.
 
 use super::Source;
 use super::gateway::{DEPTH, LEN, PATIENCE};
@@ -15,7 +15,7 @@ pub(super) enum Standing {
 }
 
 /// A topic on its way to another gateway.
-pub(super) struct Edge {
+pub(super) struct Route {
     pub(super) window: Window,
     /// Of each publisher: its first sample that is to go, and the next one.
     next: BTreeMap<EndpointId, (u64, u64)>,
@@ -26,7 +26,7 @@ pub(super) struct Edge {
     senders: BTreeMap<EndpointId, u64>,
 }
 
-impl Edge {
+impl Route {
     pub(super) fn new(reliable: bool, now: MonotonicNs) -> Self {
         Self {
             window: Window::new(reliable, bytes_in_flight(100), now.0),
@@ -38,7 +38,7 @@ impl Edge {
         }
     }
 
-    /// The edge and publishers that it does not know yet find each other.
+    /// The route and publishers that it does not know yet find each other.
     pub(super) fn matches(
         &mut self,
         host: usize,
@@ -71,7 +71,7 @@ impl Edge {
         true
     }
 
-    /// Whether samples of a publisher are not through yet.
+    /// Returns true if samples of a publisher are still in flight.
     pub(super) fn owes(&self, id: EndpointId, sources: &BTreeMap<EndpointId, Source>) -> bool {
         let unread = self.next.get(&id).is_some_and(|(_, next)| *next <= sources[&id].written());
         self.parked_since.is_none() && (unread || self.senders.contains_key(&id))
@@ -90,7 +90,7 @@ impl Edge {
         Some((*id, *first, number))
     }
 
-    /// What the edge's thread does when it is woken. Returns what it hands to Zenoh.
+    /// Step of the route's thread when it wakes. Returns the samples that it passes to Zenoh.
     pub(super) fn turn(
         &mut self,
         now: MonotonicNs,
@@ -99,7 +99,7 @@ impl Edge {
         let mut put = Vec::new();
         while self.parked_since.is_none() {
             match self.window.overdue(now) {
-                Overdue::Again { number } => {
+                Overdue::Rewind { number } => {
                     let head = self.held.iter().find(|head| head.number == number);
                     let head = head.expect("what may be sent again is held").clone();
                     let Place { place, .. } = self.window.send_again(now);

@@ -3,13 +3,13 @@
 //! here, and passes them on to the other profile.
 
 use super::counters::Counters;
-use super::departed::Departed;
+use super::draining::Draining;
 use super::endpoint::{Handle, Profile};
 use super::feed::{Came, Feed};
 use super::gateway_state::GatewayState;
-use super::inlet::{Inlet, Numbers, Outside};
-use super::leaving::Gone;
 use super::lock;
+use super::remote_publisher::{Numbers, Outside, RemotePublisher};
+use super::sequence_memory::SequenceMemory;
 use super::unknown::Unknown;
 use crate::names::{RosNode, ros_node};
 use driveline_types::TopicName;
@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a sample waits for the conductor to know its writer …
+/// Longest wait of a sample until the control thread knows its writer …
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-/// … and that again only after so many times as long: over Zenoh anybody may send what no publisher
-/// has announced.
+/// … and pause before the next such wait, in multiples of it: over Zenoh any session may send
+/// samples of unannounced publishers.
 const PAUSES: u32 = 30;
-/// Nobody needs to look more often than that if nothing comes …
+/// Longest pause between checks without an event …
 const LOOK: Duration = Duration::from_secs(1);
-/// … and, for inlets that may end, if something always does.
+/// … and, for remote publishers that may end, if something always does.
 const LOOK_BETWEEN: Duration = Duration::from_millis(100);
 
 pub(super) enum Known {
@@ -36,21 +36,25 @@ pub(super) enum Known {
 
 /// A writer that is taken from.
 pub(super) struct Open {
-    /// The topic's thread has it too while it publishes, and may wait for readers then: nobody else
-    /// does.
-    pub(super) inlet: Arc<Inlet>,
+    /// The topic's thread holds it too while it publishes, and may wait for readers; no other
+    /// thread does.
+    pub(super) remote_publisher: Arc<RemotePublisher>,
     pub(super) numbers: Numbers,
-    /// The writer is gone; its inlet ends when everything was taken.
-    pub(super) gone: Option<Gone>,
+    /// The writer is gone; its remote publisher ends when everything was taken.
+    pub(super) gone: Option<Draining>,
 }
 
 impl Known {
-    pub(super) fn of(inlet: Inlet) -> Self {
-        Self::Open(Open { inlet: Arc::new(inlet), numbers: Numbers::default(), gone: None })
+    pub(super) fn of(remote_publisher: RemotePublisher) -> Self {
+        Self::Open(Open {
+            remote_publisher: Arc::new(remote_publisher),
+            numbers: Numbers::default(),
+            gone: None,
+        })
     }
 }
 
-/// How long samples of unknown writers, all together, may still hold up a topic's thread.
+/// Remaining time that samples of unknown writers together may delay a topic's thread.
 pub(super) struct Patience {
     left: Duration,
     since: Instant,
@@ -68,13 +72,13 @@ impl Patience {
         self.left
     }
 
-    /// Nobody waits any more.
+    /// Stops waiting.
     #[cfg(test)]
     pub(super) fn spend(&mut self, now: Instant) {
         (self.left, self.since) = (Duration::ZERO, now);
     }
 
-    /// Somebody has waited until `now`, since it was asked last.
+    /// Counts a wait until `now`, since the last call.
     fn spent(&mut self, now: Instant) {
         self.left = self.left.saturating_sub(now.saturating_duration_since(self.since));
         self.since = now;
@@ -84,13 +88,13 @@ impl Patience {
 /// Writers of a topic.
 #[derive(Default)]
 pub(super) struct Writers {
-    /// Those that the conductor knows.
+    /// Writers that the control thread knows.
     pub(super) known: HashMap<Handle, Known>,
     unknown: Unknown,
 }
 
 impl Writers {
-    /// How many are kept in mind of whom nobody has told.
+    /// Number of writers seen in samples but not announced.
     #[cfg(test)]
     pub(super) fn unknown(&self) -> usize {
         self.unknown.len()
@@ -101,7 +105,7 @@ impl Writers {
     }
 }
 
-/// What the thread of a topic and the conductor share.
+/// State shared by the thread of a topic and the control thread.
 pub(super) struct Shared {
     topic: TopicName,
     pub(super) feed: Feed,
@@ -109,17 +113,21 @@ pub(super) struct Shared {
     pub(super) writers: Mutex<Writers>,
     pub(super) more: Condvar,
     pub(super) counters: Counters,
-    departed: Arc<Mutex<Departed>>,
-    /// Why the thread has ended by itself.
+    sequence_memory: Arc<Mutex<SequenceMemory>>,
+    /// Reason why the thread has ended by itself.
     pub(super) ended: OnceLock<String>,
 }
 
 impl Shared {
-    pub(super) fn new(topic: &TopicName, feed: Feed, departed: &Arc<Mutex<Departed>>) -> Self {
-        let (topic, departed) = (topic.clone(), departed.clone());
+    pub(super) fn new(
+        topic: &TopicName,
+        feed: Feed,
+        sequence_memory: &Arc<Mutex<SequenceMemory>>,
+    ) -> Self {
+        let (topic, sequence_memory) = (topic.clone(), sequence_memory.clone());
         let (stop, writers, more, counters) =
             (AtomicBool::new(false), Mutex::default(), Condvar::new(), Counters::default());
-        Self { topic, feed, stop, writers, more, counters, departed, ended: OnceLock::new() }
+        Self { topic, feed, stop, writers, more, counters, sequence_memory, ended: OnceLock::new() }
     }
 
     pub(super) fn know(&self, handle: Handle, mut known: Known) {
@@ -127,7 +135,9 @@ impl Shared {
         self.let_go(handle, writers.known.get(&handle));
         writers.unknown.remove(handle);
         match &mut known {
-            Known::Open(open) => open.numbers = Numbers::after(lock(&self.departed).take(handle)),
+            Known::Open(open) => {
+                open.numbers = Numbers::after(lock(&self.sequence_memory).take(handle))
+            }
             Known::Refused(_) => self.feed.waits_no_more(handle),
         }
         let before = writers.known.insert(handle, known);
@@ -137,20 +147,20 @@ impl Shared {
         drop(before);
     }
 
-    /// A writer has gone. If it is taken from, the thread lets go of its inlet when it has taken
+    /// A writer has gone. If it is taken from, the thread lets go of its remote publisher when it has taken
     /// everything.
-    pub(super) fn gone(&self, handle: Handle, gone: Gone) -> Option<Weak<Inlet>> {
+    pub(super) fn gone(&self, handle: Handle, gone: Draining) -> Option<Weak<RemotePublisher>> {
         let mut writers = lock(&self.writers);
-        let leaving = match writers.known.get_mut(&handle) {
+        let draining = match writers.known.get_mut(&handle) {
             Some(Known::Open(open)) => {
                 open.gone = Some(gone);
                 self.feed.waits_no_more(handle);
-                Some(Arc::downgrade(&open.inlet))
+                Some(Arc::downgrade(&open.remote_publisher))
             }
             Some(Known::Refused(_)) => {
                 writers.known.remove(&handle);
                 self.feed.parted(handle);
-                // Nobody waits for news of it if something of it comes now.
+                // Its next sample does not wait for its announcement.
                 writers.unknown.insert(handle);
                 None
             }
@@ -158,20 +168,20 @@ impl Shared {
         };
         drop(writers);
         self.feed.wake();
-        leaving
+        draining
     }
 
-    /// Keeps in mind how far a writer has come whose inlet ends.
+    /// Remembers the position of a writer whose remote publisher ends.
     fn let_go(&self, handle: Handle, known: Option<&Known>) {
         if let Some(Known::Open(open)) = known
             && let Some(last) = open.numbers.furthest()
         {
-            lock(&self.departed).remember(handle, last);
+            lock(&self.sequence_memory).remember(handle, last);
         }
     }
 
-    /// Lets go of inlets whose writers have gone, as [`Gone::ends`] has it. For how long nobody
-    /// needs to look if nothing comes.
+    /// Drops remote publishers whose writers have gone, by [`Draining::ends`]. Returns the time
+    /// until the next check.
     pub(super) fn part(
         &self,
         common: &GatewayState,
@@ -200,15 +210,16 @@ impl Shared {
         next
     }
 
-    /// Tells of subscriptions here that do not match, and shows those that do in the ROS graph.
+    /// Logs subscriptions here that do not match, and shows matching ones in the ROS graph.
     fn listen(&self, common: &GatewayState) {
         let open = |known: &Known| {
-            if let Known::Open(open) = known { Some(open.inlet.clone()) } else { None }
+            if let Known::Open(open) = known { Some(open.remote_publisher.clone()) } else { None }
         };
-        let inlets: Vec<_> = lock(&self.writers).known.values().filter_map(open).collect();
+        let remote_publishers: Vec<_> =
+            lock(&self.writers).known.values().filter_map(open).collect();
         let mut changed = false;
-        for inlet in &inlets {
-            let happened = inlet.hear();
+        for remote_publisher in &remote_publishers {
+            let happened = remote_publisher.hear();
             happened
                 .refused
                 .iter()
@@ -225,14 +236,18 @@ impl Shared {
     pub(super) fn subscribers(&self) -> BTreeSet<RosNode> {
         let writers = lock(&self.writers);
         let of = |known: &Known| {
-            if let Known::Open(open) = known { open.inlet.subscribers() } else { BTreeSet::new() }
+            if let Known::Open(open) = known {
+                open.remote_publisher.subscribers()
+            } else {
+                BTreeSet::new()
+            }
         };
         writers.known.values().flat_map(of).map(|node| ros_node(&node)).collect()
     }
 
     pub(super) fn run(&self, common: &GatewayState, profile: Profile) {
         let mut patience = Patience::new(Instant::now());
-        // Rounds of the feed that have taken something, and when somebody looked for inlets that
+        // Rounds of the feed with samples, and time of the last check for remote publishers that
         // end.
         let (mut rounds, mut looked) = (0, Instant::now());
         while !self.stop.load(Ordering::Acquire) {
@@ -277,7 +292,7 @@ impl Shared {
     ) {
         let mut writers = lock(&self.writers);
         if !writers.heard_of(sample.writer) {
-            // It was matched before the conductor has heard of it.
+            // It was matched before the control thread has heard of it.
             common.wake();
             let longest = patience.left(Instant::now());
             let unknown =
@@ -298,48 +313,56 @@ impl Shared {
             }
         };
         let reason = match writers.known.get_mut(&sample.writer) {
-            Some(Known::Open(open)) if open.inlet.class != sample.class => "other_class",
+            Some(Known::Open(open)) if open.remote_publisher.class != sample.class => "other_class",
             Some(Known::Open(open)) => match open.numbers.gap(sample.number) {
                 None => "duplicate",
                 Some(gap) => {
-                    let (inlet, gaps) = (open.inlet.clone(), open.numbers.gaps());
+                    let (remote_publisher, gaps) =
+                        (open.remote_publisher.clone(), open.numbers.gaps());
                     let lost = open.numbers.lost(gap, sample.rejected);
                     // Others may look at the topic while this waits for readers, here and then by
                     // the other profile.
                     drop(writers);
                     self.counters.add("lost", lost);
-                    let unchecked = match inlet.take(sample, gaps, Outside::of(common, profile)) {
-                        Ok(()) => {
-                            self.counters.carried();
-                            None
-                        }
-                        Err(e) => {
-                            dropped(e.reason, &e.text, inlet.node.as_str());
-                            if e.broken {
-                                return;
+                    let unchecked =
+                        match remote_publisher.take(sample, gaps, Outside::of(common, profile)) {
+                            Ok(()) => {
+                                self.counters.carried();
+                                None
                             }
-                            Some(&inlet.crossing)
-                        }
-                    };
-                    match inlet.across.get().and_then(|across| across.pass_on(sample, unchecked)) {
+                            Err(e) => {
+                                dropped(e.reason, &e.text, remote_publisher.node.as_str());
+                                if e.broken {
+                                    return;
+                                }
+                                Some(&remote_publisher.crossing)
+                            }
+                        };
+                    match remote_publisher
+                        .across
+                        .get()
+                        .and_then(|across| across.pass_on(sample, unchecked))
+                    {
                         None => {}
                         Some(Ok(written)) => {
                             self.counters.passed_on();
                             let tell = |why: &str| {
-                                let node = &inlet.node;
+                                let node = &remote_publisher.node;
                                 common
                                     .tell(format!("topic '/{}': a sample of node '{node}' is dropped (not_passed_on): {why}", self.topic));
                             };
                             self.counters.written(&written, "not_passed_on", tell);
                         }
-                        Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),
+                        Some(Err(text)) => {
+                            dropped("not_passed_on", &text, remote_publisher.node.as_str())
+                        }
                     }
                     return;
                 }
             },
             Some(Known::Refused(reason)) => reason,
             None => {
-                // The next one does not wait; if the conductor comes to know of the writer, it says
+                // The next one does not wait; if the control thread comes to know of the writer, it says
                 // so.
                 writers.unknown.insert(sample.writer);
                 "unknown"
@@ -347,7 +370,7 @@ impl Shared {
         };
         if let Some(number) = sample.number {
             // It is counted here: it is not missing as well if its writer comes back.
-            lock(&self.departed).heard(sample.writer, number);
+            lock(&self.sequence_memory).heard(sample.writer, number);
         }
         self.counters.dropped(reason);
     }

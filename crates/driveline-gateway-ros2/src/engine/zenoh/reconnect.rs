@@ -5,7 +5,7 @@
 use super::lock;
 use super::neighbours::Neighbours;
 use crate::engine::waiting::Waiting;
-use driveline_zenoh::{Attempts, Ends, MadeBy, Opened, UnderWay};
+use driveline_zenoh::{Attempts, Ends, InFlight, MadeBy, Opened};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use zenoh::Wait;
@@ -13,18 +13,18 @@ use zenoh::config::{WhatAmI, ZenohId};
 use zenoh::sample::SampleKind;
 
 /// See the module.
-pub(super) struct Again {
+pub(super) struct Reconnect {
     neighbours: Arc<Mutex<Neighbours>>,
     attempts: Attempts<ZenohId>,
 }
 
-impl Again {
+impl Reconnect {
     /// Begins to watch the connections of a session that was opened just now. `under_way`: what is
     /// handed to them. `waiting` is woken when one ends.
     pub(super) fn new(
         opened: &Opened,
         connects: &[String],
-        under_way: UnderWay<()>,
+        under_way: InFlight<()>,
         waiting: Arc<Waiting>,
     ) -> zenoh::Result<Self> {
         let neighbours = Arc::<Mutex<Neighbours>>::default();
@@ -79,7 +79,7 @@ mod tests {
     use driveline_namespaces::Port;
     use zenoh::Config;
 
-    /// A session that listens there and connects to nobody.
+    /// Opens a session that listens there and connects to none.
     fn session(id: &str, listens: &[&str]) -> Opened {
         let mut config = Config::default();
         let (id, listens) = (format!("'{id}'"), serde_json::json!(listens).to_string());
@@ -98,10 +98,10 @@ mod tests {
         let port = Port::new().unwrap();
         let (at, node) = (port.endpoint(), "def");
         let own = session("abc", &[]);
-        let again = Again::new(
+        let reconnect = Reconnect::new(
             &own,
             &[],
-            UnderWay::default(),
+            InFlight::default(),
             Arc::new(Waiting::Signal(Signal::default())),
         )
         .unwrap();
@@ -109,18 +109,18 @@ mod tests {
         let there = session(node, &[&at]);
         eventually("connected", || {
             let id = node.parse().unwrap();
-            again.attempts.begin(id, id, std::slice::from_ref(&at));
-            eventually("tried", || again.attempts.count() == 0);
+            reconnect.attempts.begin(id, id, std::slice::from_ref(&at));
+            eventually("tried", || reconnect.attempts.count() == 0);
             is_connected()
         });
-        eventually("nothing to be done", || again.look(Instant::now()).is_none());
+        eventually("nothing to be done", || reconnect.look(Instant::now()).is_none());
         drop(there);
-        eventually("lost", || !is_connected() && again.look(Instant::now()).is_some());
+        eventually("lost", || !is_connected() && reconnect.look(Instant::now()).is_some());
         // time: longer than between two attempts; a slow machine makes fewer
         std::thread::sleep(2 * AGAIN_EVERY);
-        assert!(again.look(Instant::now()).is_some(), "it goes on");
+        assert!(reconnect.look(Instant::now()).is_some(), "it goes on");
         let there = session(node, &[&at]);
-        eventually("connected again, and that is all", || again.look(Instant::now()).is_none());
+        eventually("connected again, and that is all", || reconnect.look(Instant::now()).is_none());
         assert!(is_connected());
         drop(there);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the conductor keeps up for a service: ends, and what offers it here.
-//! `docs/protocols/ros2-services.md`, section 9.
+//! Keeps the ends of a service and its local side alive: makes, replaces and drops them for the
+//! control thread. `docs/protocols/ros2-services.md`, section 9.
 
 use super::{Asking, Offered};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const OTHERS_WITHIN: Duration = Duration::from_secs(10);
 /// Until it looks again whether they still do.
 const OTHERS_LOOK: Duration = Duration::from_millis(10);
 
-/// Why something is not there.
+/// Reason why it does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     /// The one before is still going. That ends by itself.
@@ -28,12 +28,12 @@ pub(super) enum Missing {
     Failed(String),
 }
 
-/// Has the conductor look.
+/// Has the control thread look.
 pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What can be kept up. Letting go of it may wait.
+/// Object that is kept alive. Dropping it may wait.
 pub(super) trait Upheld: Send + 'static {
-    /// Why it does not work any more, if it does not; for people.
+    /// Reason why it does not work any more, if it does not; for people.
     fn broken(&self) -> Option<String> {
         None
     }
@@ -41,7 +41,7 @@ pub(super) trait Upheld: Send + 'static {
     /// Takes it out of others' sight. May wait for a link of Zenoh, and for nothing else.
     fn withdraw(&self) {}
 
-    /// Somebody else has a share of it. After it was withdrawn nobody takes one.
+    /// Another owner has a share of it. No new one appears after it was withdrawn.
     fn is_shared(&self) -> bool {
         false
     }
@@ -79,7 +79,7 @@ enum State<T> {
 
 /// One thing that is there, or not, or has failed. Dropping it waits for whatever is inside of it;
 /// nothing else does.
-pub(super) struct Upkeep<T> {
+pub(super) struct Retry<T> {
     state: State<T>,
     /// After the next failure.
     pause: Duration,
@@ -87,7 +87,7 @@ pub(super) struct Upkeep<T> {
     wake: Wake,
 }
 
-impl<T: Upheld> Upkeep<T> {
+impl<T: Upheld> Retry<T> {
     pub(super) fn new(wake: &Wake) -> Self {
         Self { state: State::Absent, pause: FIRST_PAUSE, going: None, wake: wake.clone() }
     }
@@ -178,7 +178,7 @@ impl Going {
         let over = Arc::new(AtomicBool::new(false));
         let of_thread = over.clone();
         let go = move || {
-            // What is inside of it ends on this thread: it is over when nobody uses it any more.
+            // Calls inside of it end on this thread: it is over when no other owner uses it.
             let end = Instant::now() + OTHERS_WITHIN;
             while what.is_shared() && Instant::now() < end {
                 std::thread::sleep(OTHERS_LOOK);
@@ -216,7 +216,7 @@ mod tests {
     /// Only a failure takes as long.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Why a thing is broken, if it is.
+    /// Reason why an object is broken, if it is.
     type Broken = Arc<Mutex<Option<String>>>;
 
     /// Waits, when it is dropped, until the other side of `held` is gone.
@@ -242,27 +242,27 @@ mod tests {
         }
     }
 
-    /// One of them, what breaks it, what tells that it was withdrawn, and what holds it up as it
-    /// goes.
+    /// Makes an object, a way to break it, a receiver for its withdrawal, and a sender that holds
+    /// its drop.
     fn thing() -> (Thing, Broken, Receiver<()>, Sender<()>) {
         let (broken, (withdrawn, seen), (hold, held)) = (Arc::default(), channel(), channel());
         (Thing { broken: Arc::clone(&broken), withdrawn, held }, broken, seen, hold)
     }
 
-    fn upkeep() -> (Upkeep<Thing>, Receiver<()>) {
+    fn retry() -> (Retry<Thing>, Receiver<()>) {
         let (sender, woken) = channel();
         let wake: Wake = Arc::new(move || {
             let _ = sender.send(());
         });
-        (Upkeep::new(&wake), woken)
+        (Retry::new(&wake), woken)
     }
 
     #[test]
     fn what_cannot_be_made_is_tried_again_after_pauses_that_grow_and_end_growing() {
-        let (mut upkeep, _woken) = upkeep();
+        let (mut retry, _woken) = retry();
         let (began, mut tried) = (Instant::now(), Vec::new());
         for second in 0..300 {
-            let refused = upkeep.keep(began + Duration::from_secs(second), || {
+            let refused = retry.keep(began + Duration::from_secs(second), || {
                 tried.push(second);
                 Err("no room".into())
             });
@@ -273,54 +273,54 @@ mod tests {
             );
         }
         assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
-        upkeep.let_go();
+        retry.let_go();
         let (thing, _broken, _withdrawn, hold) = thing();
         drop(hold);
-        assert_eq!(upkeep.keep(began, || Ok(thing)), Ok(()), "something else is wanted: at once");
-        assert!(upkeep.get().is_some());
+        assert_eq!(retry.keep(began, || Ok(thing)), Ok(()), "something else is wanted: at once");
+        assert!(retry.get().is_some());
     }
 
     #[test]
     fn what_breaks_is_withdrawn_with_its_reason_and_made_again_after_a_pause() {
-        let (mut upkeep, woken) = upkeep();
+        let (mut retry, woken) = retry();
         let (first, broken, withdrawn, hold) = thing();
         let began = Instant::now();
-        upkeep.keep(began, || Ok(first)).unwrap();
-        assert_eq!(upkeep.broke(began), None);
+        retry.keep(began, || Ok(first)).unwrap();
+        assert_eq!(retry.broke(began), None);
         *broken.lock().unwrap() = Some("its thread has ended".into());
-        assert_eq!(upkeep.broke(began).as_deref(), Some("its thread has ended"));
+        assert_eq!(retry.broke(began).as_deref(), Some("its thread has ended"));
         withdrawn.recv_timeout(PATIENCE).unwrap();
-        assert!(upkeep.get().is_none() && upkeep.broke(began).is_none(), "told once");
+        assert!(retry.get().is_none() && retry.broke(began).is_none(), "reported once");
         drop(hold);
         woken.recv_timeout(PATIENCE).unwrap();
         assert_eq!(
-            upkeep.keep(began, || panic!("too early")),
+            retry.keep(began, || panic!("too early")),
             Err(Missing::Failed("its thread has ended".into()))
         );
         let (second, _broken, _withdrawn, hold) = thing();
         drop(hold);
-        assert_eq!(upkeep.keep(began + FIRST_PAUSE, || Ok(second)), Ok(()));
+        assert_eq!(retry.keep(began + FIRST_PAUSE, || Ok(second)), Ok(()));
     }
 
     #[test]
     fn what_takes_its_time_to_go_holds_up_nobody_and_there_are_never_two() {
-        let (mut upkeep, woken) = upkeep();
+        let (mut retry, woken) = retry();
         let (first, _broken, withdrawn, hold) = thing();
-        upkeep.keep(Instant::now(), || Ok(first)).unwrap();
+        retry.keep(Instant::now(), || Ok(first)).unwrap();
         let before = Instant::now();
-        upkeep.let_go();
+        retry.let_go();
         assert!(before.elapsed() < PATIENCE, "it returns although the thing cannot go");
         withdrawn.recv_timeout(PATIENCE).unwrap();
-        assert!(upkeep.get().is_none());
-        assert_eq!(upkeep.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
+        assert!(retry.get().is_none());
+        assert_eq!(retry.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
         drop(hold);
         woken.recv_timeout(PATIENCE).unwrap();
         let (second, _broken, _withdrawn, hold) = thing();
         drop(hold);
-        assert_eq!(upkeep.keep(Instant::now(), || Ok(second)), Ok(()));
+        assert_eq!(retry.keep(Instant::now(), || Ok(second)), Ok(()));
     }
 
-    /// Asks nobody.
+    /// Ignores all requests.
     struct Nobody;
 
     impl Asking for Nobody {
@@ -335,19 +335,19 @@ mod tests {
         let wake: Wake = Arc::new(move || {
             let _ = sender.send(());
         });
-        let mut upkeep: Upkeep<Arc<dyn Asking>> = Upkeep::new(&wake);
-        upkeep.keep(Instant::now(), || Ok(Arc::new(Nobody))).unwrap();
-        let asks = upkeep.get().unwrap().clone();
-        upkeep.let_go();
+        let mut retry: Retry<Arc<dyn Asking>> = Retry::new(&wake);
+        retry.keep(Instant::now(), || Ok(Arc::new(Nobody))).unwrap();
+        let asks = retry.get().unwrap().clone();
+        retry.let_go();
         assert_eq!(
             // time: nothing may come meanwhile; on a slow machine less could
             woken.recv_timeout(Duration::from_millis(100)),
             Err(RecvTimeoutError::Timeout),
             "it is not over"
         );
-        assert_eq!(upkeep.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
+        assert_eq!(retry.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
         drop(asks);
         woken.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(upkeep.keep(Instant::now(), || Ok(Arc::new(Nobody))), Ok(()));
+        assert_eq!(retry.keep(Instant::now(), || Ok(Arc::new(Nobody))), Ok(()));
     }
 }

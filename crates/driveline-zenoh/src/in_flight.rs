@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is just being handed to Zenoh, which may take as long as a link does, and connections that
-//! end meanwhile.
+//! Messages being passed to Zenoh, which may take as long as a link does, and connections that end
+//! meanwhile.
 //!
-//! Where Zenoh finds that a connection has ended, it has its own writer end, which waits for
-//! whoever waits for room in that connection, whom that writer alone would wake. So both stand for
-//! as long as a large sample may take, and the thread with them on which everything else is
-//! written. If the socket is shut and the writer has seen that before Zenoh asks it to end, all go
-//! on at once.
+//! When Zenoh finds that a connection has ended, it ends its writer thread and waits for it. The
+//! writer waits for threads that wait for space in that connection, which only the writer itself
+//! would wake. So both block for as long as a large sample may take, and with them the thread that
+//! writes everything else. If the socket is shut, and the writer has seen that before Zenoh asks it
+//! to end, all continue at once.
 
 use crate::sockets::shut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use std::time::Duration;
 use zenoh::session::Link;
 use zenoh::{Session, Wait};
 
-/// How long it is waited for those who are woken. Beyond, all is as Zenoh has it.
+/// Longest wait for woken threads. After that, Zenoh's own behaviour applies.
 const WOKEN_WITHIN: Duration = Duration::from_millis(250);
 /// And at least so long, in which the writer sees that its socket is shut: something of Zenoh's own
 /// may wait for room as well.
 const SEEN_WITHIN: Duration = Duration::from_millis(20);
-/// How long what is under way has when the session is to be closed.
+/// Time for messages in flight when the session is to be closed.
 const BEFORE_CLOSING: Duration = Duration::from_millis(300);
 
-/// What is just being handed to Zenoh, and to whom it goes. Clones are one.
-pub struct UnderWay<K>(Arc<Shared<K>>);
+/// Messages being passed to Zenoh, with their destinations. Clones share their state.
+pub struct InFlight<K>(Arc<Shared<K>>);
 
 struct Shared<K> {
     all: Mutex<All<K>>,
@@ -45,13 +45,13 @@ struct One<'a, K> {
     number: u64,
 }
 
-impl<K> Clone for UnderWay<K> {
+impl<K> Clone for InFlight<K> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<K> Default for UnderWay<K> {
+impl<K> Default for InFlight<K> {
     fn default() -> Self {
         Self(Arc::new(Shared {
             all: Mutex::new(All { begun: 0, going_on: Vec::new(), given_up: false }),
@@ -73,7 +73,7 @@ impl<K> Drop for One<'_, K> {
     }
 }
 
-impl<K: PartialEq> UnderWay<K> {
+impl<K: PartialEq> InFlight<K> {
     /// Does `put`, which hands something to Zenoh that goes to `whom`, and may block. From any
     /// number of threads. `None`: nothing is handed over any more, as the session is being closed.
     pub fn during<T>(&self, whom: K, put: impl FnOnce() -> T) -> Option<T> {
@@ -89,10 +89,10 @@ impl<K: PartialEq> UnderWay<K> {
         Some(put())
     }
 
-    /// Ends a connection that Zenoh has given up and tells so, which it closes when that is told,
-    /// and waits until what was under way to `whom` is so no more: nothing keeps its writer then.
-    /// Where nothing was, or that is not known, what was to anybody: it may go there by a router.
-    /// At most 270 ms. Other connections stay as they are, so it is done in any program.
+    /// Ends a connection that Zenoh has given up and reported, and that it closes after this call.
+    /// Waits until no message to `whom` is in flight, so that its writer is free. If there was
+    /// none, or `whom` is unknown, waits for all messages: they may go there through a router. At
+    /// most 270 ms. Does not change other connections, so any program may call it.
     pub fn end(&self, link: &Link, whom: Option<&K>) {
         let awaited = self.going_on(whom);
         if shut(link) {
@@ -101,9 +101,9 @@ impl<K: PartialEq> UnderWay<K> {
         }
     }
 
-    /// Before the session is closed, which Zenoh does only when nothing is under way any more,
-    /// whatever the link takes: nothing is handed over any more. What is under way has 300 ms; then
-    /// all connections end, and it is lost. Blocks for at most 0.6 s.
+    /// Call before the session is closed: Zenoh closes it only when no message is in flight,
+    /// however slow the link. No more messages are passed on. Those in flight have 300 ms; then all
+    /// connections end, and they are lost. Blocks for at most 0.6 s.
     pub fn give_up(&self, session: &Session) {
         self.0.all().given_up = true;
         let awaited = self.going_on(None);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_to_a_host_is_waited_for_when_it_was_woken() {
-        let under_way = UnderWay::default();
+        let under_way = InFlight::default();
         let (begun, begins) = channel();
         let [(wake, woken), (go_on, next), (end, other)] = std::array::from_fn(|_| channel::<()>());
         std::thread::scope(|scope| {
@@ -180,7 +180,7 @@ mod tests {
                 to_any,
                 "nothing is on its way there, so what is on its way elsewhere may be"
             );
-            assert!(!under_way.are_over(&to_one, SHORT), "nobody woke it");
+            assert!(!under_way.are_over(&to_one, SHORT), "nothing woke it");
             wake.send(()).unwrap();
             begins.recv().unwrap();
             assert!(under_way.are_over(&to_one, LONG), "its next sample is not waited for");

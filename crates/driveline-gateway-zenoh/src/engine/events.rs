@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What Zenoh's callbacks tell the conductor, on its way there.
+//! Queue of events from Zenoh's callbacks to the control thread.
 //!
-//! Who comes and goes is told once, and must not be lost. Changes of lists may be: they are
-//! numbered, and the last number is asked for again and again. So each kind has room of its own,
-//! and none can push out another.
+//! Arrivals and departures are reported once and must not be lost. Changes of lists may be lost:
+//! they are numbered, and the last number is requested regularly. So each kind has its own limit,
+//! and cannot displace another.
 
 use super::lock;
 use crate::directory::Question;
@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex};
 const MAX_TOKENS: usize = 65_536;
 /// Changes of lists that wait.
 const MAX_CHANGES: usize = 16_384;
-/// Answers that wait, and their bytes. Whoever is asked may answer as often as it likes.
+/// Maximum number of pending answers, and of their bytes. A host may answer as often as it likes.
 const MAX_ANSWERS: usize = 16_384;
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// Something to be looked at.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum Event {
     /// A token of this version of the protocol.
     Token { what: Parsed, alive: bool },
     /// A gateway that speaks another version.
@@ -35,14 +35,14 @@ pub(super) enum News {
     List { question: Question, bytes: Vec<u8> },
     /// A host that was asked whom it hears has answered.
     Met { host: HostId, bytes: Vec<u8> },
-    /// A host that was asked for the time, then, has told how many changes there were.
+    /// A host has answered a request for the time sent at `asked`, with its number of changes.
     Counted { host: HostId, changes: u64, asked: MonotonicNs },
     /// A sample came whose publisher is not known.
     Unknown { from: HostId, topic: TopicName },
 }
 
-impl News {
-    /// What a token means; `None`: nothing here, or it is of this gateway itself.
+impl Event {
+    /// Interprets a token; `None`: irrelevant here, or of this gateway itself.
     pub(super) fn of_token(keys: &Keys, me: &HostId, key: &str, alive: bool) -> Option<Self> {
         let Some(what) = keys.parse(key) else {
             return keys.of_another_version(key).map(|(version, host)| Self::Foreign {
@@ -59,7 +59,7 @@ impl News {
         matters.then_some(Self::Token { what, alive })
     }
 
-    /// What a change of a list says; `None`: nothing.
+    /// Interprets the announcement of a list's change; `None`: it is none.
     pub(super) fn of_change(keys: &Keys, key: &str, payload: &[u8]) -> Option<Self> {
         let change = u64::from_le_bytes(payload.try_into().ok()?);
         match keys.parse(key)? {
@@ -72,19 +72,19 @@ impl News {
 /// All that waits.
 #[derive(Default)]
 struct Waiting {
-    tokens: VecDeque<News>,
-    changes: VecDeque<News>,
-    answers: VecDeque<News>,
+    tokens: VecDeque<Event>,
+    changes: VecDeque<Event>,
+    answers: VecDeque<Event>,
     answer_bytes: usize,
 }
 
 impl Waiting {
     /// `false`: there is no room for it.
-    fn push(&mut self, what: News) -> bool {
+    fn push(&mut self, what: Event) -> bool {
         let (queue, most) = match &what {
-            News::Token { .. } | News::Foreign { .. } => (&mut self.tokens, MAX_TOKENS),
-            News::Changed { .. } => (&mut self.changes, MAX_CHANGES),
-            News::List { bytes, .. } | News::Met { bytes, .. } => {
+            Event::Token { .. } | Event::Foreign { .. } => (&mut self.tokens, MAX_TOKENS),
+            Event::Changed { .. } => (&mut self.changes, MAX_CHANGES),
+            Event::List { bytes, .. } | Event::Met { bytes, .. } => {
                 if self.answer_bytes.saturating_add(bytes.len()) > MAX_ANSWER_BYTES
                     || self.answers.len() >= MAX_ANSWERS
                 {
@@ -93,7 +93,7 @@ impl Waiting {
                 self.answer_bytes += bytes.len();
                 (&mut self.answers, MAX_ANSWERS)
             }
-            News::Counted { .. } | News::Unknown { .. } => (&mut self.answers, MAX_ANSWERS),
+            Event::Counted { .. } | Event::Unknown { .. } => (&mut self.answers, MAX_ANSWERS),
         };
         let fits = queue.len() < most;
         if fits {
@@ -103,12 +103,12 @@ impl Waiting {
     }
 
     /// Tokens first: what others say is of hosts that are known to be there.
-    fn into_iter(self) -> impl Iterator<Item = News> {
+    fn into_iter(self) -> impl Iterator<Item = Event> {
         self.tokens.into_iter().chain(self.answers).chain(self.changes)
     }
 }
 
-/// News on their way to the conductor.
+/// Events on their way to the control thread.
 pub(super) struct Inbox {
     waiting: Mutex<Waiting>,
     kicker: Kicker,
@@ -120,8 +120,8 @@ impl Inbox {
         Self { waiting: Mutex::default(), kicker, notices }
     }
 
-    pub(super) fn push(&self, what: News) {
-        let is_token = matches!(what, News::Token { .. } | News::Foreign { .. });
+    pub(super) fn push(&self, what: Event) {
+        let is_token = matches!(what, Event::Token { .. } | Event::Foreign { .. });
         if lock(&self.waiting).push(what) {
             self.kicker.kick();
         } else if is_token {
@@ -132,7 +132,7 @@ impl Inbox {
     }
 
     /// All that has come, in the order in which it is to be looked at.
-    pub(super) fn take(&self) -> impl Iterator<Item = News> + use<> {
+    pub(super) fn take(&self) -> impl Iterator<Item = Event> + use<> {
         std::mem::take(&mut *lock(&self.waiting)).into_iter()
     }
 }
@@ -145,17 +145,17 @@ mod tests {
         HostId::new("car", n).unwrap()
     }
 
-    fn change(change: u64) -> News {
-        News::Changed { host: host(1), topic: "map".parse().unwrap(), change }
+    fn change(change: u64) -> Event {
+        Event::Changed { host: host(1), topic: "map".parse().unwrap(), change }
     }
 
-    fn list(len: usize) -> News {
+    fn list(len: usize) -> Event {
         let question = Question { host: host(1), topic: "map".parse().unwrap(), number: 1 };
-        News::List { question, bytes: vec![0; len] }
+        Event::List { question, bytes: vec![0; len] }
     }
 
-    fn token(n: u64) -> News {
-        News::Token { what: Parsed::Host(host(n)), alive: true }
+    fn token(n: u64) -> Event {
+        Event::Token { what: Parsed::Host(host(n)), alive: true }
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         let answers = (0..10_000).filter(|_| waiting.push(list(256 << 10))).count();
         assert_eq!((kept, answers), (MAX_CHANGES, MAX_ANSWER_BYTES / (256 << 10)));
         assert!(
-            waiting.push(News::Counted { host: host(1), changes: 7, asked: MonotonicNs(0) })
+            waiting.push(Event::Counted { host: host(1), changes: 7, asked: MonotonicNs(0) })
                 && waiting.push(token(1))
         );
         let first: Vec<_> = waiting.into_iter().take(1).collect();
@@ -180,9 +180,9 @@ mod tests {
     #[test]
     fn what_means_nothing_here_does_not_wait() {
         let (keys, me) = (Keys::new("test").unwrap(), host(1));
-        let of = |key: &str| News::of_token(&keys, &me, key, true);
+        let of = |key: &str| Event::of_token(&keys, &me, key, true);
         assert_eq!(of(&keys.key(&Parsed::Host(host(2)))), Some(token(2)));
-        let foreign = News::Foreign { host: host(2), version: 1, alive: true };
+        let foreign = Event::Foreign { host: host(2), version: 1, alive: true };
         assert_eq!(of("driveline/1/test/host/car.0000000000000002"), Some(foreign));
         let want = |host, of| Parsed::Want {
             host,
@@ -206,9 +206,9 @@ mod tests {
             assert_eq!(of(&nothing), None, "{nothing}");
         }
         let key = keys.key(&Parsed::Topic { host: host(1), topic: "map".parse().unwrap() });
-        assert_eq!(News::of_change(&keys, &key, &[7, 0, 0, 0, 0, 0, 0, 0]), Some(change(7)));
+        assert_eq!(Event::of_change(&keys, &key, &[7, 0, 0, 0, 0, 0, 0, 0]), Some(change(7)));
         assert_eq!(
-            [News::of_change(&keys, &key, &[7]), News::of_change(&keys, &long, &[0; 8])],
+            [Event::of_change(&keys, &key, &[7]), Event::of_change(&keys, &long, &[0; 8])],
             [None, None]
         );
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When inlets of writers that have gone end: when nothing of them can come any more, and whatever
-//! had come by then is taken, also while others never stop.
+//! End of remote publishers whose writers have gone: when no more samples can arrive and all
+//! arrived ones are taken, also while other writers continue.
 
 use super::endpoint::Profile;
 use std::time::{Duration, Instant};
@@ -11,26 +11,27 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// A writer has gone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gone {
+pub(super) struct Draining {
     /// Until then samples of it may come.
     until: Instant,
     /// In which round of its topic's feed the last one that had come by then is taken.
     last: Option<u64>,
 }
 
-impl Gone {
+impl Draining {
     pub(super) fn new(profile: Profile, now: Instant) -> Self {
         let grace = if profile == Profile::Zenoh { GRACE } else { Duration::ZERO };
         Self { until: now + grace, last: None }
     }
 
-    /// For how long nobody needs to look: samples of it may come.
+    /// Time until the next check: samples of it may still arrive.
     pub(super) fn rests(&self, now: Instant) -> Duration {
         self.until.saturating_duration_since(now)
     }
 
-    /// Whether its inlet ends. `now`: before the feed was looked at, of which so many `rounds` have
-    /// taken something, and in which at most `kept` samples wait; `is_empty`: none does.
+    /// Returns true if its remote publisher ends. `now`: time before the feed was polled; `rounds`:
+    /// number of rounds with samples; `kept`: maximum number of waiting samples; `is_empty`: none
+    /// waits.
     pub(super) fn ends(&mut self, now: Instant, is_empty: bool, rounds: u64, kept: u64) -> bool {
         now >= self.until && (is_empty || rounds >= *self.last.get_or_insert(rounds + kept))
     }
@@ -44,7 +45,7 @@ mod tests {
 
     #[test]
     fn what_was_under_way_is_taken_and_others_that_never_stop_hold_up_nothing() {
-        let (went, mut idle) = (Instant::now(), Gone::new(Profile::Zenoh, Instant::now()));
+        let (went, mut idle) = (Instant::now(), Draining::new(Profile::Zenoh, Instant::now()));
         let mut busy = idle;
         let late = went + GRACE / 2;
         assert!(
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn over_dds_nothing_is_overtaken() {
         let now = Instant::now();
-        assert_eq!(Gone::new(Profile::Dds, now).rests(now), Duration::ZERO);
-        assert!(Gone::new(Profile::Dds, now).ends(now, true, 0, KEPT));
+        assert_eq!(Draining::new(Profile::Dds, now).rests(now), Duration::ZERO);
+        assert!(Draining::new(Profile::Dds, now).ends(now, true, 0, KEPT));
     }
 }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which samples of one edge are taken, and in which order they are published: the receiving end of
-//! `window`. `docs/protocols/network.md`, section 5. No thread, no clock.
+//! Accepts and orders the samples of one route: the receiving end of `window`.
+//! `docs/protocols/network.md`, section 5. No thread, no clock.
 
 use crate::window::{MAX_IN_FLIGHT, MAX_WINDOW_BYTES};
 use crate::wire::Outcome;
 use std::collections::VecDeque;
 
-/// Samples that wait to be published: an honest edge has half as many in flight, and its successor
+/// Samples that wait to be published: an honest route has half as many in flight, and its successor
 /// as many.
 const MAX_QUEUED: usize = 2 * MAX_IN_FLIGHT;
 
 /// A sample that waits for its turn.
 #[derive(Debug)]
 pub struct Queued<T> {
-    /// Its number on its edge.
+    /// Its number on its route.
     pub number: u64,
     /// Its place among those in flight; 0: order does not matter.
     pub place: u16,
     len: usize,
-    /// What its end is already; else it is to be published.
+    /// Outcome, if it is decided; otherwise the sample is to be published.
     pub fate: Option<Outcome>,
     /// Itself.
     pub what: T,
 }
 
-/// What became of a sample that has come.
+/// Decision on an arrived sample.
 #[derive(Debug)]
 pub enum Entry<T> {
     /// It waits for its turn.
@@ -35,16 +35,16 @@ pub enum Entry<T> {
     Reply {
         /// The sample.
         what: T,
-        /// How.
+        /// Outcome.
         outcome: Outcome,
         /// Of which number.
         number: u64,
     },
 }
 
-/// How far the samples of one edge have come.
+/// Receiving state of one route.
 #[derive(Debug)]
-pub struct Intake<T> {
+pub struct ReceiveWindow<T> {
     /// Of those in order, the one to be taken next.
     next: u64,
     /// All up to this one have ended; those between are in the queue, or just being published.
@@ -53,13 +53,13 @@ pub struct Intake<T> {
     bytes: usize,
 }
 
-impl<T> Default for Intake<T> {
+impl<T> Default for ReceiveWindow<T> {
     fn default() -> Self {
         Self { next: 0, ended: 0, queue: VecDeque::new(), bytes: 0 }
     }
 }
 
-impl<T> Intake<T> {
+impl<T> ReceiveWindow<T> {
     /// A sample has come. Place 1 is the oldest that is in flight: all before that have ended, as
     /// its sender knows.
     pub fn enter(
@@ -88,7 +88,7 @@ impl<T> Intake<T> {
         if let Some(outcome) = fate.filter(|outcome| place == 0 || *outcome == Outcome::NotYet) {
             return Entry::Reply { what, outcome, number };
         }
-        // A sample of any length has room where something has: more in flight no edge has, and its
+        // A sample of any length has room where something has: more in flight no route has, and its
         // own time-out brings the rest again.
         if self.queue.len() >= MAX_QUEUED || self.bytes >= MAX_WINDOW_BYTES {
             return Entry::Silent;
@@ -109,7 +109,8 @@ impl<T> Intake<T> {
         Some(next)
     }
 
-    /// What came next has ended so, or is to come again, and what follows it with it.
+    /// The next sample has ended with this outcome, or must be sent again together with its
+    /// successors.
     pub fn finished(&mut self, number: u64, place: u16, outcome: Outcome) {
         if place == 0 {
             return;
@@ -122,7 +123,7 @@ impl<T> Intake<T> {
         }
     }
 
-    /// Another edge's samples come from now on, which counts from elsewhere.
+    /// Another route's samples come from now on, which counts from elsewhere.
     pub fn begin_anew(&mut self) {
         self.drop_ordered();
         (self.next, self.ended) = (0, 0);

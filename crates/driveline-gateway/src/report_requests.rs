@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What passes between a gateway's threads and those who ask it: lines for people, and reports on
-//! request.
+//! Exchange between a gateway's threads and their callers: log lines, and reports on request.
 
 use super::report::Report;
 use std::collections::VecDeque;
@@ -8,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Lines that are kept until somebody takes them.
+/// Maximum number of kept lines.
 const MAX_NOTICES: usize = 256;
-/// How long a report may take.
+/// Time-out of a report.
 const REPORT_WITHIN: Duration = Duration::from_secs(2);
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -22,7 +21,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Notices(Mutex<VecDeque<String>>);
 
 impl Notices {
-    /// Keeps a line. A cause that lasts is told once until somebody has taken it.
+    /// Keeps a line. A lasting cause is logged once until its line has been taken.
     pub fn tell(&self, line: String) {
         let mut lines = lock(&self.0);
         if lines.contains(&line) {
@@ -34,41 +33,39 @@ impl Notices {
         lines.push_back(line);
     }
 
-    /// What was told since this was asked last; at most 256 lines.
+    /// Returns the lines since the last call; at most 256.
     #[must_use]
     pub fn take(&self) -> Vec<String> {
         lock(&self.0).drain(..).collect()
     }
 }
 
-/// Where others ask for a report, and the thread that knows gives one.
+/// Requests for reports, answered by the thread that has the data.
 #[derive(Debug)]
-pub struct ReportDesk {
+pub struct ReportRequests {
     asked: AtomicBool,
     report: Mutex<Report>,
     answered: Condvar,
 }
 
-impl ReportDesk {
-    /// `first`: what can be said before anybody has looked.
+impl ReportRequests {
+    /// `first`: report before the first answer.
     #[must_use]
     pub fn new(first: Report) -> Self {
         Self { asked: AtomicBool::new(false), report: Mutex::new(first), answered: Condvar::new() }
     }
 
-    /// What can be said where nobody is there who could look: an answer as well to whoever has
-    /// asked.
+    /// Sets the report while no thread answers; also answers pending requests.
     pub fn put(&self, said: Report) {
         let mut report = lock(&self.report);
         *report = said;
-        // Under the lock: whoever asks looks at it there before he sleeps, and would sleep through
-        // it.
+        // Under the lock: a caller checks it there before it sleeps, and would otherwise miss it.
         self.asked.store(false, Ordering::Release);
         drop(report);
         self.answered.notify_all();
     }
 
-    /// What was said last, where nobody is there who could look.
+    /// Returns the last report, while no thread answers.
     #[must_use]
     pub fn last(&self) -> Report {
         lock(&self.report).clone()
@@ -91,7 +88,7 @@ impl ReportDesk {
         Report { stale: ended.timed_out(), ..report.clone() }
     }
 
-    /// Gives a report, if somebody has asked.
+    /// Makes a report, if one was requested.
     pub fn answer(&self, make: impl FnOnce() -> Report) {
         if !self.asked.load(Ordering::Acquire) {
             return;
@@ -119,10 +116,10 @@ mod tests {
 
     #[test]
     fn a_report_is_made_after_the_question_and_only_then() {
-        let desk = Arc::new(ReportDesk::new(Report::default()));
-        desk.answer(|| unreachable!("nobody has asked"));
+        let report_requests = Arc::new(ReportRequests::new(Report::default()));
+        report_requests.answer(|| unreachable!("no report was requested"));
         let (wake, woken) = std::sync::mpsc::channel();
-        let of_thread = desk.clone();
+        let of_thread = report_requests.clone();
         let thread = std::thread::spawn(move || {
             for n in 1..=3 {
                 woken.recv().unwrap();
@@ -130,17 +127,17 @@ mod tests {
             }
         });
         for n in 1..=3 {
-            let report = desk.ask(|| wake.send(()).unwrap());
+            let report = report_requests.ask(|| wake.send(()).unwrap());
             assert_eq!((report.unknown, report.stale), (n, false));
         }
         thread.join().unwrap();
-        // Nobody is there to answer any more.
-        let old = desk.ask_within(Duration::from_millis(1), || {});
+        // No thread answers any more.
+        let old = report_requests.ask_within(Duration::from_millis(1), || {});
         assert_eq!((old.unknown, old.stale), (3, true));
-        // Whoever comes back answers that question; the next one gets what is new.
-        desk.answer(|| Report { unknown: 4, ..Report::default() });
-        let new = desk.ask_within(Duration::from_secs(60), || {
-            desk.answer(|| Report { unknown: 5, ..Report::default() })
+        // A thread that returns answers that request; the next one gets the new report.
+        report_requests.answer(|| Report { unknown: 4, ..Report::default() });
+        let new = report_requests.ask_within(Duration::from_secs(60), || {
+            report_requests.answer(|| Report { unknown: 5, ..Report::default() })
         });
         assert_eq!((new.unknown, new.stale), (5, false));
     }

@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that this one does not hear of and others do: `docs/protocols/network-faults.md`, "Hosts
-//! that others know". No thread, no network, no clock.
+//! Hosts that others reach and this one does not: `docs/protocols/network-faults.md`, "Hosts that
+//! others know". No thread, no network, no clock.
 //!
-//! Zenoh tells two hosts of each other once, when one of them comes to a third, and tries once. So
-//! each gateway asks the hosts that it hears whom they hear and where those listen, and tries each
-//! place once for each answer: one after the other, and those who tell in turn, so that one who
-//! tells of many that are none leaves the others theirs.
+//! When a host connects to a third one, Zenoh reports it to the others there, once, and each tries
+//! once. So each gateway asks the hosts that it hears for the hosts they hear and their addresses.
+//! It tries each place once for each answer, one after the other. The answering hosts take turns,
+//! so that one with many wrong addresses does not delay the others.
 
-use crate::wire::{HostId, Introduction, place};
+use crate::wire::{HostId, KnownHosts, place};
 use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// How often each host is asked, at least. Up to a fifth more, which is of each gateway: two that
-/// ask at the same moments would connect to each other at the same moments.
+/// Shortest period of requests to each host. Each gateway adds up to a fifth, because two that ask
+/// at the same moments would connect to each other at the same moments.
 pub const ASK_EVERY: Duration = Duration::from_secs(5);
-/// The pause between two attempts: whoever has others connect to a third one can have them do so as
-/// often.
+/// Pause between two attempts, which also limits attempts that one host can cause at a third one.
 pub const ATTEMPT_EVERY: Duration = Duration::from_millis(125);
-/// Of two that are told of each other the one with the lower number tries, and the other one as
-/// seldom as this, in case only it can: of two attempts at the same moment Zenoh keeps both
-/// connections.
+/// Of two hosts that are reported to each other, the one with the lower number tries. The other one
+/// tries only after this time, in case only it can: Zenoh keeps both connections of two
+/// simultaneous attempts.
 const YIELDS_FOR: Duration = Duration::from_secs(20);
-/// So long somebody was told of, and a place tried in vain, before people are told.
+/// Time of reports and failed attempts before a host is logged as not reached.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
-/// Most hosts that people are told of at a time as not reached: there are no more in a domain.
+/// Maximum number of hosts logged as not reached: there are no more in a domain.
 const MAX_UNREACHED: usize = 64;
-/// Most of them in so long; the others are told of later, if they are not reached then.
+/// Maximum number of log lines in that time; the others follow later if they are still not reached.
 const MAX_NEWS: usize = 8;
 const NEWS_EVERY: Duration = Duration::from_secs(600);
-/// Places of one host that were tried, as people are told.
+/// Number of tried places of one host in a log line.
 const MAX_TRIED: usize = 4;
 
 /// One attempt to connect to a host.
@@ -37,26 +36,25 @@ const MAX_TRIED: usize = 4;
 pub struct Attempt {
     /// The host.
     pub host: HostId,
-    /// Where it listens, as somebody says.
+    /// Reported address.
     pub at: String,
-    /// It was tried in vain, and people are to know of that now: who tells of it, and the places
-    /// that were tried.
-    pub news: Option<(HostId, Vec<String>)>,
+    /// Reporting host and tried places, if the attempt has failed before and is to be logged now.
+    pub events: Option<(HostId, Vec<String>)>,
 }
 
 #[derive(Debug)]
 struct Known {
     asked: MonotonicNs,
     listens: Vec<String>,
-    /// What it told of last and is still to be tried.
+    /// Reported addresses still to be tried.
     untried: VecDeque<(HostId, String)>,
-    /// What of that was tried last: the next answer is gone on with after it.
+    /// Last tried address of these: the next answer continues after it.
     tried: Option<(HostId, String)>,
 }
 
 #[derive(Debug)]
 struct Unreached {
-    /// When it was told of first, and last.
+    /// Times of the first and of the last report.
     since: MonotonicNs,
     last: MonotonicNs,
     tried: BTreeSet<String>,
@@ -65,27 +63,26 @@ struct Unreached {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Introductions {
+pub struct PeerDiscovery {
     me: HostId,
     listens: Vec<String>,
-    /// Of the endpoints that this host has, those before the slash: nobody is to have it connect in
-    /// another way, over TCP where it is TLS, for example.
+    /// Protocols of this host's endpoints. Reports must not make it connect in another way, for
+    /// example over TCP instead of TLS.
     protocols: BTreeSet<String>,
     /// Of each host that is here.
     known: BTreeMap<HostId, Known>,
-    /// Those that are not and were told of.
+    /// Reported hosts that are not reached.
     unreached: BTreeMap<HostId, Unreached>,
     every: Duration,
-    /// Whose turn it was last, and when the next attempt may be made.
+    /// Host whose turn it was last, and time of the next attempt.
     turn: Option<HostId>,
     next_attempt: MonotonicNs,
-    /// When people were told.
-    news: VecDeque<MonotonicNs>,
+    /// Times of log lines.
+    events: VecDeque<MonotonicNs>,
 }
 
-impl Introductions {
-    /// `listens`: the addresses where this host listens. `connects`: the endpoints that it is told
-    /// to connect to.
+impl PeerDiscovery {
+    /// `listens`: addresses on which this host listens. `connects`: its configured endpoints.
     #[must_use]
     pub fn new(me: HostId, listens: &[String], connects: &[String]) -> Self {
         let protocols = listens
@@ -95,7 +92,7 @@ impl Introductions {
             .collect();
         let listens = listens.iter().filter_map(|endpoint| place(endpoint)).collect();
         let every = ASK_EVERY + ASK_EVERY / 5_000 * (me.incarnation() % 1_000) as u32;
-        let (known, unreached, news) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        let (known, unreached, events) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         Self {
             me,
             listens,
@@ -105,11 +102,12 @@ impl Introductions {
             every,
             turn: None,
             next_attempt: MonotonicNs(0),
-            news,
+            events,
         }
     }
 
-    /// Whom to ask now, of the hosts that are here, and when to look again. Forgets all others.
+    /// Returns the hosts to ask now, of those present, and the time of the next check. Forgets all
+    /// others.
     pub fn due<'a>(
         &mut self,
         here: impl Iterator<Item = &'a HostId>,
@@ -136,11 +134,11 @@ impl Introductions {
         (due, next)
     }
 
-    /// What this host answers when it is asked.
+    /// Returns the answer of this host to such a request.
     #[must_use]
-    pub fn answer(&self) -> Introduction {
+    pub fn answer(&self) -> KnownHosts {
         let hears = self.known.iter().filter(|(_, known)| !known.listens.is_empty());
-        Introduction {
+        KnownHosts {
             listens: self.listens.clone(),
             hears: hears.map(|(host, known)| (host.clone(), known.listens.clone())).collect(),
         }
@@ -148,7 +146,7 @@ impl Introductions {
 
     /// A host has answered: those whom it hears and this host does not are to be tried, in place of
     /// those of its answer before.
-    pub fn answered(&mut self, by: &HostId, answer: Introduction, now: MonotonicNs) {
+    pub fn answered(&mut self, by: &HostId, answer: KnownHosts, now: MonotonicNs) {
         let mut told = VecDeque::new();
         for (host, listens) in answer.hears {
             if host == self.me || self.known.contains_key(&host) {
@@ -188,8 +186,8 @@ impl Introductions {
         known.untried = told;
     }
 
-    /// What to try now, of those whom `is_free` permits, and when to look again: nothing is left to
-    /// be tried where that is `None`.
+    /// Returns the address to try now, of hosts that `is_free` permits, and the time of the next
+    /// check: `None` if no address remains.
     pub fn attempt(
         &mut self,
         now: MonotonicNs,
@@ -223,14 +221,14 @@ impl Introductions {
         }
         let waits = self.known.values().any(|known| !known.untried.is_empty());
         let attempt = found.map(|(by, (host, at))| {
-            let news = self.news_of(&by, &host, &at, now);
+            let events = self.news_of(&by, &host, &at, now);
             self.turn = Some(by);
-            Attempt { host, at, news }
+            Attempt { host, at, events }
         });
         (attempt, waits.then_some(now + ATTEMPT_EVERY))
     }
 
-    /// What people are to know of a host that is tried at a place now.
+    /// Returns the data of the log line for a host that is being tried.
     fn news_of(
         &mut self,
         by: &HostId,
@@ -239,32 +237,32 @@ impl Introductions {
         now: MonotonicNs,
     ) -> Option<(HostId, Vec<String>)> {
         let unreached = self.unreached.get_mut(host)?;
-        let again = unreached.tried.contains(at);
-        if !again && unreached.tried.len() < MAX_TRIED {
+        let repeated = unreached.tried.contains(at);
+        if !repeated && unreached.tried.len() < MAX_TRIED {
             unreached.tried.insert(at.to_owned());
         }
-        while self.news.front().is_some_and(|told| now >= *told + NEWS_EVERY) {
-            self.news.pop_front();
+        while self.events.front().is_some_and(|told| now >= *told + NEWS_EVERY) {
+            self.events.pop_front();
         }
         if unreached.is_told
-            || !again
+            || !repeated
             || now < unreached.since + TOLD_AFTER
-            || self.news.len() >= MAX_NEWS
+            || self.events.len() >= MAX_NEWS
         {
             return None;
         }
         unreached.is_told = true;
-        self.news.push_back(now);
+        self.events.push_back(now);
         Some((by.clone(), unreached.tried.iter().cloned().collect()))
     }
 }
 
-/// Whether the one of two that yields tries now. It has answers from each host meanwhile.
+/// Returns true if the yielding one of two hosts tries now. It has answers from each host by then.
 fn is_own_turn(told_for: Duration) -> bool {
     told_for >= YIELDS_FOR
         && told_for.as_nanos() % YIELDS_FOR.as_nanos() < (ASK_EVERY + ASK_EVERY / 5).as_nanos()
 }
 
 #[cfg(test)]
-#[path = "introductions_tests.rs"]
+#[path = "peer_discovery_tests.rs"]
 mod tests;

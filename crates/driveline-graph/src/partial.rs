@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is left of a file when all that has mistakes is taken out of it: the rest can still be
-//! looked at, so that one mistake does not hide the others.
+//! Valid part of a file: without the entries that have mistakes, the rest can still be checked, so
+//! that one mistake does not hide the others.
 
 use super::diagnostic::Span;
 use super::yaml::{Entries, Entry, Node, Value};
 
 /// Keys whose entries stand each for itself. Of the other keys, the whole value is taken out.
 const LISTS: [&str; 2] = ["topics", "modules"];
-/// The format of the file. Where it is missing, that is told, and the rest is taken to be of the
-/// only one.
+/// Format of the file. If it is missing, that is reported, and the only format is assumed.
 const FORMAT: (&str, i64) = ("driveline", 1);
 
 /// The file without the modules, topics and keys at its top in which mistakes are. `None`: a
@@ -17,7 +16,7 @@ const FORMAT: (&str, i64) = ("driveline", 1);
 pub(super) fn part(root: &Node, mistakes: &[Span]) -> Option<Node> {
     let Value::Map(entries) = &root.value else { return None };
     let mut left = entries.clone();
-    // What is missing at the top is told of the place where the file begins.
+    // A key that is missing at the top is reported at the beginning of the file.
     for span in mistakes.iter().filter(|span| **span != root.span) {
         let key = holder(entries, *span).filter(|key| **key != FORMAT.0)?;
         let inside = entries.get(key).filter(|_| LISTS.contains(&key.as_str()));

@@ -2,7 +2,7 @@
 //! One topic on its way to one other host: a thread that takes the newest sample when the one
 //! before has arrived.
 
-use super::counters::EdgeCounters;
+use super::counters::RouteCounters;
 use super::lock;
 use super::outgoing::{Firsts, LeftOut};
 use super::time::Questions;
@@ -17,7 +17,7 @@ use driveline_shm::{
     Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend, WaitSet,
 };
 use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos};
-use driveline_zenoh::UnderWay;
+use driveline_zenoh::InFlight;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -30,7 +30,7 @@ use zenoh::{Session, Wait};
 
 /// Up to this length a sample goes before the batches of longer ones.
 const SMALL_BYTES: usize = 8 * 1024;
-/// Acknowledgements that wait for the edge's thread: more than can be in flight, and be answered
+/// Acknowledgements that wait for the route's thread: more than can be in flight, and be answered
 /// twice. Beyond, the oldest is dropped and counted as an impossible one.
 const MAX_WAITING_ACKS: usize = 128;
 /// A question for the time that another has asked so recently follows what is in flight here, too.
@@ -38,30 +38,31 @@ const NUDGED_LATELY: Duration = Duration::from_millis(2);
 /// After a failure of the host transport or of Zenoh, so that a lasting one costs no CPU.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// How long samples of a publisher that the other host has no inlet for yet are sent again, and
-/// others of the edge wait. Then each that it has none for is dropped at once, until it has one.
+/// Time for which samples of a publisher without a remote publisher on the other host are repeated,
+/// while others of the route wait. After that, each such sample is dropped at once, until it has
+/// one.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Publishers of which it is remembered whether they have an inlet. Beyond, it is found out again.
+/// Publishers of which it is remembered whether they have a remote publisher. Beyond, it is found out again.
 const MAX_STANDING: usize = 256;
 
-/// What others say to an edge's thread.
-pub(super) struct EdgeInbox {
+/// Messages to a route's thread.
+pub(super) struct RouteInbox {
     acks: Mutex<VecDeque<(Ack, MonotonicNs)>>,
     kicker: Kicker,
     stop: AtomicBool,
     /// The other host does not want it at present.
     parked: AtomicBool,
-    /// How often it has ceased to. What goes and comes back before the thread looks has parted
-    /// nevertheless.
+    /// Number of times that it was no longer wanted. An interruption between two checks of the
+    /// thread counts, too.
     partings: AtomicU64,
     /// Publishers of which something is on its way, or still to be taken although they are gone.
     owed: Mutex<Vec<EndpointId>>,
-    pub(super) counters: EdgeCounters,
-    /// Why publishers that are there are not read.
+    pub(super) counters: RouteCounters,
+    /// Reasons why existing publishers are not read.
     pub(super) refusals: Box<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
-impl EdgeInbox {
+impl RouteInbox {
     /// An acknowledgement has come at `now`.
     pub(super) fn acknowledged(&self, ack: Ack, now: MonotonicNs) {
         let mut acks = lock(&self.acks);
@@ -74,7 +75,7 @@ impl EdgeInbox {
         self.kicker.kick();
     }
 
-    /// Whether this publisher's last samples are not through yet.
+    /// Returns true if this publisher's last samples are still in flight.
     pub(super) fn owes(&self, publisher: EndpointId) -> bool {
         lock(&self.owed).contains(&publisher)
     }
@@ -88,9 +89,9 @@ impl EdgeInbox {
     }
 }
 
-/// The handle of an edge. Dropping it ends the thread, after what it is just handing to Zenoh.
-pub(super) struct Edge {
-    pub(super) inbox: Arc<EdgeInbox>,
+/// The handle of a route. Dropping it ends the thread, after what it is just handing to Zenoh.
+pub(super) struct Route {
+    pub(super) inbox: Arc<RouteInbox>,
     pub(super) mark: QosMark,
     /// Since when the other host has not wanted it.
     pub(super) parked_since: Option<MonotonicNs>,
@@ -98,8 +99,8 @@ pub(super) struct Edge {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is left of an edge whose handle is gone: its thread may be handing a sample to Zenoh, for
-/// as long as that waits for room.
+/// Thread of a route whose handle was dropped: it may be passing a sample to Zenoh, and wait for
+/// space there.
 pub(super) struct Ending(Weak<()>);
 
 impl Ending {
@@ -109,16 +110,16 @@ impl Ending {
     }
 }
 
-/// Goes with a thread, after all else that the thread has, and tells the conductor.
+/// Dropped after everything else of a thread; notifies the control thread.
 struct Life {
     alive: Option<Arc<()>>,
-    conductor: Kicker,
+    control_thread: Kicker,
 }
 
 impl Drop for Life {
     fn drop(&mut self) {
         drop(self.alive.take());
-        self.conductor.kick();
+        self.control_thread.kick();
     }
 }
 
@@ -131,8 +132,8 @@ impl AsRef<[u8]> for Pinned {
     }
 }
 
-/// What an edge is made of.
-pub(super) struct EdgeParts {
+/// Parts of a route.
+pub(super) struct RouteParts {
     pub(super) session: Session,
     pub(super) participant: Participant,
     pub(super) node: NodeName,
@@ -142,18 +143,18 @@ pub(super) struct EdgeParts {
     pub(super) topic: CarriedTopic,
     /// Only publishers with exactly this offer …
     pub(super) offered: QosMark,
-    /// … of whom this is asked.
+    /// … with this QoS.
     pub(super) mark: QosMark,
-    /// What may be in flight before the last sample, in bytes.
+    /// Bytes that may be in flight before the last sample.
     pub(super) window_bytes: usize,
     pub(super) clock: Arc<Mutex<ClockEstimate>>,
     pub(super) questions: Questions,
-    pub(super) under_way: UnderWay<u64>,
+    pub(super) under_way: InFlight<u64>,
     pub(super) left_out: LeftOut,
     pub(super) firsts: Firsts,
     pub(super) notices: Arc<Notices>,
-    /// Who is told when the thread has ended.
-    pub(super) conductor: Kicker,
+    /// Notified when the thread has ended.
+    pub(super) control_thread: Kicker,
 }
 
 /// Access as the host transport has it.
@@ -166,9 +167,9 @@ pub(super) fn access(topic: &CarriedTopic) -> Access {
     }
 }
 
-/// Why an edge could not be started.
+/// Reason why a route could not be started.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum EdgeError {
+pub(super) enum RouteError {
     #[error("{0}")]
     Subscription(#[from] CreateSubscriptionError),
     #[error("{0}")]
@@ -177,8 +178,8 @@ pub(super) enum EdgeError {
     Thread(#[from] std::io::Error),
 }
 
-impl Edge {
-    pub(super) fn start(parts: EdgeParts) -> Result<Self, EdgeError> {
+impl Route {
+    pub(super) fn start(parts: RouteParts) -> Result<Self, RouteError> {
         let mark = parts.mark;
         let mut config = SubscriptionConfig::new(
             parts.topic.topic.clone(),
@@ -199,14 +200,14 @@ impl Edge {
         let subscription = parts.participant.create_subscription(config)?;
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         set.attach(&subscription)?;
-        let inbox = Arc::new(EdgeInbox {
+        let inbox = Arc::new(RouteInbox {
             acks: Mutex::default(),
             kicker: set.kicker(),
             stop: AtomicBool::new(false),
             parked: AtomicBool::new(false),
             partings: AtomicU64::new(0),
             owed: Mutex::default(),
-            counters: EdgeCounters::default(),
+            counters: RouteCounters::default(),
             refusals: Box::new(subscription.refusal_source()),
         });
         subscription.kick_when_given_back(set.kicker());
@@ -236,7 +237,7 @@ impl Edge {
             notices: parts.notices,
             subscription,
             set,
-            // Behind all numbers of an edge that had this key before: none sends a sample each
+            // Behind all numbers of a route that had this key before: none sends a sample each
             // nanosecond.
             window: Window::new(reliable, parts.window_bytes, MonotonicNs::now().0),
             latched: mark.durability == Durability::TransientLocal,
@@ -247,7 +248,7 @@ impl Edge {
             every: u64::from(parts.topic.every.unwrap_or(1).max(1)),
             next_take: MonotonicNs(0),
             senders: Vec::new(),
-            _life: Life { alive: Some(alive), conductor: parts.conductor },
+            _life: Life { alive: Some(alive), control_thread: parts.control_thread },
         };
         let thread =
             std::thread::Builder::new().name("dl-edge".into()).spawn(move || sender.run())?;
@@ -260,7 +261,7 @@ impl Edge {
     }
 }
 
-impl Drop for Edge {
+impl Drop for Route {
     fn drop(&mut self) {
         self.inbox.stop.store(true, Ordering::Release);
         self.inbox.kicker.kick();
@@ -269,7 +270,7 @@ impl Drop for Edge {
     }
 }
 
-/// Whether a publisher has an inlet on the other host.
+/// State of a publisher on the other host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Received,
@@ -280,11 +281,11 @@ enum Standing {
 struct Sender {
     session: Session,
     key: String,
-    inbox: Arc<EdgeInbox>,
+    inbox: Arc<RouteInbox>,
     clock: Arc<Mutex<ClockEstimate>>,
     clock_key: String,
     questions: Questions,
-    under_way: UnderWay<u64>,
+    under_way: InFlight<u64>,
     /// The gateway that it goes to.
     to: HostId,
     left_out: LeftOut,
@@ -301,8 +302,7 @@ struct Sender {
     /// others copied.
     held: VecDeque<(Bytes, SampleHead)>,
     period: Option<Duration>,
-    /// Where a rate is asked for, the newest sample is, however many are kept; not where each
-    /// counts.
+    /// With a rate limit, the newest sample is sent, whatever the depth; not if each sample counts.
     newest: bool,
     /// Of a publisher's samples only each whose number is a multiple of this is sent.
     every: u64,
@@ -366,7 +366,7 @@ impl Sender {
         }
     }
 
-    /// When something is to be done without anybody's doing.
+    /// Time of the next action without an event.
     fn next_look(&self, now: MonotonicNs) -> Option<MonotonicNs> {
         let rate = (self.next_take > now && self.window.has_room()).then_some(self.next_take);
         self.window.deadline().into_iter().chain(self.window.nudge_at()).chain(rate).min()
@@ -430,7 +430,7 @@ impl Sender {
         }
     }
 
-    /// What is not in flight is not sent again.
+    /// Samples that are not in flight are not repeated.
     fn let_go(&mut self) {
         let oldest = self.window.oldest();
         self.held.retain(|(_, head)| oldest.is_some_and(|oldest| head.number >= oldest));
@@ -443,7 +443,7 @@ impl Sender {
         self.standing.insert(publisher, standing);
     }
 
-    /// The other host has no inlet of a publisher yet: whether that is still waited for.
+    /// The other host has no remote publisher of a publisher yet: whether that is still waited for.
     fn waits_for(&mut self, publisher: EndpointId, now: MonotonicNs) -> bool {
         if self.left_out.read().unwrap_or_else(PoisonError::into_inner).contains(&publisher) {
             return false;
@@ -463,7 +463,7 @@ impl Sender {
                 self.let_go();
                 true
             }
-            Overdue::Again { number } => {
+            Overdue::Rewind { number } => {
                 let Some((bytes, head)) =
                     self.held.iter().find(|(_, head)| head.number == number).cloned()
                 else {
@@ -508,7 +508,7 @@ impl Sender {
         }
         let len = sample.payload().len();
         let reliable = self.window.is_reliable();
-        // The first one of each publisher finds out whether it has an inlet there.
+        // The first one of each publisher finds out whether it has a remote publisher there.
         let alone = (self.latched || reliable)
             && self.standing.get(&sample.publisher()) != Some(&Standing::Received);
         let Place { number, place } = self.window.send(len, alone, now);
@@ -529,7 +529,7 @@ impl Sender {
         }
         // While Zenoh has no room, handing over takes as long as the link does.
         self.tell_what_is_owed(false);
-        // What others follow before it is acknowledged is copied: the publisher grants each edge
+        // What others follow before it is acknowledged is copied: the publisher grants each route
         // one pin, which the next sample needs.
         let copied = reliable && !alone && self.window.may_be_followed(len);
         let bytes = if copied {
@@ -555,7 +555,7 @@ impl Sender {
             .congestion_control(CongestionControl::Drop)
             .priority(priority);
         let put = put.express(true).allowed_destination(Locality::Remote);
-        // Nothing is handed over when the gateway ends, which this thread is told as well.
+        // Nothing is passed on when the gateway ends; this thread is notified of that, too.
         if self
             .under_way
             .during(self.to.incarnation(), || put.wait())

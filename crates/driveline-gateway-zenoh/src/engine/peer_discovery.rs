@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Asks hosts whom they hear, answers them, and has those connected to that this host does not
-//! hear: see [`crate::introductions`].
+//! hear: see [`crate::peer_discovery`].
 
 use super::GatewayError;
-use super::again::{Again, start_of};
+use super::events::Event;
 use super::gateway_state::GatewayState;
-use super::news::News;
-use crate::introductions::{Attempt, Introductions};
-use crate::wire::{HostId, Introduction, MAX_INTRODUCTION_LEN, Parsed};
+use super::reconnect::{Reconnect, start_of};
+use crate::peer_discovery::{Attempt, PeerDiscovery};
+use crate::wire::{HostId, KnownHosts, MAX_KNOWN_HOSTS_LEN, Parsed};
 use driveline_gateway::zenoh_says;
 use driveline_types::MonotonicNs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,23 +17,23 @@ use zenoh::Wait;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::query::{ConsolidationMode, Query, QueryTarget};
 
-/// How long the answer has.
+/// Time-out of an answer.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// See the module.
-pub(super) struct Introducing {
-    introductions: Introductions,
-    /// What is answered at present.
+pub(super) struct DiscoveryQueries {
+    peer_discovery: PeerDiscovery,
+    /// Current answer.
     answer: Arc<RwLock<Vec<u8>>>,
 }
 
-impl Introducing {
+impl DiscoveryQueries {
     /// Begins to answer.
     pub(super) fn start(
         common: &GatewayState,
-        introductions: Introductions,
+        peer_discovery: PeerDiscovery,
     ) -> Result<Self, GatewayError> {
-        let answer = Arc::new(RwLock::new(introductions.answer().encode()));
+        let answer = Arc::new(RwLock::new(peer_discovery.answer().encode()));
         let current = answer.clone();
         let reply = move |query: Query| {
             let answer = current.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -44,7 +44,7 @@ impl Introducing {
         let declared =
             common.session.declare_queryable(key.clone()).callback(reply).background().wait();
         declared.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
-        Ok(Self { introductions, answer })
+        Ok(Self { peer_discovery, answer })
     }
 
     /// Asks who is to be asked, of the hosts that are here, and tries what is to be tried. Gives
@@ -52,16 +52,16 @@ impl Introducing {
     pub(super) fn look<'a>(
         &mut self,
         common: &GatewayState,
-        again: &Again,
+        reconnect: &Reconnect,
         here: impl Iterator<Item = &'a HostId>,
         now: MonotonicNs,
     ) -> Option<MonotonicNs> {
-        let (due, ask) = self.introductions.due(here, now);
+        let (due, ask) = self.peer_discovery.due(here, now);
         due.into_iter().for_each(|host| ask_whom(common, host));
         let (attempt, next) =
-            self.introductions.attempt(now, |host| again.may_meet(host.incarnation(), now));
-        if let Some(Attempt { host, at, news }) = attempt {
-            if let Some((by, tried)) = news {
+            self.peer_discovery.attempt(now, |host| reconnect.may_meet(host.incarnation(), now));
+        if let Some(Attempt { host, at, events }) = attempt {
+            if let Some((by, tried)) = events {
                 common.tell(format!(
                     "host '{}' is heard by host '{}' and not reached from here, at {}: this gateway goes on trying; is the way between the two down, or does one of them have to name the other under `connect`?",
                     host.name(),
@@ -69,22 +69,22 @@ impl Introducing {
                     tried.join(", ")
                 ));
             }
-            again.connect(host.incarnation(), &[at]);
+            reconnect.connect(host.incarnation(), &[at]);
         }
         [ask, next].into_iter().flatten().min()
     }
 
     /// A host has answered.
     pub(super) fn answered(&mut self, host: &HostId, bytes: &[u8], now: MonotonicNs) {
-        let Some(answer) = Introduction::decode(bytes) else { return };
-        self.introductions.answered(host, answer, now);
+        let Some(answer) = KnownHosts::decode(bytes) else { return };
+        self.peer_discovery.answered(host, answer, now);
         *self.answer.write().unwrap_or_else(PoisonError::into_inner) =
-            self.introductions.answer().encode();
+            self.peer_discovery.answer().encode();
     }
 }
 
-/// Asks a host whom it hears. Anybody may answer: what counts is the first answer of the session
-/// that is the host's.
+/// Asks a host for the hosts that it hears. Any session may answer; only the first answer of that
+/// host's session counts.
 fn ask_whom(common: &GatewayState, host: HostId) {
     let (key, inbox) = (common.keys.key(&Parsed::Met(host.clone())), common.inbox.clone());
     let get = common
@@ -93,18 +93,18 @@ fn ask_whom(common: &GatewayState, host: HostId) {
         .timeout(WITHIN)
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::DataHigh);
-    // As they come: nothing is kept of those that others send. All, and not only of whoever says
-    // that he knows all.
+    // Without consolidation: answers of other sessions are not stored. All queryables, not only
+    // those that claim to be complete.
     let get = get.consolidation(ConsolidationMode::None).target(QueryTarget::All);
     let is_answered = AtomicBool::new(false);
     let asked = get.callback(move |reply| {
         let replier = reply.replier_id().and_then(|id| start_of(&id.zid().to_string()));
         if let Ok(sample) = reply.result()
-            && sample.payload().len() <= MAX_INTRODUCTION_LEN
+            && sample.payload().len() <= MAX_KNOWN_HOSTS_LEN
             && replier == Some(host.incarnation())
             && !is_answered.swap(true, Relaxed)
         {
-            inbox.push(News::Met {
+            inbox.push(Event::Met {
                 host: host.clone(),
                 bytes: sample.payload().to_bytes().into_owned(),
             });

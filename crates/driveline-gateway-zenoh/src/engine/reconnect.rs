@@ -6,17 +6,17 @@ use super::lock;
 use crate::neighbours::{Made, Neighbours, Standing};
 use crate::wire::HostId;
 use driveline_types::MonotonicNs;
-use driveline_zenoh::{Attempts, Ends, MadeBy, Opened, UnderWay};
+use driveline_zenoh::{Attempts, Ends, InFlight, MadeBy, Opened};
 use std::sync::{Arc, Mutex};
 use zenoh::Wait;
 use zenoh::config::ZenohId;
 use zenoh::sample::SampleKind;
 
-/// What the identity of a gateway's session begins with. The number of its start follows, which its
-/// tokens have, too: so it is known of which host a connection was.
+/// Prefix of the identity of a gateway's session. The number of its start follows, as in its
+/// tokens, so the host of a connection is known.
 const MARK: &str = "d1";
 
-/// Attempts that go on, hosts that others tell of included: half of all that there may be.
+/// Maximum number of concurrent attempts to hosts that others report: half of all attempts.
 const MAX_MEETING: usize = 32;
 
 /// The identity of the session of a gateway.
@@ -36,19 +36,19 @@ pub(super) fn start_of(identity: &str) -> Option<u64> {
 }
 
 /// See the module.
-pub(super) struct Again {
+pub(super) struct Reconnect {
     neighbours: Arc<Mutex<Neighbours>>,
     attempts: Attempts<u64>,
 }
 
-impl Again {
-    /// Begins to watch the connections of a session that was opened just now. `under_way`: what is
-    /// handed to them. `wake`: has somebody look. `None`, and why: Zenoh does not tell of them.
+impl Reconnect {
+    /// Watches the connections of a session that was just opened. `under_way`: messages passed to
+    /// them. `wake`: triggers a check. Fails with the reason if Zenoh does not report connections.
     pub(super) fn new(
         opened: &Opened,
         me: &HostId,
         connects: &[String],
-        under_way: UnderWay<u64>,
+        under_way: InFlight<u64>,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> zenoh::Result<Self> {
         let neighbours = Arc::new(Mutex::new(Neighbours::new(me.incarnation())));
@@ -102,9 +102,9 @@ impl Again {
         next
     }
 
-    /// Whether one may be tried that others tell of: no attempt to it goes on, few do to others
-    /// (whoever names hosts that are none keeps nobody from being connected to again), and it was
-    /// not lost a moment ago from where this host had connected to it, which is tried all the time.
+    /// Returns true if a reported host may be tried: no attempt to it is in progress, few to others
+    /// are (a host that reports wrong ones must not block reconnecting), and it was not lost a
+    /// moment ago from a place that this host had connected to, which is retried anyway.
     pub(super) fn may_meet(&self, start: u64, now: MonotonicNs) -> bool {
         self.attempts.count() < MAX_MEETING
             && !self.attempts.go_on(&start)
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// A session that listens there and connects to nobody.
+    /// Session that listens there and connects to no host.
     fn session(me: &HostId, listens: &[&str]) -> Opened {
         let mut config = Config::default();
         for (key, value) in [
@@ -158,10 +158,10 @@ mod tests {
         _port: Port,
         other: Option<Opened>,
         opened: Opened,
-        again: Again,
-        /// How many connections have ended.
+        reconnect: Reconnect,
+        /// Number of connections that have ended.
         ended: Arc<AtomicUsize>,
-        /// As long as that is so, Zenoh does not go on when it has told of an end.
+        /// While set, Zenoh's callback blocks after reporting an end.
         held: Arc<AtomicBool>,
     }
 
@@ -179,8 +179,9 @@ mod tests {
                 ZRuntime::Application
                     .block_in_place(async { eventually("let go", || !holds.load(SeqCst)) });
             };
-            let again = Again::new(&opened, &me, &[], UnderWay::default(), wake).unwrap();
-            let mut pair = Self { of, at, _port: port, other: None, opened, again, ended, held };
+            let reconnect = Reconnect::new(&opened, &me, &[], InFlight::default(), wake).unwrap();
+            let mut pair =
+                Self { of, at, _port: port, other: None, opened, reconnect, ended, held };
             pair.open_other();
             eventually("connected", || {
                 pair.try_once();
@@ -197,13 +198,13 @@ mod tests {
         fn close_other(&mut self) {
             let ended = self.ended.load(SeqCst);
             drop(self.other.take());
-            eventually("told of the end", || self.ended.load(SeqCst) > ended);
+            eventually("reported the end", || self.ended.load(SeqCst) > ended);
             eventually("listed no longer", || self.held.load(SeqCst) || !self.is_connected());
         }
 
-        /// Whether no attempt goes on.
+        /// Returns true if no attempt is in progress.
         fn all_tried(&self) -> bool {
-            self.again.attempts.count() == 0
+            self.reconnect.attempts.count() == 0
         }
 
         fn is_connected(&self) -> bool {
@@ -211,12 +212,12 @@ mod tests {
         }
 
         fn look(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
-            self.again.look(now, |_| Standing::Host)
+            self.reconnect.look(now, |_| Standing::Host)
         }
 
         /// One attempt, until its end.
         fn try_once(&mut self) {
-            self.again.connect(self.of.incarnation(), std::slice::from_ref(&self.at));
+            self.reconnect.connect(self.of.incarnation(), std::slice::from_ref(&self.at));
             eventually("tried", || self.all_tried());
         }
     }
@@ -249,7 +250,7 @@ mod tests {
             }
             pair.all_tried() && pair.is_connected()
         });
-        // Nobody has looked since.
+        // No check has been made since.
         pair.close_other();
         assert!(pair.look(now).is_some(), "it goes on");
         pair.open_other();

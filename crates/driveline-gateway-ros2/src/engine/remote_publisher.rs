@@ -6,7 +6,7 @@ use super::endpoint::Profile;
 use super::feed::Came;
 use super::gateway_state::GatewayState;
 use super::lock;
-use super::outlet::{Outlet, Written};
+use super::ros_writer::{RosWriter, Written};
 use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
 use crate::qos::{DurabilityKind, EndpointQos, ReaderClass};
 use crate::types::Crossing;
@@ -22,18 +22,18 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
-/// Kept for those who come late where the writer keeps something, but does not tell how much, or
-/// tells more.
+/// Samples kept for late joiners if the writer keeps some, but does not announce how many, or
+/// announces more.
 pub(super) const MOST_LATE: u32 = 16;
 
-/// Why a sample was not published.
+/// Reason why a sample was not published.
 pub(super) struct Dropped {
     /// To count it under.
     pub(super) reason: &'static str,
     /// For people.
     pub(super) text: String,
-    /// It was found to be no sample of its type: nobody shall get it. If not, nobody may have
-    /// looked at all of it.
+    /// It was found to be no sample of its type, so it must not be passed on. Otherwise, it may not
+    /// have been checked completely.
     pub(super) broken: bool,
 }
 
@@ -51,17 +51,17 @@ impl Dropped {
 
 /// See the module. What is not behind its lock stays as it is, so that others can ask for it while
 /// a sample waits for readers.
-pub(super) struct Inlet {
+pub(super) struct RemotePublisher {
     pub(super) node: NodeName,
     pub(super) crossing: Crossing,
     pub(super) class: ReaderClass,
-    /// What its writer offers.
+    /// Offer of its writer.
     pub(super) offered: EndpointQos,
-    /// What people should know of it, although it is taken from.
+    /// Remark on it, although it is accepted.
     pub(super) remark: Option<String>,
     source_time: SourceTime,
     topic: TopicName,
-    /// Where its samples go by the other profile. It may come later, when there is room for it.
+    /// Destination of its samples in the other profile; set later if there was no room.
     pub(super) across: OnceLock<Across>,
     /// Nodes here that subscribe.
     subscribers: Mutex<BTreeSet<NodeName>>,
@@ -69,12 +69,12 @@ pub(super) struct Inlet {
     publishing: Mutex<Publishing>,
 }
 
-/// What has happened to an inlet.
+/// Events of a remote publisher.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Happened {
     /// Other nodes subscribe than before.
     pub(super) changed: bool,
-    /// Why subscriptions here do not match, for people.
+    /// Reasons why subscriptions here do not match, for people.
     pub(super) refused: Vec<String>,
 }
 
@@ -86,12 +86,12 @@ struct Publishing {
     dropped: u64,
 }
 
-/// How far a writer has come, where it numbers its samples.
+/// Position of a writer that numbers its samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Numbers {
     /// Of the last sample that came.
     last: Option<i64>,
-    /// The last one that came before it was gone, and came back as another inlet.
+    /// The last one that came before it was gone, and came back as another remote publisher.
     before: Option<i64>,
     /// Numbers that were left out.
     gaps: u64,
@@ -105,7 +105,7 @@ impl Numbers {
         Self { before, ..Self::default() }
     }
 
-    /// How many samples are missing before this one; `None`: it came already.
+    /// Number of samples missing before this one; `None`: a repeated sample.
     pub(super) fn gap(&mut self, number: Option<i64>) -> Option<u64> {
         let Some(number) = number else { return Some(0) };
         let gap = missing(number, self.last, self.before)?;
@@ -114,8 +114,8 @@ impl Numbers {
         Some(gap)
     }
 
-    /// How many of `gap` missing samples did not come: `rejected` more came and found no room,
-    /// which is counted elsewhere.
+    /// Number of the `gap` missing samples that did not arrive: `rejected` others arrived and found
+    /// no space, which is counted elsewhere.
     pub(super) fn lost(&mut self, gap: u64, rejected: u64) -> u64 {
         let known = self.rejected.saturating_add(rejected);
         self.rejected = known.saturating_sub(gap);
@@ -133,16 +133,17 @@ impl Numbers {
     }
 }
 
-/// Where samples of a publisher go by the other profile.
+/// Destination of a publisher's samples in the other profile.
 pub(super) struct Across {
-    pub(super) outlet: Outlet,
+    pub(super) ros_writer: RosWriter,
     /// Longest sample, in bytes.
     pub(super) longest: usize,
 }
 
 impl Across {
-    /// Hands a sample over as it is. `unchecked`: what it must be, if nobody has looked at all of
-    /// it yet. `None`: it is none, or too long; its inlet has counted it then. Does not wait.
+    /// Passes a sample on unchanged. `unchecked`: its type, if it has not been checked completely
+    /// yet. `None`: it is invalid, or too long; its remote publisher has then counted it. Does not
+    /// wait.
     pub(super) fn pass_on(
         &self,
         sample: &Came<'_>,
@@ -151,18 +152,18 @@ impl Across {
         let pieces = sample.sample.ok()?;
         let passed_on = PassedOn::new(pieces, self.longest).ok()?;
         unchecked.map_or(Ok(()), |crossing| crossing.check(&pieces.whole())).ok()?;
-        Some(self.outlet.write(&passed_on.parts(), None, sample.source_timestamp))
+        Some(self.ros_writer.write(&passed_on.parts(), None, sample.source_timestamp))
     }
 }
 
-/// What all inlets of a gateway have in common.
+/// Parts that all remote publishers of a gateway share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outside {
     /// Random number of this gateway.
     pub(super) mark: u64,
     /// Nothing comes but from this host.
     pub(super) same_clock: bool,
-    /// How far the clock of stamps is ahead of this host's monotonic one now.
+    /// Offset of the clock of stamps to this host's monotonic one now.
     pub(super) stamps_ahead_ns: Option<i64>,
 }
 
@@ -179,9 +180,9 @@ impl Outside {
     }
 }
 
-/// How many samples are missing before `number`; `None`: it came already. `last` came last, and
-/// `before` last to the inlet that the publisher had when it was there before: what that one kept
-/// is gone with it, so history that comes again is none that came already.
+/// Number of samples missing before `number`; `None`: a repeated sample. `last` is the last number,
+/// and `before` the last one of the publisher's previous remote publisher: the history of that one
+/// is gone with it, so repeated history is new here.
 fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
     if last.is_some_and(|last| number <= last) {
         return None;
@@ -190,7 +191,7 @@ fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
     Some(known.filter(|known| number > *known).map_or(0, |known| number.abs_diff(known) - 1))
 }
 
-/// What a writer keeps for late joiners, in Driveline's terms.
+/// Durability of a writer, in Driveline's terms.
 fn lasting(offered: &EndpointQos) -> Durability {
     if offered.durability >= DurabilityKind::TransientLocal {
         Durability::TransientLocal
@@ -199,7 +200,7 @@ fn lasting(offered: &EndpointQos) -> Durability {
     }
 }
 
-impl Inlet {
+impl RemotePublisher {
     pub(super) fn open(
         participant: &Participant,
         topic: &TopicName,
@@ -241,7 +242,7 @@ impl Inlet {
         lock(&self.subscribers).clone()
     }
 
-    /// What has happened since the last call. For the topic's thread.
+    /// Events since the last call. For the topic's thread.
     pub(super) fn hear(&self) -> Happened {
         let (mut happened, mut any) = (Happened::default(), false);
         let mut publishing = lock(&self.publishing);
@@ -334,7 +335,7 @@ impl Inlet {
                 }
                 let mut loan = to.publisher.loan(pieces.len()).map_err(Dropped::no_room)?;
                 pieces.copy_to(loan.payload_mut())?;
-                // In its slot it is in one piece, and nobody else has it yet.
+                // In its slot it is contiguous, and not published yet.
                 self.crossing.check(loan.payload()).map_err(ConvertError::from)?;
                 (
                     loan,
@@ -425,9 +426,15 @@ mod tests {
             rule.max_payload = Some(ByteSize(5 << 20));
             let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
             let what = (EndpointQos::default(), class, Qos::default());
-            let inlet =
-                Inlet::open(&participant, &topic, "camera".parse().unwrap(), crossing, what, &rule)
-                    .unwrap();
+            let remote_publisher = RemotePublisher::open(
+                &participant,
+                &topic,
+                "camera".parse().unwrap(),
+                crossing,
+                what,
+                &rule,
+            )
+            .unwrap();
             let config =
                 SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
             let mut subscription = participant.create_subscription(config).unwrap();
@@ -451,7 +458,7 @@ mod tests {
                     rejected: 0,
                     sample,
                 };
-                assert!(inlet.take(&came, 0, outside).is_ok());
+                assert!(remote_publisher.take(&came, 0, outside).is_ok());
             });
             assert!(
                 used.bytes_total < 16 << 10,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far publishers had come that are gone: what they number is counted on if they come back.
+//! Last sequence numbers of departed publishers: counting continues there if they come back.
 
 use super::endpoint::Handle;
 use std::collections::{HashMap, VecDeque};
 
-/// Publishers that are kept in mind; the one that went first is forgotten first.
+/// Maximum number of remembered publishers; the publisher that departed first is forgotten first.
 const MAX_KEPT: usize = 4096;
 
 /// The number of the last sample that came, of each.
 #[derive(Debug, Default)]
-pub(super) struct Departed {
+pub(super) struct SequenceMemory {
     last: HashMap<Handle, i64>,
     /// Oldest first.
     order: VecDeque<Handle>,
 }
 
-impl Departed {
+impl SequenceMemory {
     /// A publisher has gone.
     pub(super) fn remember(&mut self, publisher: Handle, last: i64) {
         if self.last.insert(publisher, last).is_none() {
@@ -49,21 +49,21 @@ mod tests {
 
     #[test]
     fn who_went_first_is_forgotten_first_and_nobody_is_kept_twice() {
-        let mut departed = Departed::default();
-        (0..MAX_KEPT as u128).for_each(|p| departed.remember(p, 7));
-        departed.remember(0, 9);
-        assert_eq!((departed.take(0), departed.take(0)), (Some(9), None));
-        departed.remember(0, 1);
-        departed.heard(0, 5);
-        departed.heard(0, 3);
+        let mut sequence_memory = SequenceMemory::default();
+        (0..MAX_KEPT as u128).for_each(|p| sequence_memory.remember(p, 7));
+        sequence_memory.remember(0, 9);
+        assert_eq!((sequence_memory.take(0), sequence_memory.take(0)), (Some(9), None));
+        sequence_memory.remember(0, 1);
+        sequence_memory.heard(0, 5);
+        sequence_memory.heard(0, 3);
         // The oldest is 1 now.
-        departed.remember(u128::MAX, 2);
+        sequence_memory.remember(u128::MAX, 2);
         assert_eq!(
-            (departed.take(1), departed.take(2), departed.take(0)),
+            (sequence_memory.take(1), sequence_memory.take(2), sequence_memory.take(0)),
             (None, Some(7), Some(5))
         );
-        departed.heard(u128::MAX - 1, 1);
-        assert_eq!(departed.take(u128::MAX - 1), None, "who never was there is not kept");
-        assert_eq!(departed.last.len(), departed.order.len());
+        sequence_memory.heard(u128::MAX - 1, 1);
+        assert_eq!(sequence_memory.take(u128::MAX - 1), None, "who never was there is not kept");
+        assert_eq!(sequence_memory.last.len(), sequence_memory.order.len());
     }
 }

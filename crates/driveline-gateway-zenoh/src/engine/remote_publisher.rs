@@ -2,10 +2,10 @@
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
 use super::acknowledgements::Acknowledgements;
+use super::events::{Event, Inbox};
 use super::gateway_state::GatewayState;
 use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
-use super::news::{Inbox, News};
 use super::watch::Watch;
 use crate::arrival::{Arrivals, least_age_ns, localized};
 use crate::clock::{ClockEstimate, Offset};
@@ -14,7 +14,7 @@ use crate::window::MAX_IN_FLIGHT;
 use crate::wire::{
     Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead,
 };
-use driveline_gateway::InletFigures;
+use driveline_gateway::RemotePublisherFigures;
 use driveline_gateway::network::CarriedTopic;
 use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
@@ -27,36 +27,36 @@ use zenoh::Session;
 use zenoh::bytes::ZBytes;
 use zenoh::sample::Sample;
 
-/// What another host may have reserved here for the history of one publisher.
+/// Memory that another host may reserve here for the history of one publisher.
 const MAX_HISTORY_BYTES: u64 = 1 << 30;
 
-/// How long publishing waits for readers at most, whatever the publisher offers: until then its
-/// segment and the thread stay, even if it has gone meanwhile.
+/// Longest wait of a publish for readers, whatever the publisher offers: until then its segment and
+/// thread stay, even if the publisher has departed meanwhile.
 const LONGEST_WAIT_MS: u32 = 60_000;
 
-/// The conductor is told of unknown publishers no more often than this: a list that is asked for
-/// tells of all.
+/// Shortest pause between reports of unknown publishers to the control thread: one request for a
+/// list covers all.
 const TELL_AGAIN: Duration = Duration::from_millis(20);
 
 /// Hosts of which it is known that acknowledgements to them were dropped; of further ones only as
-/// long as they have inlets.
+/// long as they have remote publishers.
 const MAX_WAYS_BACK: usize = 128;
 
 /// A publisher of another host.
-pub(super) struct Inlet {
+pub(super) struct RemotePublisher {
     pub(super) topic: TopicName,
     pub(super) offer: Offer,
     id: EndpointId,
-    /// What became of its publisher. Apart from publishing, which may wait for readers.
+    /// State of its publisher. Separate from publishing, which may wait for readers.
     fate: Mutex<Fate>,
     source: Mutex<Source>,
     publishing: Mutex<Publishing>,
     watch: Mutex<Watch>,
-    /// Where publishing may wait for readers, it does so there.
+    /// Lane in which publishing may wait for readers.
     lane: Option<Arc<Lane>>,
 }
 
-/// Whose samples are believed: the host that offers the publisher.
+/// Host whose samples are accepted: the one that offers the publisher.
 struct Source {
     host: HostId,
     clock: Arc<Mutex<ClockEstimate>>,
@@ -68,7 +68,7 @@ struct Source {
 struct Publishing {
     publisher: Publisher,
     arrivals: Arrivals,
-    figures: InletFigures,
+    figures: RemotePublisherFigures,
 }
 
 /// A sample from the network on its way into a segment.
@@ -79,7 +79,7 @@ pub(super) struct Arrived {
     received: MonotonicNs,
 }
 
-impl Inlet {
+impl RemotePublisher {
     pub(super) fn open(
         common: &GatewayState,
         topic: &CarriedTopic,
@@ -87,16 +87,16 @@ impl Inlet {
         clock: Arc<Mutex<ClockEstimate>>,
         (id, offer): (EndpointId, Offer),
         receiving: &Arc<Receiving>,
-    ) -> Result<Arc<Self>, InletError> {
+    ) -> Result<Arc<Self>, RemotePublisherError> {
         if offer.max_payload > topic.max_payload {
-            return Err(InletError::TooLong {
+            return Err(RemotePublisherError::TooLong {
                 offered: offer.max_payload,
                 permitted: topic.max_payload,
             });
         }
         let needed = u64::from(offer.qos.depth).saturating_mul(offer.max_payload);
         if needed > MAX_HISTORY_BYTES {
-            return Err(InletError::TooMuch {
+            return Err(RemotePublisherError::TooMuch {
                 depth: offer.qos.depth,
                 max_payload: offer.max_payload,
                 needed,
@@ -116,7 +116,7 @@ impl Inlet {
         config.qos = bounded(&offer.qos);
         config.pins = topic.pins;
         config.loans = 1;
-        config.access = super::edge::access(topic);
+        config.access = super::route::access(topic);
         let publisher = common.participant.create_publisher(config)?;
         publisher.count_afar(&Arrivals::default().count(id, Fate::There));
         publisher.kick_on_event(common.kicker.clone());
@@ -140,7 +140,7 @@ impl Inlet {
             publishing: Mutex::new(Publishing {
                 publisher,
                 arrivals: Arrivals::default(),
-                figures: InletFigures::default(),
+                figures: RemotePublisherFigures::default(),
             }),
             watch: Mutex::new(watch),
             lane,
@@ -152,9 +152,9 @@ impl Inlet {
         lock(&self.watch).look();
     }
 
-    /// What is asked of its publisher. `None`: nobody listens. What is kept for late joiners is
-    /// asked for with the first that listens, whatever that one asks for: later it could not be put
-    /// before what has come meanwhile.
+    /// Returns the QoS to request from its publisher. `None`: no subscription. History for late
+    /// joiners is requested with the first subscription, whatever that one requests: later, it
+    /// could not be put before newer samples.
     pub(super) fn wanted(&self) -> Option<QosMark> {
         let reliability = lock(&self.watch).reliability()?;
         Some(QosMark { reliability, durability: self.offer.qos.durability })
@@ -174,8 +174,8 @@ impl Inlet {
         };
     }
 
-    /// Notes what became of its publisher, and says it to readers. `false`: a sample is just being
-    /// published, and they are to be told again.
+    /// Notes the state of its publisher and reports it to readers. `false`: a sample is just being
+    /// published, and the report must be repeated.
     pub(super) fn is(&self, fate: Fate) -> bool {
         *lock(&self.fate) = fate;
         let free = self.publishing.try_lock().ok();
@@ -187,12 +187,12 @@ impl Inlet {
         of.publisher.count_afar(&of.arrivals.count(self.id, *lock(&self.fate)));
     }
 
-    /// What became of samples; as of the last look while one is just being published.
-    pub(super) fn figures(&self) -> InletFigures {
+    /// Returns the counters; the last known ones while a sample is just being published.
+    pub(super) fn figures(&self) -> RemotePublisherFigures {
         let mut watch = lock(&self.watch);
         if let Ok(publishing) = self.publishing.try_lock() {
             let arrivals = &publishing.arrivals;
-            watch.figures = InletFigures {
+            watch.figures = RemotePublisherFigures {
                 lost: arrivals.lost(),
                 duplicate: arrivals.duplicates(),
                 ..publishing.figures
@@ -294,22 +294,22 @@ impl Inlet {
     }
 }
 
-impl Drop for Inlet {
-    /// A sample may have been waiting for readers when it was told what became of its publisher.
+impl Drop for RemotePublisher {
+    /// A sample may have been waiting for readers when the publisher's state was reported.
     fn drop(&mut self) {
         let publishing = lock(&self.publishing);
         self.count(&publishing);
     }
 }
 
-/// What a publisher of another host offers, as far as it is granted here.
+/// Offer of a remote publisher, within the limits of this host.
 fn bounded(offered: &Qos) -> Qos {
     Qos { max_blocking_ms: offered.max_blocking_ms.min(LONGEST_WAIT_MS), ..offered.clone() }
 }
 
-/// Why a publisher of another host has no place here.
+/// Reason why a remote publisher has no place here.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum InletError {
+pub(super) enum RemotePublisherError {
     #[error("{0}")]
     Publisher(#[from] CreatePublisherError),
     #[error("cannot start a thread: {0}")]
@@ -324,23 +324,23 @@ pub(super) enum InletError {
     TooMuch { depth: u32, max_payload: u64, needed: u64 },
 }
 
-/// All inlets of this gateway, and what is done with what comes for them.
+/// All remote publishers of this gateway, and what is done with what comes for them.
 pub(super) struct Receiving {
     pub(super) session: Session,
     pub(super) keys: Keys,
     pub(super) me: HostId,
     known: RwLock<Known>,
-    /// As long as there are inlets of each.
+    /// As long as there are remote publishers of each.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
     acknowledgements: Mutex<BTreeMap<HostId, WayBack>>,
-    /// To all hosts that have no inlets, so that no thread of Zenoh's waits for room on the way to
+    /// To all hosts that have no remote publishers, so that no thread of Zenoh's waits for room on the way to
     /// them. What is dropped of these is of samples that `unknown` counts.
     to_strangers: Arc<Acknowledgements>,
-    /// Where it is told that a publisher is not known.
+    /// Queue for reports of unknown publishers.
     inbox: Arc<Inbox>,
-    /// When that was last.
+    /// Time of the last report.
     told: AtomicU64,
-    /// Samples that were not even for an inlet.
+    /// Samples that were not even for a remote publisher.
     pub(super) unknown: AtomicU64,
     pub(super) damaged: AtomicU64,
 }
@@ -348,7 +348,7 @@ pub(super) struct Receiving {
 /// Acknowledgements to a host.
 #[derive(Default)]
 struct WayBack {
-    /// As long as the host has inlets here.
+    /// As long as the host has remote publishers here.
     sender: Weak<Acknowledgements>,
     /// Those for which there was no room, also before it had none.
     dropped: Arc<AtomicU64>,
@@ -357,7 +357,7 @@ struct WayBack {
 /// Publishers of other hosts, by id.
 #[derive(Default)]
 struct Known {
-    inlets: BTreeMap<EndpointId, Arc<Inlet>>,
+    remote_publishers: BTreeMap<EndpointId, Arc<RemotePublisher>>,
     /// These will have none as things are.
     refused: BTreeSet<EndpointId>,
 }
@@ -387,7 +387,7 @@ impl Receiving {
         })
     }
 
-    /// Where samples of this host's publishers with this offer are published in order.
+    /// Lane that publishes samples of this host's publishers with this offer in order.
     fn lane(
         self: &Arc<Self>,
         host: &HostId,
@@ -405,7 +405,7 @@ impl Receiving {
         Ok(lane)
     }
 
-    /// What sends acknowledgements to this host.
+    /// Sender of acknowledgements to this host.
     fn acknowledgements(&self, host: &HostId) -> Result<Arc<Acknowledgements>, std::io::Error> {
         let mut ways = lock(&self.acknowledgements);
         let few = ways.len() < MAX_WAYS_BACK;
@@ -426,17 +426,26 @@ impl Receiving {
         lock(&self.acknowledgements).get(host).map_or(0, |way| way.dropped.load(Ordering::Relaxed))
     }
 
-    pub(super) fn add(&self, id: EndpointId, inlet: Arc<Inlet>) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).inlets.insert(id, inlet);
+    pub(super) fn add(&self, id: EndpointId, remote_publisher: Arc<RemotePublisher>) {
+        self.known
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remote_publishers
+            .insert(id, remote_publisher);
     }
 
     pub(super) fn remove(&self, id: EndpointId) {
-        let gone = self.known.write().unwrap_or_else(PoisonError::into_inner).inlets.remove(&id);
+        let gone = self
+            .known
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remote_publishers
+            .remove(&id);
         // Its segment is let go of outside of the lock.
         drop(gone);
     }
 
-    /// Publishers that will have no inlet as things are.
+    /// Publishers that will have no remote publisher as things are.
     pub(super) fn refuse(&self, refused: BTreeSet<EndpointId>) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).refused = refused;
     }
@@ -461,38 +470,47 @@ impl Receiving {
             return;
         }
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let inlet = known.inlets.get(&head.publisher()).cloned();
+        let remote_publisher = known.remote_publishers.get(&head.publisher()).cloned();
         let refused = known.refused.contains(&head.publisher());
         drop(known);
         let arrived = Arrived { from, head, payload: sample.payload().clone(), received };
         // What cannot be published has its turn all the same, behind what was before it.
-        let inlet = match inlet {
-            Some(inlet) if inlet.topic != topic || QosMark::of(&inlet.offer.qos) != offered => {
+        let remote_publisher = match remote_publisher {
+            Some(remote_publisher)
+                if remote_publisher.topic != topic
+                    || QosMark::of(&remote_publisher.offer.qos) != offered =>
+            {
                 Err(Outcome::Unknown)
             }
-            Some(inlet) => inlet.clock_of(&arrived.from).map(|_| inlet),
+            Some(remote_publisher) => {
+                remote_publisher.clock_of(&arrived.from).map(|_| remote_publisher)
+            }
             None if refused => Err(Outcome::Unknown),
             None => {
                 self.not_known(&arrived.from, &topic, received);
                 Err(Outcome::NotYet)
             }
         };
-        let lane = match &inlet {
-            Ok(inlet) => inlet.lane.clone(),
+        let lane = match &remote_publisher {
+            Ok(remote_publisher) => remote_publisher.lane.clone(),
             Err(_) => self.lane_of(&arrived, offered, &topic),
         };
         if let Some(lane) = lane {
-            return lane.arrives(self, arrived, inlet.map(|inlet| Arc::downgrade(&inlet)));
+            return lane.arrives(
+                self,
+                arrived,
+                remote_publisher.map(|remote_publisher| Arc::downgrade(&remote_publisher)),
+            );
         }
-        let outcome = inlet.map_or_else(
+        let outcome = remote_publisher.map_or_else(
             |outcome| out_of_turn(outcome, arrived.head.place),
-            |inlet| inlet.take(&arrived),
+            |remote_publisher| remote_publisher.take(&arrived),
         );
         let number = arrived.head.number;
         self.acknowledge(&arrived, offered, topic, Reply { outcome, number });
     }
 
-    /// Where a sample without an inlet has its turn, if that matters.
+    /// Lane of a sample without a remote publisher, if its order matters.
     fn lane_of(&self, arrived: &Arrived, offered: QosMark, topic: &TopicName) -> Option<Arc<Lane>> {
         if arrived.head.place == 0 {
             return None;
@@ -508,7 +526,7 @@ impl Receiving {
         if now.0 >= told.saturating_add(TELL_AGAIN.as_nanos() as u64)
             && self.told.compare_exchange(told, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            self.inbox.push(News::Unknown { from: from.clone(), topic: topic.clone() });
+            self.inbox.push(Event::Unknown { from: from.clone(), topic: topic.clone() });
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A writer towards ROS 2, by one profile. It never holds up whoever writes: over DDS it keeps the
-//! last few samples, as rclcpp does, and by rmw_zenoh, where a link without room is waited for, it
-//! has a thread that waits.
+//! Writer towards ROS 2, by one profile. It never delays its caller: over DDS it keeps the last few
+//! samples, as rclcpp does; over rmw_zenoh, where writing waits for a full link, it has a thread
+//! that waits.
 
 use super::backlog::{Backlog, Pushed};
 use super::endpoint::{Profile, Writing};
@@ -24,7 +24,7 @@ use thiserror::Error;
 
 const MAX_WRITERS: usize = 512;
 
-/// Why there is no writer, for people.
+/// Reason why there is no writer, for people.
 #[derive(Debug, Error)]
 pub(super) enum OpenError {
     /// It may be tried again when another one has gone.
@@ -42,7 +42,7 @@ impl From<String> for OpenError {
     }
 }
 
-/// What is written, and as whose.
+/// Topic to write, with its publisher.
 pub(super) struct Offer<'a> {
     pub(super) topic: &'a TopicName,
     pub(super) crossing: &'a Crossing,
@@ -51,19 +51,19 @@ pub(super) struct Offer<'a> {
     /// those who come late.
     pub(super) depth: u32,
     pub(super) lifespan: Option<Duration>,
-    /// A link that has no room holds up nobody but this writer.
+    /// A full link delays only this writer.
     pub(super) apart: bool,
-    /// Who publishes here; `None`: it passes from the other profile.
+    /// Local publisher; `None`: the samples come from the other profile.
     pub(super) publisher: Option<NodeName>,
-    /// What that publisher offers.
+    /// Offer of that publisher.
     pub(super) offered: Option<Qos>,
-    /// What to know of it, if that is less.
+    /// Remark, if that is less.
     pub(super) weaker: Option<String>,
     /// In the ROS graph.
     pub(super) node: RosNode,
 }
 
-/// What became of a sample that was written.
+/// Outcome of a written sample.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     /// Earlier samples that gave way to others before all reliable readers had acknowledged them,
@@ -93,23 +93,23 @@ enum Writer {
 struct Listed {
     writings: Arc<Mutex<Vec<Writing>>>,
     number: u64,
-    conductor: Arc<Waiting>,
+    control_thread: Arc<Waiting>,
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
         lock(&self.writings).retain(|w| w.number != self.number);
-        self.conductor.wake();
+        self.control_thread.wake();
     }
 }
 
 /// See the module.
-pub(super) struct Outlet {
+pub(super) struct RosWriter {
     writer: Writer,
 }
 
-impl Outlet {
-    /// Whether the gateway can have one more.
+impl RosWriter {
+    /// Returns true if the gateway can have one more.
     pub(super) fn has_room(common: &GatewayState) -> bool {
         lock(&common.writings).len() < MAX_WRITERS
     }
@@ -181,11 +181,14 @@ impl Outlet {
         };
         lock(&common.writings).push(writing);
         common.wake();
-        let listed =
-            Listed { writings: common.writings.clone(), number, conductor: common.waiting.clone() };
+        let listed = Listed {
+            writings: common.writings.clone(),
+            number,
+            control_thread: common.waiting.clone(),
+        };
         let writer = match made {
             Made::Dds(writer, topic) => Writer::Dds { writer, _topic: topic, _listed: listed },
-            // Nobody else waits with it.
+            // No other sample waits with it.
             Made::Zenoh(writer) if !offer.apart => Writer::Zenoh { writer, _listed: listed },
             Made::Zenoh(writer) => {
                 let writer: Arc<zenoh::Writer> = writer.into();
@@ -228,7 +231,7 @@ impl Outlet {
     }
 }
 
-/// A writer that nobody has listed yet.
+/// Writer that is not in the list yet.
 enum Made {
     Dds(dds::Writer, dds::Entity),
     Zenoh(Box<zenoh::Writer>),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Most hosts that wait for a place.
 const MAX_WAITING: usize = 64;
-/// How long a host that is asked whether it is still there has until the next one is.
+/// Time-out of a liveness request to a host before the next one is asked.
 const ASK_NEXT: Duration = Duration::from_secs(1);
 
 /// Hosts that found no place among [`MAX_HOSTS`].
@@ -19,11 +19,11 @@ const ASK_NEXT: Duration = Duration::from_secs(1);
 pub(super) struct TurnedAway {
     waiting: BTreeSet<HostId>,
     /// No other is asked before.
-    again: Option<MonotonicNs>,
+    reconnect: Option<MonotonicNs>,
 }
 
 impl TurnedAway {
-    /// A host has found no place. Gives what is to be told.
+    /// Adds a host without a place. Returns the line to log.
     pub(super) fn add(&mut self, host: &HostId) -> Option<String> {
         let name = host.name();
         if self.waiting.len() >= MAX_WAITING && !self.waiting.contains(host) {
@@ -45,8 +45,8 @@ impl TurnedAway {
         self.waiting.is_empty()
     }
 
-    /// Who is to be asked now whether it is still there, as there are so many places, and some of
-    /// them for who has one of its own; and when to look again.
+    /// Returns the host to ask now whether it still exists, given the number of places and those
+    /// reserved for returning hosts; and the time of the next check.
     pub(super) fn take(
         &mut self,
         places: usize,
@@ -60,12 +60,12 @@ impl TurnedAway {
         if asked.is_empty() {
             return (asked, None);
         }
-        if self.again.is_some_and(|again| now < again) {
-            return (Vec::new(), self.again);
+        if self.reconnect.is_some_and(|reconnect| now < reconnect) {
+            return (Vec::new(), self.reconnect);
         }
         asked.iter().for_each(|host| self.remove(host));
-        self.again = Some(now + ASK_NEXT);
-        (asked, self.again.filter(|_| !self.waiting.is_empty()))
+        self.reconnect = Some(now + ASK_NEXT);
+        (asked, self.reconnect.filter(|_| !self.waiting.is_empty()))
     }
 
     pub(super) fn reports(&self) -> impl Iterator<Item = HostReport> {
@@ -78,7 +78,7 @@ impl TurnedAway {
 pub(super) struct Foreign(BTreeMap<HostId, u16>);
 
 impl Foreign {
-    /// One has come or gone. Gives what is to be told.
+    /// Notes that a gateway of another version has arrived or departed. Returns the line to log.
     pub(super) fn is(&mut self, id: HostId, version: u16, alive: bool) -> Option<String> {
         if !alive {
             self.0.remove(&id);
@@ -117,7 +117,7 @@ fn no_place() -> String {
     format!("there are {MAX_HOSTS} hosts already; it is heard when one of them has gone")
 }
 
-/// Why nothing is carried to or from somebody.
+/// Reason why no topic is exchanged with a gateway of another version.
 fn foreign(version: u16) -> String {
     format!(
         "it speaks version {version} of the network protocol, and this gateway version {VERSION}: install the same release of Driveline on both"
@@ -140,7 +140,7 @@ mod tests {
     fn a_gateway_of_another_release_beyond_the_bound_is_told_of() {
         let mut foreign = Foreign::default();
         let told: Vec<_> =
-            (0..=MAX_HOSTS).map(|n| foreign.is(host(n), 1, true).expect("it is told")).collect();
+            (0..=MAX_HOSTS).map(|n| foreign.is(host(n), 1, true).expect("it is logged")).collect();
         assert!(told[0].contains("same release") && !told[0].contains("64"), "{}", told[0]);
         assert!(
             told[MAX_HOSTS].contains("same release") && told[MAX_HOSTS].contains("64"),

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a host listens, and whom else it hears.
+//! Addresses of a host, and the other hosts that it hears.
 
 use super::HostId;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Longest one that is sent or read, in bytes: it fits into one of Zenoh's batches, so whoever
-/// answers waits for no more room than for the time.
-pub const MAX_INTRODUCTION_LEN: usize = 8 * 1024;
+/// Maximum length in bytes: it fits into one of Zenoh's batches, so the answering host waits for no
+/// more space than for the time.
+pub const MAX_KNOWN_HOSTS_LEN: usize = 8 * 1024;
 /// Most addresses of a host, and their length in bytes.
 const MAX_ADDRESSES: usize = 4;
 const MAX_ADDRESS_LEN: usize = 128;
 
-/// Where a host listens, and whom else it hears.
+/// Addresses of a host, and the other hosts that it hears.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Introduction {
-    /// Where it listens: protocols and addresses.
+pub struct KnownHosts {
+    /// Protocols and addresses on which it listens.
     pub listens: Vec<String>,
-    /// Whom it hears, and where those listen, as they say.
+    /// Hosts that it hears, with the addresses that they report.
     pub hears: Vec<(HostId, Vec<String>)>,
 }
 
@@ -28,7 +28,7 @@ struct Text {
     hears: Vec<(String, Vec<String>)>,
 }
 
-impl Introduction {
+impl KnownHosts {
     /// As bytes. Hosts that find no room are left out, and so is what of their addresses is none,
     /// too long or too much.
     #[must_use]
@@ -39,8 +39,8 @@ impl Introduction {
         for (host, listens) in &self.hears {
             let pair = (host.to_string(), places(listens));
             // And a comma.
-            len += serde_json::to_vec(&pair).map_or(MAX_INTRODUCTION_LEN, |pair| pair.len() + 1);
-            if len > MAX_INTRODUCTION_LEN {
+            len += serde_json::to_vec(&pair).map_or(MAX_KNOWN_HOSTS_LEN, |pair| pair.len() + 1);
+            if len > MAX_KNOWN_HOSTS_LEN {
                 break;
             }
             text.hears.push(pair);
@@ -48,11 +48,11 @@ impl Introduction {
         bytes(&text)
     }
 
-    /// From bytes that anybody may have sent. `None`: it is none. What is not the name of a host,
-    /// no address, too long or too much is left out.
+    /// Decodes untrusted bytes. `None`: not valid. Invalid host names and addresses, and those
+    /// beyond the limits, are skipped.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() > MAX_INTRODUCTION_LEN {
+        if bytes.len() > MAX_KNOWN_HOSTS_LEN {
             return None;
         }
         let text: Text = serde_json::from_slice(bytes).ok()?;
@@ -64,7 +64,7 @@ impl Introduction {
     }
 }
 
-/// What of the addresses others may reach, each once.
+/// Addresses that others may reach, each once.
 fn places(addresses: &[String]) -> Vec<String> {
     let mut places = Vec::new();
     for place in addresses.iter().filter_map(|address| place(address)) {
