@@ -40,10 +40,7 @@ mod without_launcher;
 pub(crate) mod words;
 
 pub use arguments::USAGE;
-<<<<<<< HEAD
-=======
 pub use injected_faults::{FAULTS_VARIABLE, INJECTED, InjectedFault, fault_file};
->>>>>>> main
 pub use real_time::{idle_state_refusal, lock_memory, memory_lock_refusal};
 pub use run::{HostError, HostOptions, process_name, run};
 
