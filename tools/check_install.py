@@ -68,7 +68,7 @@ def check_program(folder):
     run("cmake", "--build", folder / "build")
     environment = os.environ | {"DRIVELINE_DOMAIN_DIR": str(folder / "domain")}
     done = subprocess.run([folder / "build/asker"], env=environment, capture_output=True, text=True, timeout=60)
-    if (done.returncode, done.stderr) != (1, "nobody serves /ros/add\n"):
+    if (done.returncode, done.stderr) != (1, "no node serves /ros/add\n"):
         raise CheckError(f"the program in docs/cpp.md ended with {done.returncode} and said {done.stderr!r}")
 
 

@@ -283,6 +283,17 @@ def test_ends_that_do_not_share_a_directory_are_an_error_with_place_and_remedy(p
     return None
 
 
+def test_a_module_in_another_time_namespace_is_refused(place):
+    host = place.directory / "host"
+    host.write_text(f'#!/bin/sh\ncase "$*" in *"--module source"*) exec unshare --time --monotonic 1000 {BIN}/driveline-test-host "$@" ;; esac\nexec {BIN}/driveline-test-host "$@"\n')
+    host.chmod(0o755)
+    graph = place.graph()
+    environment = {**place.environment, "DRIVELINE_HOST": str(host), "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain-of-two-clocks")}
+    done = subprocess.run([BIN / "driveline", "run", graph, "--set", "counter.limit=50"], env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    text = done.stdout + done.stderr
+    check(done.returncode == 4 and "'source'" in text and "another time namespace" in text, f"{done.returncode}: {text}")
+
+
 def test_what_is_missing_is_explained_with_its_line(place):
     graph = place.graph(step="image: localhost/nothing:1", sink="mounts: [nowhere]")
     for command in (["validate"], ["run"]):

@@ -17,9 +17,10 @@ Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
      runs are INVALID; for `chaos`: or an invariant is broken; for
-     `gateway list`: or a gateway was killed or does not answer; for `status`, `stop`, `health` and `mode`: or there is no such
-     run; for `stop`: or it has not ended in time; for `health`: or it is not
-     ready; for `mode`: or the mode was not entered
+     `gateway list`: or a gateway was killed or does not answer; for
+     `status`, `stop`, `health` and `mode`: or there is no such run; for
+     `stop`: or it has not ended in time; for `health`: or it is not ready;
+     for `mode`: or the mode was not entered
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
@@ -224,7 +225,7 @@ kills them.")]
     /// Stop a run in good order and wait until it has ended
     #[command(after_help = STOP)]
     Stop(Stop),
-    /// Tell whether a run is ready, for people, scripts and probes
+    /// Report whether a run is ready, for people, scripts and probes
     #[command(after_help = HEALTH)]
     Health(Health),
     /// Explain every mistake in graph files
@@ -293,7 +294,7 @@ kills them.")]
         #[command(flatten)]
         domain: Domain,
     },
-    /// What goes to other hosts and comes from them now
+    /// Data that goes to other hosts and comes from them now
     #[command(
         after_help = "Exit code 1 if a gateway was killed or does not answer: standard error says which, and what to do.
 
@@ -345,7 +346,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Complete {
-    /// Which names
+    /// Names
     pub(crate) names: Names,
     /// Graph file with modules and parameters
     #[arg(long)]
@@ -539,7 +540,7 @@ pub(crate) enum Gateway {
     List {
         /// Only this topic
         topic: Option<String>,
-        /// How each topic is carried, and why another one is not
+        /// Way each topic is carried, and why another one is not
         #[arg(long)]
         explain: bool,
     },
@@ -555,7 +556,7 @@ pub(crate) struct Run {
     /// Set a parameter (may be given several times)
     #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Domain, instead of the one that the graph names
+    /// Domain, instead of the graph's
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
     /// Run the modules in one container together, or in a container each

@@ -5,7 +5,7 @@ use super::report::{NetworkReport, RemotePublisherFigures, Report, RouteFigures}
 use crate::endpoint;
 use std::collections::BTreeMap;
 
-/// What else may keep hosts apart where they speak TLS: Zenoh says it in its log only.
+/// Further possible causes with TLS, which Zenoh writes to its log only.
 const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `certificate` of the other, are both certificates valid now, and does the listener's have the \
 address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";

@@ -11,7 +11,7 @@ use std::path::Path;
 const UNIX: &str = "unixsock-stream";
 /// Zenoh's protocols that stay on this host …
 const LOCAL: [&str; 2] = [UNIX, "unixpipe"];
-/// … and those that can request a certificate.
+/// … and the protocols that can request a certificate.
 const ENCRYPTED: [&str; 2] = ["tls", "quic"];
 /// Zenoh's setting by which they do, of an endpoint as of all.
 const MTLS: &str = "enable_mtls";

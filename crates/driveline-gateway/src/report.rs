@@ -145,8 +145,8 @@ pub struct Ros2TopicReport {
     /// Remarks on ends in ROS 2 whose samples pass, but perhaps not as they expect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Samples that were written in ROS 2, with or without a reader there; from ROS 2, those that
-    /// arrived here.
+    /// Samples that were written in ROS 2, with or without a reader there; from ROS 2, the samples
+    /// that arrived here.
     pub carried: u64,
     /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
     pub across: u64,
@@ -388,7 +388,7 @@ pub struct RouteFigures {
 }
 
 impl RouteFigures {
-    /// Returns drops by reason, those that have happened.
+    /// Returns drops by reason, without reasons that never applied.
     #[must_use]
     pub fn drops(&self) -> Vec<(&'static str, u64)> {
         let all = [
@@ -428,7 +428,7 @@ pub struct RemotePublisherFigures {
 }
 
 impl RemotePublisherFigures {
-    /// Returns drops by reason, those that have happened.
+    /// Returns drops by reason, without reasons that never applied.
     #[must_use]
     pub fn drops(&self) -> Vec<(&'static str, u64)> {
         let all = [

@@ -522,6 +522,7 @@ fn merge_gaps(all: &mut BTreeMap<String, Gaps>, more: BTreeMap<String, Gaps>) {
             sum.samples += gap.samples;
             sum.left_out += gap.left_out;
             sum.longest_ms = sum.longest_ms.max(gap.longest_ms);
+            sum.at_most_ms = sum.at_most_ms.max(gap.at_most_ms);
         }
     }
 }

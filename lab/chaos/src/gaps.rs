@@ -3,7 +3,8 @@
 //! from those that are kept for tools.
 //!
 //! A gap is the difference of the publish times of two samples, of whatever publishers, so that a
-//! busy observer does not lengthen it. A gap in which the observer itself missed samples is left out.
+//! busy observer does not lengthen it. A gap in which the observer itself missed samples is left out
+//! of the longest one, and is part of its upper bound.
 
 use driveline_shm::{
     Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig,
@@ -32,6 +33,8 @@ pub struct Gap {
     pub longest_ms: f64,
     /// Gaps that were left out, since the observer missed samples in them.
     pub left_out: u64,
+    /// Longest gap if nothing was published in those that were left out, in milliseconds.
+    pub at_most_ms: f64,
 }
 
 /// Silence of a topic before and while faults are caused.
@@ -46,12 +49,13 @@ pub struct Gaps {
 impl Gap {
     fn add(&mut self, last: Option<MonotonicNs>, at: MonotonicNs, missed: bool) {
         self.samples += 1;
-        match last {
-            Some(_) if missed => self.left_out += 1,
-            Some(last) if at > last => {
-                self.longest_ms = self.longest_ms.max(at.since(last).as_secs_f64() * 1e3);
-            }
-            _ => {}
+        let Some(last) = last.filter(|last| at > *last) else { return };
+        let ms = at.since(last).as_secs_f64() * 1e3;
+        self.at_most_ms = self.at_most_ms.max(ms);
+        if missed {
+            self.left_out += 1;
+        } else {
+            self.longest_ms = self.longest_ms.max(ms);
         }
     }
 }
@@ -177,6 +181,6 @@ mod tests {
         gap.add(Some(ms(1150)), ms(9000), true);
         // Kept samples of a publisher that comes later are older.
         gap.add(Some(ms(9000)), ms(8000), false);
-        assert_eq!(gap, Gap { samples: 5, longest_ms: 110.0, left_out: 1 });
+        assert_eq!(gap, Gap { samples: 5, longest_ms: 110.0, left_out: 1, at_most_ms: 7850.0 });
     }
 }

@@ -258,14 +258,14 @@ impl Report {
 
     fn gaps_text(&self, text: &mut String) {
         let mut table =
-            Columns::new(&["TOPIC", "SAMPLES", "LONGEST GAP", "WITHOUT FAULTS", "LEFT OUT"]);
+            Columns::new(&["TOPIC", "SAMPLES", "LONGEST GAP", "AT MOST", "WITHOUT FAULTS"]);
         for (topic, gaps) in self.gaps.iter().filter(|(_, g)| g.faults.samples > 0) {
             table.row(vec![
                 topic.clone(),
                 gaps.faults.samples.to_string(),
                 format!("{:.0} ms", gaps.faults.longest_ms),
+                format!("{:.0} ms", gaps.faults.at_most_ms),
                 format!("{:.0} ms", gaps.quiet.longest_ms),
-                (gaps.faults.left_out + gaps.quiet.left_out).to_string(),
             ]);
         }
         if !table.is_empty() {

@@ -385,9 +385,9 @@ fn ended(run: &RunFacts) -> Finding {
         Some(Err(text)) => finding.add(1, text.clone()),
         Some(Ok(code)) => {
             let down = run.caused.iter().any(|c| c.answer == Answer::Down);
-            let failed = run.caused.iter().any(|c| c.answer == Answer::Failed);
-            // Work that a killed process did not do ends a run with 6 as well.
-            let broken = failed || run.caused.iter().any(|c| c.kind.ends_process());
+            // Calls that fail, work that a killed process did not do, and samples that a stopped
+            // reader of a reliable topic did not take, end a run with 6.
+            let broken = !run.caused.is_empty();
             let explained = *code == 0 || *code == 4 && down || *code == 6 && broken;
             if !explained {
                 finding.add(1, format!("`driveline run` ended with exit code {code}"));

@@ -34,7 +34,8 @@ pub(crate) enum Deployment {
     #[command(after_help = "Example:
   driveline deploy init components/lane --library lane
   driveline deploy base
-  podman build -t localhost/pilot/lane --build-context driveline=/usr/local components/lane")]
+  podman build -t localhost/pilot/lane \\
+      --build-context driveline=/usr/local components/lane")]
     Init {
         /// Directory of the library's sources
         directory: PathBuf,
@@ -50,13 +51,14 @@ pub(crate) enum Deployment {
     Compose(DeployManifest),
     /// Print the graph as objects for Kubernetes and podman kube play
     #[command(after_help = "Examples:
-  driveline deploy kubernetes graph.yaml --registry registry.example/pilot | kubectl apply -f -
+  driveline deploy kubernetes graph.yaml --registry registry.example/pilot \\
+      | kubectl apply -f -
   driveline deploy kubernetes replay.yaml --workload jobs > replay.k8s.yaml
       a graph with a source that ends")]
     Kubernetes {
         #[command(flatten)]
         manifest: DeployManifest,
-        /// What runs the containers
+        /// Program that runs the containers
         #[arg(long, value_name = "KIND", default_value = "deployments")]
         workload: WorkloadKind,
     },

@@ -342,7 +342,7 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     if report.unknown > 0 || report.damaged > 0 {
         let (unknown, damaged) = (count(report.unknown, "sample"), count(report.damaged, "sample"));
         screen.print(&format!(
-            "\n{unknown} came for nobody who is here; {damaged} could not be understood\n"
+            "\n{unknown} had no receiver here; {damaged} could not be understood\n"
         ));
     }
     screen.print(&unexplained(report, explained));

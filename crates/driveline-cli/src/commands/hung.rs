@@ -160,7 +160,7 @@ impl Hung {
         away.chain(suspended).chain(calls).chain(refused).chain(kept).collect()
     }
 
-    /// Number of samples published since the one that the call processes.
+    /// Number of samples published after the sample of the call.
     fn newer(&self, place: &CallPlace, summary: &Summary) -> String {
         // Each publisher has a sequence of its own.
         let topic = place.topic.as_ref().filter(|t| self.publishers.get(*t) == Some(&1));

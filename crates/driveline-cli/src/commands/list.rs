@@ -97,7 +97,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
                     format!("{meant}there are: {seen}")
                 };
                 let what = super::services::of_service(topic, &participants).unwrap_or(known);
-                screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
+                screen.error(format!("no process publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
                 exit::FAILED
             }
         },
@@ -231,7 +231,7 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
     let tell = |names: String, what: &str, who: &str| match names.as_str() {
         "" => String::new(),
         names => format!(
-            "nobody {what} {names} here: {who} with process reach would be seen in its own process only\n"
+            "no process {what} {names} here: {who} with process reach would be seen in its own process only\n"
         ),
     };
     known(End::Publisher)
@@ -289,7 +289,7 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
         let inside = match s.passed_by {
             0 => String::new(),
             n => format!(
-                "; {n} of them passed inside process {} only, as nobody else listened",
+                "; {n} of them passed inside process {} only, as no other process subscribed",
                 cut(&process.name, NAME)
             ),
         };

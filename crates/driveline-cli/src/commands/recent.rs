@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Activity of a run's components in the last seconds, and those that need attention.
+//! Activity of a run's components in the last seconds, and the components that need attention.
 
 use super::figures;
 use super::live::{Line, TROUBLE};

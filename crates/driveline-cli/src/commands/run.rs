@@ -64,6 +64,8 @@ pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
 }
 
 fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
+    // While images are made, the signal itself ends the command.
+    let early = if arguments.deploy.is_none() { Some(signals()?) } else { None };
     let host = launch::find_host();
     let describer = describer();
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
@@ -78,6 +80,10 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         ..LoadOptions::new(&describer)
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
+    if early.as_ref().is_some_and(|(interrupt, _)| interrupt.was_asked()) {
+        // It also ended the process that was looking into a library.
+        return Ok(ended_before_its_start(screen));
+    }
     if screen.json && graph.is_none() {
         screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
     } else {
@@ -114,8 +120,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     {
         screen.print_error(&format!("{text}\n"));
     }
-    let (interrupt, interrupter) =
-        Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let (interrupt, interrupter) = early.map_or_else(signals, Ok)?;
     let mut gateways = Vec::new();
     if let Some(config) = GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
         let program = launch::find_gateway().map_err(|e| e.to_string())?;
@@ -183,6 +188,21 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     }
 }
 
+fn signals() -> Result<(Interrupt, Interrupter), String> {
+    Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))
+}
+
+/// Ctrl-C came while the graph was checked.
+fn ended_before_its_start(screen: &Screen) -> u8 {
+    let end = "ended as asked";
+    if screen.json {
+        screen.print_json_line(&json!({ "kind": "end", "end": end, "exit_code": exit::DONE }));
+    } else {
+        screen.print(&format!("{end}\n"));
+    }
+    exit::DONE
+}
+
 /// Makes the directory of a report and sees to it that files can be made there.
 fn writable(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
@@ -229,7 +249,7 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
             }
             End::Interrupted => {
                 let why =
-                    if read { "as asked" } else { "because nobody reads its output any more" };
+                    if read { "as asked" } else { "because its output has no reader any more" };
                 plain("interrupted", outcome.killed.is_empty(), why.to_owned())
             }
             End::NotReady { modules } => {

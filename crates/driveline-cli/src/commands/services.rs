@@ -89,7 +89,7 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
             )),
             1 => {}
             0 => screen.print(&format!(
-                "nobody offers '{}' here: a server with process reach would be seen in its own process only\n",
+                "no process offers '{}' here: a server with process reach would be seen in its own process only\n",
                 cut(name, NAME)
             )),
             _ => screen.print(&format!(

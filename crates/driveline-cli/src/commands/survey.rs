@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Survey of a domain: its participants, with warnings about those that do not answer.
+//! Survey of a domain: its participants, with warnings about participants that do not answer.
 
 use super::domains::DomainPlace;
 use crate::process;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a person sees of modules that end while the graph runs.
+//! Output about modules that end while the graph runs.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use serde_json::Value;

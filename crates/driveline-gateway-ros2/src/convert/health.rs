@@ -163,7 +163,7 @@ fn or(text: &str, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text.to_owned() }
 }
 
-/// Without those that are empty.
+/// Returns the pairs whose value is not empty.
 fn values<const N: usize>(all: [(&str, String); N]) -> Vec<(String, String)> {
     let given = all.into_iter().filter(|(_, value)| !value.is_empty());
     given.map(|(key, value)| (key.to_owned(), value)).collect()

@@ -139,7 +139,7 @@ pub(super) fn write(
     let mut sertype: *const c::ddsi_sertype = std::ptr::null();
     // SAFETY: room for one pointer. It points to the type of the writer's topic (CycloneDDS derives
     // another type for a writer only if the type requests it, and types of `cdds_create_blob_topic`
-    // do not), of which the topic has a reference of its own. Another thread may close the writer
+    // do not), and the topic has a reference of its own. Another thread may close the writer
     // at any moment; its topic outlives the value (see `Writer`), and the value this function. Only
     // its participant could end the topic otherwise, and that is dropped last.
     checked(ACTION, unsafe { c::dds_get_entity_sertype(writer.0, &raw mut sertype) })?;

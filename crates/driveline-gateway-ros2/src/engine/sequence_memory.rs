@@ -4,7 +4,7 @@
 use super::endpoint::Handle;
 use std::collections::{HashMap, VecDeque};
 
-/// Maximum number of remembered publishers; the one that departed first is forgotten first.
+/// Maximum number of remembered publishers; the publisher that departed first is forgotten first.
 const MAX_KEPT: usize = 4096;
 
 /// The number of the last sample that came, of each.

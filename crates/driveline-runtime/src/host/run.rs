@@ -23,6 +23,7 @@ use crate::graph::{
 };
 use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
+use crate::time_namespace;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
 use driveline_shm::WaitBackend;
 use driveline_types::MonotonicNs;
@@ -150,6 +151,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
                 module: options.module.clone(),
                 pid: std::process::id(),
                 build: build_id().to_owned(),
+                clock_offset_ns: time_namespace::clock_offset_ns(),
             });
             Some(Arc::new(writer))
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod interrupts;
 mod leftovers;
 mod modes;
 mod parameters;
@@ -27,6 +28,7 @@ use crate::account::{Record, build_id};
 use crate::cores::{self, KeptOff};
 use crate::graph::{OnExhausted, ResolvedGraph, RestartPolicy};
 use crate::host;
+use crate::time_namespace;
 use parameters::Changes;
 use program::{Program, feeders, rules, slowest_timer};
 use reactions::Watching;
@@ -559,8 +561,12 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
-            Record::Hello { build, .. } => {
+            Record::Hello { build, clock_offset_ns, .. } => {
                 child.words.greeted = true;
+                if let Some(why) = time_namespace::refused(*clock_offset_ns) {
+                    child.words.failed = Some((None, why));
+                    child.signal(Signal::KILL);
+                }
                 if build != build_id() && !std::mem::replace(&mut self.other_build, true) {
                     self.sink.event(&Event::OtherBuild {
                         module: module.clone(),
@@ -712,29 +718,6 @@ impl Launcher<'_> {
         let _ = self.switch(super::modes::Input::ModuleEnded(process));
         self.step(Input::Ended { process, ok: status.success() });
         Ok(())
-    }
-
-    fn interrupted(&mut self) {
-        if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
-            return;
-        }
-        self.interrupted_at = Some(Instant::now());
-        if let Phase::Stopping { .. } = self.phase {
-            // Asked again: no more patience.
-            for i in 0..self.processes.len() {
-                self.kill(i, "was interrupted again");
-            }
-        } else {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
-        }
-    }
-
-    fn hung_up(&mut self) {
-        if !matches!(self.phase, Phase::Stopping { .. }) {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
-        }
     }
 
     /// Looks whether connections exist by now.

@@ -66,7 +66,7 @@ impl<'a> Waiting<'a> {
     pub(super) fn is_alone(&mut self, node: &str, pid: Option<u32>) {
         let process = pid.map(|p| format!(" (process {p})")).unwrap_or_default();
         self.screen
-            .print_error(&format!("'{}' is published by nobody any more: '{node}'{process} is gone; waiting for the next\n", self.topic));
+            .print_error(&format!("'{}' has no publisher any more: '{node}'{process} is gone; waiting for the next\n", self.topic));
         self.settled = true;
         self.told = true;
     }
@@ -115,7 +115,7 @@ impl<'a> Waiting<'a> {
         if there.is_empty() && refusals.is_empty() {
             let runs = Runs::ask(self.domain);
             if let Some(why) = runs.why(topic, End::Publisher) {
-                return format!("nobody publishes it in {} now: {why}", self.place);
+                return format!("no process publishes it in {} now: {why}", self.place);
             }
             let hint: String = elsewhere(self.place, true)
                 .iter()
@@ -127,7 +127,7 @@ impl<'a> Waiting<'a> {
             let names = names.iter().chain(&known).map(String::as_str);
             let near = closest(topic, names.filter(|name| *name != topic));
             if let Some(near) = near.filter(|_| hint.is_empty()) {
-                return format!("nobody publishes it in {}: did you mean '{near}'?", self.place);
+                return format!("no process publishes it in {}: did you mean '{near}'?", self.place);
             }
             let known = match known.len() {
                 0 => String::new(),
@@ -145,10 +145,10 @@ impl<'a> Waiting<'a> {
             };
             let place = self.place;
             if let Some(service) = of_service(topic, &participants) {
-                return format!("nobody publishes it in {place}: {service}");
+                return format!("no process publishes it in {place}: {service}");
             }
             return format!(
-                "nobody publishes it in {place}: a publisher with process reach would be seen in its own process only{known}{hint}"
+                "no process publishes it in {place}: a publisher with process reach would be seen in its own process only{known}{hint}"
             );
         }
         if !refusals.is_empty() {

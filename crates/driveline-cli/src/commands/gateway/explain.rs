@@ -67,7 +67,7 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
     }
     if t.send && edges.is_empty() && !out {
         let why = if t.publishers.is_empty() {
-            "nobody on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
+            "no process on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
         } else {
             // A refusing host gives no reason.
             let refuses = if is_alone(report) {
@@ -147,7 +147,7 @@ fn edge(e: &RouteReport, report: &Report, before: &Report) -> String {
     let presence = Presence::of(&e.to, report);
     let state = match host {
         Some(h) if !h.alive => format!("{} {}", gone(presence), seconds(h.for_ms)),
-        _ if e.parked => "nobody there reads it at present".to_owned(),
+        _ if e.parked => "it has no reader there at present".to_owned(),
         _ => rates(Rate::of_edge(e, report, before)),
     };
     format!(
@@ -271,8 +271,8 @@ mod tests {
             &nobody,
             &before,
             &[
-                "not sent: nobody on this host publishes it",
-                "not received: no other host offers it; no other host is there: nobody has connected",
+                "not sent: no process on this host publishes it",
+                "not received: no other host offers it; no other host is there: no host has connected",
             ],
         );
         let unwanted = report(topic_report(true, false, vec![publisher()]));
@@ -292,7 +292,7 @@ mod tests {
         says(
             &Report { network: alone, ..unwanted.clone() },
             &before,
-            &["no gateway answers at tcp/10.0.0.1:7450, or lets this host in"],
+            &["no gateway answers at tcp/10.0.0.1:7450, or it refuses this host"],
         );
         let named = NetworkReport {
             connects: vec!["tcp/roof:7450".into(), "tcp/[::1]:7450".into()],
@@ -310,7 +310,7 @@ mod tests {
             &Report { network: searched, ..unwanted.clone() },
             &before,
             &[
-                "no other host is there: no gateway answers the multicast at interface eth0, or lets this host in; does",
+                "no other host is there: no gateway answers the multicast at interface eth0, or it refuses this host; does",
             ],
         );
         let elsewhere = NetworkReport { peers: 1, ..NetworkReport::default() };

@@ -117,7 +117,7 @@ pub(super) fn hint(explained: bool) -> &'static str {
 pub(super) fn inlet_state(state: RemotePublisherState) -> &'static str {
     match state {
         RemotePublisherState::Wanted => "carried",
-        RemotePublisherState::NobodySubscribes => "nobody subscribes here",
+        RemotePublisherState::NobodySubscribes => "no subscriber here",
         RemotePublisherState::ClockUnknown => "waits for that host's clock",
         RemotePublisherState::HostGone => "host is gone",
         RemotePublisherState::PublisherGone => "publisher is gone",

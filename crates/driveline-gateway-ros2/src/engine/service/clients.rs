@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients in ROS 2, as far as discovery reports them: those that have gone before the answer came.
+//! Clients in ROS 2, as far as discovery reports them: clients that went away before the answer came.
 
 use crate::discovery_info::Gid;
 use crate::engine::lock;
