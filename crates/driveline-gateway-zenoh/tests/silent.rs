@@ -237,7 +237,7 @@ fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_ask
         want = meeting.want(&meeting.me, sure, qos);
         let is_known = |r: Report| {
             r.edges.iter().any(|e| e.qos == qos.to_string())
-                || r.refused.iter().any(|r| r.reason.contains("waits for room"))
+                || r.refused.iter().any(|r| r.reason.contains("waits for space"))
         };
         eventually("known", || meeting.host.report().is_some_and(is_known));
         most = most.max(threads(meeting.host.pid(), "dl-edge"));
