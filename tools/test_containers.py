@@ -12,14 +12,18 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
+# Where `make test-containers` installs programs in Python.
+PYTHON = ROOT / "build" / "python_containers"
 # Only a fault takes that long.
 PATIENCE = 60
 
@@ -61,6 +65,7 @@ class Place:
 
     def __init__(self, directory):
         self.directory = Path(directory)
+        self.has_manifests_images = False
         etc = self.directory / "etc"
         etc.mkdir()
         run = self.directory / "run"
@@ -243,6 +248,52 @@ def test_a_user_per_module_needs_no_open_access(place):
     place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
 
 
+def test_work_that_was_not_done_is_exit_code_6_as_bare(place):
+    text = place.driveline("run", place.graph(), "--deploy", "containers", "--set", "counter.limit=50", "--set", "relay.fail_on=5", code=6)
+    check("work was not done" in text and "relay" in text, text)
+    graph = place.graph(source="user: 1001", step="user: 1002")
+    graph.write_text(graph.read_text().replace("a: {reach: host, ", "a: {reach: host, access: {users: [4242]}, "))
+    text = place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50", code=6)
+    check("run it as user 1002 or add 1001 to the topic's users" in text, text)
+    check("printer was never called" in text, text)
+
+
+def test_ends_that_do_not_share_a_directory_are_an_error_with_place_and_remedy(place):
+    if not tool("podman-compose"):
+        return "podman-compose is not installed"
+    manifest = Manifest(place, "compose", bare=False)
+    other = place.directory / "other"
+    other.mkdir()
+    os.chown(other, 65532, 65532)
+    text = manifest.file.read_text()
+    at = text.index("\n  sink:")
+    manifest.file.write_text(text[:at] + text[at:].replace(f"{manifest.shared}/domain:", f"{other}:", 1))
+    try:
+        compose = [tool("podman-compose"), "-f", manifest.file]
+        manifest.run([*compose, "up", "--detach"])
+        wait((manifest.report / "summary.json").exists, "the collector writes no report")
+        name = place.podman("ps", "--all", "--filter", "label=org.driveline.module=collector", "--format", "{{.Names}}")
+        check(place.podman("wait", name) == "6", "the collector ends with exit code 6")
+        log = subprocess.run(["podman", "logs", name], env=place.environment, capture_output=True, text=True, check=True)
+        check("printer never" in log.stdout + log.stderr, log.stdout + log.stderr)
+        check("directory" in log.stdout + log.stderr, log.stdout + log.stderr)
+        manifest.run([*compose, "down"])
+    finally:
+        manifest.close()
+    return None
+
+
+def test_a_module_in_another_time_namespace_is_refused(place):
+    host = place.directory / "host"
+    host.write_text(f'#!/bin/sh\ncase "$*" in *"--module source"*) exec unshare --time --monotonic 1000 {BIN}/driveline-test-host "$@" ;; esac\nexec {BIN}/driveline-test-host "$@"\n')
+    host.chmod(0o755)
+    graph = place.graph()
+    environment = {**place.environment, "DRIVELINE_HOST": str(host), "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain-of-two-clocks")}
+    done = subprocess.run([BIN / "driveline", "run", graph, "--set", "counter.limit=50"], env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    text = done.stdout + done.stderr
+    check(done.returncode == 4 and "'source'" in text and "another time namespace" in text, f"{done.returncode}: {text}")
+
+
 def test_what_is_missing_is_explained_with_its_line(place):
     graph = place.graph(step="image: localhost/nothing:1", sink="mounts: [nowhere]")
     for command in (["validate"], ["run"]):
@@ -278,22 +329,240 @@ def test_two_builds_have_one_digest_and_a_change_moves_only_its_module(place):
     check(changed == ["step"], f"only one changes: {changed}")
 
 
+def test_an_image_of_ones_own_begins_with_the_base_image(place):
+    built = place.driveline("deploy", "base", "--json")
+    base = json.loads(built[built.index("{") :])
+    check(base == json.loads((again := place.driveline("deploy", "base", "--json"))[again.index("{") :]), "two builds have one digest")
+    sources = place.directory / "lane"
+    sources.mkdir()
+    place.driveline("deploy", "init", sources, "--library", "lane")
+    text = place.driveline("deploy", "init", sources, "--library", "lane", code=1)
+    check("Containerfile" in text and "remove it" in text, text)
+    # Its last stage, with what the others would have built: those need a registry and a network.
+    last = (sources / "Containerfile").read_text().rsplit("\nFROM ", 1)[1].replace("--from=closure /out/", "")
+    (sources / "lib").mkdir()
+    (sources / "components").mkdir()
+    (sources / "components" / "lib").touch()
+    (sources / "Last").write_text(f"ARG BASE={base['image']}\nFROM {last}")
+    place.podman("build", "--quiet", "--tag", "localhost/own:1", "--file", str(sources / "Last"), str(sources))
+    graph = place.graph(step="image: localhost/own:1")
+    place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
+
+
 def test_dockers_client_does_the_same(place):
     if not shutil.which("docker"):
         return "docker's client is not installed"
-    socket = place.directory / "podman.sock"
-    service = subprocess.Popen(["podman", "system", "service", "--time", "0", f"unix://{socket}"], env=place.environment, stderr=subprocess.DEVNULL)
+    with podmans_service(place) as environment:
+        place.environment["DOCKER_HOST"] = environment["DOCKER_HOST"]
+        try:
+            report = place.directory / "report"
+            place.driveline("run", place.graph(), "--deploy", "containers", "--engine", "docker", "--set", "counter.limit=50", "--report", report)
+            check(all(m["waits"] for m in summary(report)["modules"]), "the report says how threads wait")
+            check(not place.containers(), "nothing stays")
+        finally:
+            place.environment.pop("DOCKER_HOST", None)
+    return None
+
+
+@contextlib.contextmanager
+def podmans_service(place):
+    """The socket of Podman's service, which Docker's programs speak with."""
+    at = place.directory / "podman.sock"
+    service = subprocess.Popen(["podman", "system", "service", "--time", "0", f"unix://{at}"], env=place.environment, stderr=subprocess.DEVNULL)
     try:
-        wait(socket.exists, "podman's service does not start")
-        place.environment["DOCKER_HOST"] = f"unix://{socket}"
-        report = place.directory / "report"
-        place.driveline("run", place.graph(), "--deploy", "containers", "--engine", "docker", "--set", "counter.limit=50", "--report", report)
-        check(all(m["waits"] for m in summary(report)["modules"]), "the report says how threads wait")
-        check(not place.containers(), "nothing stays")
+        wait(at.exists, "podman's service does not start")
+        yield {**place.environment, "DOCKER_HOST": f"unix://{at}"}
     finally:
         service.terminate()
         service.wait()
-        place.environment.pop("DOCKER_HOST", None)
+        at.unlink(missing_ok=True)
+
+
+def tool(name):
+    """A program from tools/packages/containers_python.txt, or of this machine."""
+    own = PYTHON / "bin" / name
+    return str(own) if own.exists() else shutil.which(name)
+
+
+class Manifest:
+    """A graph of 50 samples as a manifest, with a user for one of its modules, and a bare run of it."""
+
+    def __init__(self, place, kind, *options, bare=True):
+        self.place = place
+        self.shared = Path("/dev/shm") / f"{place.directory.name}-shared"
+        self.report = place.directory / "report-deployed"
+        (place.directory / "tuning.yaml").write_text("counter: { limit: 50 }\n")
+        graph = place.graph(step="user: 1001")
+        graph.write_text(graph.read_text().replace("limit: 0, ", "").replace("topics:", "params_files: [tuning.yaml]\ntopics:", 1))
+        if bare:
+            environment = {**place.environment, "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain")}
+            subprocess.run([BIN / "driveline", "run", graph, "--report", place.directory / "report-bare"], env=environment, capture_output=True, check=True, timeout=PATIENCE)
+        if not place.has_manifests_images:
+            place.driveline("deploy", "build", graph)
+            place.has_manifests_images = True
+        shutil.rmtree(self.report, ignore_errors=True)
+        printed = place.driveline("deploy", kind, graph, "--directory", self.shared, "--report", self.report, *options)
+        self.file = place.directory / f"{kind}.yaml"
+        self.file.write_text(printed)
+
+    def run(self, command, environment=None):
+        done = subprocess.run(command, env=environment or self.place.environment, cwd=self.place.directory, capture_output=True, text=True, timeout=PATIENCE)
+        check(done.returncode == 0, f"{' '.join(map(str, command))}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def check_report(self):
+        wait((self.report / "summary.json").exists, "the collector writes no report")
+        bare, deployed = summary(self.place.directory / "report-bare"), summary(self.report)
+        for key in ("graph", "published", "ended", "problems", "failures"):
+            check(bare[key] == deployed[key], f"{key}: {bare[key]} bare, and {deployed[key]} here")
+        stages = [[s["stage"] for s in report["stages"]] for report in (bare, deployed)]
+        check(stages[0] == stages[1], f"the same components: {stages}")
+        check(all(m["memory_peak"] for m in deployed["modules"]), f"each module's memory is known: {deployed['modules']}")
+
+    def close(self):
+        for kind in ("pod", "container"):
+            subprocess.run(["podman", kind, "rm", "--all", "--force"], env=self.place.environment, capture_output=True, check=False)
+        shutil.rmtree(self.shared, ignore_errors=True)
+
+
+def test_compose_ends_with_the_report_of_a_bare_run(place):
+    if not tool("podman-compose"):
+        return "podman-compose is not installed"
+    profile = place.directory / "seccomp.json"
+    profile.write_text(place.driveline("deploy", "seccomp"))
+    manifest = Manifest(place, "compose", "--seccomp", profile)
+    try:
+        compose = [tool("podman-compose"), "-f", manifest.file]
+        manifest.run([*compose, "up", "--detach"])
+        manifest.check_report()
+        check({m["waits"] for m in summary(manifest.report)["modules"]} == {"futex_waitv"}, "the profile has futex_waitv")
+        manifest.run([*compose, "down"])
+    finally:
+        manifest.close()
+    return None
+
+
+def test_compose_restarts_a_killed_module_and_stops_the_collector_first(place):
+    if not tool("podman-compose"):
+        return "podman-compose is not installed"
+    manifest = Manifest(place, "compose", "--set", "counter.limit=0", bare=False)
+    try:
+        compose = [tool("podman-compose"), "-f", manifest.file]
+        manifest.run([*compose, "up", "--detach"])
+        ready = ["podman", "exec", place.module("collector"), "driveline", "health"]
+        manifest.run([*ready, "--wait", "ready"])
+        first = int(place.podman("inspect", place.module("step"), "--format", "{{.State.Pid}}"))
+        module = Path(f"/proc/{first}/task/{first}/children").read_text().split()[0]
+        os.kill(int(module), signal.SIGKILL)
+        status = ["podman", "exec", place.module("collector"), "driveline", "status", "--json"]
+
+        def is_back():
+            step = next(p for p in json.loads(manifest.run(status))["processes"] if p["name"] == "step")
+            return step["restarts"] == 1 and step["state"] == "ready"
+
+        wait(is_back, "the engine does not start the module again")
+        manifest.run([*compose, "down"])
+        faults = summary(manifest.report)["faults"]
+        check([f["module"] for f in faults] == ["step"], f"one fault, and none from the stop: {faults}")
+        check(summary(manifest.report)["ended"]["reason"] == "interrupted", "it was stopped")
+    finally:
+        manifest.close()
+    return None
+
+
+def test_dockers_compose_ends_with_the_same_report(place):
+    if not shutil.which("docker-compose"):
+        return "docker-compose is not installed"
+    manifest = Manifest(place, "compose")
+    try:
+        with podmans_service(place) as environment:
+            compose = ["docker-compose", "-f", manifest.file]
+            manifest.run([*compose, "config", "--quiet"], environment)
+            manifest.run([*compose, "up", "--detach"], environment)
+            manifest.check_report()
+            manifest.run([*compose, "down"], environment)
+    finally:
+        manifest.close()
+    return None
+
+
+def test_pods_end_with_the_same_report(place):
+    manifest = Manifest(place, "kubernetes", "--workload", "pods")
+    try:
+        manifest.run(["podman", "kube", "play", "--network", "none", manifest.file])
+        manifest.check_report()
+        manifest.run(["podman", "kube", "down", manifest.file])
+    finally:
+        manifest.close()
+
+
+def test_kubernetes_takes_the_objects(place):
+    if not tool("kubernetes-validate"):
+        return "kubernetes-validate is not installed"
+    for workload in ("deployments", "jobs", "pods"):
+        manifest = Manifest(place, "kubernetes", "--workload", workload, bare=False)
+        manifest.run([tool("kubernetes-validate"), "-k", "1.34", "--strict", manifest.file])
+    return None
+
+
+def test_images_are_pushed_pulled_by_digest_and_run(place):
+    if not shutil.which("docker-registry"):
+        return "docker-registry is not installed"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = place.directory / "registry.yml"
+    config.write_text(f'version: 0.1\nstorage: {{filesystem: {{rootdirectory: "{place.directory}/registry"}}}}\nhttp: {{addr: "127.0.0.1:{port}"}}\n')
+    registry = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait(lambda: answers(port), "the registry does not start")
+        name = f"127.0.0.1:{port}/pilot"
+        built = place.driveline("deploy", "build", place.graph(), "step", "--push", name, "--tag", "1.4", "--insecure", "--json")
+        pushed = json.loads(built[built.index("[") :])[0]
+        check(pushed["pushed"] == f"{name}/step:1.4", f"{pushed}")
+        # Nothing of it may come from here.
+        place.podman("rmi", "--all", "--force")
+        manifest = json.loads(fetched(f"http://127.0.0.1:{port}/v2/pilot/step/manifests/1.4"))
+        place.podman("pull", "--tls-verify=false", f"{name}/step:1.4")
+        digest = json.loads(place.podman("image", "inspect", f"{name}/step:1.4"))[0]["Digest"]
+        place.podman("rmi", "--all", "--force")
+        place.podman("pull", "--tls-verify=false", f"{name}/step@{digest}")
+        config = json.loads(place.podman("image", "inspect", f"{name}/step@{digest}"))[0]
+        check(config["Id"] == manifest["config"]["digest"].removeprefix("sha256:"), "it is the image that was pushed")
+        labels = config["Labels"]
+        check(labels["org.opencontainers.image.version"] and labels["org.opencontainers.image.revision"], f"{labels}")
+        graph = place.graph(step=f"image: '{name}/step@{digest}'")
+        place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
+    finally:
+        registry.terminate()
+        registry.wait()
+        place.has_manifests_images = False
+    return None
+
+
+def answers(port):
+    with contextlib.suppress(OSError):
+        return fetched(f"http://127.0.0.1:{port}/v2/") is not None
+    return False
+
+
+def fetched(url):
+    types = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": types}), timeout=PATIENCE) as answer:
+        return answer.read()
+
+
+def test_quadlet_makes_services_of_the_units(place):
+    quadlet = next((p for p in (os.environ.get("DRIVELINE_QUADLET"), "/usr/libexec/podman/quadlet", "/usr/lib/podman/quadlet") if p and Path(p).exists()), None)
+    if not quadlet:
+        return "Podman's generator is not here (it comes with Podman from 4.4 on)"
+    units = place.directory / "units"
+    units.mkdir()
+    place.driveline("deploy", "quadlet", place.graph(), "--output", units)
+    generated = subprocess.run([quadlet, "--dryrun", "--no-kmsg-log"], env={**place.environment, "QUADLET_UNIT_DIRS": str(units)}, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    for name in ("prepare", "collector", "source", "step", "sink"):
+        check(f"---counting-{name}.service---" in generated.stdout, generated.stdout + generated.stderr)
+    check(generated.stdout.count("--cap-drop=all") == 5 and generated.stdout.count("--network=none") == 5, generated.stdout)
     return None
 
 

@@ -68,4 +68,4 @@ class Vehicle : public driveline::Component {
         return {};
     }
 };
-DRIVELINE_COMPONENT(Vehicle, "drives as it is told");
+DRIVELINE_COMPONENT(Vehicle, "drives as requested");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what the processes of a graph tell to what a [`Collector`] keeps.
+//! Passes the records of a graph's processes to a [`Collector`].
 
 use crate::backpressure::Backpressure;
 use crate::collector::{Collector, StageInput, StageRecord};
@@ -28,7 +28,7 @@ const MAX_SERVICES: usize = 4_000;
 /// Most calls in flight that are kept: far above any graph.
 const MAX_IN_CALL: usize = 2_000;
 
-/// What is known besides the callbacks themselves.
+/// Data besides the callbacks themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     /// Callbacks and other records that never arrived, by module.
@@ -39,7 +39,7 @@ pub(crate) struct Accounts {
     before_restart: BTreeMap<String, CallbackCounters>,
     /// Calls, by component, service and end.
     pub(crate) services: BTreeMap<(String, String, CallEnd), CallSeries>,
-    /// What components say a reader of the figures must know: by component and name, the text.
+    /// Notes of components for readers of the figures: text by component and name.
     pub(crate) facts: BTreeMap<(String, String), String>,
     /// The first connections that were refused: component, port, and why. Of one whose both ends
     /// are in the run, one end.
@@ -52,11 +52,11 @@ pub(crate) struct Accounts {
     /// Calls that were reported as long, or that a process ended in, and of which no end is known:
     /// by component, where in it.
     pub(crate) in_call: BTreeMap<String, String>,
-    /// The first failures, told for people.
+    /// First failures, as text for people.
     pub(crate) failures: Vec<String>,
 }
 
-/// How often a component kept as many samples of an input as it may hold.
+/// Number of times that a component held as many samples of an input as permitted.
 #[derive(Debug)]
 pub(crate) struct KeptSeries {
     pub(crate) topic: String,
@@ -69,7 +69,7 @@ pub(crate) struct KeptSeries {
     pub(crate) until_restart: bool,
 }
 
-/// What an end of a service counts; a restarted one begins anew.
+/// Counters of a service's end; those of a restarted one begin again.
 #[derive(Debug, Default)]
 pub(crate) struct CallSeries {
     before_restart: CallCounters,
@@ -118,8 +118,7 @@ impl Accounts {
 }
 
 impl Collector {
-    /// Takes one record of a module's stream. Those that say nothing about times or losses are
-    /// passed over.
+    /// Takes one record of a module's stream. Records without times or losses are skipped.
     pub fn take(&mut self, module: &str, record: &Record) {
         match record {
             Record::Callback(call) => {
@@ -216,7 +215,7 @@ impl Collector {
         }
     }
 
-    /// Whether a port of the component was refused a connection.
+    /// Returns true if a port of the component was refused a connection.
     #[must_use]
     pub fn was_refused(&self, component: &str) -> bool {
         self.accounts.refused.iter().any(|(of, ..)| of == component)
@@ -355,8 +354,8 @@ mod tests {
         run.take("perception", &Record::Ready);
 
         let s = run.summary();
-        // The one that came and the two that did not: what was published before is not known to
-        // concern this run.
+        // One that arrived and two that did not: earlier samples are not known to belong to this
+        // run.
         assert_eq!((s.frames_published, s.missed_by_triggers), (3, 2));
         assert_eq!(
             (s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed),

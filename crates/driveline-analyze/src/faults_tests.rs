@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a fault cost, from the records of the components.
+//! Cost of a fault, from the records of the components.
 
 use super::*;
 use crate::collector::{InputFacts, RunFacts, StageFacts, StageInput};

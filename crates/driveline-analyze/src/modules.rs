@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the modules of a run ran, and what their containers used.
+//! Place of a run's modules, and the resources of their containers.
 
 use crate::collector::RunFacts;
 use driveline_runtime::account::{SettingAccount, Usage};
@@ -28,15 +28,15 @@ pub struct ModuleFacts {
     pub memory_limit: Option<u64>,
     /// Time for which threads waited because the CPU quota was used up, in microseconds.
     pub throttled_us: Option<u64>,
-    /// How threads wait for samples: `futex_waitv` or `helper threads`.
+    /// Wait mechanism of threads: `futex_waitv` or `helper threads`.
     pub waits: Option<String>,
-    /// What it asked of the kernel, and what became of it.
+    /// Settings requested from the kernel, and their results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<SettingAccount>,
 }
 
 impl ModuleFacts {
-    /// What the module asked of the kernel: one line each, for people.
+    /// Settings requested from the kernel: one line each, for people.
     pub fn setting_lines(&self) -> impl Iterator<Item = String> {
         self.settings.iter().map(|s| {
             let refused = s.refused.as_ref().map(|r| format!("; refused: {r}"));
@@ -64,14 +64,14 @@ impl RunFacts {
         m.cpus = usage.cpus.clone().or(m.cpus.take());
     }
 
-    /// What the newest process of a module asked of the kernel, and what became of it.
+    /// Sets the kernel settings of a module's newest process, and their results.
     pub fn settings(&mut self, module: &str, settings: &[SettingAccount]) {
         if let Some(m) = self.modules.iter_mut().find(|m| m.module == module) {
             m.settings = settings.to_vec();
         }
     }
 
-    /// How threads of a module wait for samples.
+    /// Sets the wait mechanism of a module's threads.
     pub fn waits(&mut self, module: &str, waits: &str) {
         if let Some(m) = self.modules.iter_mut().find(|m| m.module == module) {
             m.waits = Some(waits.to_owned());

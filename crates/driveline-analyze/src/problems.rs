@@ -20,7 +20,7 @@ pub enum ProblemKind {
     CutOff,
     /// A component that samples trigger was never called.
     NeverCalled,
-    /// A module was suspended (SIGSTOP, a debugger) when the run ended.
+    /// A module was suspended (SIGSTOP) when the run ended.
     ModuleSuspended,
 }
 
@@ -34,7 +34,7 @@ pub struct Problem {
     pub stage: String,
     /// The topic, where it is about one.
     pub topic: Option<String>,
-    /// What was not done.
+    /// Work that was not done.
     pub what: String,
     /// The likely reason, and the remedy.
     pub why: String,
@@ -73,7 +73,7 @@ fn cut_off(work: &CutOff) -> Problem {
 }
 
 impl Collector {
-    /// Whether a component may lack what one that was cut off had not published yet.
+    /// Returns true if a component may lack samples that a cut-off one had not published yet.
     #[must_use]
     pub fn lacks_what_was_cut_off(&self, stage: &str) -> bool {
         let reads = |reader: &StageFacts, of: &StageFacts| {
@@ -142,7 +142,7 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
     }
 }
 
-/// Reliable inputs that missed samples, unless their component kept its samples, which is told
+/// Reliable inputs that missed samples, unless their component held its samples, which is reported
 /// already.
 fn reliable_losses(run: &Collector) -> Vec<Problem> {
     let inputs = run.stages_in_order().into_iter().flat_map(|(stage, series)| {
@@ -189,7 +189,7 @@ fn suspended(module: &str) -> Problem {
         stage: module.to_owned(),
         topic: None,
         what: format!("'{module}' was suspended when the run ended"),
-        why: "SIGSTOP or a debugger had suspended its process, which read nothing from then on; `kill -CONT` lets it go on"
+        why: "SIGSTOP had suspended its process, which read nothing from then on; `kill -CONT` lets it go on"
             .to_owned(),
     }
 }
@@ -201,7 +201,7 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     }
     let waits = run.never_triggered().into_iter();
     let waits = waits.filter(|(name, _)| {
-        // What was cut off is told already.
+        // Cut-off components are reported already.
         !run.lacks_what_was_cut_off(name)
             && run.facts.stages.iter().any(|s| s.name == *name && should_have_been_called(run, s))
     });
@@ -221,8 +221,8 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     waits.filter(always).map(problem).collect()
 }
 
-/// Whether a component that was never called should have been: not if what it lacks comes from
-/// outside of the run, nor if the run was interrupted before a sample could arrive.
+/// Returns true if a component that was never called should have been: not if its missing input
+/// comes from outside of the run, nor if the run was interrupted before a sample could arrive.
 fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
     let series = |i: &InputFacts| run.stages.get(&stage.name).and_then(|s| s.inputs.get(&i.name));
     let silent: Vec<&InputFacts> =
@@ -233,7 +233,7 @@ fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
     };
     let (triggers, reads): (Vec<&InputFacts>, Vec<&InputFacts>) =
         silent.iter().partition(|i| i.triggers);
-    // What it reads beside its trigger may be what it lacks.
+    // Inputs other than the trigger may be the missing ones.
     let lacks = if triggers.is_empty() { &reads } else { &triggers };
     if !lacks.is_empty() && !lacks.iter().any(|i| inside(&i)) {
         return false;

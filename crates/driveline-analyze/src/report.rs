@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The report of a run: one HTML file that holds its plots, needs no network and runs no script.
+//! Report of a run: one HTML file that contains its plots, needs no network and runs no script.
 //!
-//! Plots are SVG drawn here. A script library for them would make each report 5 MB and its page
-//! depend on a browser's script engine for what is a still picture of a finished run; pointing at a
-//! bar tells its numbers without one.
+//! Plots are SVG drawn here. A script library would make each report 5 MB, and its page would
+//! depend on a browser's script engine for a still picture of a finished run. Pointing at a bar
+//! shows its numbers without one.
 
 mod chart;
 mod figures;
@@ -250,7 +250,7 @@ fn fault_table(s: &Summary) -> Option<String> {
         let ms = |ms: Option<f64>| {
             ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)))
         };
-        // Of many inputs, those that lost most.
+        // Of many inputs, the worst ones.
         let mut inputs: Vec<_> = f.missed.iter().collect();
         inputs.sort_by_key(|m| std::cmp::Reverse(m.samples));
         let more = inputs.len().saturating_sub(MAX_INPUTS_OF_FAULT);
@@ -349,7 +349,7 @@ fn counter_table(stages: &[StageSummary]) -> Option<String> {
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 
-/// What is shown first, and beneath it how it is to be read; of nothing there is nothing to read.
+/// Writes a section: its content, and below it an explanation; without content, no explanation.
 fn section(page: &mut String, heading: &str, text: &str, content: Option<String>, otherwise: &str) {
     let content = match content {
         Some(content) if text.is_empty() => content,

@@ -17,9 +17,9 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// A class of components. Static, and read once, when the library is loaded. The functions must not
-/// let exceptions out; those that return an `int` return 0, or anything else after giving the
-/// reason of the failure to `dl_set_last_error`.
+/// Class of components. Static, and read once, when the library is loaded. The functions must not
+/// throw. Those that return an `int` return 0, or anything else after passing the reason of the
+/// failure to `dl_set_last_error`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dl_component_vtable {
@@ -79,7 +79,7 @@ pub struct dl_port_event {
     pub port: *const c_char,
     /// 1 if the port is an output, 0 if it is an input.
     pub is_output: u32,
-    /// What happened, a `dl_event_kind`; a later library may have more of them.
+    /// Kind of the event, a `dl_event_kind`; a later library may have more of them.
     pub kind: u32,
     /// A text for people.
     pub text: *const c_char,
@@ -101,7 +101,7 @@ unsafe impl SizedStruct for dl_component_vtable {
     const FIRST: usize = 72;
 }
 
-/// What `driveline_component_entry` returns. Static.
+/// Result of `driveline_component_entry`. Static.
 #[repr(C)]
 pub struct dl_component_library {
     /// `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
@@ -274,7 +274,7 @@ unsafe fn add_parameter(
 }
 
 /// # Safety
-/// `builder` is NULL or live and used by nobody else during `'a`.
+/// `builder` is NULL, or live and not used elsewhere during `'a`.
 unsafe fn builder_of<'a>(builder: *mut dl_class_builder) -> Outcome<&'a mut dl_class_builder> {
     // SAFETY: this function's contract; `as_mut` looks for NULL.
     unsafe { builder.as_mut() }.ok_or_else(|| Failure::argument("argument 'builder' is NULL"))
@@ -301,7 +301,8 @@ fn unique<'a>(what: &str, name: &str, mut have: impl Iterator<Item = &'a String>
     }
 }
 
-/// What a component is given at its initialisation. Any thread, unless a function says otherwise.
+/// Context of a component, passed to its initialisation. Any thread, unless a function says
+/// otherwise.
 pub struct dl_component_io {
     pub(crate) instance: CString,
     pub(crate) node: dl_node,
@@ -349,7 +350,7 @@ pub unsafe extern "C" fn dl_component_io_output(
     unsafe { io.as_ref() }.and_then(|io| io.outputs.get(index)).map_or(std::ptr::null(), |p| p)
 }
 
-/// Says that the component's work is done, which ends the run once what is under way has been
+/// Reports that the component's work is done. The run ends once all work in flight has been
 /// processed.
 ///
 /// # Safety
@@ -360,13 +361,13 @@ pub unsafe extern "C" fn dl_component_io_finish(io: *const dl_component_io) -> d
     guard(|| unsafe { borrow("io", io) }.map(|io| io.stop.finish()))
 }
 
-/// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model
-/// was given": shown with the run and kept in its report. Not for every sample: it allocates.
+/// Adds a note for readers of the run's figures, such as `detector`, "classical, no model was
+/// given": shown with the run and kept in its report. Not for every sample: it allocates.
 ///
 /// # Safety
 /// `io` is NULL or live; strings are NULL or NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_component_io_tell_fact(
+pub unsafe extern "C" fn dl_component_io_add_run_note(
     io: *const dl_component_io,
     name: *const c_char,
     value: *const c_char,
@@ -416,7 +417,7 @@ pub struct dl_timer_tick {
     /// library for a timer's callback, which looks at it before it reads fields that are not of the
     /// first release.
     pub size: usize,
-    /// When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
+    /// Scheduled time, in nanoseconds of `CLOCK_MONOTONIC`. Ticks are on a fixed grid.
     pub scheduled_ns: u64,
     /// Grid points that passed without a tick since the one before.
     pub overruns: u64,
@@ -434,7 +435,7 @@ impl dl_timer_tick {
     }
 }
 
-/// What a timer calls. As `on_trigger`, in the same group, on the same executor.
+/// Callback of a timer. As `on_trigger`, in the same group, on the same executor.
 pub type dl_timer_callback =
     Option<unsafe extern "C" fn(context: *mut c_void, tick: *const dl_timer_tick) -> c_int>;
 
@@ -515,7 +516,7 @@ pub unsafe extern "C" fn dl_component_io_next_tick(
     })
 }
 
-/// What a callback is called with. Valid during the call, on the calling thread.
+/// Arguments of a callback. Valid during the call, on the calling thread.
 pub struct dl_invocation<'a> {
     pub(crate) invocation: &'a Invocation<'a>,
 }
@@ -531,7 +532,7 @@ pub unsafe extern "C" fn dl_invocation_trigger(invocation: *const dl_invocation)
     trigger.and_then(|t| i64::try_from(t).ok()).unwrap_or(-1)
 }
 
-/// When the call began, in nanoseconds of `CLOCK_MONOTONIC`; 0 for NULL.
+/// Start of the call, in nanoseconds of `CLOCK_MONOTONIC`; 0 for NULL.
 ///
 /// # Safety
 /// `invocation` is NULL or live.

@@ -103,8 +103,8 @@ fn open(path: &Path) -> Result<Library, LoadError> {
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| failed(path, "its path contains a zero byte"))?;
     let barrier = NoWayBack(path);
-    // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its
-    // code to run here. An exception of theirs unwinds into the barrier, which does not return.
+    // SAFETY: this runs the library's initialisers: a graph that names a library asks to run its
+    // code here. An exception of theirs unwinds into the barrier, which does not return.
     let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW | RTLD_LOCAL) };
     std::mem::forget(barrier);
     if handle.is_null() {
@@ -291,7 +291,7 @@ impl Instance {
         ComponentFailure { text: format!("{}: {text}", self.class) }
     }
 
-    /// What a function of the component has returned.
+    /// Converts the result of a component's function.
     pub(crate) fn outcome(&self, status: c_int) -> Result<(), ComponentFailure> {
         outcome(status).map_err(|e| self.failure(&e))
     }

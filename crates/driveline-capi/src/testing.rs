@@ -138,7 +138,7 @@ pub unsafe extern "C" fn dl_test_drop(test: *mut *mut dl_test) {
     unsafe { release(test) }
 }
 
-/// What the test's clock shows, in nanoseconds; 0 for NULL.
+/// Time of the test's clock, in nanoseconds; 0 for NULL.
 ///
 /// # Safety
 /// `test` is NULL or a live handle.

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     let screen = Screen::new(json);
     let code = match command {
         Command::Bench { arguments } => commands::bench::bench(&arguments, &screen),
+        Command::Chaos { arguments } => commands::bench::chaos(&arguments, &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Status(which) => commands::control::status(&which, &screen),
         Command::Mode(mode) => commands::mode::mode(&mode, &screen),
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     told(ExitCode::from(code), &screen)
 }
 
-/// The exit code, unless what was to be told could not be.
+/// Returns the exit code, unless output was lost.
 fn told(code: ExitCode, screen: &Screen) -> ExitCode {
     match screen.loss() {
         Some(why) if code == ExitCode::SUCCESS => {

@@ -8,6 +8,7 @@
 //! - [`Containers`]: starts them for the launcher; [`RunDirectory`]: what they share, removed after
 //!   the run;
 //! - [`manifest`]: the same graph as files for orchestrators;
+//! - [`template`]: files for an image of a user's own library;
 //! - [`check`]: what keeps a graph from being deployed here, with place and remedy;
 //! - [`seccomp`]: the engine's profile with the one system call that it lacks;
 //! - [`clean`]: removes what launchers have left that are dead.
@@ -25,6 +26,7 @@ pub mod manifest;
 mod plan;
 mod run_directory;
 pub mod seccomp;
+pub mod template;
 
 pub use arguments::{Container, run_arguments};
 pub use containers::{Containers, DeployedModule};

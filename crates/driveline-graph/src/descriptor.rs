@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a component library says about its classes.
+//! Classes of a component library.
 
 use driveline::ParameterValue;
 use driveline_types::Schema;
@@ -30,7 +30,7 @@ pub struct ComponentClass {
 pub struct Port {
     /// Name, unique among the class's inputs or outputs.
     pub name: String,
-    /// What it carries.
+    /// Schema of its samples.
     pub schema: Schema,
     /// One line for people.
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct ParameterDecl {
 }
 
 impl ParameterDecl {
-    /// Why a value is out of the declared ranges; nothing if it is within.
+    /// Returns the reason why a value is out of the declared ranges; `None` if it is within.
     #[must_use]
     pub fn mistake(&self, value: &ParameterValue) -> Option<String> {
         [self.range, self.live].iter().flatten().find_map(|range| range.mistake(value))
@@ -93,7 +93,7 @@ impl ValueRange {
         Self { min: both(self.min, other.min, f64::max), max: both(self.max, other.max, f64::min) }
     }
 
-    /// Why a value is out of the range; nothing if it is within.
+    /// Returns the reason why a value is out of the range; `None` if it is within.
     #[must_use]
     pub fn mistake(&self, value: &ParameterValue) -> Option<String> {
         let number = match value {

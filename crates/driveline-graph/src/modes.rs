@@ -47,7 +47,7 @@ pub struct ModeSpec {
     /// Sources that may request this mode: `command`, `reaction` and names of components. Default:
     /// all.
     pub switched_by: Option<Vec<String>>,
-    /// Which components change first.
+    /// Order of the changes.
     pub order: ModeOrder,
 }
 
@@ -108,7 +108,7 @@ pub struct ResolvedMode {
     pub min_dwell: Duration,
     /// Sources that may request it; all if `None`.
     pub switched_by: Option<Vec<ModeSource>>,
-    /// Which components change first.
+    /// Order of the changes.
     pub order: ModeOrder,
 }
 
@@ -131,19 +131,19 @@ impl ResolvedModes {
         self.modes.iter().position(|m| m.name == name)
     }
 
-    /// Whether a component is active in some modes only.
+    /// Returns true if a component is active in some modes only.
     #[must_use]
     pub fn is_modal(&self, component: &str) -> bool {
         self.modes.iter().any(|m| m.active.iter().any(|c| c == component))
     }
 
-    /// Whether a mode sets a parameter of a component.
+    /// Returns true if a mode sets a parameter of a component.
     #[must_use]
     pub fn sets_parameters(&self, component: &str) -> bool {
         self.modes.iter().any(|m| m.parameters.contains_key(component))
     }
 
-    /// Whether an entry condition names the topic.
+    /// Returns true if an entry condition names the topic.
     #[must_use]
     pub fn watches(&self, topic: &TopicName) -> bool {
         self.modes.iter().any(|m| {

@@ -17,7 +17,7 @@ pub(super) fn live(class: &ComponentClass) -> BTreeMap<String, ValueRange> {
     class.parameters.iter().filter_map(|p| Some((p.name.clone(), range(p)?))).collect()
 }
 
-/// Ranges of the parameters of a class, of those that have one.
+/// Returns the ranges of a class's parameters that have one.
 pub(super) fn ranges(class: &ComponentClass) -> BTreeMap<String, ValueRange> {
     let range = |p: &ParameterDecl| match (p.range, p.live) {
         (Some(range), Some(live)) => Some(range.and(live)),
@@ -112,7 +112,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Every parameter of the class with its value; without the class, those that are set.
+    /// Returns every parameter of the class with its value; without the class, those that are set.
     pub(super) fn parameters(
         &mut self,
         at: &At<'_>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What graph files may contain: text in UTF-8, environment variables.
+//! Content of graph files: text in UTF-8, environment variables.
 
 use super::*;
 

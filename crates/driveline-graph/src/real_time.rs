@@ -8,7 +8,7 @@ use super::resolved::ResolvedGraph;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What a module's process asks of the kernel.
+/// Requests of a module's process to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ResolvedRealTime {
     /// All its memory is present and locked.

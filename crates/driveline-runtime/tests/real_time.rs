@@ -21,6 +21,8 @@ struct Reader {
     cpus: Vec<(String, String, String)>,
     /// By module, in KiB.
     locked: BTreeMap<String, u64>,
+    /// Called when all modules have started, before the run ends.
+    then: Option<fn()>,
 }
 
 fn field(path: PathBuf, name: &str) -> Option<String> {
@@ -62,6 +64,7 @@ impl Sink for Reader {
             self.settings.insert(module.to_owned(), settings.clone());
             if self.settings.len() == 2 {
                 self.read();
+                self.then.iter().for_each(|then| then());
                 self.seen.interrupter.as_ref().unwrap().interrupt();
             }
         }
@@ -74,9 +77,13 @@ impl Sink for Reader {
 }
 
 fn run(text: &str) -> Reader {
+    run_and(text, None)
+}
+
+fn run_and(text: &str, then: Option<fn()>) -> Reader {
     let f = Fixture::new(text);
     let (interrupt, interrupter) = driveline_runtime::launch::Interrupt::by_hand().unwrap();
-    let mut reader = Reader::default();
+    let mut reader = Reader { then, ..Reader::default() };
     reader.seen.interrupter = Some(interrupter);
     let outcome =
         driveline_runtime::launch::run(&f.graph, &f.options, &interrupt, &mut reader).unwrap();
@@ -134,4 +141,50 @@ fn no_other_thread_of_the_graph_runs_on_an_exclusive_core() {
     assert!(other.refused.is_none() && !on_it(&other.in_force), "{other:?}");
     assert!(reader.setting("one", "exclusive main").in_force.contains("no other thread"));
     assert_eq!(field("/proc/self/status".into(), "Cpus_allowed_list:").unwrap(), own);
+}
+
+const IN_A_MACHINE: &str = "tools/measure_vm.py starts one";
+
+/// Two NUMA nodes of two CPUs each, the last CPU isolated, a PREEMPT_RT kernel.
+#[test]
+#[ignore = "needs a machine of its own: make measure-vm"]
+fn a_machine_for_real_time_grants_everything() {
+    let kernel = std::fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
+    assert_eq!(kernel.trim(), "1", "{IN_A_MACHINE}");
+    let keys = "    lock_memory: true\n    cpu_dma_latency_us: 0\n    numa: 1\n";
+    let executor = "schedule: {class: fifo, priority: 60, cpus: [3], exclusive: true}";
+    let text = graph(keys, executor)
+        .replace("limit: 0}}\n  two", "limit: 0}, outputs: {count: {topic: t}}}\n  two");
+    let topics = "topics:\n  t: {reach: host, max_payload: 1 MiB, external: true}\nmodules:";
+    let reader = run(&text.replacen("modules:", topics, 1));
+    for (name, wanted) in [
+        ("lock_memory", "MiB locked"),
+        ("cpu_dma_latency_us", "0 µs"),
+        ("numa", "pages of topics are there"),
+        ("thread main/0", "on CPUs [3]"),
+        ("exclusive main", "no other process (isolated)"),
+        ("other threads", "cores 2"),
+    ] {
+        let setting = reader.setting("one", name);
+        assert!(setting.refused.is_none() && setting.in_force.contains(wanted), "{setting:?}");
+    }
+    let numa = &reader.setting("one", "numa").in_force;
+    let pages: Vec<u64> = numa.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+    assert!(pages[0] > 256 && pages[0] == pages[1], "{numa}");
+    println!("in force: {:#?}", reader.settings["one"]);
+}
+
+/// Suspends the machine up to its devices for five seconds, longer than a call may take.
+#[test]
+#[ignore = "needs a machine of its own: make measure-vm"]
+fn a_suspended_machine_restarts_nothing() {
+    fn suspend() {
+        assert!(std::path::Path::new("/sys/power/pm_test").exists(), "{IN_A_MACHINE}");
+        std::fs::write("/sys/power/pm_test", "devices").unwrap();
+        std::fs::write("/sys/power/state", "freeze").unwrap();
+    }
+    let keys = "    hang_ms: 1000\n    on_hang: restart\n";
+    let reader = run_and(&graph(keys, "threads: 1"), Some(suspend));
+    let restarted = reader.seen.pids.len() > 2;
+    assert!(!restarted, "{:?}", reader.seen.lines);
 }

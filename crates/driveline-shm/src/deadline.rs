@@ -7,7 +7,7 @@
 //! counts once. A sample at the very end of a period is in time. The end of a publisher, or of a
 //! match, ends the count.
 
-use crate::queue::lock;
+use crate::queue::{lock, try_lock};
 use driveline_types::MonotonicNs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -153,24 +153,17 @@ impl DeadlineWatch {
         published: MonotonicNs,
         now: MonotonicNs,
     ) -> (u64, MonotonicNs) {
-        let mut gaps = lock(&self.0);
-        let Gaps { length, .. } = *gaps;
-        if gaps.ended {
-            return (gaps.closed, MonotonicNs(u64::MAX));
-        }
-        if sequence > gaps.sequence {
-            // A time from the future (another process wrote it) counts as now.
-            let at = published.0.min(now.0).max(gaps.last.unwrap_or(0));
-            if let Some(last) = gaps.last {
-                // Samples that came and went unseen have ended at most one period each.
-                let unseen = sequence - gaps.sequence - 1;
-                gaps.closed += periods(length, last, at).saturating_sub(unseen).max(gaps.open);
-            }
-            (gaps.sequence, gaps.last, gaps.open) = (sequence, Some(at), 0);
-        }
-        let Some(last) = gaps.last else { return (gaps.closed, now + length) };
-        gaps.open = gaps.open.max(periods(length, last, now.0));
-        (gaps.closed + gaps.open, next_miss(length, last, gaps.open))
+        lock(&self.0).look(sequence, published, now)
+    }
+
+    /// As [`Self::look`] without waiting: `None` while another thread looks.
+    pub(crate) fn try_look(
+        &self,
+        sequence: u64,
+        published: MonotonicNs,
+        now: MonotonicNs,
+    ) -> Option<(u64, MonotonicNs)> {
+        Some(try_lock(&self.0)?.look(sequence, published, now))
     }
 
     /// Ends the count: the publisher is gone.
@@ -178,6 +171,33 @@ impl DeadlineWatch {
         let mut gaps = lock(&self.0);
         gaps.closed += std::mem::take(&mut gaps.open);
         (gaps.last, gaps.ended) = (None, true);
+    }
+}
+
+impl Gaps {
+    fn look(
+        &mut self,
+        sequence: u64,
+        published: MonotonicNs,
+        now: MonotonicNs,
+    ) -> (u64, MonotonicNs) {
+        let length = self.length;
+        if self.ended {
+            return (self.closed, MonotonicNs(u64::MAX));
+        }
+        if sequence > self.sequence {
+            // A time from the future (another process wrote it) counts as now.
+            let at = published.0.min(now.0).max(self.last.unwrap_or(0));
+            if let Some(last) = self.last {
+                // Samples that came and went unseen have ended at most one period each.
+                let unseen = sequence - self.sequence - 1;
+                self.closed += periods(length, last, at).saturating_sub(unseen).max(self.open);
+            }
+            (self.sequence, self.last, self.open) = (sequence, Some(at), 0);
+        }
+        let Some(last) = self.last else { return (self.closed, now + length) };
+        self.open = self.open.max(periods(length, last, now.0));
+        (self.closed + self.open, next_miss(length, last, self.open))
     }
 }
 
@@ -274,5 +294,14 @@ mod tests {
         assert_eq!((reports.next(5, at(100)), reports.due(5, at(104))), (None, at(101)));
         assert_eq!(reports.next(20, at(101)), Some(DeadlinesMissed { missed: 19, total: 20 }));
         assert_eq!((reports.next(20, at(900)), reports.due(20, at(905))), (None, at(905)));
+    }
+
+    #[test]
+    fn a_reader_does_not_wait_for_another_thread_that_looks() {
+        let watch = DeadlineWatch::new(Duration::from_millis(10), 0);
+        let looking = lock(&watch.0);
+        assert_eq!(watch.try_look(0, at(0), at(1)), None);
+        drop(looking);
+        assert_eq!(watch.try_look(0, at(0), at(1)), Some((0, at(11))));
     }
 }

@@ -12,7 +12,7 @@ use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
 use crate::limits::{MAX_ENDED, MAX_KNOWN_AFAR, MAX_LEFT_BYTES};
 use crate::protocol::sleep::{self, Sleeper};
 use crate::protocol::{Segment as _, cursor, reader};
-use crate::queue::{EventQueue, lock};
+use crate::queue::{EventQueue, lock, try_lock};
 use crate::release_watch::ReleaseWatch;
 use crate::segment::Segment;
 use crate::sys::blocking_tasks::Foreign;
@@ -30,7 +30,7 @@ use std::io;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// The subscriber's own page for one match.
@@ -218,10 +218,23 @@ impl Edge {
     /// Looks at the newest sample: the deadlines missed so far, and when to look again.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         let watch = self.progress.deadline.as_ref()?;
+        let (sequence, published) = self.newest_published();
+        Some(watch.look(sequence, published, now))
+    }
+
+    /// As [`Self::deadlines`] without waiting: `None` while another thread looks.
+    fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
+        let Some(watch) = self.progress.deadline.as_ref() else { return Some(None) };
+        let (sequence, published) = self.newest_published();
+        watch.try_look(sequence, published, now).map(Some)
+    }
+
+    /// Number of the newest sample and the time that it claims; unchecked.
+    fn newest_published(&self) -> (u64, MonotonicNs) {
         let (sequence, slot) = reader::newest(&self.segment);
         let written = sequence != 0 && slot < self.segment.slots();
         let published = if written { self.segment.peek_publish_time(slot) } else { 0 };
-        Some(watch.look(sequence, MonotonicNs(published), now))
+        (sequence, MonotonicNs(published))
     }
 
     pub(crate) fn cells(&self) -> &[AtomicU32] {
@@ -407,15 +420,21 @@ impl Inlet {
     /// Changes the list of edges, on the control thread or the consumer's, and has everybody look
     /// again.
     pub(crate) fn change(&self, f: impl FnOnce(&mut Vec<Arc<Edge>>)) {
-        {
-            let mut edges = lock(&self.edges);
-            f(&mut edges);
-            self.generation.fetch_add(1, Release);
-            let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
-            self.matched.store(live as u64, Relaxed);
-            // Keeping begins before the connections of ended publishers are closed.
-            self.first_match.keep_if(live == 0);
-        }
+        self.change_locked(lock(&self.edges), f);
+    }
+
+    fn change_locked(
+        &self,
+        mut edges: MutexGuard<'_, Vec<Arc<Edge>>>,
+        f: impl FnOnce(&mut Vec<Arc<Edge>>),
+    ) {
+        f(&mut edges);
+        self.generation.fetch_add(1, Release);
+        let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
+        self.matched.store(live as u64, Relaxed);
+        // Keeping begins before the connections of ended publishers are closed.
+        self.first_match.keep_if(live == 0);
+        drop(edges);
         self.notify();
     }
 
@@ -448,14 +467,18 @@ impl Inlet {
 
     /// Drops edges whose publisher is gone if they are read to the end or exceed the limits.
     pub(crate) fn forget_ended(&self, mut keep: impl FnMut(&Edge) -> bool) {
-        self.change(|edges| {
-            edges.retain(|e| {
-                let stays = !e.ended.load(Relaxed) || keep(e);
-                if !stays {
-                    self.settle(e);
-                }
-                stays
-            });
+        // The reading thread may have a higher priority than whoever has the list; it tries again.
+        let Some(edges) = try_lock(&self.edges) else { return };
+        self.change_locked(edges, |edges| self.retain(edges, &mut keep));
+    }
+
+    fn retain(&self, edges: &mut Vec<Arc<Edge>>, keep: &mut dyn FnMut(&Edge) -> bool) {
+        edges.retain(|e| {
+            let stays = !e.ended.load(Relaxed) || keep(e);
+            if !stays {
+                self.settle(e);
+            }
+            stays
         });
     }
 
@@ -549,6 +572,21 @@ impl Inlet {
             sum = (sum.0.saturating_add(missed), sum.1.min(again));
         }
         Some(sum)
+    }
+
+    /// As [`Self::deadlines`] without waiting: `None` if another thread holds a lock of it.
+    pub(crate) fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
+        if self.qos.deadline_ms.is_none() {
+            return Some(None);
+        }
+        let edges = try_lock(&self.edges)?;
+        let mut sum = (try_lock(&self.gone)?.deadlines_missed, MonotonicNs(u64::MAX));
+        for edge in edges.iter() {
+            if let Some((missed, again)) = edge.try_deadlines(now)? {
+                sum = (sum.0.saturating_add(missed), sum.1.min(again));
+            }
+        }
+        Some(Some(sum))
     }
 
     /// Publishers that are matched and there.

@@ -143,7 +143,7 @@ pub use self::{
     },
     kick::Kicker,
     layout::reserved_bytes,
-    list::{Survey, list, survey},
+    list::{Survey, list, remove_dead, survey},
     loan::Loan,
     participant::Participant,
     publisher::{MatchedSubscription, Progress, Publisher},

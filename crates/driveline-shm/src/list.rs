@@ -60,6 +60,22 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
     survey(domain_dir, timeout).map(|s| s.participants)
 }
 
+/// Removes the sockets that dead processes have left in the domain directory, and returns their
+/// number: for a launcher whose process was killed. Participants do so when they begin, and when a
+/// match ends. Blocks on files only; allocates; any thread.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn remove_dead(domain_dir: &Path) -> Result<usize, ListError> {
+    let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
+    let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
+    let blocking_tasks = BlockingTasks::new()
+        .map_err(|source| ListError::System { action: "make an epoll instance", source })?;
+    let names = directory.names().map_err(unreadable)?.names;
+    let dead = names.iter().filter(|name| socket::is_dead(&directory, name, &blocking_tasks));
+    Ok(dead.filter(|name| directory.remove(&name.text)).count())
+}
+
 /// As [`list`], and also returns the participants that have not answered. Takes all of `timeout` if
 /// one is stopped.
 ///

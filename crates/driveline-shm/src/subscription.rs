@@ -435,6 +435,25 @@ pub struct Publishers {
 }
 
 impl Publishers {
+    /// Counters of the subscription so far. Locks.
+    #[must_use]
+    pub fn stats(&self) -> SubscriptionStats {
+        if self.birthplace.is_here() { self.inlet.stats() } else { SubscriptionStats::default() }
+    }
+
+    /// Returns the deadlines missed until now, and when the next one may be missed; `None` without
+    /// a deadline. Locks for as long as the publishers are looked at.
+    #[must_use]
+    pub fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        self.inlet.deadlines(now).filter(|_| self.birthplace.is_here())
+    }
+
+    /// As [`Self::deadlines`] without waiting: `None` if another thread holds a lock of it.
+    #[must_use]
+    pub fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
+        if self.birthplace.is_here() { self.inlet.try_deadlines(now) } else { Some(None) }
+    }
+
     /// All matched publishers that are there. Locks and allocates.
     #[must_use]
     pub fn list(&self) -> Vec<MatchedPublisher> {

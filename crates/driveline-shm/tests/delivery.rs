@@ -722,6 +722,23 @@ fn leftovers_of_the_dead_are_removed_and_nothing_of_ours_stays() {
 }
 
 #[test]
+fn a_launcher_removes_the_leftovers_of_the_dead_and_nothing_else() {
+    let d = Domain::new();
+    let a = d.join("a");
+    let _p = publisher(&a, |_| {});
+    let names = || std::fs::read_dir(d.0.path()).unwrap().count();
+    let alive = names();
+    for name in [
+        "p-0000000000000001-000000000000000000000000000000aa",
+        "i-000000000000000000000000000000aa",
+    ] {
+        drop(std::os::unix::net::UnixListener::bind(d.0.path().join(name)).unwrap());
+    }
+    assert_eq!((names(), remove_dead(d.0.path()).unwrap(), names()), (alive + 2, 2, alive));
+    assert!(remove_dead(&d.0.path().join("none")).is_err());
+}
+
+#[test]
 fn a_publisher_s_events_end_a_wait() {
     let d = Domain::new();
     let (a, b) = (d.join("a"), d.join("b"));

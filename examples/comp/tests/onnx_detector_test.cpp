@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The ONNX path, on networks small enough to write down: the
+// SPDX-License-Identifier: Apache-2.0
+// The ONNX path, on networks small enough to write down: the
 // test encodes the model file itself (ONNX is a protobuf), so the real loader reads a real file.
 // The network looks at a 64x64 input in four cells of 32x32; each cell reports one 24x16 box at its
 // centre whose score is the cell's mean brightness.

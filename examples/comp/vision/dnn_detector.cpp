@@ -38,7 +38,7 @@ void require_file(const std::string& path, const char* what) {
     }
 }
 
-// OpenCV's message without its source location, which helps nobody beside a car.
+// OpenCV's message without its source location, which is of no use next to a car.
 std::string reason(const cv::Exception& e) { return e.err.empty() ? e.what() : e.err; }
 
 VehicleClass class_by_name(std::string name) {
@@ -212,7 +212,7 @@ DarknetPair find_pair(const DetectorOptions& options) {
 }
 
 // OpenCV reads as many weights as the .cfg asks for and does not mind when the file is shorter or
-// longer: a wrong pair would load and see nonsense. The sizes tell.
+// longer: a wrong pair would load and give wrong results. The sizes show it.
 void check_pair(cv::dnn::Net& net, const DarknetPair& pair) {
     std::uintmax_t parameters = 0;
     for (const std::string& layer_name : net.getLayerNames()) {
@@ -463,7 +463,7 @@ private:
                    : VehicleClass::unknown;
     }
 
-    // Boxes before fields or after; told apart by the number of classes, which the names fix.
+    // Boxes before fields or after; distinguished by the number of classes, which the names fix.
     [[nodiscard]] Layout layout_of() const {
         std::size_t output = outputs_.size();
         std::size_t masks = 0;  // numbers of a box for its mask, which a second output explains
@@ -487,7 +487,7 @@ private:
             throw VisionError(model_ + ": its output is " + shapes +
                               "; read are one tensor [1, boxes, 5 + classes] (YOLOv5), [1, 4 + "
                               "classes, boxes] (YOLOv8) or [1, boxes, 6] (with suppression), "
-                              "and beside it masks; export it with one of these");
+                              "and masks; export it with one of these");
         }
         const auto rows = static_cast<std::size_t>(outputs_[output].size[1]);
         const auto columns = static_cast<std::size_t>(outputs_[output].size[2]);

@@ -227,7 +227,7 @@ fn every_key_of_the_summary_is_documented() {
                 [format!("`{key}`"), format!("`{key}[]`"), format!("{key}, "), format!("{key}}}`")];
             assert!(
                 documented.iter().any(|d| page.contains(d)),
-                "docs/reports.md does not tell {key} of {part}"
+                "docs/reports.md does not have {key} of {part}"
             );
         }
     }
@@ -325,7 +325,7 @@ fn the_answer_comes_first_and_remarks_after_the_picture() {
         end.age_us.n
     );
     assert!(page.contains(&sentence), "{sentence}");
-    // The detector is slower than the camera, and nobody else is.
+    // The detector is slower than the camera, and no other stage is.
     let missed = format!("{} of them at detector.", grouped(summary.missed_by_triggers as f64));
     assert!(summary.missed_by_triggers > 0 && page.contains(&missed), "{missed}");
     // What ran takes nothing away from the figures; what is missing in them does.

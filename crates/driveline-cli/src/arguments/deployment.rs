@@ -13,6 +13,36 @@ pub(crate) enum Deployment {
   driveline deploy build graph.yaml collector
       the image of the collector alone, for compose, kubernetes and quadlet")]
     Build(DeployBuild),
+    /// Make the image that images of your own begin with
+    #[command(after_help = "Example:
+  driveline deploy base --push registry.example/pilot")]
+    Base {
+        /// Container engine: podman, docker, or a path [default: the first that works]
+        #[arg(long, value_name = "ENGINE")]
+        engine: Option<String>,
+        /// Push it there, as REGISTRY/base:TAG
+        #[arg(long, value_name = "REGISTRY")]
+        push: Option<String>,
+        /// Tag of the image
+        #[arg(long, value_name = "TAG", default_value = "latest")]
+        tag: String,
+        /// The registry has no TLS, or no certificate that is known here (podman)
+        #[arg(long, requires = "push")]
+        insecure: bool,
+    },
+    /// Write a Containerfile for the component library of a directory with a CMakeLists.txt
+    #[command(after_help = "Example:
+  driveline deploy init components/lane --library lane
+  driveline deploy base
+  podman build -t localhost/pilot/lane \\
+      --build-context driveline=/usr/local components/lane")]
+    Init {
+        /// Directory of the library's sources
+        directory: PathBuf,
+        /// Name of the library, as in `driveline_add_components(NAME …)`
+        #[arg(long, value_name = "NAME", value_parser = library_name)]
+        library: String,
+    },
     /// Print the graph as services for docker compose and podman-compose
     #[command(after_help = "Example:
   driveline deploy build graph.yaml
@@ -21,13 +51,14 @@ pub(crate) enum Deployment {
     Compose(DeployManifest),
     /// Print the graph as objects for Kubernetes and podman kube play
     #[command(after_help = "Examples:
-  driveline deploy kubernetes graph.yaml --registry registry.example/pilot | kubectl apply -f -
+  driveline deploy kubernetes graph.yaml --registry registry.example/pilot \\
+      | kubectl apply -f -
   driveline deploy kubernetes replay.yaml --workload jobs > replay.k8s.yaml
       a graph with a source that ends")]
     Kubernetes {
         #[command(flatten)]
         manifest: DeployManifest,
-        /// What runs the containers
+        /// Program that runs the containers
         #[arg(long, value_name = "KIND", default_value = "deployments")]
         workload: WorkloadKind,
     },
@@ -93,7 +124,7 @@ pub(crate) struct DeployBuild {
     pub(crate) insecure: bool,
 }
 
-/// What compose, kubernetes and quadlet share.
+/// Options shared by compose, kubernetes and quadlet.
 #[derive(Debug, Args)]
 pub(crate) struct DeployManifest {
     /// Graph file
@@ -121,7 +152,7 @@ pub(crate) struct DeployManifest {
     pub(crate) seccomp: Option<String>,
 }
 
-/// What runs the containers in Kubernetes.
+/// Kubernetes object that runs the containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkloadKind {
     /// For graphs that run until they are stopped
@@ -142,9 +173,26 @@ fn module_user(text: &str) -> Result<(String, u32), String> {
     Ok((name.to_owned(), user))
 }
 
+/// A target of CMake, which becomes part of a command line.
+fn library_name(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.+".contains(c);
+    if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
+        return Err("write the library's target, such as `lane`, without path or ending".into());
+    }
+    Ok(text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_is_a_plain_name() {
+        assert!(library_name("lane_2").is_ok());
+        for bad in ["", "-x", "lib/lane.so", "a b", "a;b"] {
+            assert!(library_name(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_module_and_its_user_are_read() {

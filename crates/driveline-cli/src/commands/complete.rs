@@ -212,8 +212,8 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
     exit::DONE
 }
 
-/// The command line without what is there for other programs: neither completion nor man pages have
-/// hidden commands.
+/// Returns the command line without hidden commands, which are for other programs: neither
+/// completion nor man pages show them.
 fn without_hidden(command: &clap::Command) -> clap::Command {
     let text = |text: Option<&clap::builder::StyledStr>| text.cloned().unwrap_or_default();
     clap::Command::new("driveline")

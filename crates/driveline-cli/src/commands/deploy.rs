@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `driveline deploy`, and what `run` and `validate` share with it.
 
-use super::deploy_build::built;
+use super::deploy_build::{PushTo, base, built};
 use super::manifests;
 use crate::arguments::{Deploy, Deployment, Validate};
 use crate::exit;
 use driveline_deploy::clean::{Cleaned, clean};
-use driveline_deploy::{Engine, EngineError, EngineKind, Mode, Plan, check, seccomp};
+use driveline_deploy::image::Images;
+use driveline_deploy::{Engine, EngineError, EngineKind, Mode, Plan, check, seccomp, template};
 use driveline_runtime::graph::{Diagnostic, ResolvedGraph};
 use driveline_terminal::screen::Screen;
+use driveline_terminal::version::{COMMIT, VERSION};
 use serde_json::json;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a module may take to end before its process gives it up: the launcher's grace and a
-/// second.
+/// Time that a module may take to end before its process gives up: the launcher's grace period and
+/// a second.
 pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
-pub(super) fn version() -> &'static str {
-    env!("CARGO_PKG_VERSION")
+/// Images that hold this build, made in a directory.
+pub(super) fn images_in(host: &Path, directory: PathBuf) -> Images {
+    // Changes that are not committed yet must not move the digests of all images.
+    let commit = COMMIT.split('-').next().unwrap_or(COMMIT);
+    Images::new(host.to_owned(), VERSION, directory).of_revision(commit)
 }
 
 pub(super) fn mode(deploy: Deploy) -> Mode {
@@ -30,6 +38,11 @@ pub(super) fn mode(deploy: Deploy) -> Mode {
 pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
     let done = match command {
         Deployment::Build(build) => built(build, screen),
+        Deployment::Base { engine, push, tag, insecure } => {
+            let to = PushTo { registry: push.as_deref(), tag, insecure: *insecure };
+            base(engine.as_deref(), &to, screen)
+        }
+        Deployment::Init { directory, library } => init(directory, library, screen),
         Deployment::Compose(manifest) => manifests::compose(manifest, screen),
         Deployment::Kubernetes { manifest, workload } => {
             manifests::kubernetes(manifest, *workload, screen)
@@ -49,7 +62,7 @@ pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
     })
 }
 
-/// What keeps a graph from being deployed on this machine.
+/// Returns the mistakes that prevent a deployment on this machine.
 pub(super) fn mistakes(
     graph: &ResolvedGraph,
     deploy: Deploy,
@@ -99,6 +112,21 @@ fn cleaned(engine: Option<&str>, screen: &Screen) -> Result<u8, String> {
     }
     if containers.is_empty() && directories.is_empty() {
         screen.print("nothing to remove\n");
+    }
+    Ok(exit::DONE)
+}
+
+/// Writes the files of an image into the directory of a component library.
+fn init(directory: &Path, library: &str, screen: &Screen) -> Result<u8, String> {
+    for (name, text) in template::files(library) {
+        let path = directory.join(name);
+        // An existing file may be a user's work.
+        let mut file = File::create_new(&path).map_err(|e| {
+            format!("cannot write {}: {e}; remove it to have it written anew", path.display())
+        })?;
+        file.write_all(text.as_bytes())
+            .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        screen.print(&format!("{}\n", path.display()));
     }
     Ok(exit::DONE)
 }

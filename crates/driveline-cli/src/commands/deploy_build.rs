@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `driveline deploy build`.
 
-use super::deploy::{ENDS_WITHIN, version};
+use super::deploy::{ENDS_WITHIN, images_in};
 use super::deployed;
 use super::describer::describer;
 use crate::arguments::DeployBuild;
 use crate::exit;
-use driveline_deploy::image::Images;
 use driveline_deploy::manifest::{image_part, local};
 use driveline_deploy::{Engine, EngineKind, Mode, Plan};
 use driveline_gateway::network::GatewayConfig;
@@ -63,10 +62,12 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
             let name = format!("{repository}/{}:{}", image_part(module), arguments.tag);
             engine.ask(&["tag", image, &name]).map_err(|e| e.to_string())?;
         }
-        let pushed = arguments.push.as_deref().map(|registry| {
-            push(&engine, registry, module, image, &arguments.tag, arguments.insecure)
-        });
-        let pushed = pushed.transpose()?;
+        let to = PushTo {
+            registry: arguments.push.as_deref(),
+            tag: &arguments.tag,
+            insecure: arguments.insecure,
+        };
+        let pushed = push(&engine, &to, module, image)?;
         if screen.json {
             told.push(
                 json!({ "module": module, "image": image, "digest": digest, "pushed": pushed }),
@@ -82,7 +83,7 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
     Ok(exit::DONE)
 }
 
-/// Whether a gateway carries something of a graph to other hosts or nodes.
+/// Returns true if a gateway carries a topic of the graph to other hosts or nodes.
 pub(super) fn has_gateway(graph: &ResolvedGraph) -> bool {
     let nowhere = Path::new("/");
     GatewayConfig::of_graph(graph, &graph.domain, nowhere).is_some()
@@ -112,7 +113,7 @@ fn collector(
         libraries = plan.modules.iter().flat_map(|m| m.libraries.clone()).collect();
     }
     let scratch = deployed::Scratch::new()?;
-    let mut images = Images::new(host.to_owned(), version(), scratch.path());
+    let mut images = images_in(host, scratch.path());
     let image = images.collector(&programs, &libraries).map_err(|e| e.to_string())?;
     let name = images.provide(engine, &image, repository).map_err(|e| e.to_string())?;
     let facts = engine.image(&name).map_err(|e| e.to_string())?;
@@ -120,22 +121,53 @@ fn collector(
     Ok(Built { module: COLLECTOR.to_owned(), image: name, digest })
 }
 
-/// Pushes an image into a registry, and returns its name there.
+/// Destination of pushed images.
+pub(super) struct PushTo<'a> {
+    /// None: nowhere.
+    pub(super) registry: Option<&'a str>,
+    pub(super) tag: &'a str,
+    /// It has no TLS.
+    pub(super) insecure: bool,
+}
+
+/// The image that all others begin with: the host program and the core, without components.
+pub(super) fn base(engine: Option<&str>, to: &PushTo<'_>, screen: &Screen) -> Result<u8, String> {
+    let host = find_host().map_err(|e| e.to_string())?;
+    let engine = Engine::find(engine).map_err(|e| e.to_string())?;
+    let scratch = deployed::Scratch::new()?;
+    let mut made = images_in(&host, scratch.path());
+    let image = made.image(&[]).map_err(|e| e.to_string())?;
+    let name = format!("localhost/driveline/base:{}", to.tag);
+    let loaded =
+        made.provide(&engine, &image, "localhost/driveline/base").map_err(|e| e.to_string())?;
+    engine.ask(&["tag", &loaded, &name]).map_err(|e| e.to_string())?;
+    let facts = engine.image(&name).map_err(|e| e.to_string())?;
+    let digest = facts.and_then(|f| f.digest).unwrap_or_else(|| format!("sha256:{}", image.id()));
+    let pushed = push(&engine, to, "base", &name)?;
+    if screen.json {
+        screen.print_json(&json!({ "image": name, "digest": digest, "pushed": pushed }));
+    } else {
+        let pushed = pushed.map_or_else(String::new, |p| format!("  pushed as {p}"));
+        screen.print(&format!("{name}  {digest}{pushed}\n"));
+    }
+    Ok(exit::DONE)
+}
+
+/// Pushes an image into a registry, if there is one, and returns its name there.
 fn push(
     engine: &Engine,
-    registry: &str,
+    to: &PushTo<'_>,
     module: &str,
     image: &str,
-    tag: &str,
-    insecure: bool,
-) -> Result<String, String> {
-    let name = format!("{}/{}:{tag}", registry.trim_end_matches('/'), image_part(module));
+) -> Result<Option<String>, String> {
+    let Some(registry) = to.registry else { return Ok(None) };
+    let name = format!("{}/{}:{}", registry.trim_end_matches('/'), image_part(module), to.tag);
     engine.ask(&["tag", image, &name]).map_err(|e| e.to_string())?;
     let mut arguments = vec!["push"];
-    if insecure && engine.kind() == EngineKind::Podman {
+    if to.insecure && engine.kind() == EngineKind::Podman {
         arguments.push("--tls-verify=false");
     }
     arguments.push(&name);
     engine.ask(&arguments).map_err(|e| e.to_string())?;
-    Ok(name)
+    Ok(Some(name))
 }

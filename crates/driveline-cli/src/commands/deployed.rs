@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A run whose modules are no processes of this program: in containers, or started by others.
 
-use super::deploy::{ENDS_WITHIN, mode, version};
+use super::deploy::{ENDS_WITHIN, images_in, mode};
 use crate::arguments::Run;
 use driveline_analyze::ModuleFacts;
-use driveline_deploy::image::Images;
 use driveline_deploy::manifest::local;
 use driveline_deploy::{
     Containers, Engine, ImageFacts, Mode, Plan, RunDirectory, Shared, check, seccomp,
@@ -17,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a run needs before its modules start.
+/// Preparations of a run before its modules start.
 pub(super) enum Prepared {
     /// Nothing: modules are processes of this program.
     Bare,
@@ -83,7 +82,7 @@ impl Deployed {
         Placement { accounts: self.directory.accounts(), starter }
     }
 
-    /// Notes what ran where, and removes what is left of it.
+    /// Notes the places of the modules, and removes the remaining containers.
     pub(super) fn end(self, modules: &mut [ModuleFacts], screen: &Screen) {
         let Some(containers) = &self.containers else { return };
         for deployed in containers.deployed() {
@@ -94,7 +93,7 @@ impl Deployed {
             (m.digest, m.user) = (Some(deployed.digest), Some(deployed.user));
         }
         if let Err(e) = containers.remove() {
-            screen.error(format!("{e}; `driveline deploy clean` removes what is left"));
+            screen.error(format!("{e}; `driveline deploy clean` removes the remaining parts"));
         }
     }
 }
@@ -107,7 +106,7 @@ pub(super) fn images(
     screen: &Screen,
 ) -> Result<BTreeMap<String, (String, ImageFacts)>, String> {
     let scratch = Scratch::new()?;
-    let mut made = Images::new(host.to_owned(), version(), scratch.0.clone());
+    let mut made = images_in(host, scratch.0.clone());
     let repository = local(&plan.graph);
     let mut images = BTreeMap::new();
     let all: Vec<PathBuf> = plan.modules.iter().flat_map(|m| m.libraries.clone()).collect();

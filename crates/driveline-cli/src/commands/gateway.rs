@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the gateways of this host carry now.
+//! Shows the traffic of this host's gateways.
 
 mod down;
 mod explain;
@@ -15,7 +15,7 @@ use crate::arguments::Gateway;
 use crate::exit;
 use crate::process;
 use crate::text::{count, cut};
-use driveline_gateway::{Answer, EdgeReport, HostReport, Report, ask};
+use driveline_gateway::{Answer, HostReport, Report, RouteReport, ask};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
 use driveline_terminal::table::Align;
@@ -44,7 +44,7 @@ pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) 
     }
 }
 
-/// Whether all gateways have answered.
+/// Returns true if all gateways have answered.
 fn list(
     topic: Option<&str>,
     explained: bool,
@@ -223,7 +223,7 @@ fn state(h: &HostReport) -> String {
     format!("{} {}{before}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
 }
 
-/// What else is to be known of a host, a line each.
+/// Remarks on a host, a line each.
 fn remarks(h: &HostReport) -> Vec<String> {
     let host = cut(&h.host, NAME);
     let problem = h
@@ -244,7 +244,7 @@ fn remarks(h: &HostReport) -> Vec<String> {
 }
 
 /// A line for a topic whose samples a host acknowledges that were never sent.
-fn impossible(e: &EdgeReport) -> Option<String> {
+fn impossible(e: &RouteReport) -> Option<String> {
     let count = Some(e.figures.impossible_acknowledgements)
         .filter(|n| *n > 0)
         .map(|n| count(n, "acknowledgement"))?;
@@ -254,8 +254,8 @@ fn impossible(e: &EdgeReport) -> Option<String> {
     ))
 }
 
-/// An endpoint, for people: port 0 is one that the kernel chose, which only those hosts learn that
-/// are told of it.
+/// Formats an endpoint, for people: port 0 is chosen by the kernel, and known only to hosts that it
+/// is reported to.
 fn listening(endpoint: &str) -> String {
     let (address, settings) = endpoint.split_once('#').unwrap_or((endpoint, ""));
     match address.strip_suffix(":0") {
@@ -265,8 +265,8 @@ fn listening(endpoint: &str) -> String {
     }
 }
 
-/// Whether it was built from something else than this program is: what is seen there may be
-/// repaired here, or not be there yet.
+/// Returns a remark if it was built from other sources than this program: its faults may be fixed
+/// here, or its features missing.
 fn of_another_build(report: &Report) -> Option<String> {
     let (version, commit) = (report.version.as_str(), report.commit.as_str());
     // Those of older releases do not say it.
@@ -342,13 +342,13 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     if report.unknown > 0 || report.damaged > 0 {
         let (unknown, damaged) = (count(report.unknown, "sample"), count(report.damaged, "sample"));
         screen.print(&format!(
-            "\n{unknown} came for nobody who is here; {damaged} could not be understood\n"
+            "\n{unknown} had no receiver here; {damaged} could not be understood\n"
         ));
     }
     screen.print(&unexplained(report, explained));
 }
 
-/// What `--explain` says more of, for those who did not ask for it.
+/// Hint at the further output of `--explain`, if that was not used.
 fn unexplained(report: &Report, explained: bool) -> String {
     let carried = |topic: &str| {
         report.edges.iter().any(|e| e.topic == topic)
@@ -425,8 +425,8 @@ fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
     use driveline_gateway::{
-        EdgeFigures, InletFigures, InletReport, InletState, NetworkReport, Ros2Report,
-        Ros2ServiceReport, Ros2TopicReport, TopicReport,
+        NetworkReport, RemotePublisherFigures, RemotePublisherReport, RemotePublisherState,
+        Ros2Report, Ros2ServiceReport, Ros2TopicReport, RouteFigures, TopicReport,
     };
 
     #[test]
@@ -488,13 +488,13 @@ mod tests {
         assert_eq!(remarks(&host(0)), [""; 0]);
         let said = "host 'trunk.01': 1 exchange of its clock cannot be (an answer before its question), and none of them was used\n";
         assert_eq!(remarks(&host(1)), [said]);
-        let edge = |impossible_acknowledgements| EdgeReport {
+        let edge = |impossible_acknowledgements| RouteReport {
             topic: "lanes".into(),
             to: "trunk.01".into(),
             offered: "rv".into(),
             qos: "rv".into(),
             parked: false,
-            figures: EdgeFigures { impossible_acknowledgements, ..EdgeFigures::default() },
+            figures: RouteFigures { impossible_acknowledgements, ..RouteFigures::default() },
         };
         assert_eq!(impossible(&edge(0)), None);
         let said = "topic 'lanes': 2 acknowledgements by host 'trunk.01' of samples that were never sent, which were passed over\n";
@@ -505,15 +505,15 @@ mod tests {
     fn ways_to_and_from_a_host_that_is_gone_say_so_and_starts_are_told_apart() {
         let host =
             |host: &str, alive| HostReport { host: host.into(), alive, ..HostReport::default() };
-        let edge = |to: &str, parked| EdgeReport {
+        let edge = |to: &str, parked| RouteReport {
             topic: "lanes".into(),
             to: to.into(),
             offered: "rv".into(),
             qos: "rv".into(),
             parked,
-            figures: EdgeFigures::default(),
+            figures: RouteFigures::default(),
         };
-        let inlet = |from: &str, state| InletReport {
+        let inlet = |from: &str, state| RemotePublisherReport {
             topic: "lanes".into(),
             from: from.into(),
             node: "n".into(),
@@ -522,7 +522,7 @@ mod tests {
             qos: driveline_types::Qos::default(),
             max_payload: 1,
             state,
-            figures: InletFigures::default(),
+            figures: RemotePublisherFigures::default(),
         };
         let ways = |report: &Report| -> Vec<_> {
             let rows = rows("lanes", report, &Report::default()).into_iter();
@@ -530,8 +530,10 @@ mod tests {
         };
         // A cable is cut.
         let edges = vec![edge("roof.01", true), edge("trunk.01", true), edge("bonnet.01", false)];
-        let inlets =
-            vec![inlet("roof.01", InletState::HostGone), inlet("trunk.01", InletState::Wanted)];
+        let inlets = vec![
+            inlet("roof.01", RemotePublisherState::HostGone),
+            inlet("trunk.01", RemotePublisherState::Wanted),
+        ];
         let hosts = vec![host("roof.01", false), host("trunk.01", true)];
         let mut report = Report { hosts, edges, inlets, ..Report::default() };
         let gone = [
@@ -545,8 +547,10 @@ mod tests {
         // That host's gateway was started again.
         report.hosts.push(host("roof.02", true));
         report.edges = vec![edge("roof.01", true), edge("roof.02", false)];
-        report.inlets =
-            vec![inlet("roof.01", InletState::HostGone), inlet("roof.02", InletState::Wanted)];
+        report.inlets = vec![
+            inlet("roof.01", RemotePublisherState::HostGone),
+            inlet("roof.02", RemotePublisherState::Wanted),
+        ];
         let again = [
             "→ roof.01: restarted since",
             "→ roof: carried",

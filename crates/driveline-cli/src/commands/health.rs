@@ -54,7 +54,11 @@ pub(super) fn print(run: &RunStatus, screen: &Screen) {
         }
         for c in &m.components {
             let name = cut(&c.name, NAME);
-            print_fault(&format!("'{name}'"), c.last_fault.as_ref(), screen);
+            // The module's last fault is printed already.
+            let text = |fault: &Option<Fault>| fault.as_ref().map(|f| f.text.clone());
+            if text(&c.last_fault) != text(&p.last_fault) {
+                print_fault(&format!("'{name}'"), c.last_fault.as_ref(), screen);
+            }
             for e in c.inputs.iter().chain(&c.outputs) {
                 let port = cut(&e.port, NAME);
                 print_fault(&format!("port '{port}' of '{name}'"), e.last_fault.as_ref(), screen);

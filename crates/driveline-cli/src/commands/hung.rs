@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What gives no results although the run goes on: figures alone would look as if all was well.
+//! Modules without results while the run continues: the other figures alone would look normal.
 
 use driveline_analyze::Summary;
 use driveline_runtime::account::{Call, CallPlace, Record};
@@ -8,20 +8,19 @@ use driveline_runtime::launch::Event;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A process tells each second of a call that takes long; without a word for this long it has
-/// ended.
+/// Each second a process reports a long call; without a report for this time the call has ended.
 const HOLDS: Duration = Duration::from_millis(2500);
 
 /// Calls that take long, components that were refused a connection, and modules that are suspended.
 pub(super) struct Hung {
     /// Components of each module.
     modules: BTreeMap<String, Vec<String>>,
-    /// How many components publish on a topic.
+    /// Number of components that publish on a topic.
     publishers: BTreeMap<String, usize>,
     calls: BTreeMap<String, Long>,
     /// The last refusal of each component that has not been called since.
     refused: BTreeMap<String, String>,
-    /// What is kept of inputs that get no samples since then, by component and input.
+    /// Inputs that have got no samples since then, by component and input.
     kept: BTreeMap<(String, String), (String, Instant)>,
     suspended: BTreeMap<String, (u32, Instant)>,
     /// Modules without a process, and what comes next.
@@ -161,7 +160,7 @@ impl Hung {
         away.chain(suspended).chain(calls).chain(refused).chain(kept).collect()
     }
 
-    /// How many samples were published since the one that the call is busy with.
+    /// Number of samples published after the sample of the call.
     fn newer(&self, place: &CallPlace, summary: &Summary) -> String {
         // Each publisher has a sequence of its own.
         let topic = place.topic.as_ref().filter(|t| self.publishers.get(*t) == Some(&1));

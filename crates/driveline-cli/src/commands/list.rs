@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs in a domain now.
+//! Lists the processes of a domain.
 
 use super::absent::{End, Runs};
 use super::domains::{Other, elsewhere};
@@ -97,7 +97,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
                     format!("{meant}there are: {seen}")
                 };
                 let what = super::services::of_service(topic, &participants).unwrap_or(known);
-                screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
+                screen.error(format!("no process publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
                 exit::FAILED
             }
         },
@@ -162,8 +162,7 @@ fn topics(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
     topics
 }
 
-/// A tool may have a subscription for each kind of publisher: those that match nobody stand for
-/// nothing.
+/// A tool may have a subscription for each kind of publisher: unmatched ones have no meaning.
 fn is_spare(participant: &ParticipantInfo, s: &SubscriptionInfo) -> bool {
     let mut others = participant.subscriptions.iter().filter(|o| o.observer && o.topic == s.topic);
     s.observer && s.matches.is_empty() && others.any(|o| !o.matches.is_empty() || o.id < s.id)
@@ -201,7 +200,8 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
     print_table(&[Left, Left, Right, Right, Right, Right], &rows, screen);
 }
 
-/// What cannot be seen from here, for topics that miss a side: one line for all of them.
+/// Hint at ends that cannot be seen from here, for topics that miss a side: one line for all of
+/// them.
 fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
     topics: &BTreeMap<&str, E>,
     runs: &Runs,
@@ -231,7 +231,7 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
     let tell = |names: String, what: &str, who: &str| match names.as_str() {
         "" => String::new(),
         names => format!(
-            "nobody {what} {names} here: {who} with process reach would be seen in its own process only\n"
+            "no process {what} {names} here: {who} with process reach would be seen in its own process only\n"
         ),
     };
     known(End::Publisher)
@@ -289,7 +289,7 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
         let inside = match s.passed_by {
             0 => String::new(),
             n => format!(
-                "; {n} of them passed inside process {} only, as nobody else listened",
+                "; {n} of them passed inside process {} only, as no other process subscribed",
                 cut(&process.name, NAME)
             ),
         };
@@ -383,14 +383,14 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
     screen.print(&out);
 }
 
-/// Whether a process hands samples of this topic to itself, where the host transport does not see
-/// them.
+/// Returns true if a process passes samples of this topic to itself, which the host transport does
+/// not see.
 fn passes_inside(process: &ParticipantInfo, ends: &Ends<'_>) -> bool {
     let by_pointer = |p: &PublisherInfo| p.schema.kind == PayloadKind::Protobuf;
     ends.publishers.iter().any(|(other, p)| std::ptr::eq(*other, process) && by_pointer(p))
 }
 
-/// What a type consists of, in at most so many lines.
+/// Returns the definition of a type, in a limited number of lines.
 fn definition(schema: &Schema, lines: usize) -> String {
     let mut out = String::new();
     if schema.encoding == CDR_ENCODING
@@ -489,7 +489,7 @@ fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) -> usize {
             &(&str, u32),
             &NodeEnds<'_>,
         )| {
-            // What the runtime tells about a process is JSON; whatever else it may be stays text.
+            // The runtime's description of a process is JSON; any other text is shown unchanged.
             let about = serde_json::from_str::<serde_json::Value>(&process.description)
                 .unwrap_or_else(|_| json!(process.description));
             json!({ "node": node, "process": process.name, "pid": pid, "publishes": publishes, "subscribes": subscribes, "about": about })

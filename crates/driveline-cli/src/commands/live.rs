@@ -240,8 +240,7 @@ impl Live {
     }
 }
 
-/// What a component says about the run; what it is about, only where that is not the component
-/// itself.
+/// Formats a note of a component; its subject only if that is not the component itself.
 pub(super) fn fact(component: &str, name: &str, text: &str) -> String {
     if component == name {
         format!("{component}: {text}")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each command does.
+//! Implementations of the commands.
 
 mod absent;
 pub(crate) mod bench;

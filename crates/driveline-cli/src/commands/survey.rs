@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Survey of a domain: its participants, with warnings about those that do not answer.
+//! Survey of a domain: its participants, with warnings about participants that do not answer.
 
 use super::domains::DomainPlace;
 use crate::process;
@@ -18,7 +18,7 @@ const MOST_SILENT: usize = 16;
 /// Characters of what a process says is missing in its listing.
 const MOST_OF_REASON: usize = 300;
 
-/// Everybody in the domain, and where that is. A domain that nobody has ever joined is empty.
+/// Returns all participants of the domain, with its place. A domain that was never joined is empty.
 pub(super) fn ask(
     domain: Option<&str>,
     screen: &Screen,
@@ -49,7 +49,7 @@ pub(super) fn ask(
         } else {
             "does not answer".into()
         };
-        // Beside the list and not in it: nobody knows what it would say.
+        // Next to the list and not in it: its content is unknown.
         screen.print_error(&format!("warning: {} (pid {pid}): {what}\n", cut(&name, NAME)));
     }
     for p in participants.iter().filter(|p| !p.incomplete.is_empty()) {

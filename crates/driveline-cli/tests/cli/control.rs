@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline status`, `stop` and `health`, with a run beside them.
+//! `driveline status`, `stop` and `health`, during a run.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use rustix::event::{PollFd, PollFlags, poll};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline health` in detail, with a run beside it.
+//! `driveline health` in detail, and its topic, during a run.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use serde_json::Value;
@@ -67,7 +67,27 @@ fn components_executors_and_rates_of_topics_are_shown() {
     let a = words("a ");
     assert_eq!(a[1..4], ["counter", "publishes", "flowing"], "{out}");
     assert!(out.contains("1 Hz or more") && out.contains("5 Hz or less"), "{out}");
-    assert!(out.contains("last fault of 'relay', "), "{out}");
+    let faults = out.lines().filter(|l| l.contains("`rate_hz: {max: 5}`")).count();
+    assert_eq!(faults, 1, "the fault of module 'rest' is that of 'relay': {out}");
     let status = f.json(&["status", "--json"]);
     assert_eq!(status["processes"][0]["health"], Value::Null, "only where health is asked for");
+}
+
+#[test]
+fn the_launcher_publishes_the_health_of_the_run_on_the_topic_of_the_graph() {
+    let graph = GRAPH.replace(
+        "topics:\n",
+        "health_topic: run/health\ntopics:\n  run/health: {reach: host, external: true}\n",
+    );
+    let f = Fixture::new(&graph);
+    let mut run = start(&f, &[]);
+    let status = f.json(&["status", "--json"]);
+    let source = status["processes"][0]["pid"].as_u64().unwrap();
+    let echo = ["topic", "echo", "run/health", "--count", "1", "--json"];
+    let words = ["\"demo\"", "\"running\"", "\"printer\"", "\"flowing\"", &source.to_string()];
+    f.asked(&echo, &words);
+    f.run(&["stop", "--timeout", "60"]);
+    assert_eq!(run.0.wait().unwrap().code(), Some(0));
+    let left: Vec<_> = std::fs::read_dir(f.path("domain")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -41,7 +41,7 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
     ] {
         assert!(out.contains(part), "{part:?} is not in\n{out}{err}");
     }
-    assert!(!out.contains('\x1b'), "no colours where nobody looks");
+    assert!(!out.contains('\x1b'), "no colours in a pipe");
     assert!(std::fs::read_to_string(f.path("out/x/report.html")).unwrap().contains("<html"));
     let summary: Value =
         serde_json::from_str(&std::fs::read_to_string(f.path("out/x/summary.json")).unwrap())
@@ -132,7 +132,7 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
     );
 }
 
-/// A relay that keeps the last two samples of those that it may hold.
+/// A relay that keeps the last two of the samples that it may hold.
 const KEEPS: &str = "--set=relay.keep=2";
 
 #[test]
@@ -191,7 +191,7 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
     }
 }
 
-/// The components' own lines against the account: three books that nobody reconciles.
+/// The components' own lines against the account: three counts that nothing else compares.
 #[test]
 fn counts_of_both_ends_are_what_the_components_print() {
     for (reach, depth) in [("host", 64), ("host", 2), ("process", 2)] {
@@ -286,6 +286,22 @@ fn ctrl_c_at_each_step_of_a_start_ends_the_run_as_asked() {
         assert_eq!((child.0.wait().unwrap().code(), err.as_str()), (Some(0), ""), "{step}: {out}");
         assert!(out.ends_with("ended as asked\n") && !out.contains("SIGINT"), "{step}: {out}");
     }
+}
+
+/// The signal also ends the process that looks into a library.
+#[test]
+fn ctrl_c_while_the_graph_is_checked_ends_the_run_as_asked() {
+    let f = Fixture::new(GRAPH);
+    let write =
+        ["-c", r#"printf '#!/bin/sh\nkill -INT 0\nexec sleep 60\n' > host && chmod 755 host"#];
+    assert!(Command::new("sh").args(write).current_dir(f.dir.path()).status().unwrap().success());
+    let mut command = f.command(&["run", "g.yaml"]);
+    let run = command.env("DRIVELINE_HOST", f.path("host")).process_group(0).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    assert_eq!(
+        (run.status.code(), text(run.stdout), text(run.stderr)),
+        (Some(0), "ended as asked\n".into(), String::new())
+    );
 }
 
 #[test]
@@ -540,7 +556,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let place = format!("the domain in {} (DRIVELINE_DOMAIN_DIR)", f.path("domain").display());
     assert_eq!(
         f.run(&["topic", "list"]).1,
-        format!("no host topics in {place}: nobody is there now\n")
+        format!("no host topics in {place}: the domain is empty now\n")
     );
     assert_eq!(f.json(&["node", "list", "--json"]), Value::Array(vec![]));
 }
@@ -554,7 +570,7 @@ fn topics_with_one_side_only_say_what_cannot_be_seen() {
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut lines = lines;
     assert!(lines.any(|l| l.contains("all modules are ready")));
-    let line = "nobody publishes 'a' here: a publisher with process reach would be seen in its own process only\n";
+    let line = "no process publishes 'a' here: a publisher with process reach would be seen in its own process only\n";
     let (code, out, _) = f.asked(&["topic", "list"], &[line]);
     assert!(code == 0 && !out.contains("listens to"), "{out}");
     assert!(f.asked(&["topic", "info", "a"], &[line]).1.ends_with(line));
@@ -698,7 +714,7 @@ fn without_a_reader_a_run_ends_in_good_order() {
     assert_eq!((child.0.wait().unwrap().code(), err.as_str()), (Some(0), ""));
     let end = &ended(&f)["ended"];
     assert_eq!((&end["reason"], &end["ok"]), (&"interrupted".into(), &true.into()));
-    assert_eq!(end["text"], "because nobody reads its output any more");
+    assert_eq!(end["text"], "because its output has no reader any more");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a person sees of modules that end while the graph runs.
+//! Output about modules that end while the graph runs.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use serde_json::Value;
@@ -73,6 +73,7 @@ fn a_module_for_which_the_run_ends_is_down_in_the_report() {
     let (code, out, err) = f.run(&["run", "g.yaml", "--set", set, "--report", "out"]);
     assert_eq!(code, 4, "{out}{err}");
     assert!(out.contains("it stays down"), "{out}");
+    assert_eq!(std::fs::read_dir(f.path("domain")).unwrap().count(), 0, "its sockets are removed");
     let summary = std::fs::read_to_string(f.path("out/summary.json")).unwrap();
     let summary: Value = serde_json::from_str(&summary).unwrap();
     assert_eq!(

@@ -156,7 +156,19 @@ pub struct Image {
 }
 
 impl Image {
-    pub(super) fn new(layers: Vec<Layer>, version: &str, architecture: &str) -> Self {
+    pub(super) fn new(
+        layers: Vec<Layer>,
+        version: &str,
+        revision: Option<&str>,
+        architecture: &str,
+    ) -> Self {
+        let mut labels = json!({
+            "org.opencontainers.image.version": version,
+            "org.opencontainers.image.title": "Driveline module",
+        });
+        if let Some(revision) = revision {
+            labels["org.opencontainers.image.revision"] = json!(revision);
+        }
         let created = timestamp(epoch());
         let digests: Vec<_> = layers.iter().map(|l| format!("sha256:{}", l.digest)).collect();
         let config = json!({
@@ -172,10 +184,7 @@ impl Image {
                 ],
                 "Entrypoint": [HOST_IN_IMAGE],
                 "WorkingDir": "/",
-                "Labels": {
-                    "org.opencontainers.image.version": version,
-                    "org.opencontainers.image.title": "Driveline module",
-                },
+                "Labels": labels,
             },
             "rootfs": { "type": "layers", "diff_ids": digests },
             "history": layers.iter().map(|_| json!({ "created": created, "created_by": "driveline deploy" })).collect::<Vec<_>>(),
@@ -262,7 +271,7 @@ mod tests {
     fn an_archive_has_what_engines_look_for() {
         let dir = tempfile::tempdir().unwrap();
         let layer = Layer::write(dir.path(), vec![Entry::text("/etc/a", "b".into())]).unwrap();
-        let image = Image::new(vec![layer], "1.0", "amd64");
+        let image = Image::new(vec![layer], "1.0", Some("abc"), "amd64");
         let path = dir.path().join("x.tar");
         image.write(&path, "localhost/x:1").unwrap();
         let mut archive = tar::Archive::new(File::open(&path).unwrap());

@@ -74,6 +74,7 @@ pub fn architecture() -> &'static str {
 pub struct Images {
     host: PathBuf,
     version: String,
+    revision: Option<String>,
     directory: PathBuf,
     base: Option<(Layer, BTreeSet<PathBuf>)>,
     /// By the files in them.
@@ -85,7 +86,20 @@ impl Images {
     /// caller removes.
     #[must_use]
     pub fn new(host: PathBuf, version: &str, directory: PathBuf) -> Self {
-        Self { host, version: version.to_owned(), directory, base: None, layers: Vec::new() }
+        Self {
+            host,
+            version: version.to_owned(),
+            revision: None,
+            directory,
+            base: None,
+            layers: Vec::new(),
+        }
+    }
+
+    /// Labels the images with the commit that Driveline was built from.
+    #[must_use]
+    pub fn of_revision(self, revision: &str) -> Self {
+        Self { revision: Some(revision.to_owned()), ..self }
     }
 
     /// The image of a module with these component libraries. Reads all files and writes them into
@@ -149,7 +163,7 @@ impl Images {
             };
             layers.push(layer);
         }
-        Ok(Image::new(layers, &self.version, archive::architecture()))
+        Ok(Image::new(layers, &self.version, self.revision.as_deref(), archive::architecture()))
     }
 
     /// Sees to it that the engine has an image, and returns its name there. Blocks.

@@ -80,11 +80,15 @@ fn service(manifest: &Manifest, s: &Service) -> Value {
         put("mem_limit", json!(memory));
         put("memswap_limit", json!(memory));
     }
-    if s.role != Role::Prepare {
-        let done = json!({ "condition": "service_completed_successfully" });
-        put("depends_on", json!({ "prepare": done }));
-    }
+    // Modules depend on nothing: Podman restarts no container whose dependency has ended, and they
+    // wait for the collector's socket.
     if s.role == Role::Collector {
+        let mut depends = json!({ "prepare": { "condition": "service_completed_successfully" } });
+        // Stops are in reverse order: the collector is first, and ends the modules in good order.
+        for module in manifest.services.iter().filter(|s| s.role == Role::Module) {
+            depends[&module.name] = json!({ "condition": "service_started" });
+        }
+        put("depends_on", depends);
         let test = ["CMD", CLI_IN_IMAGE, "health"];
         let check = json!({
             "test": test, "interval": "10s", "timeout": "5s", "retries": 3, "start_period": "60s",

@@ -10,6 +10,7 @@ mod compressed_image;
 mod detections;
 mod error;
 mod header;
+mod health;
 mod image;
 mod imu;
 mod pieces;
@@ -70,6 +71,7 @@ impl<'a> FromRos<'a> {
             Kind::Detections2D => sample.read(|from| detections::read(from, arrival)).map(|d| {
                 (d.header.as_ref().map_or(0, |h| h.source_time_ns), Content::Detections2D(d))
             }),
+            Kind::RunHealth => Err(ConvertError::Payload("health goes to ROS 2 only".into())),
         }
         .map(|(time, content)| (content, time))?;
         Ok(Self { content, source_time_ns })
@@ -118,11 +120,11 @@ impl<'a> FromRos<'a> {
 }
 
 impl<'a> ToRos<'a> {
-    /// What a payload of Driveline's is in ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may
-    /// have at most `max_len` bytes. Allocates for what is not pixels, points or returns.
+    /// Converts a Driveline payload to ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may have
+    /// at most `max_len` bytes. Allocates for everything except pixels, points and returns.
     ///
     /// # Errors
-    /// [`ConvertError`]: its publisher wrote something that is no such message, or something in it does not fit.
+    /// [`ConvertError`]: the payload is not such a message, or a value in it does not fit.
     pub fn new(
         kind: Kind,
         payload: &'a [u8],
@@ -136,6 +138,7 @@ impl<'a> ToRos<'a> {
             Kind::Imu => imu::sample(payload, stamps_ahead_ns),
             Kind::RadarScan => radar::sample(payload, stamps_ahead_ns),
             Kind::Detections2D => detections::sample(payload, stamps_ahead_ns, max_len),
+            Kind::RunHealth => health::sample(payload, stamps_ahead_ns, max_len),
         }?
         .bounded(max_len)
     }

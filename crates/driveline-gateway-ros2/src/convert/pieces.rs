@@ -49,7 +49,7 @@ impl<'a> Pieces<'a> {
         self.len
     }
 
-    /// What lies in a range of the sample, piece by piece; less where there is less.
+    /// Returns the pieces of a range of the sample; fewer bytes if the sample ends earlier.
     pub fn part(&self, range: Range<usize>) -> impl Iterator<Item = &'a [u8]> {
         let (one, several) = match self.pieces {
             Of::One([piece]) => (Some(piece), &[][..]),
@@ -175,7 +175,7 @@ impl<'a> PassedOn<'a> {
         if len > max_len {
             return Err(ConvertError::TooLong { len, max: max_len });
         }
-        // Its options may tell of padding that was cut off since.
+        // Its options may state padding that was cut off since.
         Ok(Self { head: [first, second, 0, padding as u8], sample, padding })
     }
 

@@ -22,7 +22,7 @@ impl<'a> ToRos<'a> {
     pub fn of_cdr(payload: &'a [u8], max_len: usize) -> Result<Self> {
         driveline_rosidl::cdr::Decoder::new(payload)?;
         let (encapsulation, body) = payload.split_at(HEADER_LEN);
-        // Its options may tell of padding that was cut off since.
+        // Its options may state padding that was cut off since.
         Self::of(vec![encapsulation[0], encapsulation[1], 0, 0], body, &[]).bounded(max_len)
     }
 

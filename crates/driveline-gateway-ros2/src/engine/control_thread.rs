@@ -12,7 +12,7 @@ use super::incoming::Incoming;
 use super::interfaces::Interfaces;
 use super::local_topics::LocalTopics;
 use super::outgoing::OutgoingTopic;
-use super::outlet::Outlet;
+use super::ros_writer::RosWriter;
 use super::service::Services;
 use super::sim_time::SimTime;
 use super::waiting::{Signal, Waiting};
@@ -26,7 +26,7 @@ use crate::qos::mismatches;
 use crate::types::Types;
 use driveline_gateway::interfaces::interfaces;
 use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig};
-use driveline_gateway::{Notices, OnlyOne, Report, ReportDesk, Ros2Report};
+use driveline_gateway::{Notices, OnlyOne, Report, ReportRequests, Ros2Report};
 use driveline_shm::{Participant, ParticipantConfig};
 use driveline_types::{EndpointId, MonotonicNs, Qos, TopicName, limits::DEFAULT_PINS};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -36,25 +36,25 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const MAX_TOPICS: usize = 256;
-/// Endpoints of others that are kept in mind.
+/// Maximum number of remembered foreign endpoints.
 const MAX_ENDPOINTS: usize = 16_384;
-/// Gateways that are told of.
+/// Maximum number of other gateways reported.
 const MAX_BESIDE: usize = 16;
-/// Reasons for which types are left out that are told of.
+/// Maximum number of reported reasons for skipped types.
 const MAX_LEFT_OUT: usize = 64;
-/// Topics that are told of because they can have no such name here, and how long a name may be in
+/// Maximum number of reported topics whose names are not possible here, and length of a name in
 /// such a text.
 const MAX_MISNAMED: usize = 256;
 const LONGEST_NAMED: usize = 256;
-/// What becomes of a subscription of which there is something to remark.
-pub(super) const WITH_A_REMARK: &str = "gets samples, but not as it asks for them";
-/// Nobody needs to look more often than that if nothing comes.
+/// State of a subscription with a remark.
+pub(super) const WITH_A_REMARK: &str = "gets samples, but not with the requested QoS";
+/// Longest pause between checks without an event.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the gateway's owner can ask of the conductor.
+/// Requests of the gateway's owner to the control thread.
 pub(super) struct Control {
     stop: AtomicBool,
-    desk: ReportDesk,
+    report_requests: ReportRequests,
     common: Arc<GatewayState>,
 }
 
@@ -64,9 +64,9 @@ impl Control {
         self.common.wake();
     }
 
-    /// The report, or the one before if the conductor is busy.
+    /// The report, or the one before if the control thread is busy.
     pub(super) fn report(&self) -> Report {
-        self.desk.ask(|| self.common.wake())
+        self.report_requests.ask(|| self.common.wake())
     }
 
     /// For people.
@@ -78,7 +78,7 @@ impl Control {
         self.common.notices.take()
     }
 
-    /// Why the gateway cannot go on, if it cannot.
+    /// Reason why the gateway cannot continue, if it cannot.
     pub(super) fn failure(&self) -> Option<String> {
         self.common.failed.get().cloned()
     }
@@ -93,9 +93,9 @@ pub(super) struct ControlThread {
     pub(super) services: Services,
     /// One for each profile.
     pub(super) incoming: Vec<(Profile, Incoming)>,
-    /// `None`: it does not go there, as was told.
+    /// `None`: it does not go there; the reason was logged.
     pub(super) outgoing: BTreeMap<TopicName, Option<OutgoingTopic>>,
-    /// Topics that are told even if nobody in ROS 2 publishes them.
+    /// Topics that are listed even without a publisher in ROS 2.
     pub(super) sought: BTreeSet<String>,
     /// Readers of others on topics of ROS 2.
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
@@ -104,7 +104,7 @@ pub(super) struct ControlThread {
     asking: Asking,
     /// Topics of this host that only patterns name.
     local_topics: Option<LocalTopics>,
-    /// Topics in ROS 2 that can have no such name here and were told of.
+    /// Topics in ROS 2 whose names are not possible here, already logged.
     misnamed: HashSet<String>,
     /// That there are as many topics towards ROS 2 as there can be.
     told_full: bool,
@@ -132,7 +132,7 @@ fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<Str
         .collect()
 }
 
-/// Topics towards ROS 2: those of the graph that a rule covers, and those that a rule names.
+/// Topics towards ROS 2: those of the graph under a rule, and those named by a rule.
 fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     let known =
         config.topics.iter().filter(|t| config.ros2.rule(&t.topic, false).is_some()).cloned();
@@ -158,7 +158,7 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     topics
 }
 
-/// Has a topic go to ROS 2, as its rule says. `None`: it cannot, which is told.
+/// Sends a topic to ROS 2, as its rule says. `None`: not possible; the reason was logged.
 fn goes_out(
     common: &Arc<GatewayState>,
     local: &LocalTopic,
@@ -174,8 +174,7 @@ fn goes_out(
     OutgoingTopic::start(common, local, rule).map(Some)
 }
 
-/// Topics that are looked for in ROS 2: those of the graph that a rule covers, and those that a
-/// rule names.
+/// Topics to search in ROS 2: those of the graph under a rule, and those named by a rule.
 fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
     let covered = config
         .topics
@@ -188,8 +187,8 @@ fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
     covered.chain(named).map(|t| t.to_string()).collect()
 }
 
-/// What stands between a writer of the gateway and a reader of ROS 2 on the same topic and profile;
-/// empty: nothing.
+/// Reasons why a writer of the gateway and a reader of ROS 2 on the same topic and profile do not
+/// match; empty if they do.
 pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
     let mut reasons = Vec::new();
     if writing.profile == Profile::Dds {
@@ -209,7 +208,8 @@ pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
     reasons
 }
 
-/// What a reader of ROS 2 should know that gets samples of a writer of the gateway; empty: nothing.
+/// Remarks for a reader of ROS 2 that gets samples of a writer of the gateway; empty if there are
+/// none.
 pub(super) fn remarks(writing: &Writing, reader: &Endpoint) -> Vec<String> {
     match writing.profile {
         Profile::Dds => {
@@ -350,7 +350,7 @@ impl ControlThread {
         };
         let control = Arc::new(Control {
             stop: AtomicBool::new(false),
-            desk: ReportDesk::new(first),
+            report_requests: ReportRequests::new(first),
             common: common.clone(),
         });
         Ok(Self {
@@ -398,8 +398,8 @@ impl ControlThread {
         self.common.zenoh.iter().for_each(Session::give_up);
     }
 
-    /// For how long nothing has to be looked at if nothing comes. What DDS refuses is told, and
-    /// keeps nobody from the rest.
+    /// Handles pending events and returns the time until the next check without an event. Refusals
+    /// of DDS are logged, and do not stop the rest.
     fn look(&mut self) -> Duration {
         let learnt = self.learn();
         let ((found, services), troubles) =
@@ -424,7 +424,7 @@ impl ControlThread {
             incoming.tidy(&self.common);
             incoming.try_again(&self.common);
         }
-        if Outlet::has_room(&self.common) {
+        if RosWriter::has_room(&self.common) {
             self.outgoing.values().flatten().for_each(OutgoingTopic::room);
         }
         let writings = lock(&self.common.writings).clone();
@@ -435,7 +435,7 @@ impl ControlThread {
         });
         let due = self.services.look(&self.nodes);
         let said = self.say(&writings);
-        self.control.desk.answer(|| self.report(&writings));
+        self.control.report_requests.answer(|| self.report(&writings));
         // What could not be learnt now is not due: it would be tried again without a pause.
         let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
         [learnt.err(), said.err()]
@@ -447,7 +447,7 @@ impl ControlThread {
         next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
     }
 
-    /// What is new in DDS.
+    /// Reads changes from DDS.
     fn learn(&mut self) -> dds::Result<()> {
         let Some(graph) = &mut self.graph else { return Ok(()) };
         let learnt = graph.learn(&mut self.nodes, MAX_ENDPOINTS);
@@ -502,7 +502,7 @@ impl ControlThread {
         }
     }
 
-    /// Tells of other gateways that connect the same DDS domain to the same Zenoh network.
+    /// Logs other gateways that connect the same DDS domain to the same Zenoh network.
     fn look_beside(&mut self) {
         let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
         let there = zenoh.gateways();
@@ -517,7 +517,7 @@ impl ControlThread {
         self.beside = beside;
     }
 
-    /// A topic in ROS 2 that a rule would carry, and that can have no such name here: told once.
+    /// Logs once a ROS 2 topic that a rule would carry and whose name is not possible here.
     fn misnamed(&mut self, writes: bool, topic: &str) {
         let covered = self.common.spec.topics.iter().any(|rule| rule.covers_name(topic, writes));
         let Some(why) = misnamed(topic).filter(|_| covered && self.misnamed.len() < MAX_MISNAMED)
@@ -585,7 +585,7 @@ impl ControlThread {
         }
     }
 
-    /// Tells of readers that do not match, or that get less than they ask for.
+    /// Logs readers that do not match, or that get less than they request.
     fn compare(&mut self, writings: &[Writing]) {
         if self.told.len() >= MAX_ENDPOINTS {
             let (writers, readers): (HashSet<Gid>, HashSet<Gid>) = (

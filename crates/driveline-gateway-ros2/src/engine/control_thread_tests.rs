@@ -8,14 +8,18 @@ use driveline_types::Schema;
 fn a_gateway_that_does_not_hear_its_clock_any_more_cannot_go_on() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let conductor = rig::conductor(
+    let control_thread = rig::control_thread(
         dir.path(),
         serde_json::json!({ "domain_id": rig::DOMAIN, "use_sim_time": true }),
     );
-    conductor.control.close_dds();
-    rig::eventually("over", || conductor.control.failure().is_some());
+    control_thread.control.close_dds();
+    rig::eventually("over", || control_thread.control.failure().is_some());
     assert!(
-        conductor.control.failure().unwrap().contains("the time on /clock is not heard any more")
+        control_thread
+            .control
+            .failure()
+            .unwrap()
+            .contains("the time on /clock is not heard any more")
     );
 }
 
@@ -23,18 +27,19 @@ fn a_gateway_that_does_not_hear_its_clock_any_more_cannot_go_on() {
 fn what_dds_refuses_keeps_nobody_from_an_answer() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let mut conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
-    conductor.control.close_dds();
-    let control = conductor.control();
+    let mut control_thread =
+        rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
+    control_thread.control.close_dds();
+    let control = control_thread.control();
     // Who asks waits for a while: the more often, the slower may the machine be.
     let asks = std::thread::spawn(move || (0..30).any(|_| !control.report().stale));
     while !asks.is_finished() {
-        conductor.look();
+        control_thread.look();
         // time: a pause between looks; the thread that asks ends them
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(asks.join().unwrap(), "nobody is answered");
-    let told = conductor.control.take_notices();
+    assert!(asks.join().unwrap(), "no request is answered");
+    let told = control_thread.control.take_notices();
     assert!(told.iter().any(|line| line.contains("CycloneDDS cannot")), "{told:?}");
 }
 
@@ -43,10 +48,10 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/full", "direction": "to_ros" }] });
-    let mut conductor = rig::conductor(dir.path(), rules);
-    let common = conductor.common.clone();
+    let mut control_thread = rig::control_thread(dir.path(), rules);
+    let common = control_thread.common.clone();
     let others = Participant::open(ParticipantConfig {
-        domain_dir: Some(conductor.domain_dir()),
+        domain_dir: Some(control_thread.domain_dir()),
         name: "others".into(),
     })
     .unwrap();
@@ -74,14 +79,14 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
         matches!(reasons.as_slice(), [why] if why.contains("by DDS: this gateway has 512 writers") && why.contains("`topics`")),
         "{reasons:?}"
     );
-    conductor.look();
+    control_thread.look();
     assert_eq!(lock(&common.writings).len(), 512);
     lock(&common.writings).retain(|w| w.number < u64::MAX / 2);
-    // Whoever opens a writing tells of it elsewhere, a moment later.
+    // The thread that opens a writing logs it elsewhere, a moment later.
     let mut told = Vec::new();
-    rig::eventually("carried, and told", || {
-        conductor.look();
-        told.extend(conductor.control.take_notices());
+    rig::eventually("carried, and logged", || {
+        control_thread.look();
+        told.extend(control_thread.control.take_notices());
         let carried = lock(&common.writings).len() == 2 && lock(&common.refusals).is_empty();
         carried && told.iter().any(|line| line.contains("'second' publishes goes to ROS 2 now"))
     });
@@ -92,9 +97,9 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }] });
-    let mut conductor = rig::conductor(dir.path(), rules);
+    let mut control_thread = rig::control_thread(dir.path(), rules);
     let others = Participant::open(ParticipantConfig {
-        domain_dir: Some(conductor.domain_dir()),
+        domain_dir: Some(control_thread.domain_dir()),
         name: "others".into(),
     })
     .unwrap();
@@ -107,8 +112,8 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
             4096,
         ))
         .unwrap();
-    rig::eventually("carried", || !lock(&conductor.common.writings).is_empty());
-    let writings = lock(&conductor.common.writings).clone();
+    rig::eventually("carried", || !lock(&control_thread.common.writings).is_empty());
+    let writings = lock(&control_thread.common.writings).clone();
     let mut reader = |handle: Handle, announced| {
         let gid = handle.to_le_bytes();
         let (topic, type_name, qos) =
@@ -128,20 +133,20 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
             gateway: false,
             node: None,
         };
-        conductor.reader(Profile::Dds, Change::Here(Box::new(reader)));
+        control_thread.reader(Profile::Dds, Change::Here(Box::new(reader)));
     };
     reader(1, None);
     reader(2, writings[0].type_hash);
     let other = format!("RIHS01_{}", "0".repeat(64));
     reader(3, Some(other.parse().unwrap()));
-    conductor.compare(&writings);
-    conductor.compare(&writings);
-    let told = conductor.control.take_notices();
+    control_thread.compare(&writings);
+    control_thread.compare(&writings);
+    let told = control_thread.control.take_notices();
     assert!(
         matches!(told.as_slice(), [line] if line.contains("gets samples, but") && line.contains(&format!("the reader's {other}"))),
         "{told:?}"
     );
-    let report = conductor.report(&writings);
+    let report = control_thread.report(&writings);
     let topic = &report.ros2.as_ref().unwrap().to_ros[0];
     assert_eq!((topic.readers.len(), topic.remarks.len(), report.refused.len()), (3, 1, 0));
 }

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 /// The commit that the gateway was built from.
 const COMMIT: &str = env!("DRIVELINE_COMMIT");
 
-/// What it says of itself, with what it was built from.
+/// Report of the gateway, with its version and commit.
 fn report(control: &Control) -> Report {
     Report { version: env!("CARGO_PKG_VERSION").into(), commit: COMMIT.into(), ..control.report() }
 }
@@ -44,30 +44,30 @@ impl Gateway {
             config.ros2.domain_id,
             profiles.join(" and ")
         );
-        let conductor = ControlThread::new(config)?;
-        let control = conductor.control();
+        let control_thread = ControlThread::new(config)?;
+        let control = control_thread.control();
         let asked = control.clone();
-        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || report(&asked))
+        let status = StatusSocket::new(&control_thread.domain_dir(), KIND, move || report(&asked))
             .map_err(|source| GatewayError::System {
                 action: "listen on gateway-ros2.status in the domain's directory",
                 source,
             })?;
         let thread = std::thread::Builder::new()
             .name("dl-gateway".into())
-            .spawn(move || conductor.run())
+            .spawn(move || control_thread.run())
             .map_err(|source| GatewayError::System { action: "start a thread", source })?;
         Ok(Self { control, thread: Some(thread), status: Some(status), greeting })
     }
 
-    /// What it carries at present, what became of it, and what is not carried, why. Blocks until
-    /// the gateway has looked, at most 2 s.
+    /// Returns the carried topics with their counters, and the topics that are not carried with the
+    /// reason. Blocks until the control thread has answered, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
         report(&self.control)
     }
 
-    /// Why it cannot go on, if it cannot: nothing new is carried any more. Whoever has it lets go
-    /// of it, and may start another one.
+    /// Reason why it cannot continue, if it cannot: no new samples are carried. Its owner drops it,
+    /// and may start another one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure().or_else(|| {
@@ -75,7 +75,7 @@ impl Gateway {
         })
     }
 
-    /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
+    /// Returns the lines for the log since the last call; at most 256 are kept.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
         self.control.take_notices()
@@ -121,7 +121,7 @@ impl driveline_gateway::Gateway for Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // While there is a conductor to answer for it.
+        // While there is a control thread to answer for it.
         drop(self.status.take());
         self.control.stop();
         if let Some(thread) = self.thread.take() {

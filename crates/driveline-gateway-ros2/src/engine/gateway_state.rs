@@ -23,7 +23,7 @@ pub(super) struct GatewayState {
     pub(super) longest: u64,
     pub(super) types: Types,
     pub(super) node: NodeName,
-    /// What stamps are of.
+    /// Clock of stamps.
     pub(super) clock: StampClock,
     /// Random number of this gateway.
     pub(super) mark: u64,
@@ -47,18 +47,18 @@ impl GatewayState {
         self.notices.tell(line);
     }
 
-    /// The gateway cannot go on, for this reason: whoever runs it ends it.
+    /// The gateway cannot continue, for this reason: its owner ends it.
     pub(super) fn fail(&self, why: String) {
         // The first reason is the cause of the others.
         let _ = self.failed.set(why);
     }
 
-    /// Has the conductor look.
+    /// Has the control thread look.
     pub(super) fn wake(&self) {
         self.waiting.wake();
     }
 
-    /// Whether the gateway has this profile.
+    /// Returns true if the gateway has this profile.
     pub(super) fn has(&self, profile: Profile) -> bool {
         match profile {
             Profile::Dds => self.dds.is_some(),

@@ -2,7 +2,7 @@
 //! The gateway itself: `docs/protocols/ros2-dds.md`, `docs/protocols/ros2-zenoh.md` and
 //! `docs/protocols/ros2-services.md`.
 //!
-//! One thread, the *conductor*, listens to the discovery of both profiles and decides what is
+//! One thread, the *control thread*, listens to the discovery of both profiles and decides what is
 //! carried. Samples do not pass through it: each topic has a thread of its own in each direction,
 //! and from ROS 2 for each profile. Each service has one (its executor), and over DDS one more for
 //! each of its ends; requests and responses by rmw_zenoh come on threads of Zenoh's. What of a
@@ -13,26 +13,26 @@ mod backlog;
 mod control_thread;
 mod counters;
 mod dds;
-mod departed;
+mod draining;
 mod endpoint;
 mod error;
 mod feed;
 mod gateway;
 mod gateway_state;
 mod incoming;
-mod inlet;
 mod interfaces;
-mod leaving;
 mod local_topics;
 mod outgoing;
-mod outlet;
+mod receiver;
+mod remote_publisher;
 mod report;
 #[cfg(test)]
 mod rig;
+mod ros_writer;
+mod sequence_memory;
 mod service;
 mod sim_time;
 mod sources;
-mod taking;
 mod unknown;
 mod waiting;
 mod zenoh;
@@ -42,12 +42,12 @@ pub use gateway::Gateway;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What this gateway is called among those of a domain.
+/// Name of this kind of gateway in a domain.
 const KIND: &str = "ros2";
-/// Why a thread does not go on that has not said why.
-const PANICKED: &str = "its thread has panicked; what it says stands in the gateway's output";
+/// Reason of a thread that ended without one.
+const PANICKED: &str = "its thread has panicked; the gateway's output has the message";
 
-/// What to do where a gateway has as much as it can have.
+/// Remedy for a gateway at its limits.
 const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ros2:` of the graph file), or move some to a graph with another `domain`, \
                      which has a gateway of its own";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the gateway says about itself when it is asked.
+//! Report of the gateway.
 
 use super::KIND;
 use super::control_thread::{ControlThread, WITH_A_REMARK, against, pairs, remarks};
@@ -90,8 +90,7 @@ impl ControlThread {
         }
     }
 
-    /// What is to be known of publishers of a topic here, and of subscriptions in ROS 2 that get
-    /// its samples.
+    /// Remarks on publishers of a topic here, and on subscriptions in ROS 2 that get its samples.
     fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
         let matched = pairs(writings, &self.readers)
             .filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that decides what exists.
 
-use super::again::{self, Again};
 use super::answers::Answers;
 use super::certificates::Certificates;
 use super::control::{Control, KIND, topic_report};
 use super::error::GatewayError;
+use super::events::{Event, Inbox};
 use super::gateway_state::GatewayState;
 use super::incoming::Incoming;
-use super::inlet::Receiving;
-use super::introducing::Introducing;
-use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
+use super::peer_discovery::DiscoveryQueries;
+use super::reconnect::{self, Reconnect};
+use super::remote_publisher::Receiving;
 use super::time::Questions;
 use super::{interfaces, session, socket_file};
-use crate::introductions::Introductions;
+use crate::peer_discovery::PeerDiscovery;
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
@@ -23,7 +23,7 @@ use driveline_gateway::{NetworkReport, Report, TopicReport, zenoh_says};
 use driveline_shm::{WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use driveline_zenoh::sockets::look_for_others;
-use driveline_zenoh::{Opened, UnderWay};
+use driveline_zenoh::{InFlight, Opened};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -32,11 +32,11 @@ use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
 
-/// Where nobody was reached for so long, that is told: all start together, and this one may be the
-/// first.
+/// Time without any other host after which it is logged. Hosts start together, and this one may be
+/// the first.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether interfaces that are named are still there.
+/// Period at which named interfaces are checked.
 const INTERFACES_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct ControlThread {
@@ -46,16 +46,16 @@ pub(super) struct ControlThread {
     outgoing: Outgoing,
     incoming: Incoming,
     receiving: Arc<Receiving>,
-    again: Again,
-    /// None where Zenoh is not to connect to whom it is told of.
-    introducing: Option<Introducing>,
+    reconnect: Reconnect,
+    /// `None` if Zenoh does not connect to hosts that it discovers.
+    peer_discovery: Option<DiscoveryQueries>,
     control: Arc<Control>,
     /// Of its reports, what does not change.
     about: Report,
     started: MonotonicNs,
-    /// When to tell that no other host was reached yet.
+    /// Time to log that no other host was reached yet.
     alone_at: Option<MonotonicNs>,
-    /// How this host is to take part.
+    /// Network configuration of this host.
     network: NetworkSpec,
     certificates: Option<Certificates>,
     /// The interfaces that it is bound to, as they were when the session was opened, and when to
@@ -64,12 +64,11 @@ pub(super) struct ControlThread {
     interfaces_at: Option<MonotonicNs>,
     /// Most neighbours that there were at a time since the session was opened.
     most_neighbours: usize,
-    /// When to compare the topics of a host that has come with those that nobody sends.
+    /// Time to compare the topics of a new host with those that no host sends.
     compare_at: Option<MonotonicNs>,
     /// Another one has come meanwhile.
     compare_again: bool,
-    /// Topics that nobody has sent yet, and those of much the same name that somebody did: told of
-    /// each once.
+    /// Topics that no host has sent yet, and similar names that a host has sent: each logged once.
     similar: BTreeMap<TopicName, TopicName>,
     topics: Vec<CarriedTopic>,
     _token: LivelinessToken,
@@ -114,7 +113,7 @@ impl ControlThread {
         }
         interfaces::zenoh_looks();
         let meets_through_others = session::meets_through_others(&zenoh);
-        let opened = session::open(zenoh, &again::identity(&me));
+        let opened = session::open(zenoh, &reconnect::identity(&me));
         let endpoints = || [&network.listens[..], &network.connects].concat();
         let opened = opened
             .map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
@@ -134,12 +133,14 @@ impl ControlThread {
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
         let wakes = set.kicker();
-        let under_way = UnderWay::default();
-        let again =
-            Again::new(&opened, &me, &network.connects, under_way.clone(), move || wakes.kick());
+        let under_way = InFlight::default();
+        let reconnect =
+            Reconnect::new(&opened, &me, &network.connects, under_way.clone(), move || {
+                wakes.kick()
+            });
         let Opened { session, runtime } = opened;
-        let introductions = meets_through_others
-            .then(|| Introductions::new(me.clone(), &runtime.listens(), &network.connects));
+        let peer_discovery = meets_through_others
+            .then(|| PeerDiscovery::new(me.clone(), &runtime.listens(), &network.connects));
         let questions = Questions::default();
         let common = GatewayState {
             session,
@@ -155,8 +156,8 @@ impl ControlThread {
             under_way,
             window_bytes,
         };
-        let again = again.map_err(|e| GatewayError::Declare {
-            what: "news of connections".into(),
+        let reconnect = reconnect.map_err(|e| GatewayError::Declare {
+            what: "events of connections".into(),
             reason: zenoh_says(&e),
         })?;
         let receiving = Receiving::new(
@@ -177,8 +178,8 @@ impl ControlThread {
         let token =
             token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
         outgoing.announce(&common)?;
-        let introducing = introductions
-            .map(|introductions| Introducing::start(&common, introductions))
+        let peer_discovery = peer_discovery
+            .map(|peer_discovery| DiscoveryQueries::start(&common, peer_discovery))
             .transpose()?;
         let about = Report {
             gateway: KIND.into(),
@@ -197,8 +198,8 @@ impl ControlThread {
             outgoing,
             incoming,
             receiving,
-            again,
-            introducing,
+            reconnect,
+            peer_discovery,
             control,
             about,
             started,
@@ -222,7 +223,7 @@ impl ControlThread {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();
             for what in self.common.inbox.take() {
-                self.news(what, now);
+                self.events(what, now);
             }
             self.outgoing.look(&self.common);
             let next = [
@@ -230,13 +231,13 @@ impl ControlThread {
                 self.outgoing.due(&self.common, now),
                 self.look_for_others(now),
                 self.compare(now),
-                self.again.look(now, |start| self.incoming.standing(start)),
-                self.introducing
+                self.reconnect.look(now, |start| self.incoming.standing(start)),
+                self.peer_discovery
                     .as_mut()
-                    .and_then(|i| i.look(&self.common, &self.again, self.incoming.here(), now)),
+                    .and_then(|i| i.look(&self.common, &self.reconnect, self.incoming.here(), now)),
                 self.interfaces_at,
             ];
-            self.control.desk().answer(|| self.report(now));
+            self.control.report_requests().answer(|| self.report(now));
             if let Some(gone) = self.lost_interface(now) {
                 self.common.tell(format!("the network interface {gone} is not there any more, or was made anew: this gateway starts anew"));
                 self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
@@ -257,8 +258,8 @@ impl ControlThread {
         None
     }
 
-    /// Tells once if nobody was reached. When somebody is, that is told as of every host. Gives
-    /// when to look again.
+    /// Logs once that no host was reached. A later success is logged as for every host. Returns the
+    /// time of the next check.
     fn look_for_others(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
         let at = self.alone_at.filter(|_| !self.incoming.has_met_a_host());
         self.alone_at = at.filter(|at| now < *at);
@@ -295,13 +296,13 @@ impl ControlThread {
         let neighbours = info.peers_zid().wait().count() + info.routers_zid().wait().count();
         self.most_neighbours = self.most_neighbours.max(neighbours);
         if neighbours < self.most_neighbours || neighbours == 0 {
-            // Without /proc, which was told at the start, Zenoh looks by itself, less often.
+            // Without /proc, which was logged at the start, Zenoh checks by itself, less often.
             let _ = look_for_others(&interfaces::looked_from(&self.network));
         }
     }
 
-    /// Tells which topics are perhaps misspelt, here or there, a while after a host has come. Gives
-    /// when to look again.
+    /// Logs topics that may be misspelt, here or there, some time after a host has arrived. Returns
+    /// the time of the next check.
     fn compare(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
         if self.compare_at.take_if(|at| now >= *at).is_some() {
             let carried = self.topics.iter().map(|t| t.topic.clone()).collect();
@@ -317,27 +318,27 @@ impl ControlThread {
         self.compare_at
     }
 
-    fn news(&mut self, what: News, now: MonotonicNs) {
+    fn events(&mut self, what: Event, now: MonotonicNs) {
         match what {
-            News::List { question, bytes } => {
+            Event::List { question, bytes } => {
                 self.incoming.listed(&self.common, &question, &bytes, now)
             }
-            News::Counted { host, changes, asked } => {
+            Event::Counted { host, changes, asked } => {
                 self.incoming.counted(&host, changes, asked, now)
             }
-            News::Met { host, bytes } => {
-                if let Some(introducing) = &mut self.introducing {
-                    introducing.answered(&host, &bytes, now);
+            Event::Met { host, bytes } => {
+                if let Some(peer_discovery) = &mut self.peer_discovery {
+                    peer_discovery.answered(&host, &bytes, now);
                 }
             }
-            News::Unknown { from, topic } => self.incoming.unknown(&from, &topic, now),
-            News::Changed { host, topic, change } => {
+            Event::Unknown { from, topic } => self.incoming.unknown(&from, &topic, now),
+            Event::Changed { host, topic, change } => {
                 self.incoming.changed(&host, &topic, change, now)
             }
-            News::Foreign { host, version, alive } => {
+            Event::Foreign { host, version, alive } => {
                 self.incoming.foreign_token(&self.common, host, version, alive)
             }
-            News::Token { what, alive } => self.token(what, alive, now),
+            Event::Token { what, alive } => self.token(what, alive, now),
         }
     }
 
@@ -346,7 +347,7 @@ impl ControlThread {
             Parsed::Host(host) => {
                 self.incoming.host_token(&self.common, &host, alive, now);
                 if alive {
-                    // It tells of its topics next.
+                    // It announces its topics next.
                     self.compare_again = self.compare_at.is_some();
                     self.compare_at.get_or_insert(now + ALONE_AFTER);
                 }
@@ -473,7 +474,7 @@ fn declare(
     let changes = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
     let heard = move |sample: Sample| {
         if sample.payload().len() == size_of::<u64>()
-            && let Some(change) = News::of_change(
+            && let Some(change) = Event::of_change(
                 &change_keys,
                 sample.key_expr().as_str(),
                 &sample.payload().to_bytes(),
@@ -484,8 +485,8 @@ fn declare(
     };
     changes.callback(heard).background().wait().map_err(failed(&key))?;
 
-    // Gateways of this version have a subscriber of their own: whoever may only ask for that is
-    // refused the other one.
+    // Gateways of this version have their own subscriber: a host whose access list permits only
+    // that one is refused the other.
     let others = (keys.hosts_of_all_versions(), true);
     for (key, of_other_versions) in [
         (keys.tokens("host"), false),
@@ -496,9 +497,9 @@ fn declare(
         let (inbox, keys, me) = (common.inbox.clone(), keys.clone(), me.clone());
         let heard = move |sample: Sample| {
             let (key, alive) = (sample.key_expr().as_str(), sample.kind() == SampleKind::Put);
-            let news = News::of_token(&keys, &me, key, alive)
-                .filter(|n| matches!(n, News::Foreign { .. }) == of_other_versions);
-            news.into_iter().for_each(|news| inbox.push(news));
+            let events = Event::of_token(&keys, &me, key, alive)
+                .filter(|n| matches!(n, Event::Foreign { .. }) == of_other_versions);
+            events.into_iter().for_each(|events| inbox.push(events));
         };
         let tokens = session.liveliness().declare_subscriber(key.clone()).history(true);
         tokens.callback(heard).background().wait().map_err(failed(&key))?;
@@ -506,7 +507,7 @@ fn declare(
     Ok(())
 }
 
-/// Hands an acknowledgement to the edge that waits for it. On Zenoh's thread.
+/// Hands an acknowledgement to the route that waits for it. On Zenoh's thread.
 fn acknowledged(keys: &Keys, inboxes: &Inboxes, sample: &Sample) {
     let now = MonotonicNs::now();
     let Some(Parsed::Ack { from, offered, topic, .. }) = keys.parse(sample.key_expr().as_str())

@@ -14,18 +14,18 @@ fn who_has_asked_before_a_conductor_came_is_answered_when_it_has_looked() {
     let (tell, asked) = channel();
     let asks = control.clone();
     let answer = std::thread::spawn(move || {
-        let ask = || asks.desk().ask(|| tell.send(()).unwrap());
-        // It gives up where the machine has no time for the conductor.
+        let ask = || asks.report_requests().ask(|| tell.send(()).unwrap());
+        // It gives up where the machine has no time for the control thread.
         std::iter::repeat_with(ask).find(|report| !report.stale)
     });
     asked.recv().unwrap();
-    let conductor = ControlThread::new(
+    let control_thread = ControlThread::new(
         serde_json::from_value(config).unwrap(),
         control.clone(),
         BTreeSet::new(),
     )
     .unwrap();
-    let conducts = std::thread::spawn(move || conductor.run());
+    let conducts = std::thread::spawn(move || control_thread.run());
     let report = answer.join().unwrap().unwrap();
     control.stop();
     conducts.join().unwrap();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State that both directions of the gateway share.
 
-use super::news::Inbox;
+use super::events::Inbox;
 use super::time::Questions;
 use crate::wire::{HostId, Keys, Parsed};
 use driveline_gateway::{Notices, zenoh_says};
 use driveline_shm::{Kicker, Participant};
 use driveline_types::NodeName;
-use driveline_zenoh::{OwnRuntime, UnderWay};
+use driveline_zenoh::{InFlight, OwnRuntime};
 use std::sync::Arc;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::{Session, Wait};
@@ -24,11 +24,11 @@ pub(super) struct GatewayState {
     pub(super) kicker: Kicker,
     pub(super) inbox: Arc<Inbox>,
     pub(super) notices: Arc<Notices>,
-    /// When hosts were asked for their time.
+    /// Times of the last requests for hosts' clocks.
     pub(super) questions: Questions,
-    /// Samples that edges are handing to Zenoh, by the start of the gateway that they go to.
-    pub(super) under_way: UnderWay<u64>,
-    /// What an edge may have in flight before its last sample, in bytes.
+    /// Samples that routes are handing to Zenoh, by the start of the gateway that they go to.
+    pub(super) under_way: InFlight<u64>,
+    /// Bytes that a route may have in flight before its last sample.
     pub(super) window_bytes: usize,
 }
 
@@ -54,8 +54,8 @@ impl Drop for GatewayState {
     fn drop(&mut self) {
         // A large sample on a slow link would keep the session open for as long as that takes.
         self.under_way.give_up(&self.session);
-        // What Zenoh calls has the session, too, which would go on without anybody who answers for
-        // it.
+        // Zenoh's callbacks hold the session, too; it would continue without a gateway to answer
+        // for it.
         let _ = self.session.close().wait();
     }
 }

@@ -54,6 +54,10 @@ pub enum Record {
         /// [`build_id`] of the process; empty in releases before this.
         #[serde(default)]
         build: String,
+        /// Offset of its `CLOCK_MONOTONIC` to that of the machine; not 0 in a time namespace of its
+        /// own.
+        #[serde(default)]
+        clock_offset_ns: i64,
     },
     /// All components are initialised; the process waits for the word to start.
     Ready,

@@ -67,7 +67,13 @@ fn call(writer: &Writer, sequence: u64) {
 fn what_is_observed_is_read_back() {
     let sink = Sink::default();
     let writer = Writer::new(sink.clone()).unwrap();
-    writer.send(Record::Hello { format: FORMAT, module: "m".into(), pid: 3, build: String::new() });
+    writer.send(Record::Hello {
+        format: FORMAT,
+        module: "m".into(),
+        pid: 3,
+        build: String::new(),
+        clock_offset_ns: 0,
+    });
     writer.send(Record::Counters {
         component: "lane".into(),
         stats: CallbackCounters { invocations: 4, ..Default::default() },

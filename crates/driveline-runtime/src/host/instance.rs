@@ -496,7 +496,7 @@ fn add_callback(
     Ok(Some(handle))
 }
 
-fn access(of: &Access) -> driveline::Access {
+pub(crate) fn access(of: &Access) -> driveline::Access {
     match of {
         Access::OwnUser => driveline::Access::OwnUser,
         Access::Anyone => driveline::Access::Anyone,

@@ -50,7 +50,7 @@ impl RealTime {
             let kept = keep_off(&exclusive, within.as_deref()).map(KeptOff::stay);
             settled.push(other_threads(kept.err(), &exclusive));
         }
-        let locked = if asked.lock_memory { lock() } else { Ok(()) };
+        let locked = if asked.lock_memory { lock_memory() } else { Ok(()) };
         let latency = asked.cpu_dma_latency_us.map(request_latency);
         let _latency = latency.and_then(|(file, setting)| {
             settled.push(setting);
@@ -120,8 +120,11 @@ pub fn idle_state_refusal(asked_us: u32) -> Option<String> {
     request_latency(asked_us).1.refused
 }
 
-/// Locks all memory, that of later mappings included, and makes it present.
-fn lock() -> Result<(), String> {
+/// Locks all memory of this process, that of later mappings included, and makes it present.
+///
+/// # Errors
+/// The reason and the remedy; nothing is locked then.
+pub fn lock_memory() -> Result<(), String> {
     memory_lock_refusal().map_or(Ok(()), Err)?;
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|e| {
         format!("{e}: the memory of the process cannot be kept present; {LOCK_REMEDY}")

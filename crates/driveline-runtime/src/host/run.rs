@@ -2,6 +2,7 @@
 //! The life of a module's process: load, bring up, wait for the word, run, wind down.
 
 use super::crash;
+use super::injected_faults;
 use super::instance::{Bringup, Instance, place};
 use super::launcher_socket;
 use super::output;
@@ -22,6 +23,7 @@ use crate::graph::{
 };
 use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
+use crate::time_namespace;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
 use driveline_shm::WaitBackend;
 use driveline_types::MonotonicNs;
@@ -149,6 +151,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
                 module: options.module.clone(),
                 pid: std::process::id(),
                 build: build_id().to_owned(),
+                clock_offset_ns: time_namespace::clock_offset_ns(),
             });
             Some(Arc::new(writer))
         }
@@ -224,6 +227,7 @@ impl Module<'_> {
         };
         let graph = resolve(self.options, self.loader, &libraries, &entered)?;
         let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
+        injected_faults::enable(module.name.as_str());
         // The kernel keeps 15 bytes.
         let _ = rustix::thread::set_name(
             &std::ffi::CString::new(module.name.as_str()).unwrap_or_default(),

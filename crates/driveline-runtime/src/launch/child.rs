@@ -66,7 +66,7 @@ pub(super) struct Child {
     /// When it was started.
     pub(super) since: Instant,
     pub(super) words: LastWords,
-    /// It is suspended (SIGSTOP, a debugger) and does nothing.
+    /// It is suspended (SIGSTOP) and does nothing.
     pub(super) suspended: bool,
     /// The call that has taken longest, as told at that time.
     busy: Option<(CallPlace, Duration, Instant)>,

@@ -23,6 +23,7 @@ mod death;
 mod describe;
 mod gateway;
 mod health;
+mod health_topic;
 mod interrupt;
 mod judge;
 mod matching;
@@ -163,7 +164,7 @@ pub enum Event {
         /// How long so far, in seconds.
         for_s: u64,
     },
-    /// A process was suspended, by SIGSTOP or a debugger: it does nothing, and is not at its end.
+    /// A process was suspended, by SIGSTOP: it does nothing, and is not at its end.
     Suspended {
         /// Module.
         module: String,
@@ -468,7 +469,7 @@ pub struct Outcome {
     pub unreadable: u64,
     /// Connections of the graph between host topics' ends that never existed.
     pub unconnected: Vec<Unconnected>,
-    /// Modules that were suspended (SIGSTOP, a debugger) when the run was to end.
+    /// Modules that were suspended (SIGSTOP) when the run was to end.
     pub suspended: Vec<String>,
     /// Work that was cut off after a component had finished.
     pub cut_off: Vec<CutOff>,

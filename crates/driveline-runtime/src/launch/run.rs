@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod interrupts;
+mod leftovers;
 mod modes;
 mod parameters;
+mod program;
 mod reactions;
 mod remaining;
 mod settling;
@@ -11,23 +14,23 @@ mod state;
 use super::child::{Child, Source, Start};
 use super::control::{RunPhase, Server};
 use super::death::{Death, When, help, how_it_ended, was_asked_to_end};
-use super::gateway::{GatewayOptions, carried, is_gateway};
+use super::gateway::{carried, is_gateway};
 use super::health::Observed;
+use super::health_topic::HealthTopic;
 use super::matching::{self, Unconnected};
 use super::modes::ModeControl;
 use super::options::LaunchOptions;
 use super::remote::Remote;
 use super::service_manager::ServiceManager;
-use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
+use super::supervisor::{Action, DownReason, Input, State, Supervisor};
 use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink, Stream};
 use crate::account::{Record, build_id};
 use crate::cores::{self, KeptOff};
-use crate::graph::{
-    OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
-    ResolvedTrigger, RestartPolicy,
-};
+use crate::graph::{OnExhausted, ResolvedGraph, RestartPolicy};
 use crate::host;
+use crate::time_namespace;
 use parameters::Changes;
+use program::{Program, feeders, rules, slowest_timer};
 use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -43,8 +46,6 @@ use thiserror::Error;
 const STOP_BEHIND: Duration = Duration::from_secs(1);
 /// A module that is not ready after this is told of.
 const WAITING: Duration = Duration::from_secs(3);
-/// Pause before the first restart of a gateway.
-const GATEWAY_PAUSE: Duration = Duration::from_secs(1);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
 /// The same while the graph runs without some of the connections.
@@ -56,6 +57,9 @@ pub enum LaunchError {
     /// The launcher cannot wait for its processes.
     #[error("cannot watch the modules: {0}")]
     Watch(#[from] io::Error),
+    /// The health of the run cannot be published.
+    #[error("{0}")]
+    Health(String),
     /// There is nothing to start.
     #[error(
         "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more"
@@ -111,6 +115,8 @@ pub fn run<'a>(
         let runs = |p: &Program<'_>| matches!(p, Program::Module(m) if m.name.as_str() == module);
         programs.iter().position(runs)
     };
+    let health_topic =
+        HealthTopic::open(graph, &options.domain_dir).map_err(LaunchError::Health)?;
     let launcher = Launcher {
         graph,
         options,
@@ -140,107 +146,10 @@ pub fn run<'a>(
         phase_since: (RunPhase::Starting, began),
         server: options.control.clone().map(Server::new),
         changes: Changes::default(),
+        health_topic,
         modes: ModeControl::new(graph, programs.len(), place),
     };
     launcher.run()
-}
-
-/// A process of a run.
-#[derive(Clone, Copy)]
-enum Program<'a> {
-    Gateway(&'a GatewayOptions),
-    Module(&'a ResolvedModule),
-}
-
-impl Program<'_> {
-    fn name(&self) -> &str {
-        match self {
-            Self::Gateway(gateway) => gateway.name,
-            Self::Module(module) => module.name.as_str(),
-        }
-    }
-}
-
-fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) -> Rules {
-    // Modules that are not started here are somebody else's to wait for.
-    let places = |names: &[String]| {
-        names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect()
-    };
-    match program {
-        // Whoever has started the module starts it again: this launcher only listens anew.
-        Program::Module(_) if options.placement.as_ref().is_some_and(|p| p.starter.is_none()) => {
-            Rules {
-                restart: ResolvedRestart {
-                    policy: RestartPolicy::Always,
-                    backoff: Duration::ZERO,
-                    max: None,
-                    window: Duration::ZERO,
-                    on_exhausted: None,
-                },
-                ready_within: options.ready_within,
-                grace: options.grace,
-                depends_on: Vec::new(),
-                restart_with: Vec::new(),
-                gateway: false,
-            }
-        }
-        Program::Module(module) => Rules {
-            restart: module.restart.clone(),
-            ready_within: module.ready_within.unwrap_or(options.ready_within),
-            grace: options.grace,
-            depends_on: places(&module.depends_on),
-            restart_with: places(&module.restart_with),
-            gateway: false,
-        },
-        Program::Gateway(_) => Rules {
-            restart: ResolvedRestart {
-                policy: RestartPolicy::Always,
-                backoff: GATEWAY_PAUSE,
-                max: None,
-                window: Duration::ZERO,
-                on_exhausted: None,
-            },
-            ready_within: options.ready_within,
-            grace: options.grace,
-            depends_on: Vec::new(),
-            restart_with: Vec::new(),
-            gateway: true,
-        },
-    }
-}
-
-/// Other modules that publish what a module reads, in the order of the graph.
-fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str> {
-    let read: Vec<_> = graph
-        .module(module)
-        .into_iter()
-        .flat_map(|m| &m.components)
-        .flat_map(|c| &c.inputs)
-        .map(|i| &i.topic)
-        .collect();
-    let feeds = |m: &ResolvedModule| {
-        m.components.iter().flat_map(|c| &c.outputs).any(|o| read.contains(&&o.topic))
-    };
-    graph
-        .modules
-        .iter()
-        .filter(|m| m.name.as_str() != module && feeds(m))
-        .map(|m| m.name.as_str())
-        .collect()
-}
-
-/// The longest period with which a component of these modules reads its inputs.
-fn slowest_timer(graph: &ResolvedGraph, wanted: impl Fn(&str) -> bool) -> Duration {
-    let period = |c: &ResolvedComponent| match c.trigger {
-        ResolvedTrigger::Timer { period, .. } if !c.inputs.is_empty() => Some(period),
-        _ => None,
-    };
-    graph
-        .components()
-        .filter(|(m, _)| wanted(m.name.as_str()))
-        .filter_map(|(_, c)| period(c))
-        .max()
-        .unwrap_or_default()
 }
 
 /// Where a run stands.
@@ -327,6 +236,7 @@ struct Launcher<'a> {
     server: Option<Server>,
     /// Parameters that tools have changed.
     changes: Changes,
+    health_topic: Option<HealthTopic>,
     modes: Option<ModeControl<'a>>,
 }
 
@@ -361,6 +271,7 @@ impl Launcher<'_> {
                 self.serve();
             }
         }
+        self.remove_leftovers();
         let unreadable = self.unreadable
             + self
                 .processes
@@ -534,6 +445,7 @@ impl Launcher<'_> {
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
+        self.remove_leftovers();
         if self.is_running() {
             self.react_to_down(process, &why);
         }
@@ -649,8 +561,12 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
-            Record::Hello { build, .. } => {
+            Record::Hello { build, clock_offset_ns, .. } => {
                 child.words.greeted = true;
+                if let Some(why) = time_namespace::refused(*clock_offset_ns) {
+                    child.words.failed = Some((None, why));
+                    child.signal(Signal::KILL);
+                }
                 if build != build_id() && !std::mem::replace(&mut self.other_build, true) {
                     self.sink.event(&Event::OtherBuild {
                         module: module.clone(),
@@ -804,29 +720,6 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    fn interrupted(&mut self) {
-        if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
-            return;
-        }
-        self.interrupted_at = Some(Instant::now());
-        if let Phase::Stopping { .. } = self.phase {
-            // Asked again: no more patience.
-            for i in 0..self.processes.len() {
-                self.kill(i, "was interrupted again");
-            }
-        } else {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
-        }
-    }
-
-    fn hung_up(&mut self) {
-        if !matches!(self.phase, Phase::Stopping { .. }) {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
-        }
-    }
-
     /// Looks whether connections exist by now.
     fn look_for_late_matches(&mut self, now: Instant) {
         let found = if self.unconnected.is_empty() {
@@ -922,6 +815,7 @@ impl Launcher<'_> {
                 self.look_for_late_matches(now);
             }
             self.sink.tick();
+            self.publish_health(now);
             self.tick_at = now + self.options.tick;
         }
         self.step(Input::Time);

@@ -5,7 +5,6 @@
 //! cursor, fences, and checks for a waiting publisher. One of the two sees the other. The publisher
 //! sleeps on the cursor itself, compared with the value it has read: either the cursor moves before
 //! the sleep, or the subscriber wakes the publisher.
-//! between the look and the sleep, or the subscriber wakes.
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64, Mutant, fence, mutant};

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Steps of a publish, and whether a death there leaves the sample published.
-const PUBLISHING: &[(&str, bool)] = &[
+pub(crate) const PUBLISHING: &[(&str, bool)] = &[
     // The first loan has nothing to look at, so this is passed one loan later.
     ("loan.after_withdraw", true),
     ("loan.taken", false),
@@ -27,19 +27,19 @@ const PUBLISHING: &[(&str, bool)] = &[
 /// Passed only when a reader is woken.
 const WAKING: &str = "publish.after_wake";
 const ADMITTING: &[&str] = &["join.after_hello", "join.after_entry", "join.after_accept"];
-const READING: &[&str] =
+pub(crate) const READING: &[&str] =
     &["borrow.before_pin", "borrow.after_pin", "borrow.after_validate", "borrow.before_unpin"];
-const COPYING: &str = "copy.after_copy";
-const WAITING: &[&str] = &["wait.after_arm", "wait.before_sleep", "wait.after_sleep"];
+pub(crate) const COPYING: &str = "copy.after_copy";
+pub(crate) const WAITING: &[&str] = &["wait.after_arm", "wait.before_sleep", "wait.after_sleep"];
 const ASKING: &[&str] = &["join.before_hello", "join.after_answer"];
 const BINDING: &[&str] = &["socket.after_bind", "socket.before_rename", "socket.after_rename"];
 /// Sockets that a participant makes: for hints, for tools, and one per publisher.
 const SOCKETS_OF_PUBLISHER: u32 = 3;
 const SOCKETS_OF_SUBSCRIBER: u32 = 2;
 
-const NTH: u32 = 50;
+pub(crate) const NTH: u32 = 50;
 /// Long enough for loans to take back what has been read.
-const LEN: u32 = 70_000;
+pub(crate) const LEN: u32 = 70_000;
 
 fn cases() -> BTreeSet<&'static str> {
     let single = [WAKING, COPYING];

@@ -102,6 +102,7 @@ impl Scene {
                 }
             },
         );
+        println!("CORRUPTIONS: {what}: {n}");
         println!("{what}: meanwhile {during:?}");
         self.victims = victims;
         // And go on to, although the liar's memory stays as it was left.

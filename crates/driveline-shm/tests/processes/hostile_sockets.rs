@@ -166,6 +166,7 @@ fn attack(s: Scene, kind: &str, right: &Value) {
             Err(format!("only {} packets were sent", sent.get()))
         }
     });
+    println!("CORRUPTIONS: packets at sockets '{kind}': {}", sent.get());
     drop(open);
     s.unharmed(kind);
 }

@@ -22,6 +22,7 @@ mod hanging;
 mod hostile_memory;
 mod hostile_sockets;
 mod idle;
+mod kill_campaign;
 mod leftovers;
 mod memory;
 mod namespaces;

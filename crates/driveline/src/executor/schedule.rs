@@ -32,7 +32,7 @@ pub enum SchedulingClass {
     RoundRobin,
 }
 
-/// What the threads of an executor ask of the kernel.
+/// Scheduling that the threads of an executor request from the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Schedule {
@@ -52,7 +52,7 @@ pub struct Schedule {
     pub timer_slack_ns: Option<u32>,
 }
 
-/// What became of a [`Schedule`] on one thread, read back from the kernel.
+/// Result of a [`Schedule`] on one thread, read back from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ScheduleReport {
     /// Name of the thread.
@@ -64,7 +64,7 @@ pub struct ScheduleReport {
     /// Timer slack in force, in nanoseconds; 0 where the kernel does not say it.
     #[serde(default)]
     pub timer_slack_ns: u64,
-    /// What was asked and not granted, with the kernel's reason and the remedy; empty if all was.
+    /// Refused requests, with the kernel's reason and the remedy; empty if there are none.
     pub refused: Vec<String>,
 }
 

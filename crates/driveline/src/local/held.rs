@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many samples a reader holds.
+//! Samples that a reader holds.
 //!
 //! One counter per sample that may be held; 0 is free. Clones of a sample share its counter, so a
 //! reader is charged for memory, not for handles. Only the subscription moves a counter from 0; any
@@ -38,7 +38,7 @@ impl HeldCounters {
         self.0.counters.len() as u32
     }
 
-    /// Who is told when `acquire` has failed and a sample is given back.
+    /// Wakes the waiter after `acquire` has failed and a sample is released.
     pub(crate) fn release_watch(&self) -> &ReleaseWatch {
         &self.0.release_watch
     }

@@ -17,8 +17,7 @@ pub struct InputStall {
     pub topic: TopicName,
     /// Number of samples held, which is the input's `max_held`.
     pub held: u32,
-    /// Whether samples of the input call the callback. Otherwise the callback reads it without
-    /// success.
+    /// True if samples of the input call the callback. Otherwise the callback's reads of it fail.
     pub triggers: bool,
     /// Set once a sample was taken again.
     pub end: Option<StallEnd>,
@@ -70,7 +69,7 @@ pub(crate) struct Blocked {
 #[derive(Debug, Default)]
 pub(crate) struct StallWatch {
     blocked: Option<Blocked>,
-    /// A reported stall that is over, and for how long it lasted.
+    /// Reported stall that is over, and its duration.
     over: Option<(Blocked, Duration)>,
 }
 
@@ -107,14 +106,14 @@ impl StallWatch {
         }
     }
 
-    /// Whether the input is blocked for so long that its samples are not expected to be taken any
-    /// more.
+    /// Returns true if the input has been blocked for so long that its samples are not expected to
+    /// be taken any more.
     pub(crate) fn is_stall(&self) -> bool {
         self.blocked.is_some_and(|b| MonotonicNs::now() >= b.since + STALL_AFTER)
     }
 
-    /// When [`Self::report`] has something to report. An input that does not trigger counts as
-    /// blocked only as long as reads of it fail.
+    /// Returns when [`Self::report`] has something to report. An input that does not trigger counts
+    /// as blocked only while reads of it fail.
     pub(crate) fn due(&self, triggers: bool) -> Option<MonotonicNs> {
         let begins = self.blocked.filter(|b| !b.reported).and_then(|b| {
             let at = b.since + STALL_AFTER;

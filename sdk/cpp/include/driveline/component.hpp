@@ -161,8 +161,8 @@ public:
 protected:
     Component() = default;
 
-    /// Says that this component's work is done (a file has come to its end), which ends the run
-    /// once what is under way has been processed. Does not block.
+    /// Reports that this component's work is done (for example, the end of a file). The run ends
+    /// once all work in flight has been processed. Does not block.
     void finish() const noexcept { dl_component_io_finish(io_); }
     /// Whether the run is ending: long callbacks and threads of your own look here. One atomic
     /// load.
@@ -177,11 +177,10 @@ protected:
     /// The component's node, for topics and parameters that are not declared; from `init` on.
     [[nodiscard]] NodeView node() const noexcept { return NodeView(dl_component_io_node(io_)); }
 
-    /// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no
-    /// model was given": shown with the run and kept in its report. From `init` on; not for every
-    /// frame.
-    void tell_fact(const std::string& name, const std::string& text) const noexcept {
-        dl_component_io_tell_fact(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
+    /// Adds a note for readers of the run's figures, such as `detector`, "classical, no model was
+    /// given": shown with the run and kept in its report. From `init` on; not for every frame.
+    void add_run_note(const std::string& name, const std::string& text) const noexcept {
+        dl_component_io_add_run_note(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
     }
 
     /// Requests a switch of the whole run to a mode of the graph, which the launcher grants or

@@ -22,7 +22,7 @@ namespace driveline::detail {
     std::string text =
         "threw " + (type != nullptr ? demangled(type->name())
                                     : std::string("an exception of another language"));
-    // A null pointer is a text that somebody forgot, not a reason to crash.
+    // A null pointer is a forgotten text, not a reason to crash.
     const auto add = [&text](const char* reason) {
         text.append(": ").append(reason != nullptr ? reason : "(null)");
     };

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Unit tests of components: `driveline/testing.hpp`, with
+// SPDX-License-Identifier: Apache-2.0
+// Unit tests of components: `driveline/testing.hpp`, with
 // components of this program and of a library.
 #include <cstring>
 #include <stdexcept>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether this machine has what a graph asks for: memory, priorities, cores, descriptors.
+//! Checks that this machine has the memory, priorities, cores and descriptors that a graph needs.
 
 use super::Check;
 use driveline_runtime::graph::model::{Reach, Schedule};
@@ -7,12 +7,12 @@ use driveline_runtime::graph::{ResolvedGraph, ResolvedModule, ResolvedTopic};
 
 /// Part of the available memory from which on it is tight.
 const TIGHT: f64 = 0.8;
-/// Descriptors of a module's process beside those of its topics.
+/// Descriptors of a module's process in addition to those of its topics.
 const OF_PROCESS: u64 = 32;
 /// Descriptors of an end of a topic, and of each connection of it.
 const OF_END: u64 = 2;
 
-/// What a machine gives.
+/// Resources of a machine.
 pub(super) struct Available {
     /// Memory that can still be reserved, and what limits it.
     pub(super) memory: u64,
@@ -26,7 +26,7 @@ pub(super) struct Available {
     pub(super) nodes: Vec<(u32, Vec<usize>)>,
 }
 
-/// What the system refuses when it is tried, each with the remedy.
+/// Requests that the system refuses when tried, each with the remedy.
 pub(super) struct Tried<'t> {
     pub(super) schedule: &'t dyn Fn(&Schedule) -> Vec<String>,
     pub(super) lock: &'t dyn Fn() -> Option<String>,
@@ -76,7 +76,7 @@ fn exclusive(graph: &ResolvedGraph, available: &Available) -> Option<Check> {
     })
 }
 
-/// What a module asks beside the schedules of its executors.
+/// Checks the requests of a module other than the schedules of its executors.
 fn real_time(module: &ResolvedModule, available: &Available, tried: &Tried<'_>) -> Vec<Check> {
     let asked = &module.real_time;
     let mut checks = Vec::new();

@@ -264,7 +264,7 @@ fn descriptors(limits: &Limits) -> Check {
     }
 }
 
-/// Whether anything is wrong.
+/// Returns the worst verdict.
 pub(super) fn worst(checks: &[Check]) -> Verdict {
     checks.iter().map(|c| c.verdict).max().unwrap_or(Verdict::Good)
 }

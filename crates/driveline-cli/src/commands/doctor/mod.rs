@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -38,7 +38,7 @@ struct Check {
     name: String,
     found: String,
     verdict: Verdict,
-    /// What to change, and why.
+    /// Remedy, and the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<String>,
 }
@@ -118,7 +118,7 @@ fn resolved(path: &Path, screen: &Screen) -> Option<ResolvedGraph> {
     graph
 }
 
-/// What the system refuses of a schedule, tried on a thread of its own.
+/// Returns the parts of a schedule that the system refuses, tried on a separate thread.
 fn refused(schedule: &Schedule) -> Vec<String> {
     let schedule = schedule.clone();
     let tried = std::thread::spawn(move || schedule.apply_to_this_thread("doctor").refused);

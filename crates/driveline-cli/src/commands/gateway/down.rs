@@ -8,7 +8,7 @@ use crate::text::cut;
 use driveline_gateway::Answer;
 use driveline_terminal::screen::Screen;
 
-/// Tells of them on standard error. Whether there are none.
+/// Shows gateways that are down, on standard error. Returns true if there are none.
 pub(super) fn tell(answers: &[Answer], place: &DomainPlace, screen: &Screen) -> bool {
     let down: Vec<_> = answers.iter().filter_map(|answer| told(answer, place)).collect();
     down.iter().for_each(|text| screen.error(text));

@@ -2,14 +2,16 @@
 //! Parts of reports of gateways, as text.
 
 use crate::text::{count, cut};
-use driveline_gateway::{EdgeReport, HostReport, InletReport, InletState, Report};
+use driveline_gateway::{
+    HostReport, RemotePublisherReport, RemotePublisherState, Report, RouteReport,
+};
 
 /// Columns for names, which other hosts may have chosen.
 pub(super) const NAME: usize = 80;
-/// Longest reason of somebody else.
+/// Longest foreign reason.
 pub(super) const REASON: usize = 800;
 
-/// A node, for people; in reports, one that nobody has named is `?`.
+/// Formats a node, for people; in reports, an unnamed one is `?`.
 pub(super) fn node(name: &str) -> String {
     if name == "?" { "a node without a name".to_owned() } else { format!("'{}'", cut(name, NAME)) }
 }
@@ -33,7 +35,7 @@ impl Rate {
         Self { samples: per_second(samples), bytes: per_second(bytes) }
     }
 
-    pub(super) fn of_edge(e: &EdgeReport, now: &Report, before: &Report) -> Self {
+    pub(super) fn of_edge(e: &RouteReport, now: &Report, before: &Report) -> Self {
         let old = before
             .edges
             .iter()
@@ -43,7 +45,7 @@ impl Rate {
         Self::of(now, before, (e.figures.sent, old.sent), (e.figures.sent_bytes, old.sent_bytes))
     }
 
-    pub(super) fn of_inlet(i: &InletReport, now: &Report, before: &Report) -> Self {
+    pub(super) fn of_inlet(i: &RemotePublisherReport, now: &Report, before: &Report) -> Self {
         let old = before
             .inlets
             .iter()
@@ -64,7 +66,7 @@ pub(super) fn short(host: &str) -> String {
     cut(host.split('.').next().unwrap_or(host), NAME)
 }
 
-/// How long something has been so: rounded down, unlike what the lab expects of a measurement.
+/// Formats a duration: rounded down, unlike measurements of the lab.
 pub(super) fn seconds(ms: u64) -> String {
     match ms / 1000 {
         s @ 0..120 => format!("{s} s"),
@@ -106,18 +108,18 @@ pub(super) fn dropped(drops: &[(&str, u64)]) -> String {
     }
 }
 
-/// Where the reasons are.
+/// Hint at the option that shows reasons.
 pub(super) fn hint(explained: bool) -> &'static str {
     if explained { "" } else { " (`--explain` says why)" }
 }
 
 /// State of a remote publisher.
-pub(super) fn inlet_state(state: InletState) -> &'static str {
+pub(super) fn inlet_state(state: RemotePublisherState) -> &'static str {
     match state {
-        InletState::Wanted => "carried",
-        InletState::NobodySubscribes => "nobody subscribes here",
-        InletState::ClockUnknown => "waits for that host's clock",
-        InletState::HostGone => "host is gone",
-        InletState::PublisherGone => "publisher is gone",
+        RemotePublisherState::Wanted => "carried",
+        RemotePublisherState::NobodySubscribes => "no subscriber here",
+        RemotePublisherState::ClockUnknown => "waits for that host's clock",
+        RemotePublisherState::HostGone => "host is gone",
+        RemotePublisherState::PublisherGone => "publisher is gone",
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a host is there, or another start of its gateway.
+//! Presence of a host, or of another start of its gateway.
 
 use super::format::{NAME, short};
 use crate::text::cut;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server in ROS 2 is called, and when it is offered here and across:
-//! `docs/protocols/ros2-services.md`, section 5. What passes is in `calls_to_ros`.
+//! Server in ROS 2 that is called, and its offer here and across:
+//! `docs/protocols/ros2-services.md`, section 5. `calls_to_ros` passes the calls.
 
 use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
 use super::counts::Counts;
 use super::problem::Problem;
 use super::profiles::{ask, offer};
+use super::retry::{Retry, Upheld, Wake};
 use super::services::{EndpointKey, listed, whose, written};
-use super::upkeep::{Upheld, Upkeep, Wake};
 use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint};
 use crate::engine::dds::NAMED_WITHIN;
 use crate::engine::endpoint::Profile;
@@ -36,15 +36,15 @@ const READ_LOOK: Duration = Duration::from_millis(2);
 /// A service whose server is in ROS 2.
 pub(super) struct RosServer {
     /// Others see it go before it cannot be asked any more.
-    across: Upkeep<Box<dyn Offered>>,
+    across: Retry<Box<dyn Offered>>,
     /// Offers it here, as long as there is a server.
-    offered: Upkeep<OfferedHere>,
-    asking: Upkeep<Arc<dyn Asking>>,
+    offered: Retry<OfferedHere>,
+    asking: Retry<Arc<dyn Asking>>,
     /// The server that is asked, or would be.
     current: Option<EndpointKey>,
     /// All that have the name.
     pub(super) servers: Vec<(EndpointKey, ServiceEndpoint)>,
-    /// Why none is called, or not as it should be.
+    /// Reasons why none is called, or not correctly.
     problems: Vec<Problem>,
     blocked: bool,
     passes_across: bool,
@@ -62,9 +62,9 @@ impl RosServer {
     ) -> Self {
         let calls = Arc::new(CallsToRos::new(of, rule.timeout(), counts));
         Self {
-            across: Upkeep::new(wake),
-            offered: Upkeep::new(wake),
-            asking: Upkeep::new(wake),
+            across: Retry::new(wake),
+            offered: Retry::new(wake),
+            asking: Retry::new(wake),
             current: None,
             servers: Vec::new(),
             problems: Vec::new(),
@@ -93,8 +93,8 @@ impl RosServer {
         self.blocked = blocked.is_some();
         let passes = blocked.as_ref().is_some_and(Problem::ends_by_itself);
         problems.extend(blocked);
-        // Who calls is told of what keeps it, so that it is offered if only there is a server. What
-        // passes in a moment is waited for: who has waited for a server is not refused with that.
+        // Callers get the reason, so it is offered whenever there is a server. Temporary problems
+        // are waited for: a client that has waited for a server is not refused for them.
         if self.servers.is_empty() {
             self.offered.let_go();
         } else if self.offered.get().is_some() || !passes {
@@ -110,14 +110,14 @@ impl RosServer {
         self.problems = problems;
     }
 
-    /// Nobody is asked any more: whoever waits is told what has happened, and who comes next
-    /// `problem`. Before `asking` is let go, of which `calls` has a share.
+    /// Stops asking: pending callers get `what`, later ones `problem`. Call it before `asking` is
+    /// dropped, of which `calls` has a share.
     fn leave(&mut self, what: &str, problem: &str) {
         self.across.let_go();
         self.calls.server_gone(what, problem);
     }
 
-    /// Has calls go to the one server, or tells why they cannot.
+    /// Directs calls to the one server, or returns the reason why that is impossible.
     fn direct(&mut self, common: &Arc<GatewayState>, now: Instant) -> Result<(), Problem> {
         let (key, server) = self.one(common)?;
         if self.current.replace(key).is_some_and(|before| before != key) {
@@ -162,7 +162,7 @@ impl RosServer {
             }
             [(key, server)] => {
                 unfit(common, &self.calls.of, server)?;
-                // Over one profile a request is for whoever has the name.
+                // Over one profile a request goes to every server of the name.
                 let beside: Vec<_> =
                     marked.into_iter().filter(|(_, p)| p.profile == server.profile).collect();
                 if beside.is_empty() {
@@ -241,7 +241,7 @@ impl RosServer {
     }
 }
 
-/// What offers it to Driveline's clients.
+/// Local side of the service for Driveline's clients.
 struct OfferedHere {
     executor: Executor,
     outbox: Outbox,
@@ -292,7 +292,7 @@ fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<OfferedHere, Strin
     Ok(OfferedHere { executor, outbox, calls: calls.clone() })
 }
 
-/// Why a server cannot be called, if it cannot.
+/// Reason why a server cannot be called, if it cannot.
 fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Result<(), String> {
     let who = format!("the server {} by {}", whose(server.node.as_ref()), server.profile);
     if let Some(unable) = &server.unable {

@@ -147,7 +147,7 @@ pub struct ProcessStatus {
     pub since_ms: u64,
     /// Restarts so far.
     pub restarts: u64,
-    /// Whether SIGSTOP or a debugger has suspended it.
+    /// Whether SIGSTOP has suspended it. One that a debugger holds is not seen.
     #[serde(default)]
     pub suspended: bool,
     /// The call that has run for more than 3 s, for people.

@@ -110,14 +110,38 @@ impl Launcher<'_> {
         let with_parameters = change.is_some() || verb == Verb::Param;
         let now = Instant::now();
         self.note_states(now);
-        let verdict = verb == Verb::Health;
+        Ok(RunStatus {
+            id: socket.id().to_owned(),
+            domain: socket.domain().to_owned(),
+            parameters: with_parameters.then(|| self.parameters_status()),
+            change,
+            ..self.run_status(now, verb == Verb::Health)
+        })
+    }
+
+    /// Publishes the health of the run, if that is due.
+    pub(super) fn publish_health(&mut self, now: Instant) {
+        let Some(mut topic) = self.health_topic.take() else { return };
+        self.note_states(now);
+        let of = |p: &super::Process<'_>| p.past.state.to_string();
+        let mut states: Vec<String> = self.processes.iter().map(of).collect();
+        states.push(self.phase_since.0.to_string());
+        states.extend(self.modes.as_ref().and_then(|m| m.status(self.began.elapsed()).current));
+        if topic.is_due(now, states) {
+            topic.publish(self.run_status(now, true));
+        }
+        self.health_topic = Some(topic);
+    }
+
+    /// State of the run, without what is the socket's. `verdict`: with health.
+    fn run_status(&self, now: Instant, verdict: bool) -> RunStatus {
         let processes: Vec<ProcessStatus> =
             (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();
         let reason = self.not_ready_because(&processes);
-        Ok(RunStatus {
-            id: socket.id().to_owned(),
+        RunStatus {
+            id: String::new(),
             graph: self.graph.name.clone(),
-            domain: socket.domain().to_owned(),
+            domain: String::new(),
             pid: std::process::id(),
             phase: self.phase_since.0.clone(),
             since_ms: ms(now.saturating_duration_since(self.phase_since.1)),
@@ -126,9 +150,9 @@ impl Launcher<'_> {
             reason: reason.filter(|_| verdict),
             processes,
             mode: self.modes.as_ref().map(|m| m.status(self.began.elapsed())),
-            parameters: with_parameters.then(|| self.parameters_status()),
-            change,
-        })
+            parameters: None,
+            change: None,
+        }
     }
 
     fn process_status(&self, process: usize, now: Instant, verdict: bool) -> ProcessStatus {
@@ -196,7 +220,7 @@ impl Launcher<'_> {
         let child = p.child.as_ref().filter(|c| c.ended.is_none());
         let suspended = child.filter(|c| c.suspended).map(|c| {
             let pid = c.pid();
-            format!("is suspended by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
+            format!("is suspended by SIGSTOP; `kill -CONT {pid}` lets it go on")
         });
         let doing = || {
             child.and_then(Child::busy_call).map_or_else(String::new, |call| format!(": {call}"))
