@@ -119,6 +119,11 @@ impl Campaign<'_> {
         }
         let run = running.state()?;
         let observer = Observer::start(running.session.domain(), &self.topics(&run))?;
+        // Its connections are no growth.
+        let end = Instant::now() + SETTLES_WITHIN;
+        while !observer.is_matched() && !self.is_interrupted() && Instant::now() < end {
+            std::thread::sleep(POLL);
+        }
         let quiet = Instant::now();
         self.progress.at(self.done, "quiet time");
         self.pause(self.options.quiet.max(COUNTED));
@@ -127,10 +132,7 @@ impl Campaign<'_> {
         observer.faults_begin();
         let mut facts = RunFacts::default();
         for planned in planned {
-            if self.is_interrupted() {
-                break;
-            }
-            let caused = self.fault(&mut running, planned);
+            let Some(caused) = self.fault(&mut running, planned) else { break };
             let broken = matches!(&caused.answer, Answer::Missing(_)) && running.is_over();
             facts.caused.push(caused);
             self.done += 1;
@@ -140,7 +142,9 @@ impl Campaign<'_> {
         }
         let lost =
             facts.caused.iter().any(|c| matches!(c.answer, Answer::Ended(_) | Answer::GoesOn));
-        let after = if lost { before.clone() } else { running.settle(&before, &mut facts) };
+        let unbroken = facts.caused.is_empty();
+        let after =
+            if lost || unbroken { before.clone() } else { running.settle(&before, &mut facts) };
         merge_gaps(&mut self.parts.gaps, observer.end());
         facts.left.growth = after.beyond(&before);
         let ended = running.end(&mut facts, lost);
@@ -176,7 +180,8 @@ impl Campaign<'_> {
         names
     }
 
-    fn fault(&mut self, running: &mut Running<'_>, planned: &Planned) -> Caused {
+    /// Causes a fault after its pause. `None` after an interruption.
+    fn fault(&mut self, running: &mut Running<'_>, planned: &Planned) -> Option<Caused> {
         let module = planned.module.as_deref();
         let of = module.map_or(String::new(), |m| format!(" of '{m}'"));
         self.progress.at(self.done, &format!("{}{of}", planned.kind));
@@ -193,21 +198,23 @@ impl Campaign<'_> {
                 self.pause(wait);
             }
         }
-        let mut caused = Caused {
+        if self.is_interrupted() {
+            return None;
+        }
+        let at_s = running.began.elapsed().as_secs_f64();
+        let mut pid = None;
+        let answer = running.cause(planned, &mut pid).unwrap_or_else(Answer::Missing);
+        Some(Caused {
             number: self.done + 1,
             kind: planned.kind,
             module: planned.module.clone(),
-            pid: None,
-            at_s: running.began.elapsed().as_secs_f64(),
-            answer: Answer::Missing("interrupted".to_owned()),
+            pid,
+            at_s,
+            answer,
             reported: None,
             ready_after_ms: None,
             first_sample_after_ms: None,
-        };
-        if !self.is_interrupted() {
-            caused.answer = running.cause(planned, &mut caused.pid).unwrap_or_else(Answer::Missing);
-        }
-        caused
+        })
     }
 }
 

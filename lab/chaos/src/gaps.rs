@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -66,6 +66,9 @@ pub struct Observer {
     thread: JoinHandle<BTreeMap<String, Gaps>>,
     end: Arc<AtomicBool>,
     faults: Arc<AtomicBool>,
+    /// Topics that have a publisher.
+    matched: Arc<AtomicUsize>,
+    topics: usize,
 }
 
 impl Observer {
@@ -91,7 +94,8 @@ impl Observer {
             });
         }
         let (end, faults) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let (ends, breaks) = (end.clone(), faults.clone());
+        let matched = Arc::<AtomicUsize>::default();
+        let (ends, breaks, has) = (end.clone(), faults.clone(), matched.clone());
         let observe = move || {
             let _joined = participant;
             while !ends.load(Ordering::Relaxed) {
@@ -100,6 +104,7 @@ impl Observer {
                 for topic in &mut watched {
                     came |= topic.take_all(breaks);
                 }
+                has.store(watched.iter().filter(|w| w.is_matched()).count(), Ordering::Relaxed);
                 if !came {
                     set.wait(Some(MonotonicNs::now() + TICK), Duration::ZERO);
                 }
@@ -107,7 +112,14 @@ impl Observer {
             watched.into_iter().map(|w| (w.topic, w.gaps)).collect()
         };
         let thread = std::thread::Builder::new().name("observer".into()).spawn(observe);
-        Ok(Self { thread: thread.map_err(|e| e.to_string())?, end, faults })
+        let thread = thread.map_err(|e| e.to_string())?;
+        Ok(Self { thread, end, faults, matched, topics: topics.len() })
+    }
+
+    /// Whether each topic has a publisher that the observer is connected to.
+    #[must_use]
+    pub fn is_matched(&self) -> bool {
+        self.matched.load(Ordering::Relaxed) == self.topics
     }
 
     /// From now on, faults are caused.
@@ -131,6 +143,10 @@ struct Watched {
 }
 
 impl Watched {
+    fn is_matched(&self) -> bool {
+        self.subscriptions.iter().any(|s| s.matched() > 0)
+    }
+
     /// Takes what waits; whether anything did.
     fn take_all(&mut self, breaks: bool) -> bool {
         let mut any = false;

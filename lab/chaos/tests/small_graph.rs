@@ -2,9 +2,11 @@
 //! The command on a small graph of Rust components: what it causes, checks and refuses.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const GRAPH: &str = "\
 driveline: 1
@@ -31,19 +33,19 @@ fn built(name: &str) -> PathBuf {
     program
 }
 
-fn chaos(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
+fn command(dir: &Path, arguments: &[&str]) -> Command {
     let _ = built("driveline");
     std::fs::write(dir.join("g.yaml"), GRAPH).unwrap();
     std::fs::write(dir.join("lib"), "").unwrap();
-    let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_driveline-chaos"))
-        .arg("g.yaml")
-        .args(arguments)
-        .current_dir(dir)
-        .env("DRIVELINE_HOST", built("driveline-test-host"))
-        .env_remove("DRIVELINE_COMPONENT_PATH")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_driveline-chaos"));
+    command.arg("g.yaml").args(arguments).current_dir(dir);
+    command.env("DRIVELINE_HOST", built("driveline-test-host"));
+    command.env_remove("DRIVELINE_COMPONENT_PATH").stdin(Stdio::null());
+    command
+}
+
+fn chaos(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command(dir, arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code().unwrap(), text(stdout), text(stderr))
 }
@@ -99,4 +101,24 @@ fn a_fault_that_the_graph_cannot_get_is_refused_with_those_that_it_can() {
     assert!(code == 2 && err.contains("it has: source, rest"), "{err}");
     let (code, _, err) = chaos(dir.path(), &[]);
     assert!(code == 2 && err.contains("the run can get: directory, suspend, launcher"), "{err}");
+}
+
+#[test]
+fn ctrl_c_ends_the_run_in_order_and_what_was_done_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = command(dir.path(), &["--kill", "rest", "--pause", "3600"]);
+    let campaign = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = dir.path().join("out/chaos/run-1/output.txt");
+    let end = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_to_string(&output).is_ok_and(|t| t.contains("all modules are ready")) {
+        assert!(Instant::now() < end, "the graph does not run");
+        std::thread::yield_now();
+    }
+    let pid = Pid::from_raw(campaign.id().cast_signed()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let Output { status, stdout, stderr } = campaign.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert_eq!(status.code(), Some(130), "{out}{err}");
+    assert!(out.contains("nothing (interrupted)"), "{out}");
+    assert!(dir.path().join("out/chaos/run-1/summary.json").exists());
 }
