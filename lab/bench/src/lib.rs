@@ -27,6 +27,7 @@ pub mod cable;
 pub mod chain;
 pub mod child;
 mod conduct;
+pub mod deployment;
 mod ending;
 pub mod harness;
 mod left_out;

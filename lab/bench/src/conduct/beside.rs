@@ -2,6 +2,7 @@
 //! Conditions of a run in addition to its links: load, limits, preference, a watch.
 
 use crate::cable::CableSpec;
+use crate::deployment::Deployment;
 use crate::harness::Job;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -21,6 +22,9 @@ pub struct Beside {
     /// Cable between two hosts; `None`: as fast as the processors are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cable: Option<CableSpec>,
+    /// Where the ends run.
+    #[serde(default, skip_serializing_if = "Deployment::is_bare")]
+    pub deployment: Deployment,
 }
 
 /// Preference of one subscriber of each link over all other processes.

@@ -17,6 +17,7 @@ pub use trial::{Kind, Trial};
 
 use crate::account::{self, Account};
 use crate::cable::{Cable, CableSpec};
+use crate::deployment::Deployment;
 use crate::harness::{End, Job, Pace, Reach, Role, System};
 use crate::machine::ProcessUse;
 use crate::metric::Metric;
@@ -84,7 +85,7 @@ impl Conductor<'_> {
             Kind::Link | Kind::Floor if job.reach == Reach::Process => {
                 self.alone(&Job { role: Role::Threads, ..job })
             }
-            Kind::Link | Kind::Floor => return self.link(&job, trial.cable),
+            Kind::Link | Kind::Floor => return self.link(&job, trial.cable, trial.deployment, dir),
             Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
             Kind::Idle => self.idle(&job),
             Kind::StartUp => self.start_up(&job),
@@ -186,7 +187,13 @@ impl Conductor<'_> {
     }
 
     /// A process for each end; receivers first.
-    fn link(&self, job: &Job, cable: Option<CableSpec>) -> Result<Ensemble> {
+    fn link(
+        &self,
+        job: &Job,
+        cable: Option<CableSpec>,
+        deployment: Deployment,
+        dir: &Path,
+    ) -> Result<Ensemble> {
         let (sending, receiving) = match job.pace {
             Pace::PingPong => (Role::Ping, Role::Echo),
             Pace::RateHz(_) => (Role::Publisher, Role::Subscriber),
@@ -197,8 +204,10 @@ impl Conductor<'_> {
                 Some(SharedWords::create().context("cannot make the floor's shared words")?)
             }
         };
+        let mut processes = self.processes();
+        processes.deploy(deployment, dir)?;
         let (mut processes, publisher, ends) =
-            self.run_ends(job, cable, sending, receiving, words.as_ref())?;
+            self.run_ends(processes, job, cable, sending, receiving, words.as_ref())?;
         let mut account = account::account(job, &ends, processes.began_ns())?;
         if let (Role::Publisher, Some(first)) = (sending, first_sample(&ends, Role::Subscriber)) {
             account.start_up_ns = Some(first.saturating_sub(processes.spawned_ns(publisher)));
@@ -223,6 +232,7 @@ impl Conductor<'_> {
         let quota = beside.quota_percent.map(Quota::new).transpose()?;
         let mut processes = self.processes();
         processes.confine(quota.as_ref());
+        processes.deploy(beside.deployment, dir)?;
         let place = |(i, job): (usize, &Job)| -> Result<Job> {
             let raw_dir = dir.join(format!("link-{i}"));
             std::fs::create_dir(&raw_dir)
@@ -296,15 +306,15 @@ impl Conductor<'_> {
         Ok(Ensemble { accounts, observations })
     }
 
-    fn run_ends(
+    fn run_ends<'p>(
         &self,
+        mut processes: Processes<'p>,
         job: &Job,
         cable: Option<CableSpec>,
         sending: Role,
         receiving: Role,
         words: Option<&SharedWords>,
-    ) -> Result<(Processes<'_>, usize, Vec<End>)> {
-        let mut processes = self.processes();
+    ) -> Result<(Processes<'p>, usize, Vec<End>)> {
         self.connect(&mut processes, job, cable)?;
         let keeper = self.keep(&mut processes, job)?;
         let mut receivers = Vec::new();
@@ -401,7 +411,7 @@ impl Conductor<'_> {
     /// sample waits.
     fn start_up(&self, job: &Job) -> Result<Account> {
         let (processes, publisher, ends) =
-            self.run_ends(job, None, Role::Publisher, Role::Subscriber, None)?;
+            self.run_ends(self.processes(), job, None, Role::Publisher, Role::Subscriber, None)?;
         let first =
             first_sample(&ends, Role::Subscriber).context("the subscriber got no sample")?;
         let mut account = Account {

@@ -5,6 +5,7 @@ use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
 use crate::cable::Cable;
 use crate::child::{Started, readable};
+use crate::deployment::{Containers, Deployment};
 use crate::harness::{End, Event, Job, Role, System};
 use crate::machine::usable_cpus;
 use crate::observations::Observations;
@@ -50,6 +51,7 @@ pub(crate) struct Processes<'a> {
     tell: Sender<(usize, Heard)>,
     // After the processes that use it.
     cable: Option<Cable>,
+    containers: Option<Containers>,
 }
 
 struct Member {
@@ -117,7 +119,17 @@ impl<'a> Processes<'a> {
             heard,
             tell,
             cable: None,
+            containers: None,
         }
+    }
+
+    /// All ends that are started from now on are there. `shared`: the directory of the run. Starts
+    /// a container if they are all in one; blocks.
+    pub(super) fn deploy(&mut self, deployment: Deployment, shared: &Path) -> Result<()> {
+        if deployment != Deployment::Bare {
+            self.containers = Some(Containers::new(deployment, shared, &self.program.path)?);
+        }
+        Ok(())
     }
 
     /// All processes that are started from now on share this processor time.
@@ -182,7 +194,10 @@ impl<'a> Processes<'a> {
                 &[],
             ),
         };
-        let mut command = self.command(job.side(), path);
+        let mut command = match &mut self.containers {
+            Some(containers) => containers.command(path)?,
+            None => self.command(job.side(), path),
+        };
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(words) = words {
             let parent_fd =

@@ -2,6 +2,7 @@
 //! Unit of a measurement that is run once.
 
 use crate::cable::CableSpec;
+use crate::deployment::Deployment;
 use crate::harness::{Job, MemcpyKind};
 use serde::Serialize;
 
@@ -14,13 +15,15 @@ pub struct Trial {
     pub job: Job,
     /// Cable between its ends, if they are on two hosts.
     pub cable: Option<CableSpec>,
+    /// Where its ends run.
+    pub deployment: Deployment,
 }
 
 impl Trial {
     /// On one host.
     #[must_use]
     pub fn new(kind: Kind, job: Job) -> Self {
-        Self { kind, job, cable: None }
+        Self { kind, job, cable: None, deployment: Deployment::Bare }
     }
 
     /// Copies of the payloads of such a link: see [`Job::memcpy`].
@@ -33,6 +36,12 @@ impl Trial {
     #[must_use]
     pub fn over(self, cable: Option<CableSpec>) -> Self {
         Self { cable, ..self }
+    }
+
+    /// The same with its ends elsewhere.
+    #[must_use]
+    pub fn deployed(self, deployment: Deployment) -> Self {
+        Self { deployment, ..self }
     }
 }
 
