@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-gateways test-containers measure mutants steady demo bench lab peers peers-test gateways fuzz install clean
+.PHONY: help setup build test test-gateways test-containers measure measure-vm mutants steady demo bench lab peers peers-test gateways fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -12,8 +12,8 @@ JOBS ?= $(shell nproc)
 # The same packages as in cmake/Core.cmake, for `make build`: else each would build what the other has built once more, with other features.
 CORE := cargo build --release --locked -p driveline-capi -p driveline-cli
 RELEASE = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release
-# The program behind `driveline bench`, which finds it next to itself.
-LAB = cargo build --release --locked -p driveline-lab && install -D -t build/bin "$(RELEASE)/driveline-bench"
+# The programs behind `driveline bench` and `driveline chaos`, found next to `driveline`.
+LAB = cargo build --release --locked -p driveline-lab -p driveline-chaos && install -D -t build/bin "$(RELEASE)/driveline-bench" "$(RELEASE)/driveline-chaos"
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -47,6 +47,9 @@ measure: ## what takes long and judges durations: outages, slow links, other mid
 	@python3 tools/run_tests.py --measured --rounds $(or $(ROUNDS),3) $(ONLY)
 	@echo "results: \`tools/measured.py\` prints them, with --write they go into docs/reliability.md"
 
+measure-vm: ## tests that need a machine of their own, in qemu: NUMA nodes, an isolated core, a PREEMPT_RT kernel, suspend; ONLY= a part of a test's name
+	@python3 tools/measure_vm.py $(ONLY)
+
 mutants: ## break ten promises in the source, one at a time: tests notice each; ONLY= some of them (tools/mutants.py --list)
 	@python3 tools/mutants.py $(ONLY)
 
@@ -58,7 +61,7 @@ demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use yo
 	@$(MAKE) --no-print-directory build
 	@DEPLOY="$(DEPLOY)" tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 
-lab: build ## the laboratory, `driveline bench`: experiments, reports, comparisons, into build/bin
+lab: build ## the laboratory, `driveline bench` and `driveline chaos`: experiments, reports, faults, into build/bin
 	$(LAB)
 
 bench: lab ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`

@@ -9,7 +9,7 @@ install(PROGRAMS "${DRIVELINE_CORE_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR
 install(CODE "file(CREATE_LINK ${DRIVELINE_CORE_SONAME} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libdriveline.so\" SYMBOLIC)")
 install(PROGRAMS "${DRIVELINE_TOOL}" "${DRIVELINE_HOST}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
 # Programs that are built on purpose, if they were: `make gateways`, `make lab`.
-foreach(program driveline-gateway-zenoh driveline-gateway-ros2 driveline-bench)
+foreach(program driveline-gateway-zenoh driveline-gateway-ros2 driveline-bench driveline-chaos)
   install(PROGRAMS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${program}" DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
 endforeach()
 install(DIRECTORY sdk/cpp/include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")

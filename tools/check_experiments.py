@@ -44,13 +44,13 @@ def complaints(run):
 
 
 def is_own(case):
-    """Whether Driveline, or a floor beside it, has a part in a case."""
+    """Returns true if Driveline, or a floor, has a part in a case."""
     edges = (case.get("chain") or {"edges": {}})["edges"].values()
     return case["system"] in OWN or any(edge["system"] == "driveline" for edge in edges)
 
 
 def excuse(archive, experiment):
-    """Why an experiment has nothing of Driveline here; nothing if that is nobody's choice."""
+    """Returns the reason why an experiment has no part of Driveline here; None if there is none."""
     scenario, left_out = experiment["scenario"], experiment["left_out"]
     if scenario["id"] in OPTIONAL_WORKS:
         failures = [json.loads(path.read_text())["failure"] for path in sorted((archive / "runs" / scenario["id"]).glob("*/*.json"))]
@@ -120,7 +120,7 @@ def words(text):
 
 
 class Told:
-    """What an archive tells people, and programs."""
+    """Reports of an archive, for people and for programs."""
 
     def __init__(self, archive):
         self.summary = {e["id"]: e for e in json.loads((archive / "summary.json").read_text())["experiments"]}
@@ -129,10 +129,10 @@ class Told:
             self.distributions = {(row["experiment"], row["case"]) for row in csv.DictReader(file) if row["n"] not in ("", "0")}
 
     def lacks(self, experiment):
-        """What is not told of an experiment."""
+        """Returns the missing parts of an experiment's report."""
         name = experiment["scenario"]["id"]
         of, section = self.summary.get(name), self.sections.texts.get(name)
-        wrong = [] if of else ["summary.json does not tell of it"]
+        wrong = [] if of else ["summary.json does not have it"]
         wrong += [] if section is not None else ["report.html has no section of it"]
         if wrong:
             return wrong
@@ -151,7 +151,7 @@ class Told:
                 wrong.append(f"{case['id']}: summary.json has no figures of it")
             if (name, case["id"]) not in self.distributions:
                 wrong.append(f"{case['id']}: results.csv has no distribution of it")
-        wrong += [f"{missing}: summary.json does not tell of it" for missing in own.keys() - {c["id"] for c in of["cases"]}]
+        wrong += [f"{missing}: summary.json does not have it" for missing in own.keys() - {c["id"] for c in of["cases"]}]
         if counts and of["answer"].startswith(NO_ANSWER):
             wrong.append(f"there are figures, and the answer is: {of['answer']}")
         if counts and not self.sections.tables[name]:

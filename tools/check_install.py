@@ -59,7 +59,7 @@ def program(page):
 
 
 def check_program(folder):
-    """Builds it as it stands there and runs it: nobody serves what it calls, and it says so."""
+    """Builds the program of the page and runs it: the service that it calls has no server, and it says so."""
     folder.mkdir()
     found = program((ROOT / "docs/cpp.md").read_text())
     (folder / "asker.cpp").write_text(found["cpp"])
@@ -68,7 +68,7 @@ def check_program(folder):
     run("cmake", "--build", folder / "build")
     environment = os.environ | {"DRIVELINE_DOMAIN_DIR": str(folder / "domain")}
     done = subprocess.run([folder / "build/asker"], env=environment, capture_output=True, text=True, timeout=60)
-    if (done.returncode, done.stderr) != (1, "nobody serves /ros/add\n"):
+    if (done.returncode, done.stderr) != (1, "no node serves /ros/add\n"):
         raise CheckError(f"the program in docs/cpp.md ended with {done.returncode} and said {done.stderr!r}")
 
 

@@ -29,10 +29,10 @@ LAYERS = [
     ["driveline-runtime"],
     ["driveline-capi"],
     ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-deploy", "driveline-analyze", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
-    ["driveline-bench", "driveline-workloads", "driveline-lab"],
+    ["driveline-bench", "driveline-chaos", "driveline-workloads", "driveline-lab"],
 ]
 # The laboratory, which measures the product. Nothing in crates/ depends on it, not even a test.
-LAB = {"driveline-bench", "driveline-workloads", "driveline-lab"}
+LAB = {"driveline-bench", "driveline-chaos", "driveline-workloads", "driveline-lab"}
 QUARANTINE = {"driveline-shm", "driveline-capi"}
 # Of other crates, directories that are a border to C or to the kernel.
 BORDERS = [Path("crates/driveline-gateway-ros2/src/dds"), Path("crates/driveline-zenoh/src/sockets")]

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What programs are built from, below the root of the repository.
+/// Sources of programs, below the root of the repository.
 const SOURCES: [&str; 6] = ["Cargo.lock", "Cargo.toml", "crates", "lab", "proto", "sdk"];
 
 /// Puts the commit into the program that is built, as `DRIVELINE_COMMIT`.
@@ -41,7 +41,7 @@ fn git_bytes(root: &Path, args: &[&str]) -> Option<Vec<u8>> {
     Some(out.stdout)
 }
 
-/// Whether this is a repository, and not only in the directory of another.
+/// Returns true if this is a repository, and not only a directory of another.
 fn is_repository(root: &Path) -> bool {
     let top = git(root, &["rev-parse", "--show-toplevel"]);
     top.and_then(|top| Path::new(&top).canonicalize().ok())
@@ -87,7 +87,7 @@ fn changes(root: &Path) -> Option<Option<String>> {
     Some(Some(format!("{:08x}", hasher.finish() as u32)))
 }
 
-/// What makes it another one when it changes. All of it exists: a missing path would mean "at every
+/// Files whose change makes another commit. All of it exists: a missing path would mean "at every
 /// build".
 pub(crate) fn watched(root: &Path, optimised: bool) -> Vec<PathBuf> {
     let own = root.join("tools/commit.rs");

@@ -29,7 +29,7 @@ WITH_OUTPUT = [
 END = re.compile(r"^(?:failures:|={20,}|Ran \d+ tests? in |\s*\d+/\d+ Test\s+#\d+: |\s+Start\s+\d+: |test result: |\d+% tests passed|error: test failed|\d+ passed, \d+ failed$)")
 # Where a reason begins.
 REASON = re.compile(r"panicked at|: Failure$|^\w*(?:Error|Exception)\b|^(?:error|fatal)\b|: error\b|\(killed: ")
-# Nobody needs it here.
+# Not needed here.
 NOISE = re.compile(r"^\s*$|^-{20,}$|^stack backtrace:|^\s+\d+: |^\s+at |^note: ")
 
 

@@ -11,7 +11,7 @@ MARK = "DRIVELINE_TEST_RUN"
 
 
 def snapshot(shared_memory=Path("/dev/shm")):
-    """Call before the tests: marks what they will start, and remembers what is there already."""
+    """Call before the tests: marks what they will start, and remembers existing ones."""
     os.environ[MARK] = secrets.token_hex(8)
     return shared_memory, files(shared_memory)
 

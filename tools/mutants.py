@@ -242,7 +242,7 @@ class Bench:
         return ran.returncode, ran.stdout.decode(errors="replace")
 
     def run(self, tests, what):
-        """Builds and runs tests. Returns the names of those that failed; empty if all passed."""
+        """Builds and runs tests. Returns the names of failed tests; empty if all passed."""
         status, output = self.cargo(["--no-run", *tests.program()])
         if status != 0:
             raise Broken(f"{what} does not compile:\n{last_lines(output)}")

@@ -28,9 +28,9 @@ from failures import Failures
 from slowest import Timed, table
 from test_steps import ROOT, STEPS, Step
 
-# Failures whose reasons are told again at the end.
+# Failures whose reasons are repeated at the end.
 MOST_REASONS = 30
-# What each suite builds, from nothing, in GiB: told before the first step, not by the linker in the middle of the last one.
+# Disk space that each suite needs for a build from nothing, in GiB: checked before the first step, not by the linker in the last one.
 ROOM = {"test": 8, "gateways": 12, "measured": 20}
 
 
@@ -162,7 +162,7 @@ def run_step(step, said=None):
 
 
 def processor_seconds():
-    """What the processors have worked for all commands that have ended. Tells building, which another machine does faster, from waiting."""
+    """Processor time of all commands that have ended. Distinguishes building, which another machine does faster, from waiting."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -202,7 +202,7 @@ def print_slowest():
 
 
 def want_of_room(suite, free):
-    """What to tell of a disk with `free` bytes, if a whole suite may not fit there."""
+    """Text for a disk with `free` bytes, if a whole suite may not fit there."""
     if free >= ROOM[suite] << 30:
         return None
     return f"{ROOT} has {free / (1 << 30):.1f} GiB free, and a build from nothing takes up to {ROOM[suite]}: make room, or build elsewhere with CARGO_TARGET_DIR"
@@ -220,7 +220,7 @@ def rounds_of(arguments):
 
 
 def run_round(steps, number, said, record):
-    """Runs steps one after the other. Returns the sum of their tallies, and the names of those that failed."""
+    """Runs steps one after the other. Returns the sum of their tallies, and the names of failed ones."""
     total, failed = Tally(), []
     for step in steps:
         MEASURED.clear()

@@ -109,7 +109,7 @@ install_rust() {
     done
 }
 
-# Where rustup puts its programs; a fresh installation is not yet in anybody's PATH.
+# Where rustup puts its programs; a fresh installation is not yet in any PATH.
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 install_packages
 [ ${#optional[@]} -eq 0 ] || install_optional "${optional[@]}"

@@ -97,7 +97,7 @@ def standard_library():
 
 
 def programs_of_cargo(step, command, output):
-    """The test programs that `cargo test --no-run --message-format=json` tells of."""
+    """The test programs that `cargo test --no-run --message-format=json` reports."""
     words = split(command)[1]
     for line in output.splitlines():
         message = json.loads(line) if line.startswith("{") else {}

@@ -18,7 +18,7 @@ BUILD_TYPE = os.environ.get("CMAKE_BUILD_TYPE", "Release")
 PRODUCT = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
 # Tests of gateways take the one that cargo has built for them; an optimised Zenoh would take as long again.
 DEBUG = TARGET / "debug"
-# Peers as quickly as they compile; those that are measured are `make peers`'s.
+# Peers as quickly as they compile; `make peers` builds the ones for measurements.
 PEERS = ROOT / "build/test-peers"
 # Of them Driveline's own stages of chains, and the works, which take no other middleware.
 STAGES = ROOT / "build/test-stages"
@@ -47,7 +47,7 @@ class Step:
     builds: bool = False  # each command makes what the next one needs: a failed one is the last
 
     def rounds(self):
-        """Its commands, those that run at the same time in one list."""
+        """Its commands; concurrent ones are in one list."""
         return [c.commands if isinstance(c, Together) else [c] for c in self.commands]
 
 
@@ -68,7 +68,7 @@ def ctest(build):
 
 # Waits for hosts that are not found, minutes of it.
 WAITING = ("found",)
-# Test programs of the gateways in which each test measures: for how long a topic is silent after a link was away, or next to
+# Test programs of the gateways in which each test measures: the silence of a topic after a link was away, or next to
 # a host that stands still.
 MEASURED_HOSTS = ("bystanders", "outages", "routers", "slow_links")
 # Gating programs some of whose tests also judge durations where this variable is set.
@@ -111,7 +111,7 @@ def measured_files():
 # answered, and what it sets on processors. The others are the same with other numbers.
 EXPERIMENTS = ["B1", "B2", "B3", "F", "K1", "K3", "S5", "S6", "W2", "W5", "W6", "W7", "W12", "W13", "refsys"]
 
-# Features of a dependency depend on what is built beside it, and with other features all that needs it is compiled once more. Commands that
+# Features of a dependency depend on the packages built with it, and with other features all that needs it is compiled once more. Commands that
 # share a build directory therefore name the same packages, and choose by targets.
 GATEWAYS = ["-p", "driveline-zenoh", "-p", "driveline-gateway-zenoh", "-p", "driveline-gateway-ros2", "--features", "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine"]
 # What `driveline`, its host and its library are built with, unoptimised.
@@ -119,6 +119,9 @@ CORE = cargo("build", "-p", "driveline-capi", "-p", "driveline-cli")
 # The program behind `driveline bench`, unoptimised: with the features that the Rust tests have, so
 # that nothing is compiled once more for it.
 BENCH = cargo("test", "--workspace", "--no-run", "--test", "command")
+
+# What the long campaigns of the fault laboratory run.
+FAULT_PROGRAMS = cargo("build", "-p", "driveline-cli", "-p", "driveline-runtime", "-p", "driveline-chaos", "--bins")
 
 
 def gateway(test):
@@ -246,7 +249,7 @@ STEPS = [
             CORE,
             BENCH,
             cargo("test", "--workspace", "--lib") + ["--", "--ignored"],
-            # The gateway is found beside the program.
+            # The gateway is found next to the program.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W10"],
         ],
         "tests",
@@ -367,7 +370,7 @@ STEPS = [
         "ROS 2 topics and services with nodes on Fast DDS in C++, on CycloneDDS in Python, and on ros2-client in Rust, which is RustDDS and rmw_zenoh written anew",
         [
             ["python3", "tools/python_packages.py"],
-            # Beside the gateways: Zenoh is nearly the same.
+            # With the gateways: Zenoh is nearly the same.
             *(command for release in ("humble", "jazzy") for command in ros2_client(release)),
             cargo("test", *GATEWAYS, "--features", "driveline-gateway-ros2/vendors-test", "--no-fail-fast", *test_options(VENDORS)),
         ],
@@ -388,7 +391,7 @@ STEPS = [
                 f"-DPEERS_DRIVELINE_LIBRARY={DEBUG / 'libdriveline.so'}",
             ],
             ["cmake", "--build", str(PEERS), "-j", JOBS],
-            # Beside the gateways: Zenoh is the same, and need not be built twice.
+            # With the gateways: Zenoh is the same, and need not be built twice.
             cargo("build", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
             ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
             cargo("test", "--workspace", "--features", "driveline-bench/peers-test", "--no-fail-fast", *test_options(PEERS_TESTS)),
@@ -412,6 +415,39 @@ STEPS = [
         {"DRIVELINE_PEERS": str(STAGES / "peers")},
         suite="measured",
         why="the kinds of `make test` with all their numbers",
+        builds=True,
+    ),
+    Step(
+        "worst-case",
+        "Driveline, iceoryx2 and the floor under a mixed load, plain and with real-time priority and locked memory, ten minutes a cell",
+        [["python3", "tools/worst_case.py"]],
+        as_root=True,
+        suite="measured",
+        why="percentiles and maxima under load, an hour of them; needs `make lab`, `make peers` and stress-ng",
+    ),
+    Step(
+        "kills",
+        "Ten thousand kills on the host transport, next to 1 to 16 readers and several publishers, at any moment and at each step of the protocol",
+        [cargo("test", "--workspace", "--test", "processes") + ["--", "kill_campaign", "--nocapture"]],
+        "tests",
+        {"DRIVELINE_KILLS": "10000"},
+        suite="measured",
+        why="the same as in `make test`, which makes 24: the more, the rarer what is found",
+    ),
+    Step(
+        "faults",
+        "A vehicle in small with every fault of the laboratory, one every few seconds, for about an hour",
+        [FAULT_PROGRAMS, ["python3", "tools/measure_faults.py", "long", "30"]],
+        suite="measured",
+        why="an hour of faults; descriptors, segments, memory and files are compared before and after",
+        builds=True,
+    ),
+    Step(
+        "false-alarms",
+        "The same graph for an hour under `stress-ng --cpu 4`, held by a debugger, and suspended for a minute: no restart",
+        [FAULT_PROGRAMS, ["python3", "tools/measure_faults.py", "calm", "3600", "60"]],
+        suite="measured",
+        why="an hour; what is overloaded or stopped must not be taken for broken",
         builds=True,
     ),
     Step(

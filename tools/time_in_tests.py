@@ -32,7 +32,7 @@ UNITS_S = {"secs": 1, "secs_f64": 1, "millis": 1e-3, "micros": 1e-6, "nanos": 1e
 PASSED = re.compile(
     r"\.elapsed\(\)(?:\.as_\w+\(\))?\s*(?:[<>]=?|\.cmp)|[<>]=?\s*[\w.]+\.elapsed\(\)|\bnow\(\)\.since\([^()]*\)\s*[<>]"
 )
-# What ends when a length of time is over; a test clock (`clock.now()`) moves only when it is told to.
+# What ends when a length of time is over; a test clock (`clock.now()`) moves only when a test advances it.
 WAIT = re.compile(
     r"(?<!clock\.)\bnow\(\)\s*\+|\b(?:recv_timeout|wait_timeout\w*|wait_for\w*|wait|timeout|call|call_bytes|call_then|survey|list|poll)\s*\("
 )

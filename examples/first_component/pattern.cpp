@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the first component needs around it: a source of pictures, and somebody who is interested.
+// Surroundings of the first component: a source of pictures, and a reader.
 #include <driveline/driveline.hpp>
 #include <driveline/msgs/lane_markings.pb.h>
 #include <driveline/opencv.hpp>

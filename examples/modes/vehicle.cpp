@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0 A vehicle that is driven by a joystick, drives by itself, or
+// SPDX-License-Identifier: Apache-2.0
+// A vehicle that is driven by a joystick, drives by itself, or
 // stops safely. Which of the components work says the mode of the graph.
+#include <algorithm>
+
 #include <driveline/driveline.hpp>
 
 struct Command {
@@ -24,6 +27,17 @@ class Driver : public driveline::Component {
     driveline::Input<Command> image_{*this, "image"};
     driveline::Output<Command> command_{*this, "command"};
     driveline::Parameter<double> speed_{*this, "speed", 0, "speed that it commands, in m/s"};
+    driveline::LiveParameter<double> limit_{
+        *this, "limit", 30, "greatest speed that it commands, in m/s", {0, 50}};
+
+    driveline::Status init() override {
+        limit_.on_change([this](const double& limit) -> driveline::Status {
+            if (limit < 1 && *speed_ > 0) return driveline::Error{"use a mode to stop"};
+            log_info("commands ", limit, " m/s at most");
+            return {};
+        });
+        return {};
+    }
 
     driveline::Status on_activate() override {
         log_info("takes over");
@@ -36,7 +50,7 @@ class Driver : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto image = image_.sample();
         if (!image) return {};
-        return command_.publish(Command{(*image)->number, *speed_});
+        return command_.publish(Command{(*image)->number, std::min(*speed_, *limit_)});
     }
 };
 DRIVELINE_COMPONENT(Driver, "commands a speed");
@@ -54,4 +68,4 @@ class Vehicle : public driveline::Component {
         return {};
     }
 };
-DRIVELINE_COMPONENT(Vehicle, "drives as it is told");
+DRIVELINE_COMPONENT(Vehicle, "drives as requested");

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the node of ROS 2 with Debian's CycloneDDS, and runs it beside the graph, until the camera has shown its pictures or Ctrl-C.
+# Builds the node of ROS 2 with Debian's CycloneDDS, and runs it together with the graph, until the camera has shown its pictures or Ctrl-C.
 # Usage: run.sh [OPTIONS]    those of `driveline run`, such as --set pattern.frames=1000
 set -euo pipefail
 example=$(realpath "$(dirname "$0")")

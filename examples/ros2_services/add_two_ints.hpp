@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 example_interfaces/srv/AddTwoInts as it passes: CDR, which is
+// SPDX-License-Identifier: Apache-2.0
+// example_interfaces/srv/AddTwoInts as it passes: CDR, which is
 // four bytes that say the byte order, and the fields. Types with texts and lists are for a library
 // of CDR, such as Fast-CDR.
 #pragma once

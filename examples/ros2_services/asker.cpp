@@ -25,7 +25,7 @@ class Asker : public driveline::Component {
         if (!there) return there.error();
         if (!*there) {
             if (!told_)
-                log_info("nobody serves /ros/add ",
+                log_info("no node serves /ros/add ",
                          served_ ? "any more: calls get no answer" : "yet");
             told_ = true;
             // Before it was ever served there is nothing to call: that is waited for.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the node of ROS 2 with Debian's CycloneDDS, and runs it beside the graph, until its calls are answered or Ctrl-C.
+# Builds the node of ROS 2 with Debian's CycloneDDS, and runs it together with the graph, until its calls are answered or Ctrl-C.
 # Usage: run.sh [OPTIONS]    those of `driveline run`, such as --set asker.calls=100
 set -euo pipefail
 example=$(realpath "$(dirname "$0")")

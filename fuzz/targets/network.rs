@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What another host may send: attachments, acknowledgements, lists of publishers, times, keys,
+//! Messages of another host: attachments, acknowledgements, lists of publishers, times, keys,
 //! whom it hears, and what becomes of their times and numbers here.
 #![no_main]
 

@@ -21,7 +21,7 @@ const MAX: usize = 1 << 20;
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-/// What CycloneDDS's nodes say of services: the head of a request, whose an endpoint is, and the
+/// Parts of services in CycloneDDS's nodes: the head of a request, whose an endpoint is, and the
 /// name of a topic.
 fn service(bytes: &[u8]) {
     if let Ok((id, encapsulation, body)) = CallId::split(bytes) {

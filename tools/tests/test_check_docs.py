@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that lead nowhere, and crates and limits that nobody describes, are found."""
+"""Links that lead nowhere, and crates and limits without a description, are found."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An experiment that measured nothing, or of which nothing is told, must not pass."""
+"""An experiment without measurements, or without a report, must not pass."""
 
 import contextlib
 import copy
@@ -166,8 +166,8 @@ class Experiments(unittest.TestCase):
             return archive
 
         for word, change in {
-            "summary.json does not tell of it": lambda a, _: a.summary.update(experiments=[]),
-            "cell · driveline: summary.json does not tell of it": lambda _, e: e["cases"].pop(0),
+            "summary.json does not have it": lambda a, _: a.summary.update(experiments=[]),
+            "cell · driveline: summary.json does not have it": lambda _, e: e["cases"].pop(0),
             "summary.json has no answer": lambda _, e: e.update(answer=" "),
             "cell · futex: summary.json has no figures": lambda _, e: e["cases"][1].update(figures={"transport": {"n": 0}}),
             "cell · driveline: summary.json has no figures": lambda _, e: e["cases"][0].update(figures={}),

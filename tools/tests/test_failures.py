@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever sees only the end of the output of `make test` must read there what has failed."""
+"""The end of the output of `make test` must name the failed tests."""
 
 import contextlib
 import io

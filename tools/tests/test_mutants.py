@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mutant that nobody notices must not count as killed, nor one that was never made."""
+"""A mutant that no test finds must not count as killed, nor one that was never made."""
 
 import contextlib
 import io

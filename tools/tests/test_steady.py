@@ -169,7 +169,9 @@ class Scene(unittest.TestCase):
 class Running(Scene):
     def test_so_many_run_at_the_same_time_and_no_more(self):
         # Each waits until three have come, which never ends if fewer run; a fourth would be seen.
-        script = "mkdir in; mkdir here.$$; until [ -e go ]; do sleep 0.01; done; rmdir here.$$"
+        # A minute at most, also if this test is killed.
+        wait = "n=0; until [ -e go ] || [ $n -ge 6000 ]; do sleep 0.01; n=$((n+1)); done"
+        script = f"mkdir in; mkdir here.$$; {wait}; rmdir here.$$"
         runner = self.runner([self.program("a", script)], at_once=3)
         thread = threading.Thread(target=runner.run, args=([("a", n) for n in range(1, 7)],))
         thread.start()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what the processes of a graph tell to what a [`Collector`] keeps.
+//! Passes the records of a graph's processes to a [`Collector`].
 
 use crate::backpressure::Backpressure;
 use crate::collector::{Collector, StageInput, StageRecord};
@@ -28,7 +28,7 @@ const MAX_SERVICES: usize = 4_000;
 /// Most calls in flight that are kept: far above any graph.
 const MAX_IN_CALL: usize = 2_000;
 
-/// What is known besides the callbacks themselves.
+/// Data besides the callbacks themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     /// Callbacks and other records that never arrived, by module.
@@ -39,7 +39,7 @@ pub(crate) struct Accounts {
     before_restart: BTreeMap<String, CallbackCounters>,
     /// Calls, by component, service and end.
     pub(crate) services: BTreeMap<(String, String, CallEnd), CallSeries>,
-    /// What components say a reader of the figures must know: by component and name, the text.
+    /// Notes of components for readers of the figures: text by component and name.
     pub(crate) facts: BTreeMap<(String, String), String>,
     /// The first connections that were refused: component, port, and why. Of one whose both ends
     /// are in the run, one end.
@@ -52,11 +52,11 @@ pub(crate) struct Accounts {
     /// Calls that were reported as long, or that a process ended in, and of which no end is known:
     /// by component, where in it.
     pub(crate) in_call: BTreeMap<String, String>,
-    /// The first failures, told for people.
+    /// First failures, as text for people.
     pub(crate) failures: Vec<String>,
 }
 
-/// How often a component kept as many samples of an input as it may hold.
+/// Number of times that a component held as many samples of an input as permitted.
 #[derive(Debug)]
 pub(crate) struct KeptSeries {
     pub(crate) topic: String,
@@ -65,9 +65,11 @@ pub(crate) struct KeptSeries {
     pub(crate) times: u64,
     /// The end of the last time; none while it lasts.
     pub(crate) last_end: Option<HeldEnd>,
+    /// It lasted until the module's process ended.
+    pub(crate) until_restart: bool,
 }
 
-/// What an end of a service counts; a restarted one begins anew.
+/// Counters of a service's end; those of a restarted one begin again.
 #[derive(Debug, Default)]
 pub(crate) struct CallSeries {
     before_restart: CallCounters,
@@ -97,6 +99,9 @@ impl Accounts {
     /// The process of a component has ended; its successor counts from 0.
     pub(crate) fn bank(&mut self, component: &str) {
         self.in_call.remove(component);
+        for (_, kept) in self.kept.iter_mut().filter(|((of, _), _)| of == component) {
+            kept.until_restart |= kept.last_end.is_none();
+        }
         if let Some(counters) = self.counters.remove(component) {
             let before = self.before_restart.entry(component.to_owned()).or_default();
             *before = before.and(counters);
@@ -113,8 +118,7 @@ impl Accounts {
 }
 
 impl Collector {
-    /// Takes one record of a module's stream. Those that say nothing about times or losses are
-    /// passed over.
+    /// Takes one record of a module's stream. Records without times or losses are skipped.
     pub fn take(&mut self, module: &str, record: &Record) {
         match record {
             Record::Callback(call) => {
@@ -156,9 +160,11 @@ impl Collector {
                         triggers: *triggers,
                         times: 0,
                         last_end: None,
+                        until_restart: false,
                     };
                     let series = self.accounts.kept.entry(key).or_insert_with(new);
                     (series.held, series.last_end) = (*held, *end);
+                    series.until_restart = false;
                     series.times = series.times.saturating_add(u64::from(end.is_none()));
                 }
             }
@@ -209,7 +215,7 @@ impl Collector {
         }
     }
 
-    /// Whether a port of the component was refused a connection.
+    /// Returns true if a port of the component was refused a connection.
     #[must_use]
     pub fn was_refused(&self, component: &str) -> bool {
         self.accounts.refused.iter().any(|(of, ..)| of == component)
@@ -348,8 +354,8 @@ mod tests {
         run.take("perception", &Record::Ready);
 
         let s = run.summary();
-        // The one that came and the two that did not: what was published before is not known to
-        // concern this run.
+        // One that arrived and two that did not: earlier samples are not known to belong to this
+        // run.
         assert_eq!((s.frames_published, s.missed_by_triggers), (3, 2));
         assert_eq!(
             (s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed),
@@ -365,6 +371,15 @@ mod tests {
             (1, "classical", "lane")
         );
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
+        let stats = CallbackCounters { invocations: 9, failed_events: 2, ..Default::default() };
+        run.take("perception", &Record::Counters { component: "lane".into(), stats });
+        let s = run.summary();
+        assert_eq!((s.stages[0].failed, s.stages[0].failed_events, s.failed()), (1, 2, 3));
+        assert_eq!(
+            s.failed_of(),
+            ["1 of 9 runs of lane failed", "2 calls of lane with events failed"]
+        );
+        assert!(crate::report::render(&run, &s).contains("<th rowspan=2>failed events"));
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
         assert!(s.notes.iter().any(|n| n.starts_with("2 other records")), "{:?}", s.notes);
         assert!(

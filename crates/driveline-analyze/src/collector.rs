@@ -30,24 +30,24 @@ const MAX_ORIGINS_OF_STAGE: usize = 32;
 /// would leave the range of an `i64`.
 const BELIEVED_NS: u64 = 1 << 61;
 
-/// What is known about a run besides its records.
+/// Facts of a run besides its records.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts {
     /// Name of the graph.
     pub graph: String,
-    /// How the run ended, once it has.
+    /// End of the run, once it has ended.
     pub ended: Option<Ended>,
     /// Anything that a reader of the figures must know, one sentence each.
     pub notes: Vec<String>,
     /// Speed for the reaction distance, in km/h; without it no distance is given.
     pub speed_kmh: Option<f64>,
-    /// When the run started, as Unix time in seconds.
+    /// Start of the run, as Unix time in seconds.
     pub started_unix_s: Option<i64>,
-    /// How long the modules ran, in seconds, once it is known.
+    /// Time that the modules ran, in seconds, once it is known.
     pub ran_s: Option<f64>,
     /// The components, in the order in which tables show them.
     pub stages: Vec<StageFacts>,
-    /// What it ran on.
+    /// Machine of the run.
     pub machine: MachineFacts,
     /// Topics that the graph marks `external`: others may publish on them.
     pub external: Vec<TopicName>,
@@ -55,19 +55,19 @@ pub struct RunFacts {
     pub reliable: BTreeSet<(String, String)>,
     /// Connections of the graph that never existed.
     pub unconnected: Vec<Unconnected>,
-    /// Modules that were stopped (SIGSTOP) when the run ended.
-    pub stopped: Vec<String>,
+    /// Modules that were suspended (SIGSTOP) when the run ended.
+    pub suspended: Vec<String>,
     /// Work that was cut off although its source had finished.
     pub cut_off: Vec<CutOff>,
     /// Components that are active in some modes only.
     pub modal: Vec<String>,
-    /// Where each module ran and what it used, in the order of the graph.
+    /// Place and resources of each module, in the order of the graph.
     pub modules: Vec<ModuleFacts>,
 }
 
 impl RunFacts {
-    /// Name and components of a graph, on this machine, starting now. What the graph cannot tell is
-    /// for the caller to add.
+    /// Returns name and components of a graph, on this machine, starting now. The caller adds facts
+    /// that the graph does not have.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph) -> Self {
         let stage = |c: &ResolvedComponent| StageFacts {
@@ -116,7 +116,7 @@ fn reliable_inputs(component: &ResolvedComponent) -> impl Iterator<Item = (Strin
 pub struct StageFacts {
     /// The component's name.
     pub name: String,
-    /// What it listens to.
+    /// Inputs of the stage.
     pub inputs: Vec<InputFacts>,
     /// Topics that it publishes.
     pub outputs: Vec<TopicName>,
@@ -129,8 +129,8 @@ pub struct InputFacts {
     pub name: String,
     /// Its topic.
     pub topic: TopicName,
-    /// Whether each of its samples calls for work. Otherwise only the newest counts, when something
-    /// else triggers.
+    /// True if each of its samples calls for work. Otherwise only the newest counts, when another
+    /// input triggers.
     pub triggers: bool,
 }
 
@@ -153,9 +153,9 @@ pub struct StageRecord<'a> {
     /// And what went into encoding what it published, which belongs to the transmission of the
     /// next.
     pub encoding_ns: u64,
-    /// Whether it reported an error.
+    /// True if it reported an error.
     pub failed: bool,
-    /// What it was triggered by and what else it read.
+    /// Inputs that triggered it, and other inputs that it read.
     pub inputs: &'a [StageInput<'a>],
 }
 
@@ -166,13 +166,13 @@ pub struct StageInput<'a> {
     pub input: &'a str,
     /// Its topic.
     pub topic: TopicId,
-    /// Whether this sample started the callback or lay ready.
+    /// Relation of this sample to the start of the callback.
     pub arrival: Arrival,
     /// The sample's header.
     pub header: &'a SampleHeader,
     /// Samples missed on this edge directly before this one.
     pub missed: u64,
-    /// Whether this callback is the first that sees the sample.
+    /// True if this callback is the first that sees the sample.
     pub fresh: bool,
 }
 
@@ -191,8 +191,8 @@ pub struct Collector {
     pub(crate) contradictions: u64,
     /// The greatest bound of how wrong times of data from other hosts may be.
     pub(crate) clock_error_ns: u64,
-    /// Stages whose process did not end by itself: what they did not read by then nobody has
-    /// counted as missed.
+    /// Stages whose process did not end by itself: samples unread by then were not counted as
+    /// missed.
     pub(crate) cut_off: BTreeSet<String>,
     /// Callbacks with ages, or parts of them, below zero, and the least of these.
     pub(crate) below_zero: (u64, i64),
@@ -202,7 +202,7 @@ pub struct Collector {
     pub(crate) modes: ModeSwitches,
 }
 
-/// What is kept of one stage.
+/// Data of one stage.
 #[derive(Debug, Default)]
 pub(crate) struct StageSeries {
     pub(crate) runs: u64,
@@ -214,7 +214,7 @@ pub(crate) struct StageSeries {
     pub(crate) inputs: BTreeMap<String, InputSeries>,
     /// Age at the end of the callback, by origin.
     pub(crate) ages: BTreeMap<TopicId, Ages>,
-    /// Who brought the oldest data, by origin and input.
+    /// Carriers of the oldest data, by origin and input.
     pub(crate) carriers: BTreeMap<(TopicId, String), Carrier>,
 }
 
@@ -274,7 +274,7 @@ pub(crate) struct InputSeries {
     banked: (u64, u64),
     /// Sequence number of the newest sample that a callback saw.
     pub(crate) last_sequence: Option<u64>,
-    /// When something was missed, and how much until then.
+    /// Times of missed samples, with the count until then.
     pub(crate) misses: Growth,
 }
 
@@ -282,19 +282,18 @@ pub(crate) struct InputSeries {
 pub(crate) struct TopicSeries {
     /// The newest number that was heard of, of the publisher's newest process.
     newest: u64,
-    /// When that process was started, if it is not the first.
+    /// Start of that process, if it is not the first.
     restarted: MonotonicNs,
-    /// What processes have published that were replaced.
+    /// Count of processes that were replaced.
     ended: u64,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// Whether samples that readers saw were their own origin, and whether some descended from
-    /// others.
+    /// True if samples that readers saw were their own origin, and if some descended from others.
     own_origin: bool,
     descends: bool,
 }
 
-/// What a publisher counts; a restarted one begins anew.
+/// Counter of a publisher; that of a restarted one begins again.
 #[derive(Debug, Default)]
 struct PublisherSeries {
     before_restart: u64,
@@ -390,9 +389,9 @@ impl Collector {
         }
     }
 
-    /// How many samples an output has published, from its own counter. A counter that goes down
-    /// belongs to a restarted component, and counts on top. Ignored for a stage or topic beyond the
-    /// bounds.
+    /// Sets the number of samples that an output has published, from its own counter. A counter
+    /// that falls belongs to a restarted component, and adds up. Ignored for a stage or topic
+    /// beyond the bounds.
     pub fn set_published(&mut self, stage: &str, output: &str, topic: TopicId, published: u64) {
         let bounded = self.topics.len() < MAX_TOPICS || self.topics.contains_key(&topic);
         let Some(series) = bounded.then(|| self.topics.entry(topic).or_default()) else { return };
@@ -463,8 +462,8 @@ impl Collector {
         }
     }
 
-    /// The process of a stage was killed or ended out of turn: what was published for the stage and
-    /// not read by then is told. Ignored for a stage that the graph does not have.
+    /// Notes that the process of a stage was killed or crashed: samples published for it and not
+    /// read by then are reported. Ignored for a stage that the graph does not have.
     pub fn cut_off(&mut self, stage: &str) {
         let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else { return };
         let inputs: Vec<_> = facts.inputs.iter().map(|i| (i.name.clone(), i.topic.id())).collect();
@@ -478,18 +477,18 @@ impl Collector {
         self.cut_off.insert(stage.to_owned());
     }
 
-    /// What was published for an input, and of which its stage, whose process was cut off, told
-    /// neither that it came nor that it was missed.
+    /// Returns the samples published for an input that its stage, whose process was cut off,
+    /// reported neither as received nor as missed.
     pub(crate) fn unread(&self, stage: &str, input: &InputSeries) -> u64 {
         let published =
             self.topics.get(&input.topic).map_or(0, |topic| self.published(input.topic, topic));
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
-    /// What was published, at the end of a run, while an input was not connected: before its match,
-    /// between two processes of its module, and after its process had stopped, as readers stop
-    /// before their publishers. Of an input whose process was cut off, that is a part of
-    /// [`Self::unread`].
+    /// Returns the samples published, at the end of a run, while an input was not connected: before
+    /// its match, between two processes of its module, and after its process had stopped, as
+    /// readers stop before their publishers. For an input whose process was cut off, they are a
+    /// part of [`Self::unread`].
     pub(crate) fn not_connected(&self, stage: &str, input: &InputSeries) -> u64 {
         let counted = self.topics.get(&input.topic).filter(|topic| topic.is_counted());
         let known = self.facts.ended.is_some() && !self.cut_off.contains(stage);
@@ -497,7 +496,19 @@ impl Collector {
         published.saturating_sub(input.heard_of())
     }
 
-    /// Why the number of samples that an input did not read cannot be known, if so.
+    /// Returns true if the publishers counted as many samples as the input. [`Self::not_connected`]
+    /// is the remainder, which closes every sum.
+    pub(crate) fn is_checked(&self, stage: &str, input: &InputSeries) -> bool {
+        let Some(topic) = self.topics.get(&input.topic) else { return false };
+        let counters = input.counters();
+        let known = topic.is_counted() && counters.uncounted == 0 && input.counted.is_some();
+        known
+            && self.facts.ended.is_some()
+            && !self.cut_off.contains(stage)
+            && topic.counted() == counters.accounted()
+    }
+
+    /// Reason why the number of unread samples of an input is unknown, if it is.
     pub(crate) fn unknown(&self, stage: &str, input: &InputSeries) -> Option<String> {
         if !self.cut_off.contains(stage) {
             return None;
@@ -586,32 +597,28 @@ impl Collector {
         known.chain(unknown).map(|(name, series)| (name.as_str(), series)).collect()
     }
 
-    /// How much was published on a topic: the publishers' word, which comes once a second, or what
-    /// the sequence numbers prove, if that is more. For a topic that is published from outside
-    /// there is what its readers heard of, received or missed: what was published before this run
-    /// heard of it is no part of it, and a publisher that is started again begins with 1 again.
+    /// Returns the number of samples published on a topic: the publishers' report, which comes once
+    /// a second, or the evidence of sequence numbers, if that is more. For an external topic it is
+    /// the number that its readers received or missed: earlier samples do not belong to this run,
+    /// and a restarted publisher begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
         // Programs outside of the run may publish as well. An input that began anew may have got
         // kept samples a second time.
         let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
         if topic.is_counted() {
             let once = inputs.filter(|i| !i.began_anew()).map(InputSeries::heard_of).max();
-            let before = topic
-                .publishers
-                .values()
-                .fold(topic.ended, |sum, p| sum.saturating_add(p.before_restart));
-            let since = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.since));
-            // Several publishers have sequences of their own, of which the newest number says
-            // little.
+            let before = topic.counted_before();
+            // Several publishers have their own sequences, so the newest number says little.
             let single = topic.publishers.len() <= 1;
             let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
-            return before.saturating_add(since).max(proven).max(once.unwrap_or_default());
+            return topic.counted().max(proven).max(once.unwrap_or_default());
         }
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
     }
 
-    /// Whether a topic is a sensor's: a component without inputs publishes it, or else its samples
-    /// are their own origin. A timer that publishes before it has read anything is no sensor.
+    /// Returns true if a topic is a sensor's: a component without inputs publishes it, or its
+    /// samples are their own origin. A timer that publishes before it has read a sample is no
+    /// sensor.
     pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
         let mut publishers =
             self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
@@ -619,14 +626,14 @@ impl Collector {
         publishers.any(|s| s.inputs.is_empty()) || topic.own_origin && !(inside && topic.descends)
     }
 
-    /// Whether what is missed on an input is work that was not done. Where the graph does not tell,
-    /// it may be.
+    /// Returns true if a missed sample on an input is work that was not done. Also if the graph
+    /// does not show it.
     pub(crate) fn triggers(&self, stage: &str, input: &str) -> bool {
         let stage = self.facts.stages.iter().find(|s| s.name == stage);
         stage.and_then(|s| s.inputs.iter().find(|i| i.name == input)).is_none_or(|i| i.triggers)
     }
 
-    /// Whether an input is reliable, as the graph has it.
+    /// Returns true if an input is reliable in the graph.
     pub(crate) fn is_reliable(&self, stage: &str, input: &str) -> bool {
         self.facts.reliable.contains(&(stage.to_owned(), input.to_owned()))
     }
@@ -646,8 +653,8 @@ impl Collector {
             .map(|s| s.name.as_str())
     }
 
-    /// Whether nothing in the graph reads what the stage publishes. Without a graph, every stage
-    /// may be the last.
+    /// Returns true if no component in the graph reads the stage's outputs. Without a graph, every
+    /// stage may be the last.
     pub(crate) fn is_sink(&self, stage: &str) -> bool {
         let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else {
             return self.facts.stages.is_empty();
@@ -660,14 +667,25 @@ impl Collector {
 }
 
 impl TopicSeries {
-    /// Whether publishers of the run have given their counters.
+    /// Returns true if publishers of the run have reported their counters.
     fn is_counted(&self) -> bool {
         !self.publishers.is_empty() || self.ended > 0
+    }
+
+    /// Returns the counts of earlier processes of the publishers.
+    fn counted_before(&self) -> u64 {
+        self.publishers.values().fold(self.ended, |sum, p| sum.saturating_add(p.before_restart))
+    }
+
+    /// Returns the counts of the run's publishers.
+    fn counted(&self) -> u64 {
+        let since = |sum: u64, p: &PublisherSeries| sum.saturating_add(p.since);
+        self.publishers.values().fold(self.counted_before(), since)
     }
 }
 
 impl InputSeries {
-    /// Whether a process before this one counted as well.
+    /// Returns true if an earlier process has counted as well.
     fn began_anew(&self) -> bool {
         self.banked != (0, 0) || self.before_restart != InputCounters::default()
     }

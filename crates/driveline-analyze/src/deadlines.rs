@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Most ports that are kept: far above any graph.
 const MAX_PORTS: usize = 20_000;
 
-/// Whose deadlines they are.
+/// End that has the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortEnd {
@@ -27,7 +27,7 @@ pub struct DeadlineSummary {
     pub stage: String,
     /// The port.
     pub port: String,
-    /// Whether it is an input or an output.
+    /// Input or output.
     pub end: PortEnd,
     /// The topic.
     pub topic: String,
@@ -35,7 +35,7 @@ pub struct DeadlineSummary {
     pub missed: u64,
 }
 
-/// What the ports of a run count; those of a restarted process begin anew.
+/// Counters of a run's ports; those of a restarted process begin again.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines(BTreeMap<(String, PortEnd, String), Series>);
 

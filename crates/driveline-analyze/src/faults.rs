@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Maximum number of faults that are kept with their details; all are counted.
 pub const MAX_FAULTS: usize = 1_000;
 
-/// One end of a module that nobody asked for.
+/// Unrequested end of a module.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fault {
     /// Module.
@@ -17,9 +17,9 @@ pub struct Fault {
     pub pid: u32,
     /// Time since the first callback of the run, in seconds.
     pub at_s: f64,
-    /// How the process ended and why, for people.
+    /// End of the process and its cause, for people.
     pub cause: String,
-    /// Whether the module was not started again.
+    /// True if the module was not started again.
     pub down: bool,
     /// Time from the end until the new process was ready, in milliseconds.
     pub ready_after_ms: Option<f64>,
@@ -59,7 +59,7 @@ struct Open {
 }
 
 impl Open {
-    /// Whether another record can add something.
+    /// Returns true if another record can add data.
     fn waits(&self) -> bool {
         !self.fault.down
             && (self.fault.first_sample_after_ms.is_none() || self.last.iter().any(Option::is_some))
@@ -108,7 +108,7 @@ const MAX_BREACHES: usize = 100;
 /// All faults of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// What modules did not keep to, one sentence each, and how many were not kept.
+    /// Broken declarations of modules, one sentence each, and the number of further ones.
     breaches: (Vec<String>, u64),
     kept: Vec<Open>,
     /// Faults without details.
@@ -132,7 +132,7 @@ impl Faults {
         self.beyond
     }
 
-    /// What modules did not keep to, for the notes of the report.
+    /// Returns the broken declarations of modules, for the notes of the report.
     pub(crate) fn breaches(&self) -> impl Iterator<Item = String> {
         let (kept, more) = &self.breaches;
         let more = (*more > 0).then(|| {
@@ -219,9 +219,10 @@ impl Collector {
         }
     }
 
-    /// The module of the newest fault stays down.
+    /// The module stays down: it was not ready again after its newest fault, if it has one.
     pub fn stays_down(&mut self, module: &str) {
-        if let Some(open) = self.faults.newest(module) {
+        let newest = self.faults.newest(module);
+        if let Some(open) = newest.filter(|open| open.fault.ready_after_ms.is_none()) {
             open.fault.down = true;
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a fault cost, from the records of the components.
+//! Cost of a fault, from the records of the components.
 
 use super::*;
 use crate::collector::{InputFacts, RunFacts, StageFacts, StageInput};
@@ -45,6 +45,21 @@ fn call(run: &mut Collector, stage: &str, on: &str, sequence: u64, at_ms: u64) {
         inputs: &[input],
         ..StageRecord::default()
     });
+}
+
+#[test]
+fn a_module_that_was_ready_again_after_its_fault_is_not_down_for_it() {
+    let mut run = run();
+    let fault = |run: &mut Collector| {
+        run.fault("perception", &["lane".to_owned()], 42, "it was killed".into(), MonotonicNs(1))
+    };
+    fault(&mut run);
+    run.recovered("perception", 80.0);
+    run.stays_down("perception");
+    assert!(!run.summary().faults[0].down);
+    fault(&mut run);
+    run.stays_down("perception");
+    assert_eq!(run.summary().faults.iter().map(|f| f.down).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]

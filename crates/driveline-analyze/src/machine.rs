@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// What a run was measured on. A fact that the system does not tell is "unknown".
+/// Machine of a run. A fact that the system does not report is "unknown".
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineFacts {
     /// Processor model.
@@ -20,7 +20,7 @@ pub struct MachineFacts {
     pub governor: String,
     /// Kernel clock source behind `CLOCK_MONOTONIC`.
     pub clock_source: String,
-    /// "virtual machine" or "bare metal", as far as the processor tells.
+    /// "virtual machine" or "bare metal", as the processor reports it.
     pub platform: String,
 }
 
@@ -81,7 +81,7 @@ impl MachineFacts {
     }
 }
 
-/// A line of /proc/meminfo, such as `MemAvailable`, in bytes; nothing if the kernel does not tell.
+/// Returns a line of /proc/meminfo, such as `MemAvailable`, in bytes; `None` if it is missing.
 #[must_use]
 pub fn meminfo(line: &str) -> Option<u64> {
     line_of_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, line)

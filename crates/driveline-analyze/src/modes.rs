@@ -37,11 +37,11 @@ pub struct ModeSwitch {
 pub struct ComponentTransition {
     /// Component.
     pub stage: String,
-    /// Whether it was to become active.
+    /// True if it was to become active.
     pub active: bool,
     /// Duration of its call, in milliseconds.
     pub took_ms: f64,
-    /// Why it failed.
+    /// Reason of the failure.
     pub error: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the modules of a run ran, and what their containers used.
+//! Place of a run's modules, and the resources of their containers.
 
 use crate::collector::RunFacts;
-use driveline_runtime::account::Usage;
+use driveline_runtime::account::{SettingAccount, Usage};
 use serde::Serialize;
 
 /// One module. What is not known, or does not exist without a container, is absent.
@@ -28,11 +28,23 @@ pub struct ModuleFacts {
     pub memory_limit: Option<u64>,
     /// Time for which threads waited because the CPU quota was used up, in microseconds.
     pub throttled_us: Option<u64>,
-    /// How threads wait for samples: `futex_waitv` or `helper threads`.
+    /// Wait mechanism of threads: `futex_waitv` or `helper threads`.
     pub waits: Option<String>,
+    /// Settings requested from the kernel, and their results.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<SettingAccount>,
 }
 
 impl ModuleFacts {
+    /// Settings requested from the kernel: one line each, for people.
+    pub fn setting_lines(&self) -> impl Iterator<Item = String> {
+        self.settings.iter().map(|s| {
+            let refused = s.refused.as_ref().map(|r| format!("; refused: {r}"));
+            let (name, in_force) = (&s.setting, &s.in_force);
+            format!("{}: {name}: {in_force}{}", self.module, refused.unwrap_or_default())
+        })
+    }
+
     /// Of a module of which nothing else is known.
     #[must_use]
     pub fn new(module: &str) -> Self {
@@ -52,7 +64,14 @@ impl RunFacts {
         m.cpus = usage.cpus.clone().or(m.cpus.take());
     }
 
-    /// How threads of a module wait for samples.
+    /// Sets the kernel settings of a module's newest process, and their results.
+    pub fn settings(&mut self, module: &str, settings: &[SettingAccount]) {
+        if let Some(m) = self.modules.iter_mut().find(|m| m.module == module) {
+            m.settings = settings.to_vec();
+        }
+    }
+
+    /// Sets the wait mechanism of a module's threads.
     pub fn waits(&mut self, module: &str, waits: &str) {
         if let Some(m) = self.modules.iter_mut().find(|m| m.module == module) {
             m.waits = Some(waits.to_owned());
@@ -77,6 +96,13 @@ mod tests {
         facts.usage("lane", &usage(3, 4));
         facts.usage("nobody", &usage(1, 100));
         facts.waits("lane", "futex_waitv");
+        let asked = |setting: &str, refused: Option<&str>| SettingAccount {
+            setting: setting.into(),
+            in_force: "x".into(),
+            refused: refused.map(str::to_owned),
+        };
+        facts.settings("lane", &[asked("numa", None)]);
+        facts.settings("lane", &[asked("numa", Some("no")), asked("lock_memory", None)]);
         let lane = &facts.modules[0];
         assert_eq!((lane.memory, lane.memory_peak), (Some(3), Some(9)));
         assert_eq!(
@@ -84,5 +110,7 @@ mod tests {
             (Some("0-1"), Some("futex_waitv"))
         );
         assert_eq!(facts.modules.len(), 1);
+        let lines: Vec<_> = lane.setting_lines().collect();
+        assert_eq!(lines, ["lane: numa: x; refused: no", "lane: lock_memory: x"]);
     }
 }

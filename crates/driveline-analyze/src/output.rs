@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why the files of a run could not be written.
+/// Reason why the files of a run could not be written.
 #[derive(Debug, Error)]
 pub enum OutputError {
     /// A directory or file cannot be written.
@@ -16,7 +16,7 @@ pub enum OutputError {
         "cannot write {path}: {source}; choose another output directory or make room and give yourself the right to write"
     )]
     Write {
-        /// What was to be written.
+        /// File to write.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -26,11 +26,11 @@ pub enum OutputError {
     Json(#[from] serde_json::Error),
 }
 
-/// Writes `summary.json` and `report.html` into `directory`, which is created if need be. Returns
+/// Writes `summary.json` and `report.html` into `directory`, which is created if necessary. Returns
 /// the report's path.
 ///
-/// Each file is complete or absent, also for somebody who reads it at this moment: a half-written
-/// one never replaces an older one. Call it as often as you like while a run goes on.
+/// Each file is complete or absent, also for a concurrent reader: a partial one never replaces an
+/// older one. It may be called repeatedly during a run.
 ///
 /// # Errors
 /// [`OutputError`] naming the file.

@@ -20,8 +20,8 @@ pub enum ProblemKind {
     CutOff,
     /// A component that samples trigger was never called.
     NeverCalled,
-    /// A module was stopped (SIGSTOP) when the run ended.
-    ModuleStopped,
+    /// A module was suspended (SIGSTOP) when the run ended.
+    ModuleSuspended,
 }
 
 /// Work of the graph that was not done; a run with one ends with exit code 6. Displays as
@@ -30,11 +30,11 @@ pub enum ProblemKind {
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
-    /// The component; of [`ProblemKind::ModuleStopped`] the module or gateway.
+    /// The component; of [`ProblemKind::ModuleSuspended`] the module or gateway.
     pub stage: String,
     /// The topic, where it is about one.
     pub topic: Option<String>,
-    /// What was not done.
+    /// Work that was not done.
     pub what: String,
     /// The likely reason, and the remedy.
     pub why: String,
@@ -54,9 +54,7 @@ pub(crate) fn of(run: &Collector) -> Vec<Problem> {
         run.accounts.kept.iter().map(|((stage, input), kept)| samples_kept(stage, input, kept)),
     );
     problems.extend(reliable_losses(run));
-    // Who interrupts a run has not waited for its work.
-    let stopped_modules = run.facts.stopped.iter().filter(|_| !run.was_interrupted());
-    problems.extend(stopped_modules.map(|module| stopped(module)));
+    problems.extend(run.facts.suspended.iter().map(|module| suspended(module)));
     problems.extend(run.facts.cut_off.iter().map(cut_off));
     problems.extend(never_called(run));
     problems
@@ -75,7 +73,7 @@ fn cut_off(work: &CutOff) -> Problem {
 }
 
 impl Collector {
-    /// Whether a component may lack what one that was cut off had not published yet.
+    /// Returns true if a component may lack samples that a cut-off one had not published yet.
     #[must_use]
     pub fn lacks_what_was_cut_off(&self, stage: &str) -> bool {
         let reads = |reader: &StageFacts, of: &StageFacts| {
@@ -120,19 +118,18 @@ fn unconnected(edge: &Unconnected) -> Problem {
 }
 
 fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
-    let KeptSeries { topic, held, triggers, times, last_end } = kept;
+    let KeptSeries { topic, held, triggers, times, last_end, until_restart } = kept;
     let what = if *triggers { "was not called for" } else { "could not read" };
     let times = if *times > 1 { format!(" {times} times") } else { String::new() };
-    let end = last_end.map_or_else(
-        || "until the end of the run".to_owned(),
-        |end| {
-            format!(
-                "for {:.1} s the last time, in which {} more were missed",
-                end.lasted_ms as f64 / 1e3,
-                end.missed
-            )
-        },
-    );
+    let end = match last_end {
+        Some(end) => {
+            let s = end.lasted_ms as f64 / 1e3;
+            format!("for {s:.1} s the last time, in which {} were missed", end.missed)
+        }
+        None if *until_restart => "until its module ended and was started again".to_owned(),
+        None if *triggers => "until the end of the run".to_owned(),
+        None => "at its last read".to_owned(),
+    };
     Problem {
         kind: ProblemKind::SamplesKept,
         stage: stage.to_owned(),
@@ -145,7 +142,7 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
     }
 }
 
-/// Reliable inputs that missed samples, unless their component kept its samples, which is told
+/// Reliable inputs that missed samples, unless their component held its samples, which is reported
 /// already.
 fn reliable_losses(run: &Collector) -> Vec<Problem> {
     let inputs = run.stages_in_order().into_iter().flat_map(|(stage, series)| {
@@ -186,13 +183,13 @@ fn reliable_loss(run: &Collector, stage: &str, input: &str, series: &InputSeries
     }
 }
 
-fn stopped(module: &str) -> Problem {
+fn suspended(module: &str) -> Problem {
     Problem {
-        kind: ProblemKind::ModuleStopped,
+        kind: ProblemKind::ModuleSuspended,
         stage: module.to_owned(),
         topic: None,
-        what: format!("'{module}' was stopped when the run ended"),
-        why: "a signal (SIGSTOP or the like) had stopped its process, which read nothing from then on; `kill -CONT` lets it go on"
+        what: format!("'{module}' was suspended when the run ended"),
+        why: "SIGSTOP had suspended its process, which read nothing from then on; `kill -CONT` lets it go on"
             .to_owned(),
     }
 }
@@ -204,7 +201,7 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     }
     let waits = run.never_triggered().into_iter();
     let waits = waits.filter(|(name, _)| {
-        // What was cut off is told already.
+        // Cut-off components are reported already.
         !run.lacks_what_was_cut_off(name)
             && run.facts.stages.iter().any(|s| s.name == *name && should_have_been_called(run, s))
     });
@@ -224,8 +221,8 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     waits.filter(always).map(problem).collect()
 }
 
-/// Whether a component that was never called should have been: not if what it lacks comes from
-/// outside of the run, nor if the run was interrupted before a sample could arrive.
+/// Returns true if a component that was never called should have been: not if its missing input
+/// comes from outside of the run, nor if the run was interrupted before a sample could arrive.
 fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
     let series = |i: &InputFacts| run.stages.get(&stage.name).and_then(|s| s.inputs.get(&i.name));
     let silent: Vec<&InputFacts> =
@@ -236,7 +233,7 @@ fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
     };
     let (triggers, reads): (Vec<&InputFacts>, Vec<&InputFacts>) =
         silent.iter().partition(|i| i.triggers);
-    // What it reads beside its trigger may be what it lacks.
+    // Inputs other than the trigger may be the missing ones.
     let lacks = if triggers.is_empty() { &reads } else { &triggers };
     if !lacks.is_empty() && !lacks.iter().any(|i| inside(&i)) {
         return false;

@@ -3,7 +3,7 @@ use super::*;
 use crate::{Ended, RunFacts, report};
 use driveline_runtime::account::{CallbackCounters, HeldEnd, InputCounters, Record};
 use driveline_runtime::launch::CutOff;
-use driveline_types::TopicName;
+use driveline_types::{MonotonicNs, TopicName};
 
 fn topic(name: &str) -> TopicName {
     name.parse().unwrap()
@@ -144,9 +144,14 @@ fn samples_that_are_kept_are_a_fault_with_count_limit_and_remedy() {
     let text = of(&run)[0].to_string();
     assert!(
         text.contains("topic 'image' 2 times")
-            && text.contains("for 1.3 s the last time, in which 9 more were missed"),
+            && text.contains("for 1.3 s the last time, in which 9 were missed"),
         "{text}"
     );
+
+    run.take("m", &held(None));
+    run.process_started(&["lane".to_owned()], MonotonicNs(1));
+    let text = of(&run)[0].to_string();
+    assert!(text.contains("got no others until its module ended and was started again"), "{text}");
 }
 
 #[test]
@@ -237,14 +242,12 @@ fn inputs_from_outside_and_an_early_interrupt_are_no_faults() {
 }
 
 #[test]
-fn a_module_that_is_stopped_at_the_end_is_a_fault() {
-    for (reason, problems) in
-        [("finished", &["'perception' was stopped when the run ended"][..]), ("interrupted", &[])]
-    {
+fn a_module_that_is_suspended_at_the_end_is_a_problem_however_the_run_ends() {
+    for reason in ["finished", "interrupted"] {
         let mut run = run(reason);
         ["lane", "fusion"].iter().for_each(|s| called(&mut run, s));
-        run.facts.stopped.push("perception".into());
-        assert_eq!(whats(&run), problems, "{reason}");
+        run.facts.suspended.push("perception".into());
+        assert_eq!(whats(&run), ["'perception' was suspended when the run ended"], "{reason}");
     }
 }
 

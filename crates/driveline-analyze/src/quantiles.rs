@@ -62,10 +62,10 @@ pub struct Quantiles {
     pub max: f64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Whether `n` is below what [`Rank::P99`] needs, so that `p99` says little more than `max`.
+    /// True if `n` is below the need of [`Rank::P99`], so that `p99` says little more than `max`.
     pub p99_n_too_small: bool,
-    /// Whether the percentiles are of a histogram, because there were too many samples to keep: at
-    /// most [`crate::HISTOGRAM_ERROR_PERCENT`] off. Otherwise they are exact.
+    /// True if the percentiles come from a histogram, because there were too many samples to keep:
+    /// at most [`crate::HISTOGRAM_ERROR_PERCENT`] off. Otherwise they are exact.
     pub histogram: bool,
 }
 

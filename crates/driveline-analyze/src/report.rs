@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The report of a run: one HTML file that holds its plots, needs no network and runs no script.
+//! Report of a run: one HTML file that contains its plots, needs no network and runs no script.
 //!
-//! Plots are SVG drawn here. A script library for them would make each report 5 MB and its page
-//! depend on a browser's script engine for what is a still picture of a finished run; pointing at a
-//! bar tells its numbers without one.
+//! Plots are SVG drawn here. A script library would make each report 5 MB, and its page would
+//! depend on a browser's script engine for a still picture of a finished run. Pointing at a bar
+//! shows its numbers without one.
 
 mod chart;
 mod figures;
@@ -19,7 +19,7 @@ use crate::modes::{ComponentTransition, ModeSwitch};
 use crate::modules::ModuleFacts;
 use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
-use driveline_runtime::account::CallEnd;
+use driveline_runtime::account::{CallEnd, SettingAccount};
 use scale::{grouped, significant};
 use std::fmt::Write;
 
@@ -176,6 +176,15 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
             "",
         );
     }
+    if let Some(table) = setting_table(summary) {
+        section(
+            &mut page,
+            "Real time",
+            "What modules ask of the kernel: cores, scheduling, memory. <b>In force</b> is read back from the kernel when the executors have started.",
+            Some(table),
+            "",
+        );
+    }
     section(
         &mut page,
         "Machine",
@@ -241,7 +250,7 @@ fn fault_table(s: &Summary) -> Option<String> {
         let ms = |ms: Option<f64>| {
             ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)))
         };
-        // Of many inputs, those that lost most.
+        // Of many inputs, the worst ones.
         let mut inputs: Vec<_> = f.missed.iter().collect();
         inputs.sort_by_key(|m| std::cmp::Reverse(m.samples));
         let more = inputs.len().saturating_sub(MAX_INPUTS_OF_FAULT);
@@ -293,6 +302,23 @@ fn module_table(s: &Summary) -> Option<String> {
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 
+/// Nothing where no module asks for anything.
+fn setting_table(s: &Summary) -> Option<String> {
+    let row = |module: &str, setting: &SettingAccount| {
+        format!(
+            "<tr><th>{}<th>{}<td class=text>{}<td class=text>{}</tr>",
+            escape(module),
+            escape(&setting.setting),
+            escape(&setting.in_force),
+            escape(setting.refused.as_deref().unwrap_or("–"))
+        )
+    };
+    let of = |m: &ModuleFacts| m.settings.iter().map(|s| row(&m.module, s)).collect::<String>();
+    let rows: String = s.modules.iter().map(of).collect();
+    let head = "<th>module<th>setting<th class=l>in force<th class=l>refused";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
+
 fn failure_list(s: &Summary) -> Option<String> {
     let items: String = s.failures.iter().map(|f| format!("<li>{}</li>", sentence(f))).collect();
     (!items.is_empty()).then(|| format!("<ul>{items}</ul>"))
@@ -323,7 +349,7 @@ fn counter_table(stages: &[StageSummary]) -> Option<String> {
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 
-/// What is shown first, and beneath it how it is to be read; of nothing there is nothing to read.
+/// Writes a section: its content, and below it an explanation; without content, no explanation.
 fn section(page: &mut String, heading: &str, text: &str, content: Option<String>, otherwise: &str) {
     let content = match content {
         Some(content) if text.is_empty() => content,
@@ -394,18 +420,24 @@ fn stage_table(stages: &[StageSummary]) -> Option<String> {
         return None;
     }
     let five = "<th>n<th>p50<th>p95<th>p99<th>max";
+    let with_events = stages.iter().any(|s| s.failed_events > 0);
+    let events = if with_events { "<th rowspan=2>failed events" } else { "" };
     let mut t = format!(
-        "<div class=wide><table><thead><tr><th rowspan=2>component<th rowspan=2>runs<th rowspan=2>failed<th colspan=5>transmission, µs\
+        "<div class=wide><table><thead><tr><th rowspan=2>component<th rowspan=2>runs<th rowspan=2>failed{events}<th colspan=5>transmission, µs\
          <th colspan=5>processing, µs<th rowspan=2>ratio</tr><tr>{five}{five}</tr></thead><tbody>"
     );
     for s in stages {
-        let failed = if s.failed > 0 { "<td class=bad>" } else { "<td>" };
+        let failed = |n: u64| {
+            let class = if n > 0 { " class=bad" } else { "" };
+            format!("<td{class}>{}</td>", grouped(n as f64))
+        };
+        let events = if with_events { failed(s.failed_events) } else { String::new() };
         let _ = write!(
             t,
-            "<tr><th>{}</th><td>{}</td>{failed}{}</td>{}{}<td>{}</td></tr>",
+            "<tr><th>{}</th><td>{}</td>{}{events}{}{}<td>{}</td></tr>",
             escape(&s.stage),
             grouped(s.runs as f64),
-            grouped(s.failed as f64),
+            failed(s.failed),
             cells(&s.transmission_us),
             cells(&s.processing_us),
             ratio(s.transmission_to_processing)
@@ -490,6 +522,12 @@ fn subscription_table(s: &Summary) -> Option<String> {
         );
     }
     t.push_str("</tbody></table></div>");
+    let (all, checked) =
+        (s.subscriptions.len(), s.subscriptions.iter().filter(|x| x.checked).count());
+    let _ = write!(
+        t,
+        "<p class=note>Of {checked} of {all} inputs, the counts of publishers and input, made apart, agree. Of the others, <i>not connected</i> is the rest.</p>"
+    );
     Some(t)
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub const EXACT_SAMPLES: usize = 100_000;
 /// Greatest error of a percentile from a histogram, in per cent.
 pub const HISTOGRAM_ERROR_PERCENT: f64 = 0.1;
-/// Bits of a value that tell buckets apart.
+/// Bits of a value that distinguish buckets.
 const BITS: u32 = 10;
 /// Points of a curve over time. With one more, each two of them become one.
 const POINTS: usize = 8_192;

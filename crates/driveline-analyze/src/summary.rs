@@ -29,11 +29,11 @@ pub struct Summary {
     pub format: u32,
     /// Name of the graph.
     pub graph: String,
-    /// How the run ended; none while it goes on.
+    /// End of the run; `None` during the run.
     pub ended: Option<Ended>,
-    /// What components say a reader of the figures must know.
+    /// Notes of components for readers of the figures.
     pub facts: Vec<Fact>,
-    /// What a reader of the figures must know.
+    /// Notes of the analysis for readers of the figures.
     pub notes: Vec<String>,
     /// The first failures of components, with topic and sequence number.
     pub failures: Vec<String>,
@@ -43,14 +43,14 @@ pub struct Summary {
     pub modes: Vec<ModeSwitch>,
     /// Work of the graph that was not done although no call failed.
     pub problems: Vec<Problem>,
-    /// When the run started, in RFC 3339, where known.
+    /// Start of the run, in RFC 3339, if known.
     pub started: Option<String>,
     /// From the first callback's start to the last one's end, in seconds; where no callback was
     /// called, how long the modules ran.
     pub duration_s: f64,
-    /// What it was measured on.
+    /// Machine of the run.
     pub machine: MachineFacts,
-    /// Where each module ran, and what its container used.
+    /// Place of each module, and the resources of its container.
     pub modules: Vec<ModuleFacts>,
     /// Samples published on source topics (those of sensors), all together.
     pub frames_published: u64,
@@ -61,8 +61,8 @@ pub struct Summary {
     pub missed_by_triggers: u64,
     /// Samples that should have triggered a component and did not reach this host.
     pub lost_by_triggers: u64,
-    /// Samples that were to trigger a component whose process was killed or ended out of turn, and
-    /// that it had not told of by then: they are not among the missed.
+    /// Samples that were to trigger a component and that it had not reported when its process was
+    /// killed or crashed: not among the missed.
     pub unread_by_triggers: u64,
     /// Samples that were to trigger a component and could still be read at the end;
     /// `unread_by_triggers` included.
@@ -88,12 +88,12 @@ pub struct Summary {
     pub along_the_way: Vec<EndToEnd>,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ended {
     /// `finished`, `interrupted`, `module_died`, `not_ready` or `not_started`.
     pub reason: &'static str,
-    /// Whether it ended as it should; calls that failed do not count here.
+    /// True if it ended as intended; failed calls do not count here.
     pub ok: bool,
     /// The module that ended the run, if one did.
     pub module: Option<String>,
@@ -103,7 +103,7 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// All of it for people, with the cause.
     pub text: String,
-    /// How to find out more.
+    /// Advice on finding the cause.
     pub help: Option<String>,
 }
 
@@ -112,7 +112,7 @@ pub struct Ended {
 pub struct Fact {
     /// The component.
     pub component: String,
-    /// What it is about.
+    /// Subject of the note.
     pub name: String,
     /// The fact, for people.
     pub text: String,
@@ -127,8 +127,8 @@ pub struct SubscriptionSummary {
     pub input: String,
     /// The topic.
     pub topic: String,
-    /// Whether its samples trigger the component. Then what it missed is work that was not done;
-    /// otherwise, only the newest was wanted, and what it missed was superseded.
+    /// True if its samples trigger the component. Then a missed sample is work that was not done;
+    /// otherwise only the newest was wanted, and missed samples were superseded.
     pub triggers: bool,
     /// Samples that arrived.
     pub received: u64,
@@ -151,17 +151,19 @@ pub struct SubscriptionSummary {
     /// Publishers of other hosts of which it is not known how many samples they published after the
     /// newest one that came.
     pub uncounted: u64,
-    /// Why, of one of them.
+    /// Reason of one of them.
     pub uncounted_reason: Option<Uncounted>,
-    /// Samples that were published and of which the component, whose process was killed or ended
-    /// out of turn, told neither; 0 where the process ended by itself.
+    /// Published samples that the component, whose process was killed or crashed, did not report; 0
+    /// if the process ended by itself.
     pub unread: u64,
-    /// Why it is not known how many more were not read; none where all are counted.
+    /// Reason why the number of unread samples is unknown; `None` if all are counted.
     pub unknown: Option<String>,
-    /// Samples that were published while the input was not connected: before its match, between two
+    /// The rest of what was published, which the input did not count: before its match, between two
     /// processes of its module, and after its process had stopped. 0 where the process did not end
     /// by itself: then they are in `unread`.
     pub not_connected: u64,
+    /// Whether the publishers' own counts and those of the input, made apart, agree without a rest.
+    pub checked: bool,
 }
 
 /// One end of a service.
@@ -171,9 +173,9 @@ pub struct ServiceSummary {
     pub stage: String,
     /// The service.
     pub service: String,
-    /// Whether the component asks or answers.
+    /// End of the component: client or server.
     pub end: CallEnd,
-    /// What became of the calls; the rest is under way.
+    /// Outcomes of the calls; the rest is in flight.
     #[serde(flatten)]
     pub calls: CallCounters,
 }
@@ -194,8 +196,10 @@ pub struct StageSummary {
     pub stage: String,
     /// Calls of its callback and timers.
     pub runs: u64,
-    /// Those that reported an error, threw or panicked.
+    /// Calls that reported an error, threw or panicked.
     pub failed: u64,
+    /// Calls with events (`on_event`) that did so; these are no runs.
+    pub failed_events: u64,
     /// From the triggering sample's publish to the start of the callback. `n` is 0 for what only a
     /// timer triggers.
     pub transmission_us: Quantiles,
@@ -253,14 +257,13 @@ pub struct EndToEnd {
     pub max: Split,
     /// Communication ÷ computation.
     pub communication_to_computation: Option<Ratio>,
-    /// How far the vehicle goes in that time.
+    /// Distance of the vehicle in that time.
     pub reaction_distance: Option<ReactionDistance>,
-    /// What the oldest data waited for, where waiting is more than half of the mean age.
+    /// Wait of the oldest data, if waiting is more than half of the mean age.
     pub longest_wait: Option<Wait>,
 }
 
-/// Where an age went, in microseconds; parts may be below zero where the clocks of hosts are known
-/// no better.
+/// Parts of an age, in microseconds; they may be below zero because of the clocks' error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
     /// From publishes to the starts of the callbacks that they triggered.
@@ -363,8 +366,7 @@ impl Summary {
         }
     }
 
-    /// What explains the ages at the sinks where they are mostly waiting: a sentence for each of
-    /// the three oldest.
+    /// Explains ages at the sinks that are mostly waiting: a sentence for each of the three oldest.
     pub fn waits(&self) -> impl Iterator<Item = &str> {
         let mut ends: Vec<&EndToEnd> =
             self.end_to_end.iter().filter(|e| e.longest_wait.is_some()).collect();
@@ -388,24 +390,35 @@ impl Summary {
         ))
     }
 
-    /// `71 of 100 runs of lane failed`, for each component of which some did.
+    /// `71 of 100 runs of lane failed`, `2 calls of lane with events failed`, for each component of
+    /// which some did.
     #[must_use]
     pub fn failed_of(&self) -> Vec<String> {
-        let some = self.stages.iter().filter(|s| s.failed > 0);
-        let text = |s: &StageSummary| match s {
-            // Calls with events fail as well, and are no runs.
-            s if s.failed > s.runs => {
-                format!("{} calls of {} failed, calls with events included", s.failed, s.stage)
-            }
-            s => format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage),
+        let runs = |s: &StageSummary| {
+            (s.failed > 0).then(|| format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage))
         };
-        some.map(text).collect()
+        let events = |s: &StageSummary| {
+            let calls = if s.failed_events == 1 { "call" } else { "calls" };
+            (s.failed_events > 0)
+                .then(|| format!("{} {calls} of {} with events failed", s.failed_events, s.stage))
+        };
+        self.stages.iter().flat_map(|s| [runs(s), events(s)]).flatten().collect()
     }
 
-    /// Failed calls of all components together.
+    /// `calls with events (on_event) failed: 2 of lane`; nothing if none did.
+    #[must_use]
+    pub fn failed_with_events(&self) -> Option<String> {
+        let some = self.stages.iter().filter(|s| s.failed_events > 0);
+        let all: Vec<_> = some.map(|s| format!("{} of {}", s.failed_events, s.stage)).collect();
+        (!all.is_empty())
+            .then(|| format!("calls with events (on_event) failed: {}", all.join(", ")))
+    }
+
+    /// Failed calls of all components together, calls with events included.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.stages.iter().fold(0, |sum, s| sum.saturating_add(s.failed))
+        let failed = |s: &StageSummary| s.failed.saturating_add(s.failed_events);
+        self.stages.iter().fold(0, |sum, s| sum.saturating_add(failed(s)))
     }
 }
 
@@ -570,6 +583,7 @@ fn subscriptions_of<'a>(
             unread,
             unknown: run.unknown(name, series),
             not_connected: run.not_connected(name, series),
+            checked: run.is_checked(name, series),
         }
     })
 }
@@ -583,6 +597,7 @@ fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSumma
         stage: name.to_owned(),
         runs: counters.map_or(stage.runs, |c| c.invocations.max(stage.runs)),
         failed: counters.map_or(stage.failed, |c| c.failed.max(stage.failed)),
+        failed_events: counters.map_or(0, |c| c.failed_events),
         transmission_us,
         processing_us,
         transmission_to_processing: Ratio::of(&transmission_us, &processing_us),

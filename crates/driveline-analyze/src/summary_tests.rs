@@ -43,8 +43,8 @@ fn facts() -> RunFacts {
     }
 }
 
-/// What a publisher at `topic` writes when its callback, begun at `start` with `inputs`, publishes
-/// at `at`.
+/// Header of a sample published on `topic` at `at`, by a callback that began at `start` with
+/// `inputs`.
 fn published(
     name: &str,
     sequence: u64,
@@ -153,7 +153,7 @@ fn a_run_without_a_callback_lasts_as_long_as_its_modules_ran() {
     let mut run = Collector::new(RunFacts { ran_s: Some(7.5), ..facts() });
     assert_eq!(run.summary().duration_s, 7.5);
     frame(&mut run, 0, 1, 0);
-    assert_eq!(run.summary().duration_s, 0.011, "callbacks tell it better");
+    assert_eq!(run.summary().duration_s, 0.011, "callbacks measure it better");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn what_a_process_had_not_read_when_it_was_killed_is_told() {
         topic("image").id(),
         InputCounters { received: 4, missed: 1, ..Default::default() },
     );
-    assert_eq!(run.summary().unread_by_triggers, 0, "whoever goes on may read them yet");
+    assert_eq!(run.summary().unread_by_triggers, 0, "a running component may still read them");
     run.cut_off("lane");
     run.cut_off("fusion");
     run.cut_off("nobody");
@@ -265,7 +265,7 @@ fn hears(run: &mut Collector, at: u64, sequence: u64, missed: u64) {
 #[test]
 fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
     let mut run = Collector::new(facts());
-    // Nobody has read anything; a camera without inputs is a source all the same.
+    // No sample was read; a camera without inputs is a source anyway.
     for published in [20, 50] {
         run.set_published("camera", "image", topic("image").id(), published);
     }
@@ -277,7 +277,7 @@ fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
     }
     run.set_published("camera", "second_image", topic("image").id(), 100);
     assert_eq!(run.summary().frames_published, 154);
-    // Readers may know of more than was told.
+    // Readers may know of more than was reported.
     hears(&mut run, 1, 160, 0);
     assert_eq!(run.summary().frames_published, 160);
 }
@@ -579,7 +579,7 @@ fn conversions_are_transmission_and_not_processing() {
         encoding_ns,
         ..StageRecord::default()
     };
-    // Encoding is in the transmission of whoever gets what was encoded.
+    // Encoding is in the transmission of the receiver.
     run.add(&StageRecord {
         inputs: &[input("image", "image", Arrival::Triggered, &image, 0)],
         ..call(3 * MS, 4 * MS)
@@ -850,8 +850,8 @@ fn where_work_or_transport_dominates_no_wait_is_told() {
     assert!(run.summary().end_to_end.iter().all(|e| e.longest_wait.is_none()));
 }
 
-/// camera → lane. What the camera has published in the end, what lane told, and whether its process
-/// was cut off.
+/// camera → lane. Number published by the camera at the end, counters of lane, and true if its
+/// process was cut off.
 fn two_ends(published: u64, told: InputCounters, ended: bool) -> Collector {
     let topic: TopicName = "image".parse().unwrap();
     let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
@@ -892,6 +892,7 @@ fn what_was_published_after_a_reader_had_stopped_is_a_count_of_its_own() {
             (lane.not_connected, lane.unread, lane.unknown.clone()),
             (published - 95, 0, None)
         );
+        assert_eq!(lane.checked, published == 95, "a rest proves nothing");
         let told = summary.notes.iter().any(|n| n.contains("): 5 of 'image' by lane. They"));
         assert_eq!(told, published == 100, "{:?}", summary.notes);
     }
@@ -908,6 +909,7 @@ fn a_program_outside_of_the_run_publishes_as_well() {
     let told = InputCounters { received: 500, missed: 20, ..Default::default() };
     let summary = two_ends(200, told, true).summary();
     assert_eq!((summary.published["image"], summary.subscriptions[0].not_connected), (520, 0));
+    assert!(!summary.subscriptions[0].checked, "more was counted than publishers of the run have");
     // A process that is started again may get samples that a publisher keeps a second time.
     let mut run = two_ends(200, InputCounters { received: 200, ..Default::default() }, true);
     run.process_started(&["lane".into()], MonotonicNs::now());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the oldest data lay ready, and what it waited for: why an age is far greater than its work
-//! and its transport.
+//! Place where the oldest data waited, and the trigger it waited for: the reason of an age far
+//! beyond work and transport.
 
 use crate::collector::{Collector, StageInput, StageRecord, StageSeries};
 use crate::quantiles::round_us;
@@ -20,7 +20,7 @@ const MAX_STEPS: usize = 64;
 pub(crate) struct Carrier {
     topic: TopicId,
     calls: u64,
-    /// How long that data had lain ready here, and anywhere before; of all calls together.
+    /// Time that the data had waited here, and anywhere before; sum of all calls.
     here_ns: u64,
     before_ns: i64,
 }
@@ -32,10 +32,10 @@ pub struct Wait {
     pub stage: String,
     /// The input on which it lay.
     pub input: String,
-    /// How long, on average of those calls in which this input brought the oldest data: not of all,
-    /// so it may be more than the mean age.
+    /// Mean wait over the calls in which this input brought the oldest data: not over all calls, so
+    /// it may exceed the mean age.
     pub mean_us: f64,
-    /// How many calls of the component those are.
+    /// Number of these calls.
     pub calls: u64,
     /// Of how many that had data of this origin.
     pub of_calls: u64,

@@ -31,7 +31,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why messages could not be generated.
+/// Reason why messages could not be generated.
 #[derive(Debug, Error)]
 pub enum Error {
     /// A `.proto` file is missing or has a mistake.
@@ -42,7 +42,7 @@ pub enum Error {
     Missing {
         /// The message.
         message: String,
-        /// What it refers to.
+        /// Missing file that it imports.
         missing: String,
     },
     /// A definition is longer than peers accept.

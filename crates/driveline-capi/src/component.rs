@@ -9,17 +9,17 @@ use crate::sample::dl_sample;
 use crate::schema::dl_schema;
 use crate::sized::{SizedStruct, check_result, write_result};
 use crate::status::*;
-use driveline::{CallbackHandle, Invocation};
+use driveline::{CallbackHandle, Invocation, ParameterValue};
 use driveline_runtime::component::{Facts, ModeRequests, StopHandle, Timers};
-use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
+use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port, ValueRange};
 use driveline_types::MonotonicNs;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// A class of components. Static, and read once, when the library is loaded. The functions must not
-/// let exceptions out; those that return an `int` return 0, or anything else after giving the
-/// reason of the failure to `dl_set_last_error`.
+/// Class of components. Static, and read once, when the library is loaded. The functions must not
+/// throw. Those that return an `int` return 0, or anything else after passing the reason of the
+/// failure to `dl_set_last_error`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dl_component_vtable {
@@ -59,6 +59,13 @@ pub struct dl_component_vtable {
     /// The component becomes inactive: its outputs refuse to publish once this has returned. As
     /// `on_trigger`. NULL: nothing to do.
     pub on_deactivate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
+    /// A parameter is changed: one of `dl_class_add_live_parameter` by `driveline param set`, or
+    /// any by a mode of the graph. As `on_trigger`; of a mode before `on_activate`. The component's
+    /// node has the new value already, and gets the old one back after a failure, whose text is the
+    /// reason that the caller of the change gets. `name` is borrowed: valid during the call. NULL:
+    /// every value is accepted.
+    pub on_parameter:
+        Option<unsafe extern "C" fn(component: *mut c_void, name: *const c_char) -> c_int>,
 }
 
 /// An event of an input or output of a component.
@@ -72,7 +79,7 @@ pub struct dl_port_event {
     pub port: *const c_char,
     /// 1 if the port is an output, 0 if it is an input.
     pub is_output: u32,
-    /// What happened, a `dl_event_kind`; a later library may have more of them.
+    /// Kind of the event, a `dl_event_kind`; a later library may have more of them.
     pub kind: u32,
     /// A text for people.
     pub text: *const c_char,
@@ -94,7 +101,7 @@ unsafe impl SizedStruct for dl_component_vtable {
     const FIRST: usize = 72;
 }
 
-/// What `driveline_component_entry` returns. Static.
+/// Result of `driveline_component_entry`. Static.
 #[repr(C)]
 pub struct dl_component_library {
     /// `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
@@ -171,30 +178,103 @@ pub unsafe extern "C" fn dl_class_add_parameter(
     default_value: *const dl_parameter_value,
     doc: *const c_char,
 ) -> dl_status {
+    // SAFETY: this function's contract.
+    guard(|| unsafe { add_parameter(builder, name, default_value, doc, None) })
+}
+
+/// Declares a parameter that can be changed while the component runs (`driveline param set`), as
+/// `dl_class_add_parameter`. `dl_class_set_parameter_range` gives it a range.
+///
+/// # Safety
+/// As `dl_class_add_parameter`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_add_live_parameter(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    default_value: *const dl_parameter_value,
+    doc: *const c_char,
+) -> dl_status {
+    let live = Some(ValueRange::default());
+    // SAFETY: this function's contract.
+    guard(|| unsafe { add_parameter(builder, name, default_value, doc, live) })
+}
+
+/// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
+/// each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
+/// INFINITY are no bounds.
+///
+/// # Safety
+/// `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_set_parameter_range(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    min: f64,
+    max: f64,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let builder = unsafe { builder_of(builder)? };
-        // SAFETY: this function's contract.
-        let (name, default, doc) = unsafe {
-            (
-                text("name", name)?,
-                dl_parameter_value::read("default_value", default_value)?,
-                optional_text("doc", doc)?,
-            )
+        let (builder, name) = unsafe { (builder_of(builder)?, text("name", name)?) };
+        let Some(declared) = builder.class.parameters.iter_mut().find(|p| p.name == name) else {
+            return Err(Failure::argument(format_args!(
+                "there is no parameter '{name}': call dl_class_add_parameter before"
+            )));
         };
-        unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
-        builder.class.parameters.push(ParameterDecl {
-            name: name.to_owned(),
-            default,
-            doc: doc.unwrap_or_default().to_owned(),
-            live: None,
-        });
+        use ParameterValue::{Float, Integer, List};
+        if !matches!(declared.default, Integer(_) | Float(_) | List(_)) {
+            let what = declared.default.type_name();
+            return Err(Failure::argument(format_args!(
+                "parameter '{name}' is {what}, which has no range"
+            )));
+        }
+        if min.is_nan() || max.is_nan() || min > max {
+            return Err(Failure::argument(format_args!(
+                "the range of parameter '{name}' is {min} to {max}; min <= max is needed"
+            )));
+        }
+        let range = ValueRange::between(min, max);
+        if let Some(mistake) = range.mistake(&declared.default) {
+            return Err(Failure::argument(format_args!(
+                "the default of parameter '{name}': {mistake}"
+            )));
+        }
+        declared.range = Some(range);
         Ok(())
     })
 }
 
 /// # Safety
-/// `builder` is NULL or live and used by nobody else during `'a`.
+/// As [`dl_class_add_parameter`].
+unsafe fn add_parameter(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    default_value: *const dl_parameter_value,
+    doc: *const c_char,
+    live: Option<ValueRange>,
+) -> Outcome {
+    // SAFETY: this function's contract.
+    let builder = unsafe { builder_of(builder)? };
+    // SAFETY: this function's contract.
+    let (name, default, doc) = unsafe {
+        (
+            text("name", name)?,
+            dl_parameter_value::read("default_value", default_value)?,
+            optional_text("doc", doc)?,
+        )
+    };
+    unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
+    builder.class.parameters.push(ParameterDecl {
+        name: name.to_owned(),
+        default,
+        doc: doc.unwrap_or_default().to_owned(),
+        range: None,
+        live,
+    });
+    Ok(())
+}
+
+/// # Safety
+/// `builder` is NULL, or live and not used elsewhere during `'a`.
 unsafe fn builder_of<'a>(builder: *mut dl_class_builder) -> Outcome<&'a mut dl_class_builder> {
     // SAFETY: this function's contract; `as_mut` looks for NULL.
     unsafe { builder.as_mut() }.ok_or_else(|| Failure::argument("argument 'builder' is NULL"))
@@ -221,7 +301,8 @@ fn unique<'a>(what: &str, name: &str, mut have: impl Iterator<Item = &'a String>
     }
 }
 
-/// What a component is given at its initialisation. Any thread, unless a function says otherwise.
+/// Context of a component, passed to its initialisation. Any thread, unless a function says
+/// otherwise.
 pub struct dl_component_io {
     pub(crate) instance: CString,
     pub(crate) node: dl_node,
@@ -269,7 +350,7 @@ pub unsafe extern "C" fn dl_component_io_output(
     unsafe { io.as_ref() }.and_then(|io| io.outputs.get(index)).map_or(std::ptr::null(), |p| p)
 }
 
-/// Says that the component's work is done, which ends the run once what is under way has been
+/// Reports that the component's work is done. The run ends once all work in flight has been
 /// processed.
 ///
 /// # Safety
@@ -280,13 +361,13 @@ pub unsafe extern "C" fn dl_component_io_finish(io: *const dl_component_io) -> d
     guard(|| unsafe { borrow("io", io) }.map(|io| io.stop.finish()))
 }
 
-/// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model
-/// was given": shown with the run and kept in its report. Not for every sample: it allocates.
+/// Adds a note for readers of the run's figures, such as `detector`, "classical, no model was
+/// given": shown with the run and kept in its report. Not for every sample: it allocates.
 ///
 /// # Safety
 /// `io` is NULL or live; strings are NULL or NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_component_io_tell_fact(
+pub unsafe extern "C" fn dl_component_io_add_run_note(
     io: *const dl_component_io,
     name: *const c_char,
     value: *const c_char,
@@ -336,7 +417,7 @@ pub struct dl_timer_tick {
     /// library for a timer's callback, which looks at it before it reads fields that are not of the
     /// first release.
     pub size: usize,
-    /// When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
+    /// Scheduled time, in nanoseconds of `CLOCK_MONOTONIC`. Ticks are on a fixed grid.
     pub scheduled_ns: u64,
     /// Grid points that passed without a tick since the one before.
     pub overruns: u64,
@@ -354,7 +435,7 @@ impl dl_timer_tick {
     }
 }
 
-/// What a timer calls. As `on_trigger`, in the same group, on the same executor.
+/// Callback of a timer. As `on_trigger`, in the same group, on the same executor.
 pub type dl_timer_callback =
     Option<unsafe extern "C" fn(context: *mut c_void, tick: *const dl_timer_tick) -> c_int>;
 
@@ -435,7 +516,7 @@ pub unsafe extern "C" fn dl_component_io_next_tick(
     })
 }
 
-/// What a callback is called with. Valid during the call, on the calling thread.
+/// Arguments of a callback. Valid during the call, on the calling thread.
 pub struct dl_invocation<'a> {
     pub(crate) invocation: &'a Invocation<'a>,
 }
@@ -451,7 +532,7 @@ pub unsafe extern "C" fn dl_invocation_trigger(invocation: *const dl_invocation)
     trigger.and_then(|t| i64::try_from(t).ok()).unwrap_or(-1)
 }
 
-/// When the call began, in nanoseconds of `CLOCK_MONOTONIC`; 0 for NULL.
+/// Start of the call, in nanoseconds of `CLOCK_MONOTONIC`; 0 for NULL.
 ///
 /// # Safety
 /// `invocation` is NULL or live.
@@ -532,4 +613,49 @@ pub unsafe extern "C" fn dl_invocation_read(
             put("sample", sample, newest.map_or(std::ptr::null_mut(), dl_sample::into_handle))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_of_a_declared_number_whose_default_is_within() {
+        let class = ComponentClass {
+            name: "C".into(),
+            doc: String::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            parameters: Vec::new(),
+        };
+        let builder = &raw mut *Box::leak(Box::new(dl_class_builder { class }));
+        let number = dl_parameter_value::integer(5);
+        let truth = dl_parameter_value { kind: 0, ..number };
+        let set = |name: &std::ffi::CStr, min, max| {
+            // SAFETY: the builder is never dropped; the name is NUL-terminated.
+            unsafe { dl_class_set_parameter_range(builder, name.as_ptr(), min, max) }
+        };
+        for (name, value) in [(c"n", &number), (c"on", &truth)] {
+            // SAFETY: as above; the value lives.
+            let done =
+                unsafe { dl_class_add_parameter(builder, name.as_ptr(), value, std::ptr::null()) };
+            assert_eq!(done, DL_OK);
+        }
+        for (name, min, max) in [
+            (c"other", 0.0, 1.0),
+            (c"on", 0.0, 1.0),
+            (c"n", 6.0, 7.0),
+            (c"n", 7.0, 0.0),
+            (c"n", f64::NAN, 9.0),
+        ] {
+            assert_eq!(set(name, min, max), DL_ERROR_ARGUMENT, "{name:?} {min} {max}");
+        }
+        assert_eq!(set(c"n", 0.0, f64::INFINITY), DL_OK);
+        // SAFETY: no other reference exists, and nothing drops it twice.
+        let builder = unsafe { Box::from_raw(builder) };
+        assert_eq!(
+            builder.class.parameters[0].range,
+            Some(ValueRange { min: Some(0.0), max: None })
+        );
+    }
 }

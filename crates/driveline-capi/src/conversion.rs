@@ -5,8 +5,8 @@ use crate::status::guard_value;
 use driveline::conversion;
 use driveline_types::MonotonicNs;
 
-/// When a conversion between a message and its bytes begins, for `dl_conversion_end`; 0 where no
-/// callback runs on this thread. Any thread. One clock reading.
+/// Begins a conversion between a message and its bytes; pass the result to `dl_conversion_end`. 0
+/// outside of a callback. Any thread. One clock reading.
 #[unsafe(no_mangle)]
 pub extern "C" fn dl_conversion_begin() -> u64 {
     guard_value(0, || conversion::begin().map_or(0, |t| t.0))

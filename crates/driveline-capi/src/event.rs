@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens to an endpoint besides samples.
+//! Events of an endpoint, other than samples.
 
 use crate::sized::{SizedStruct, check_result, read_known, write_result};
 use crate::status::*;
 use driveline::EndpointEvent;
 use std::ffi::c_char;
 
-/// What happened.
+/// Kind of an event.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum dl_event_kind {
@@ -26,7 +26,7 @@ pub enum dl_event_kind {
     DL_EVENT_LIVELINESS_GAINED = 6,
     /// A reliable subscription is served best effort from now on; the text says which and why.
     DL_EVENT_DOWNGRADED = 7,
-    /// Events were lost because nobody asked for them in time; the text says how many.
+    /// Events were lost because they were not polled in time; the text has their number.
     DL_EVENT_EVENTS_LOST = 8,
     /// A publish has waited `max_blocking_ms` for a reliable subscription without success; the text
     /// names it and the remedy.
@@ -39,7 +39,7 @@ pub enum dl_event_kind {
 pub struct dl_event {
     /// `sizeof(dl_event)`, set by the caller.
     pub size: usize,
-    /// What happened, a `dl_event_kind`; `DL_EVENT_NONE` if nothing did.
+    /// Kind of the event, a `dl_event_kind`; `DL_EVENT_NONE` if there is none.
     pub kind: u32,
     /// Zero.
     pub reserved: u32,
@@ -63,7 +63,7 @@ unsafe impl SizedStruct for dl_event {
     const FIRST: usize = 40;
 }
 
-/// What was missed since the event before, and in all.
+/// Missed since the event before, and in all.
 pub(crate) fn missed_of(event: &EndpointEvent) -> (u64, u64) {
     match event {
         EndpointEvent::DeadlineMissed { missed, total, .. } => (*missed, *total),

@@ -25,7 +25,7 @@ impl<T> Exclusive<T> {
         Self { turn: Turn::new(), value: UnsafeCell::new(value) }
     }
 
-    /// The value, unless somebody uses it.
+    /// Returns the value, unless it is in use.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Inside<'_, T>> {
         self.turn.take().then(|| Inside(self, PhantomData))
@@ -36,7 +36,8 @@ impl<T> Deref for Inside<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this exists while its thread has the turn, which nobody else can have meanwhile.
+        // SAFETY: this exists while its thread has the turn, which no other thread can have
+        // meanwhile.
         unsafe { &*self.0.value.get() }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The committed C header is the one that this source gives.
+//! Checks that the committed C header is generated from this source.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A hostile publisher changes its payload while Rust looks at it: views stay inside it, text stays
+//! A hostile publisher changes its payload while Rust reads it: views stay inside it, text stays
 //! text, nothing panics.
 //!
-//! Here because only this crate and the host transport can change what somebody else has a
-//! reference to.
+//! Here because only this crate and the host transport can change memory to which other code has a
+//! reference.
 
 use driveline_msgs::{
     CloudView, Encoding, Header, Image, ImageView, PointCloud, PointField, PointXyzi,

@@ -11,7 +11,7 @@ use crate::publisher::dl_publisher;
 use crate::sized::read_known;
 use crate::status::{c_text, take_last_error};
 use crate::version::DL_COMPONENT_ABI;
-use driveline::{Invocation, PortEvent};
+use driveline::{Invocation, ParameterValue, PortEvent};
 use driveline_runtime::component::{
     Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
 };
@@ -103,8 +103,8 @@ fn open(path: &Path) -> Result<Library, LoadError> {
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| failed(path, "its path contains a zero byte"))?;
     let barrier = NoWayBack(path);
-    // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its
-    // code to run here. An exception of theirs unwinds into the barrier, which does not return.
+    // SAFETY: this runs the library's initialisers: a graph that names a library asks to run its
+    // code here. An exception of theirs unwinds into the barrier, which does not return.
     let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW | RTLD_LOCAL) };
     std::mem::forget(barrier);
     if handle.is_null() {
@@ -291,7 +291,7 @@ impl Instance {
         ComponentFailure { text: format!("{}: {text}", self.class) }
     }
 
-    /// What a function of the component has returned.
+    /// Converts the result of a component's function.
     pub(crate) fn outcome(&self, status: c_int) -> Result<(), ComponentFailure> {
         outcome(status).map_err(|e| self.failure(&e))
     }
@@ -364,6 +364,13 @@ impl Component for CppComponent {
         };
         // SAFETY: the component is alive, and the event with its texts during the call.
         self.instance.outcome(unsafe { on_event(self.instance.pointer, &raw const borrowed) })
+    }
+
+    fn on_parameter(&self, name: &str, _: &ParameterValue) -> Result<(), ComponentFailure> {
+        let Some(on_parameter) = self.instance.vtable.on_parameter else { return Ok(()) };
+        let name = c_text(name);
+        // SAFETY: the component is alive, and the name during the call.
+        self.instance.outcome(unsafe { on_parameter(self.instance.pointer, name.as_ptr()) })
     }
 
     fn on_activate(&self) -> Result<(), ComponentFailure> {

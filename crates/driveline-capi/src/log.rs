@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::sync::OnceLock;
 use tracing_subscriber::EnvFilter;
 
-/// How important a line is.
+/// Severity of a line.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum dl_log_level {

@@ -7,10 +7,10 @@ use driveline::{EncodeError, Language, LocalObject};
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// What can be done with a value of C or C++. Static: what it names lives as long as the process.
+/// Functions of a value of C or C++. Static: its pointers are valid as long as the process.
 ///
-/// Only these functions touch an object, whichever library it is in: what an object is made of is
-/// its maker's business. They are called on any thread and must not let exceptions out.
+/// Only these functions access an object, whichever library it is in; its content is private to its
+/// maker. They are called on any thread and must not throw.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dl_object_vtable {
@@ -70,7 +70,7 @@ pub(crate) struct CppObject {
     vtable: dl_object_vtable,
 }
 
-// SAFETY: whoever publishes a value gives up every way to change it (contract of
+// SAFETY: the publisher of a value gives up every way to change it (contract of
 // `dl_publisher_publish_object`); from then on it is only read through const pointers, which C++
 // types permit from several threads, and dropped once.
 unsafe impl Send for CppObject {}
@@ -81,8 +81,8 @@ impl CppObject {
     /// Takes over an object.
     ///
     /// # Safety
-    /// `object` is one that `vtable` is for, owned by nobody else; the vtable has a type, `clone`
-    /// and `drop`, and what it names lives for ever.
+    /// `object` is one that `vtable` is for, without another owner; the vtable has a type, `clone`
+    /// and `drop`, and its pointers are valid for ever.
     pub(crate) unsafe fn new(object: *mut c_void, vtable: dl_object_vtable) -> Self {
         Self { object, vtable }
     }

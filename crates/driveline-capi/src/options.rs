@@ -8,18 +8,18 @@ use driveline::{
 };
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 
-/// How far a topic reaches.
+/// Reach of a topic.
 #[repr(C)]
 pub enum dl_reach {
     /// Only this process; samples move as pointers. The default.
     DL_REACH_PROCESS = 0,
     /// Every process of this host that shares the domain directory and has rights on the topic.
     DL_REACH_HOST = 1,
-    /// As host, and other hosts too: if a gateway of the domain is told to carry the topic.
+    /// As host, and other hosts too, if a gateway of the domain carries the topic.
     DL_REACH_NETWORK = 2,
 }
 
-/// Whether a publisher waits for slow subscriptions.
+/// Behaviour of a publisher towards slow subscriptions.
 #[repr(C)]
 pub enum dl_reliability {
     /// Newest wins; what a subscription is too slow for counts as missed. The default.
@@ -28,7 +28,7 @@ pub enum dl_reliability {
     DL_RELIABLE = 1,
 }
 
-/// Whether late subscriptions get samples from before they came.
+/// Delivery of earlier samples to late subscriptions.
 #[repr(C)]
 pub enum dl_durability {
     /// Only what is published after the match. The default.
@@ -37,7 +37,7 @@ pub enum dl_durability {
     DL_TRANSIENT_LOCAL = 1,
 }
 
-/// How a publisher shows that it is alive.
+/// Way in which a publisher shows that it is alive.
 #[repr(C)]
 pub enum dl_liveliness {
     /// By its process being alive. The default.
@@ -46,12 +46,12 @@ pub enum dl_liveliness {
     DL_LIVELINESS_MANUAL_BY_TOPIC = 1,
 }
 
-/// Who may subscribe at host reach.
+/// Users that may subscribe at host reach.
 #[repr(C)]
 pub enum dl_access {
     /// The publisher's own user. The default.
     DL_ACCESS_OWN_USER = 0,
-    /// Whoever can reach the domain directory.
+    /// Every process that can reach the domain directory.
     DL_ACCESS_ANYONE = 1,
     /// The publisher's own user and those listed.
     DL_ACCESS_USERS = 2,
@@ -95,12 +95,12 @@ pub struct dl_publisher_options {
     pub size: usize,
     /// A `dl_reach`.
     pub reach: u32,
-    /// How many loans may be out at once; 0 means 2.
+    /// Maximum number of loans at once; 0 means 2.
     pub loans: u32,
     /// Longest payload in bytes; 0 means 65536. This much is reserved for every slot when the
     /// publisher is created.
     pub max_payload: u64,
-    /// How many samples all subscriptions together may hold at host reach; 0 means 8.
+    /// Maximum number of samples that all subscriptions together may hold at host reach; 0 means 8.
     pub pins: u32,
     /// A `dl_access`.
     pub access: u32,
@@ -120,7 +120,7 @@ pub struct dl_subscription_options {
     pub size: usize,
     /// A `dl_reach`.
     pub reach: u32,
-    /// How many samples the reader may hold at once; 0 means 2.
+    /// Maximum number of samples that the reader may hold at once; 0 means 2.
     pub max_held: u32,
     /// A `dl_access`: whose publishers are believed at host reach.
     pub access: u32,
@@ -142,10 +142,10 @@ pub struct dl_client_options {
     pub size: usize,
     /// A `dl_reach`, as the server has it; not `DL_REACH_NETWORK`.
     pub reach: u32,
-    /// How many calls may be under way, and how many responses may be held; 0 means 1, at most 64.
-    /// At host reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses
-    /// of its `max_response`: eight for 1. If it grants access to users, `3 * pending` instead of
-    /// `2 * pending`; to anyone, `5 * pending`.
+    /// Maximum number of calls in flight, and of responses held; 0 means 1, at most 64. At host
+    /// reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses of its
+    /// `max_response`: eight for 1. If it grants access to users, `3 * pending` instead of `2 *
+    /// pending`; to anyone, `5 * pending`.
     pub pending: u32,
     /// Longest request in bytes; 0 means 4096.
     pub max_request: u64,
@@ -167,14 +167,14 @@ pub struct dl_service_options {
     pub size: usize,
     /// A `dl_reach`; not `DL_REACH_NETWORK`.
     pub reach: u32,
-    /// How many clients are served at a time; 0 means 8, at most 256.
+    /// Maximum number of clients served at a time; 0 means 8, at most 256.
     pub max_clients: u32,
     /// Longest response in bytes; 0 means 65536. Reserved several times when a client's first
     /// request is taken.
     pub max_response: u64,
-    /// How many calls of one client may be under way; 0 means 8, at most 64.
+    /// Maximum number of calls in flight of one client; 0 means 8, at most 64.
     pub max_pending: u32,
-    /// How many requests of one client may be held; 0 means 2, at most 8.
+    /// Maximum number of requests of one client that may be held; 0 means 2, at most 8.
     pub max_held: u32,
     /// A `dl_access`: who may call at host reach.
     pub access: u32,

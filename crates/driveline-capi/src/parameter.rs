@@ -61,6 +61,11 @@ impl dl_parameter_value {
         text: std::ptr::null_mut(),
     };
 
+    #[cfg(test)]
+    pub(crate) const fn integer(integer: i64) -> Self {
+        Self { kind: 1, integer, ..Self::ZERO }
+    }
+
     /// Reads an argument.
     ///
     /// # Safety

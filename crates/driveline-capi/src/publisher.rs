@@ -165,7 +165,7 @@ pub unsafe extern "C" fn dl_publisher_new(
     })
 }
 
-/// Drops a publisher and tells its subscriptions. `*publisher` (moved) becomes NULL; NULL is
+/// Drops a publisher and notifies its subscriptions. `*publisher` (moved) becomes NULL; NULL is
 /// permitted.
 ///
 /// # Safety
@@ -228,8 +228,8 @@ pub unsafe extern "C" fn dl_loan_shrink(loan: *mut dl_loan, len: usize) -> dl_st
     guard(|| unsafe { live(loan) }.map(|l| l.shrink(len)))
 }
 
-/// When the data was measured, in nanoseconds of `CLOCK_MONOTONIC`. Counts only at a source: what
-/// descends from other samples inherits their times.
+/// Sets the time of measurement, in nanoseconds of `CLOCK_MONOTONIC`. Effective only at a source:
+/// samples that descend from others inherit their times.
 ///
 /// # Safety
 /// `loan` is NULL or a live handle.
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn dl_loan_set_source_time(
 }
 
 /// # Safety
-/// `loan` is NULL or a live handle that nobody else uses during `'a`.
+/// `loan` is NULL, or a live handle that is not used elsewhere during `'a`.
 unsafe fn live<'a>(loan: *mut dl_loan) -> Outcome<&'a mut RawLoan> {
     // SAFETY: this function's contract; `as_mut` looks for NULL.
     let handle = unsafe { loan.as_mut() };
@@ -289,11 +289,11 @@ pub unsafe extern "C" fn dl_publisher_publish(
 }
 
 /// Publishes a value (protobuf and object). Readers inside the process get the pointer, those
-/// outside its bytes, which are serialised once and only if somebody listens there.
+/// outside its bytes, which are serialised once and only if there is such a reader.
 ///
-/// `object` is moved, whatever the result, unless `vtable` is not valid; from then on nobody may
-/// change it. `source_time_ns`: when the data was measured, 0 if it is not a source. `sequence`:
-/// NULL, or where the sample's number goes.
+/// `object` is moved, whatever the result, unless `vtable` is not valid; it must not be changed any
+/// more. `source_time_ns`: time of measurement, 0 if it is not a source. `sequence`: NULL, or
+/// receives the sample's number.
 ///
 /// # Safety
 /// `publisher` is NULL or a live handle; `object` is a value that `vtable` is for; `vtable` is NULL
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
     guard(|| {
         // SAFETY: this function's contract.
         let object = unsafe { object_argument(object, vtable)? };
-        // If nobody reads it, the value goes with this: after the lock as well.
+        // Without a reader, the value is dropped with this: after the lock as well.
         let _last = object.clone();
         // SAFETY: this function's contract.
         let publisher = unsafe { borrow("publisher", publisher)? };

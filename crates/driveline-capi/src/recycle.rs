@@ -9,12 +9,13 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::thread::LocalKey;
 
-/// How many empty handles of one kind are kept beside those of threads; more are freed.
+/// Number of empty handles of one kind that are kept in addition to those of threads; more are
+/// freed.
 const KEPT: usize = 256;
 
 /// A handle that can be empty.
 pub(crate) trait Handle: Default + Send + 'static {
-    /// What it holds.
+    /// Content of a handle.
     type Value;
     /// The value's place.
     fn value(&mut self) -> &mut Option<Self::Value>;

@@ -21,7 +21,7 @@ pub struct dl_sample {
 
 pub(crate) struct Held {
     raw: RawSample,
-    /// Bytes of a value that came as a pointer of another language, once somebody asked for them.
+    /// Bytes of a value that came as a pointer of another language, once they were requested.
     encoded: OnceLock<Vec<u8>>,
 }
 
@@ -85,8 +85,7 @@ impl Held {
     }
 }
 
-/// What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's
-/// host, in nanoseconds.
+/// Metadata of a sample. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_sample_header {
@@ -94,7 +93,7 @@ pub struct dl_sample_header {
     pub size: usize,
     /// 1 for a publisher's first sample, then one more each.
     pub sequence: u64,
-    /// When it was published.
+    /// Time of publication.
     pub publish_time_ns: u64,
     /// The publisher's `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time.
     pub wall_offset_ns: i64,
@@ -112,7 +111,7 @@ pub struct dl_sample_header {
     pub origins_dropped: u32,
     /// Zero.
     pub reserved: u32,
-    /// How many samples of this publisher were missed since the one before this.
+    /// Number of this publisher's samples missed since the previous one.
     pub missed: u64,
 }
 

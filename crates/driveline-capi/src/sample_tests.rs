@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What comes from a publisher of another language, or of another type.
+//! Samples of a publisher of another language, or of another type.
 
 use super::*;
 use crate::object::dl_object_vtable;

@@ -6,7 +6,7 @@ use driveline_types::{PayloadKind, PlainLayout, Schema};
 use std::borrow::Cow;
 use std::ffi::c_char;
 
-/// How a payload is represented.
+/// Representation of a payload.
 #[repr(C)]
 pub enum dl_payload_kind {
     /// C-layout head with at most one trailing array; read in place.

@@ -27,7 +27,8 @@ pub struct dl_service {
     raw: Exclusive<RawService>,
 }
 
-/// Answers one request, once, on any thread. Dropped, it tells the client that there is no answer.
+/// Answers one request, once, on any thread. If it is dropped, the client gets an error: there is
+/// no answer.
 pub struct dl_responder {
     raw: RawResponder,
 }
@@ -295,7 +296,7 @@ pub unsafe extern "C" fn dl_service_new(
     })
 }
 
-/// Drops a service: its clients are told. `*service` (moved) becomes NULL; NULL is permitted.
+/// Drops a service and notifies its clients. `*service` (moved) becomes NULL; NULL is permitted.
 ///
 /// # Safety
 /// `service` is NULL or points to NULL or to an owned handle that no other thread uses.
@@ -305,8 +306,8 @@ pub unsafe extern "C" fn dl_service_drop(service: *mut *mut dl_service) {
     unsafe { release(service) }
 }
 
-/// Logs which clients come, go, or do not match, and why. Those say so themselves in their
-/// processes, and here nobody else does.
+/// Logs clients that are matched, end, or do not match, with the reason. The clients' processes log
+/// it themselves; here no other code does.
 fn tell_events(service: &mut RawService) {
     while let Some(event) = service.poll_event() {
         let service = service.service().as_str();
@@ -341,10 +342,10 @@ pub unsafe extern "C" fn dl_service_wait(
     })
 }
 
-/// The oldest request that nobody has taken. `*request` and `*responder`: NULL if there is none,
-/// else owned by the caller, to be given to `dl_sample_drop`, and to one of `dl_responder_send`,
-/// `…_send_object`, `…_refuse`, `…_drop`. Does not wait; the first request of a client has the
-/// memory for its responses reserved, which takes milliseconds for megabytes.
+/// Takes the oldest request. `*request` and `*responder`: NULL if there is none, else owned by the
+/// caller, to be passed to `dl_sample_drop`, and to one of `dl_responder_send`, `…_send_object`,
+/// `…_refuse`, `…_drop`. Does not wait; the first request of a client reserves the memory for its
+/// responses, which takes milliseconds for megabytes.
 ///
 /// # Safety
 /// `service` is NULL or a live handle; `request` and `responder` are NULL or valid for writing.
@@ -412,9 +413,9 @@ pub unsafe extern "C" fn dl_responder_client(responder: *const dl_responder) -> 
     dl_text::of(unsafe { responder.as_ref() }.map_or("", |r| r.raw.client()))
 }
 
-/// Answers with a loan of this responder's. `*responder` and `*loan` (moved) become NULL, whatever
-/// the result; after an error the client is told, unless it has gone (`DL_ERROR_PEER_GONE`). Waits
-/// for nobody.
+/// Answers with a loan of this responder. `*responder` and `*loan` (moved) become NULL, whatever
+/// the result. After an error the client is notified, unless it has gone (`DL_ERROR_PEER_GONE`).
+/// Does not wait.
 ///
 /// # Safety
 /// `responder` and `loan` are NULL or point to NULL or to owned handles.
@@ -466,8 +467,8 @@ pub unsafe extern "C" fn dl_responder_refuse(
     })
 }
 
-/// Lets a request go: the client is told that there is no answer. `*responder` (moved) becomes
-/// NULL; NULL is permitted.
+/// Drops a request: the client gets an error, because there is no answer. `*responder` (moved)
+/// becomes NULL; NULL is permitted.
 ///
 /// # Safety
 /// `responder` is NULL or points to NULL or to an owned handle.
@@ -537,7 +538,7 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             let end = Instant::now() + Duration::from_secs(60);
             while !said().contains("ERROR") {
-                assert!(Instant::now() < end, "nothing is told");
+                assert!(Instant::now() < end, "no event is reported");
                 // time: one of several waits, which the time-out of 60 s ends
                 service.wait(Some(Duration::from_millis(10))).unwrap();
                 tell_events(&mut service);

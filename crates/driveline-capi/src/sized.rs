@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Structs that grow from release to release (`docs/adr/0005-c-abi.md`).
 //!
-//! Such a struct begins with its size as its maker knows it. The fields of its first release are
-//! always there; later ones are only appended. Whoever reads takes the part that both know.
+//! Such a struct begins with its size as its maker knows it. It always has the fields of its first
+//! release; later ones are only appended. The reader takes the part that both know.
 
 use crate::status::*;
 
@@ -59,8 +59,8 @@ pub(crate) unsafe fn read_known<T: SizedStruct>(name: &str, given: *const T) -> 
     Ok(own)
 }
 
-/// Reads an argument: as [`read_known`], but what a newer caller asks for besides must be zero,
-/// because it would not be heeded.
+/// Reads an argument: as [`read_known`], but the further fields of a newer caller must be zero,
+/// because they would have no effect.
 ///
 /// # Safety
 /// As [`read_known`].
@@ -89,10 +89,11 @@ pub(crate) unsafe fn check_result<T: SizedStruct>(name: &str, out: *const T) -> 
 }
 
 /// Writes the part of `value` that the caller knows. Neither the size nor anything behind that part
-/// is touched.
+/// is changed.
 ///
 /// # Safety
-/// `out` is NULL or points to `out->size` writable bytes, and nobody else uses it during the call.
+/// `out` is NULL or points to `out->size` writable bytes that are not used elsewhere during the
+/// call.
 pub(crate) unsafe fn write_result<T: SizedStruct>(name: &str, out: *mut T, value: T) -> Outcome {
     // SAFETY: this function's contract.
     let size = unsafe { size_of_given(name, out.cast_const())? };

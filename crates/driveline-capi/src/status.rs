@@ -6,8 +6,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What became of a call. For anything but `DL_OK`, `dl_last_error()` says what happened and what
-/// to do.
+/// Result of a call. For anything but `DL_OK`, `dl_last_error()` has the reason and the remedy.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum dl_status {
@@ -52,8 +51,8 @@ pub enum dl_status {
     DL_ERROR_INTERNAL = 18,
     /// No server offers the service, none that matches, or more than one.
     DL_ERROR_NO_SERVER = 19,
-    /// The client has as many calls under way as it may, or the server's queue is full. Nothing was
-    /// sent.
+    /// The client has its maximum number of calls in flight, or the server's queue is full. Nothing
+    /// was sent.
     DL_ERROR_SERVER_BUSY = 20,
     /// No response within the time-out.
     DL_ERROR_TIMED_OUT = 21,
@@ -132,7 +131,7 @@ pub(crate) fn c_text(text: impl Into<Vec<u8>>) -> CString {
 
 fn set_last_error(text: impl Into<Vec<u8>>) {
     let text = c_text(text);
-    // While the thread ends there is nobody left to ask for the text.
+    // While the thread ends, no code remains to request the text.
     let _ = LAST_ERROR.try_with(|e| *e.borrow_mut() = text);
 }
 
@@ -194,19 +193,19 @@ pub(crate) unsafe fn optional_text<'a>(
     unsafe { text(name, value) }.map(Some)
 }
 
-/// A borrowed handle or struct.
+/// Borrows a handle or struct.
 ///
 /// # Safety
-/// `pointer` is NULL or points to a live `T` that nobody changes during `'a`.
+/// `pointer` is NULL or points to a live `T` that is not changed during `'a`.
 pub(crate) unsafe fn borrow<'a, T>(name: &str, pointer: *const T) -> Outcome<&'a T> {
     // SAFETY: `as_ref` looks for NULL; the rest is this function's contract.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
 }
 
-/// A place for a result.
+/// Writes a result.
 ///
 /// # Safety
-/// `pointer` is NULL or valid for writing a `T`, and nobody else uses it during the call.
+/// `pointer` is NULL or valid for writing a `T`, and not used elsewhere during the call.
 pub(crate) unsafe fn put<T>(name: &str, pointer: *mut T, value: T) -> Outcome {
     if pointer.is_null() {
         return Err(null(name));
@@ -241,7 +240,7 @@ pub(crate) unsafe fn take<T>(pointer: *mut *mut T) -> Option<Box<T>> {
     Some(unsafe { Box::from_raw(handle) })
 }
 
-/// Frees a handle, if there is one, without letting a panic out.
+/// Frees a handle, if there is one, and catches panics.
 ///
 /// # Safety
 /// As [`take`].

@@ -34,7 +34,7 @@ impl dl_subscription {
     }
 }
 
-/// How a blocking reader waits.
+/// Wait strategy of a blocking reader.
 #[repr(C)]
 pub enum dl_wait_mode {
     /// Sleep in the kernel; an idle reader uses no CPU.
@@ -286,7 +286,7 @@ pub struct dl_subscription_stats {
     /// Publishers of other hosts of which it is not known how many samples they published after the
     /// newest one that came: the sum is that of what is known.
     pub uncounted: u64,
-    /// Why, of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
+    /// Reason of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
     /// back, or came back without it; 3 it ended, and its last number was not announced; 4 the
     /// gateway here gave its place to another publisher; 5 the gateway here has ended; others: a
     /// reason of a later release.

@@ -5,6 +5,7 @@
 use crate::component::dl_component_library;
 use crate::exclusive::{Exclusive, Inside};
 use crate::loader::{Loader, from_table};
+use crate::parameter::dl_parameter_value;
 use crate::publisher::dl_publisher;
 use crate::sample::dl_sample;
 use crate::schema::dl_schema;
@@ -42,6 +43,7 @@ impl From<TestError> for Failure {
     fn from(e: TestError) -> Self {
         let status = match &e {
             TestError::Failed(_) | TestError::BringUp(_) | TestError::Endless => DL_ERROR_COMPONENT,
+            TestError::Parameter(_) => DL_ERROR_PARAMETER,
             TestError::Type(_) => DL_ERROR_WRONG_KIND,
             TestError::Lost(_) => DL_ERROR_HELD_LIMIT,
             TestError::Os { .. } => DL_ERROR_OPEN,
@@ -136,7 +138,7 @@ pub unsafe extern "C" fn dl_test_drop(test: *mut *mut dl_test) {
     unsafe { release(test) }
 }
 
-/// What the test's clock shows, in nanoseconds; 0 for NULL.
+/// Time of the test's clock, in nanoseconds; 0 for NULL.
 ///
 /// # Safety
 /// `test` is NULL or a live handle.
@@ -218,6 +220,28 @@ pub unsafe extern "C" fn dl_test_advance(
         let made = test.advance(Duration::from_nanos(by_ns))?;
         // SAFETY: this function's contract.
         if calls.is_null() { Ok(()) } else { unsafe { put("calls", calls, made) } }
+    })
+}
+
+/// Changes a parameter, as `driveline param set` does while a graph runs: `on_parameter` of the
+/// component is called on this thread. `DL_ERROR_PARAMETER` with the reason if the parameter is not
+/// declared as changeable, the value has another type or is out of range, or the component refuses.
+///
+/// # Safety
+/// `test` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid
+/// value with its `size`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_test_set_parameter(
+    test: *const dl_test,
+    name: *const c_char,
+    value: *const dl_parameter_value,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (handle, name, value) = unsafe {
+            (borrow("test", test)?, text("name", name)?, dl_parameter_value::read("value", value)?)
+        };
+        Ok(handle.test()?.set_parameter(name, value)?)
     })
 }
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whose turn it is: a word that one thread has at a time; a second one is turned away, never kept
-//! waiting.
+//! Exclusive turn: a word that one thread has at a time; a second one is refused, it never waits.
 //!
-//! | from | to | who |
+//! | from | to | by |
 //! |---|---|---|
-//! | free | taken | whoever takes it |
-//! | taken | free | the same, when it is done |
+//! | free | taken | the thread that takes it |
+//! | taken | free | the same thread, when it is done |
 //!
-//! Nobody waits, so nobody has to be woken, and giving back is a plain store: a mutex needs a
-//! locked instruction for it. `tests/loom_turn.rs` runs this file under every interleaving.
+//! No thread waits, so none has to be woken, and releasing is a plain store: a mutex needs a locked
+//! instruction for it. `tests/loom_turn.rs` runs this file under every interleaving.
 
 #[cfg(loom)]
 use loom::sync::atomic::AtomicBool;
@@ -34,8 +33,8 @@ impl Turn {
     /// True: the turn is the caller's until it gives it back. Does not block.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        // Acquire pairs with the Release of who had it last: what was done in that turn is seen.
-        // Whoever is turned away writes nothing.
+        // Acquire pairs with the Release of the previous owner: its writes are visible. A refused
+        // thread writes nothing.
         self.0.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 

@@ -2,7 +2,7 @@
 //! A turn under every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p driveline-capi --release
 //! --test loom_turn`. The file under test is the shipped one.
 #![cfg(loom)]
-#![expect(unsafe_code, reason = "the model needs a cell as the one that the turn guards")]
+#![expect(unsafe_code, reason = "the model needs a cell like that of the turn")]
 
 #[path = "../src/turn.rs"]
 mod turn;
@@ -12,17 +12,17 @@ use loom::sync::Arc;
 use loom::thread;
 use turn::Turn;
 
-/// What one thread uses at a time; loom ends the model where two are inside, or where one does not
+/// Value used by one thread at a time; loom ends the model if two are inside, or if one does not
 /// see what the last one did.
 struct Guarded {
     turn: Turn,
     uses: UnsafeCell<usize>,
 }
 
-// SAFETY: `uses` is reached by whoever has the turn; loom checks that nobody else is.
+// SAFETY: only the thread with the turn accesses `uses`; loom checks that.
 unsafe impl Sync for Guarded {}
 
-/// How often it was let in, of two times.
+/// Returns how often it got the turn, of two attempts.
 fn use_twice(guarded: &Guarded) -> usize {
     (0..2).filter(|_| use_once(guarded)).count()
 }
@@ -49,7 +49,7 @@ fn one_is_inside_at_a_time_and_sees_what_the_last_one_did() {
             .collect();
         let let_in = usize::from(use_once(&guarded))
             + others.into_iter().map(|t| t.join().unwrap()).sum::<usize>();
-        assert!(let_in >= 1, "nobody was let in");
+        assert!(let_in >= 1, "no thread got the turn");
         // SAFETY: the other threads have ended.
         assert_eq!(guarded.uses.with(|uses| unsafe { *uses }), let_in);
         assert!(guarded.turn.take(), "the turn was not given back");

@@ -16,10 +16,11 @@ const AFTER: &str = "\
 Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
-     runs are INVALID; for `gateway list`: or a gateway was killed or does not
-     answer; for `status`, `stop`, `health` and `mode`: or there is no such
-     run; for `stop`: or it has not ended in time; for `health`: or it is not
-     ready; for `mode`: or the mode was not entered
+     runs are INVALID; for `chaos`: or an invariant is broken; for
+     `gateway list`: or a gateway was killed or does not answer; for
+     `status`, `stop`, `health` and `mode`: or there is no such run; for
+     `stop`: or it has not ended in time; for `health`: or it is not ready;
+     for `mode`: or the mode was not entered
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
@@ -28,7 +29,7 @@ Exit codes:
      failed, a component kept so many samples that it got no others, a
      reliable input missed samples, two components of a topic were never
      connected, a component that samples trigger was never called, or a module
-     was stopped (SIGSTOP) at the end.
+     was suspended (SIGSTOP) at the end.
      Not for what only comes from outside (`external: true`), nor where
      Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported
@@ -100,6 +101,9 @@ Examples:
 
 const BENCH: &str = "\
 A program of its own, driveline-bench: `make lab` builds it. `driveline bench --help` lists its commands.";
+
+const CHAOS: &str = "\
+A program of its own, driveline-chaos: `make lab` builds it. `driveline chaos --help` lists its options.";
 
 const STATUS: &str = "\
 Examples:
@@ -221,7 +225,7 @@ kills them.")]
     /// Stop a run in good order and wait until it has ended
     #[command(after_help = STOP)]
     Stop(Stop),
-    /// Tell whether a run is ready, for people, scripts and probes
+    /// Report whether a run is ready, for people, scripts and probes
     #[command(after_help = HEALTH)]
     Health(Health),
     /// Explain every mistake in graph files
@@ -290,7 +294,7 @@ kills them.")]
         #[command(flatten)]
         domain: Domain,
     },
-    /// What goes to other hosts and comes from them now
+    /// Data that goes to other hosts and comes from them now
     #[command(
         after_help = "Exit code 1 if a gateway was killed or does not answer: standard error says which, and what to do.
 
@@ -311,6 +315,13 @@ Examples:
     #[command(disable_help_flag = true, after_help = BENCH)]
     Bench {
         /// Command of `driveline-bench`, and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
+    /// Break a running graph, and check how it answers
+    #[command(disable_help_flag = true, after_help = CHAOS)]
+    Chaos {
+        /// Arguments of `driveline-chaos`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
@@ -335,7 +346,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Complete {
-    /// Which names
+    /// Names
     pub(crate) names: Names,
     /// Graph file with modules and parameters
     #[arg(long)]
@@ -470,7 +481,7 @@ pub(crate) struct Health {
     pub(crate) timeout: Duration,
 }
 
-/// What to wait for.
+/// State to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitFor {
     /// All modules of the run are ready
@@ -529,7 +540,7 @@ pub(crate) enum Gateway {
     List {
         /// Only this topic
         topic: Option<String>,
-        /// How each topic is carried, and why another one is not
+        /// Way each topic is carried, and why another one is not
         #[arg(long)]
         explain: bool,
     },
@@ -545,7 +556,7 @@ pub(crate) struct Run {
     /// Set a parameter (may be given several times)
     #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Domain, instead of the one that the graph names
+    /// Domain, instead of the graph's
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
     /// Run the modules in one container together, or in a container each
@@ -574,7 +585,7 @@ pub(crate) struct Run {
     pub(crate) plain: bool,
 }
 
-/// Where modules run.
+/// Place of the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Deploy {
     /// All in one container, a process each
@@ -620,8 +631,8 @@ pub(crate) fn parse() -> Arguments {
     Arguments::try_parse_from(&words).unwrap_or_else(|e| with_subcommands(e, &words).exit())
 }
 
-/// An error about a subcommand that does not exist, with those that do, or about an option of one
-/// that was left out, with that one.
+/// Adds the existing subcommands to an error about an unknown one, and the missing subcommand to an
+/// error about an option.
 fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
     if !matches!(e.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
         return e;
@@ -687,8 +698,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// What is laid out by hand would be broken in the middle by a terminal of 80 columns; only
-    /// sentences are broken for it.
+    /// Hand-formatted help must fit a terminal of 80 columns; only sentences are wrapped.
     #[test]
     fn what_is_laid_out_in_helps_fits_a_terminal() {
         fn look(command: &clap::Command, wide: &mut Vec<String>) {

@@ -8,12 +8,12 @@ use std::fmt;
 /// Points of a summary.
 const FIRST: usize = 3;
 
-/// Values of one field over all points, without those that are no number.
-#[derive(Clone, Copy, Debug)]
+/// Values of one field over all points: least and greatest finite one, as the field's type, and the
+/// number of others (NaN and infinities).
+#[derive(Clone, Copy, Debug, Default)]
 struct Range {
-    least: f64,
-    greatest: f64,
-    not_numbers: u64,
+    ends: Option<(Scalar, Scalar)>,
+    not_finite: u64,
 }
 
 /// Prints the head, a line for each field in use, and the points: the first few, or all of them.
@@ -61,41 +61,52 @@ fn print_field(cloud: &CloudView<'_>, field: &FieldSpec<'_>, p: &mut Printer<'_>
         p.scalar(field.count)?;
     }
     let Some(range) = range(cloud, field) else { return Ok(()) };
-    if range.least <= range.greatest {
+    if let Some((least, greatest)) = range.ends {
         p.field("min")?;
-        p.scalar(range.least)?;
+        p.scalar(least)?;
         p.field("max")?;
-        p.scalar(range.greatest)?;
+        p.scalar(greatest)?;
     }
-    if range.not_numbers > 0 {
-        p.field("not_numbers")?;
-        p.scalar(range.not_numbers)?;
+    if range.not_finite > 0 {
+        p.field("not_finite")?;
+        p.scalar(range.not_finite)?;
     }
     Ok(())
 }
 
 /// Range of a field with one element.
 fn range(cloud: &CloudView<'_>, field: &FieldSpec<'_>) -> Option<Range> {
-    let mut range = Range { least: f64::INFINITY, greatest: f64::NEG_INFINITY, not_numbers: 0 };
+    let mut range = Range::default();
     if field.count != 1 || cloud.is_empty() {
         return None;
     }
     for value in (0..cloud.len()).flat_map(|i| values(cloud, field, i)) {
-        let value = match value {
-            Scalar::Int(v) => v as f64,
-            Scalar::UInt(v) => v as f64,
-            Scalar::F32(v) => v.into(),
-            Scalar::F64(v) => v,
-            Scalar::Bool(_) => continue,
-        };
-        if value.is_finite() {
-            range.least = range.least.min(value);
-            range.greatest = range.greatest.max(value);
-        } else {
-            range.not_numbers += 1;
+        let number = number(value);
+        if !number.is_finite() {
+            range.not_finite += 1;
+            continue;
         }
+        let (mut least, mut greatest) = range.ends.unwrap_or((value, value));
+        if number < self::number(least) {
+            least = value;
+        }
+        if number > self::number(greatest) {
+            greatest = value;
+        }
+        range.ends = Some((least, greatest));
     }
     Some(range)
+}
+
+/// To compare by; exact, because integers of clouds have at most 32 bits.
+fn number(value: Scalar) -> f64 {
+    match value {
+        Scalar::Int(v) => v as f64,
+        Scalar::UInt(v) => v as f64,
+        Scalar::F32(v) => v.into(),
+        Scalar::F64(v) => v,
+        Scalar::Bool(v) => v.into(),
+    }
 }
 
 /// The elements of a field of point `i`, in the order of the sensor.
@@ -152,7 +163,7 @@ mod tests {
     }
 
     fn point(i: u16) -> PointXyzi {
-        PointXyzi { x: f32::from(i), y: -0.5, z: f32::NAN, intensity: 9.0 }
+        PointXyzi { x: f32::from(i), y: -0.5, z: f32::NAN, intensity: 0.1 }
     }
 
     #[test]
@@ -167,15 +178,17 @@ mod tests {
             "type: float32\n",
             "min: 0.0\n",
             "max: 999.0\n",
-            "not_numbers: 1000\n",
+            "not_finite: 1000\n",
+            // As a float32 has it, not as the float64 next to it.
+            "min: 0.1\n",
             "points_in_all: 1000\n",
-            "- [1.0, -0.5, NaN, 9.0]\n",
+            "- [1.0, -0.5, NaN, 0.1]\n",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
         assert!(!text.contains("[3.0, "), "three are enough: {text}");
         let whole = shown(&payload(&points), true, Style::Text);
-        assert!(whole.contains("- [999.0, -0.5, NaN, 9.0]\n"), "all with --full");
+        assert!(whole.contains("- [999.0, -0.5, NaN, 0.1]\n"), "all with --full");
     }
 
     #[test]

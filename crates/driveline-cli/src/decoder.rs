@@ -14,7 +14,7 @@ const HEAD: usize = 32;
 /// Type of point clouds.
 const CLOUD: &str = "driveline/PointCloud";
 
-/// How the samples of one publisher are read.
+/// Reader of one publisher's samples.
 pub(crate) enum Decoder {
     Cdr(Layout),
     Plain(PlainLayout),
@@ -23,7 +23,7 @@ pub(crate) enum Decoder {
     Protobuf(ProtobufDefinition),
     /// The payload is a text.
     Text,
-    /// Nobody knows.
+    /// Unknown.
     Bytes,
 }
 
@@ -76,7 +76,7 @@ impl Decoder {
                 .check(payload)
                 .map(|()| Decoded::Plain(layout, payload))
                 .map_err(|e| e.to_string()),
-            // A type of this name that somebody else has declared is shown as it is.
+            // A type of this name with another declaration is shown by its own.
             Self::Cloud(layout) => match CloudView::of_bytes(payload) {
                 Ok(cloud) => Ok(Decoded::Cloud { cloud: Box::new(cloud), full }),
                 Err(_) => layout

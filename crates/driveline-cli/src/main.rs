@@ -8,6 +8,7 @@ mod arguments;
 mod cloud;
 mod commands;
 mod decoder;
+mod exit;
 mod picture;
 mod process;
 mod text;
@@ -16,22 +17,12 @@ use arguments::{Arguments, Command};
 use driveline_terminal::screen::Screen;
 use std::process::ExitCode;
 
-/// Exit codes, as told by `driveline --help`.
-mod exit {
-    pub(crate) const DONE: u8 = 0;
-    pub(crate) const FAILED: u8 = 1;
-    // 2 is clap's, for a wrong command line, and that of `bench`.
-    pub(crate) const GRAPH: u8 = 3;
-    pub(crate) const MODULE: u8 = 4;
-    pub(crate) const KILLED: u8 = 5;
-    pub(crate) const WORK_NOT_DONE: u8 = 6;
-}
-
 fn main() -> ExitCode {
     let Arguments { json, command } = arguments::parse();
     let screen = Screen::new(json);
     let code = match command {
         Command::Bench { arguments } => commands::bench::bench(&arguments, &screen),
+        Command::Chaos { arguments } => commands::bench::chaos(&arguments, &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Status(which) => commands::control::status(&which, &screen),
         Command::Mode(mode) => commands::mode::mode(&mode, &screen),
@@ -59,12 +50,12 @@ fn main() -> ExitCode {
         }
         Command::Complete(names) => commands::complete::complete(&names, &screen),
         Command::Man { directory } => commands::complete::man(&directory, &screen),
-        Command::Completion { shell } => commands::completion(shell, &screen),
+        Command::Completion { shell } => commands::complete::completion(shell, &screen),
     };
     told(ExitCode::from(code), &screen)
 }
 
-/// The exit code, unless what was to be told could not be.
+/// Returns the exit code, unless output was lost.
 fn told(code: ExitCode, screen: &Screen) -> ExitCode {
     match screen.loss() {
         Some(why) if code == ExitCode::SUCCESS => {

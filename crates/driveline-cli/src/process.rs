@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel says about a process, for people. Numbers come again, so nothing is done because
-//! of it.
+//! Kernel's view of a process, for people. Numbers are reused, so no action depends on it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,7 +9,7 @@ pub(crate) fn name(pid: u32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|n| n.trim_end().to_owned())
 }
 
-/// Whether SIGSTOP or a debugger has stopped it.
+/// Returns true if SIGSTOP or a debugger has suspended it.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     field(pid, 0).is_some_and(|state| state.starts_with(['T', 't']))
 }
@@ -26,7 +25,7 @@ fn field(pid: u32, n: usize) -> Option<String> {
     stat.rsplit_once(") ")?.1.split(' ').nth(n).map(str::to_owned)
 }
 
-/// What to do to end a process that belongs to a run.
+/// Describes how to end a process of a run.
 pub(crate) fn how_to_end(pid: u32) -> String {
     let launcher = parent(pid).filter(|p| name(*p).is_some_and(|n| n == "driveline"));
     match launcher {
@@ -34,7 +33,7 @@ pub(crate) fn how_to_end(pid: u32) -> String {
             "it belongs to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`"
         ),
         None => format!(
-            "nobody watches over it any more: end it with `kill {pid}`, or `kill -KILL {pid}` if that does not help"
+            "it is not supervised any more: end it with `kill {pid}`, or `kill -KILL {pid}` if that does not help"
         ),
     }
 }

@@ -63,7 +63,7 @@ impl Domain {
         )
     }
 
-    /// What an echo prints that ends by itself without a word of trouble.
+    /// Output of an echo that ends by itself without an error.
     fn echo(&self, arguments: &[&str]) -> String {
         let (code, out, err) =
             self.run(&[&["topic", "echo", "--timeout", "60"], arguments].concat());
@@ -87,7 +87,7 @@ fn eventually(condition: impl Fn() -> bool) {
     }
 }
 
-/// Text without the lines that tell of times.
+/// Text without the lines that contain times.
 fn fields(text: &str) -> String {
     text.lines().filter(|l| !l.starts_with("# sequence")).map(|l| format!("{l}\n")).collect()
 }
@@ -215,7 +215,7 @@ fn samples_of_a_type_that_nobody_has_seen_before_are_printed() {
             "{line}"
         );
     }
-    // Whoever only looks is gone without a trace.
+    // A process that only looks leaves no trace.
     eventually(|| publisher.matched() == 0);
 }
 
@@ -322,7 +322,7 @@ fn nothing_to_hear_is_explained() {
     let domain = Domain::new();
     let (code, out, err) = domain.run(&["topic", "echo", "status", "--timeout", "0.1"]);
     assert_eq!((code, out.as_str()), (1, ""));
-    let nobody = "nobody publishes it in the domain in ";
+    let nobody = "no process publishes it in the domain in ";
     assert!(
         err.starts_with(&format!("error: no sample of 'status' came within 0.1 s: {nobody}")),
         "{err}"
@@ -378,7 +378,7 @@ fn a_publisher_that_ends_is_told_once_and_the_next_one_is_heard() {
     drop(first);
     let pid = std::process::id();
     let gone = format!(
-        "'status' is published by nobody any more: 'talker' (process {pid}) is gone; waiting for the next\n"
+        "'status' has no publisher any more: 'talker' (process {pid}) is gone; waiting for the next\n"
     );
     assert_eq!(line(&mut echo.err), gone);
     let mut second = domain.keeping("status", greeting());
@@ -408,8 +408,8 @@ fn an_echo_too_many_is_told_the_limit_and_what_to_do() {
     eventually(|| publisher.matched() == 2);
     let (code, _, err) = domain.run(&["topic", "echo", "a", "--timeout", "2"]);
     assert_eq!(code, 1);
-    let limit = "a publisher keeps 2 pins for tools that look on, such as `driveline topic echo`";
-    let remedy = "end one of the others (`driveline topic info` tells who they are)";
+    let limit = "a publisher keeps 2 pins for tools such as `driveline topic echo`";
+    let remedy = "end one of the others (`driveline topic info` lists them)";
     assert!(
         err.starts_with("warning: topic 'a': ") && err.contains(limit) && err.contains(remedy),
         "{err}"
@@ -483,9 +483,9 @@ fn samples_that_stay_inside_their_process_are_counted() {
     };
     assert_eq!(row(&domain.run(&["topic", "list"]).1), ["tracks", "t.Track", "1", "0", "3", "0"]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
-    let told = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed inside process test only, as nobody else listened\n";
+    let told = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed inside process test only, as no other process subscribed\n";
     assert!(out.contains(told), "{out}");
-    // Somebody listens now: this one is written, and the number goes on.
+    // Another process subscribes now: this sample is written, and the number goes on.
     publish(&mut publisher, &[8, 1]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
     assert!(
@@ -572,7 +572,7 @@ fn without_a_reader_it_ends_also_if_nothing_comes() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// A pipe that nobody empties: it is no reason not to heed Ctrl-C, and it holds no memory of the
+/// A pipe that no process empties: it is no reason not to heed Ctrl-C, and it holds no memory of the
 /// publisher.
 #[test]
 fn a_reader_that_stands_still_keeps_nobody() {

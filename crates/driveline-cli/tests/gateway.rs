@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the command says of gateways that are down, and its exit code, by which a script sees it.
+//! Output of the command about gateways that are down, and the exit code that a script sees.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 use driveline_gateway::{Report, StatusSocket};
@@ -107,7 +107,7 @@ fn one_that_was_built_from_something_else_is_told() {
 fn one_that_is_stopped_is_named_with_what_lets_it_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let domain = domain(&dir);
-    // What stands for the gateway holds its lock; nobody answers on its socket.
+    // The stand-in for the gateway holds its lock; nothing answers on its socket.
     let lock = r#"exec 9>"$0" && printf %s $$ >&9 && exec sleep 600"#;
     let path = domain.join("gateway-zenoh.lock");
     let gateway = Background(Command::new("sh").args(["-c", lock]).arg(&path).spawn().unwrap());
@@ -131,13 +131,13 @@ fn one_that_is_stopped_is_named_with_what_lets_it_go_on() {
     assert_eq!(code, Some(1), "{err}");
     assert!(
         err.contains(&format!("(process {pid}) of "))
-            && err.contains(&format!("is stopped, and carries nothing: `kill -CONT {pid}`")),
+            && err.contains(&format!("is suspended, and carries nothing: `kill -CONT {pid}`")),
         "{err}"
     );
     let answers: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (answers[0]["state"].as_str(), answers[0]["pid"].as_u64()),
-        (Some("stopped"), Some(pid.into())),
+        (Some("suspended"), Some(pid.into())),
         "{answers}"
     );
 }

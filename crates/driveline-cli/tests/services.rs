@@ -44,7 +44,7 @@ fn services_have_a_list_of_their_own_and_their_topics_do_not_stand_among_others(
     let schema = |name: &'static str| Schema::bytes(name, "raw", "");
     let o = ClientOptions { reach: Reach::Host, ..Default::default() };
     let _client = client.raw_client("map/tile", schema("TileRequest"), schema("Tile"), o).unwrap();
-    let lonely = asked(&domain, &["service", "list"], &["nobody offers 'map/tile' here"]);
+    let lonely = asked(&domain, &["service", "list"], &["no process offers 'map/tile' here"]);
     assert!(
         lonely.ends_with(&format!(
             "1 host service in the domain in {} (DRIVELINE_DOMAIN_DIR)\n",
@@ -133,7 +133,7 @@ fn requests_of_clients_that_have_gone_still_count() {
     assert_eq!(list()[0]["requests"], 3, "{}", list());
 }
 
-/// As a gateway to ROS 2 has it: one process that tells what it is.
+/// Like a gateway to ROS 2: one process that announces its kind.
 #[test]
 fn what_a_gateway_serves_is_told_to_be_in_ros_2() {
     let dir = tempfile::tempdir().unwrap();

@@ -402,6 +402,7 @@ mod tests {
                 name: "source".into(),
                 default: driveline::ParameterValue::Text(String::new()),
                 doc: String::new(),
+                range: None,
                 live: None,
             };
             let class = ComponentClass {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands in `#[plain(...)]` and `#[plain_type(...)]`.
+//! Options in `#[plain(...)]` and `#[plain_type(...)]`.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span};

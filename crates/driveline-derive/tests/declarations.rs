@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may be declared. What may not is in the unit tests, and in the documentation as examples
+//! Valid declarations. Invalid ones are in the unit tests, and in the documentation as examples
 //! that do not compile.
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@
 //! run) change 5 and 6, LOAD= takes those alone whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60`
 //! is the camera sustained, a minute in each direction. Beside what did not arrive stands what the
 //! gateway has counted of that, by reason. Exit status 1: something was lost; a line with
-//! UNCOUNTED: and nobody told.
+//! UNCOUNTED: and no count includes it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -59,7 +59,7 @@ const WAYS: [(Way, &str); 3] = [
     (Way::FromRos, "ROS 2 → gateway → Driveline"),
 ];
 
-/// What one run has shown.
+/// Result of one run.
 struct Run {
     took_ns: Vec<u64>,
     lost: usize,
@@ -176,7 +176,7 @@ impl Rig {
         gateway
     }
 
-    /// What the gateway has dropped, by reason, without what is missing nowhere.
+    /// Samples that the gateway has dropped, by reason, without samples that are missing nowhere.
     fn dropped(&self) -> BTreeMap<String, u64> {
         let answers = ask(&self.dir.path().join("domain"), PATIENCE).unwrap();
         let report = answers.into_iter().find_map(|answer| match answer {
@@ -277,7 +277,7 @@ impl Rig {
             assert!(Instant::now() < end, "the gateway does not subscribe");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // DDS has to match as well; what is written before goes to nobody.
+        // DDS has to match as well; what is written before reaches no reader.
         std::thread::sleep(Duration::from_secs(2));
         let mut due = Instant::now();
         for n in 0..count {
@@ -324,7 +324,7 @@ fn ms(percentile: Option<u64>) -> String {
     percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.3}", ns as f64 / 1e6))
 }
 
-/// What one takes longer than another one.
+/// Time that one way takes more than another.
 fn added(percentile: Option<u64>, direct: Option<u64>) -> String {
     let difference = percentile.zip(direct).map(|(a, b)| (a as f64 - b as f64) / 1e6);
     difference.map_or_else(|| "n too small".into(), |ms| format!("{ms:+.3}"))
@@ -364,7 +364,7 @@ fn main() -> ExitCode {
             // Another order in each round.
             for n in 0..WAYS.len() {
                 let which = (n + round) % WAYS.len();
-                // Each run has a DDS domain of its own, so that nobody of the run before is still
+                // Each run has a DDS domain of its own, so that no participant of the run before is still
                 // there.
                 domain_id = 100 + (domain_id - 99) % 100;
                 all[which].push(rig.measure(WAYS[which].0, load, seconds, domain_id));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The clock that stamps are of: the wall clock, or that of a simulation (`use_sim_time`), which
-//! tells the time on the topic `/clock`.
+//! Clock of stamps: the wall clock, or that of a simulation (`use_sim_time`), which publishes the
+//! time on the topic `/clock`.
 //!
-//! Driveline's times are on `CLOCK_MONOTONIC`. How far a simulation's clock is ahead of it follows
-//! from the last time that it told; between two of them it is taken to run as fast as this host's.
-//! So an age is that of the simulation, whatever its pace, at the moment when a sample crosses.
+//! Driveline's times are on `CLOCK_MONOTONIC`. The offset of a simulation's clock follows from its
+//! last message; between two messages it is assumed to run as fast as this host's. So an age is in
+//! simulated time at the moment when a sample crosses.
 
 use driveline_rosidl::cdr::{CdrError, Decoder};
 use driveline_types::MonotonicNs;
@@ -18,7 +18,7 @@ pub const TYPE: &str = "rosgraph_msgs::msg::dds_::Clock_";
 const NEVER: i64 = i64::MIN;
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Which clock stamps are of. Shared by all threads of a gateway; neither waits nor allocates.
+/// Clock of stamps, shared by all threads of a gateway. Access neither waits nor allocates.
 #[derive(Debug)]
 pub enum StampClock {
     /// This host's.
@@ -28,14 +28,14 @@ pub enum StampClock {
 }
 
 impl StampClock {
-    /// The wall clock, or a simulation's, which has not told the time yet.
+    /// Makes the wall clock, or a simulation's, whose time is not known yet.
     #[must_use]
     pub fn new(use_sim_time: bool) -> Self {
         if use_sim_time { Self::Simulation(AtomicI64::new(NEVER)) } else { Self::Wall }
     }
 
-    /// How far it is ahead of `CLOCK_MONOTONIC`, in nanoseconds, where the wall clock is ahead by
-    /// `wall_offset_ns`; `None`: a simulation that has not told the time yet.
+    /// Offset to `CLOCK_MONOTONIC` in nanoseconds, given the offset `wall_offset_ns` of the wall
+    /// clock; `None`: a simulation whose time is not known yet.
     #[must_use]
     pub fn ahead_ns(&self, wall_offset_ns: i64) -> Option<i64> {
         match self {

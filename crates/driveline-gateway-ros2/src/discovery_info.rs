@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What participants say about themselves beside their data: USER_DATA, and `ros_discovery_info`.
+//! Announcements of participants other than samples: USER_DATA, and `ros_discovery_info`.
 //! `docs/protocols/ros2-dds.md`, sections 5 and 6.
 
 use driveline_gateway::ros2::Release;
@@ -56,7 +56,7 @@ pub(crate) fn value<'a>(user_data: &'a [u8], key: &str) -> Option<&'a str> {
     text.split(';').find_map(|pair| pair.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v))
 }
 
-/// Whether an endpoint with this USER_DATA is a gateway's.
+/// Returns true for the USER_DATA of a gateway's endpoint.
 #[must_use]
 pub fn is_gateway(user_data: &[u8]) -> bool {
     value(user_data, MARK).is_some()
@@ -84,7 +84,7 @@ pub struct NodeEndpoints {
     pub writers: Vec<Gid>,
 }
 
-/// What a participant says.
+/// Announcement of a participant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParticipantInfo {
     /// The participant.

@@ -41,7 +41,7 @@
 //!         Ok((a, b)) => {
 //!             let mut to = cdr::Encoder::new(cdr::ByteOrder::Little);
 //!             to.number(a.wrapping_add(b));
-//!             // An error has been told to the client; there is no more to do here.
+//! // The client has received the error; there is no more to do here.
 //!             let _ = asked.responder.send_bytes(&to.finish());
 //!         }
 //!         Err(e) => asked.responder.refuse(&format!("the request cannot be read: {e}")),

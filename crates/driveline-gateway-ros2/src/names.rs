@@ -5,13 +5,13 @@ use driveline_gateway::ros2::is_token;
 use driveline_types::{NodeName, TopicName};
 use std::fmt;
 
-/// What stands before the names of topics in DDS.
+/// Prefix of the names of topics in DDS.
 pub(crate) const TOPIC_PREFIX: &str = "rt/";
 
 /// Longest name of a topic here, in bytes.
 const MAX_NAME_LEN: usize = 200;
 
-/// A node in ROS 2. It may be somebody else's, and is not checked.
+/// Node in ROS 2. Foreign names are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RosNode {
     /// With its leading `/`.
@@ -46,8 +46,8 @@ pub fn dds_topic(topic: &TopicName) -> Option<String> {
     topic.as_str().split('/').all(is_token).then(|| format!("{TOPIC_PREFIX}{topic}"))
 }
 
-/// The topic of a DDS topic; `None` if that is none of ROS 2's topics, but a service or somebody
-/// else's.
+/// Returns the topic of a DDS topic; `None` if it is not a topic of ROS 2, but a service or another
+/// program's.
 #[must_use]
 pub fn topic_of_dds(name: &str) -> Option<TopicName> {
     topic_of_ros(name.strip_prefix(TOPIC_PREFIX)?)
@@ -59,8 +59,8 @@ pub fn topic_of_ros(name: &str) -> Option<TopicName> {
     name.split('/').all(is_token).then(|| name.parse().ok()).flatten()
 }
 
-/// Why a topic of ROS 2, without its leading `/`, has no name here, and what to do; `None`: it has
-/// one.
+/// Reason why a topic of ROS 2, without its leading `/`, has no name here, with the remedy; `None`:
+/// it has one.
 #[must_use]
 pub fn misnamed(topic: &str) -> Option<String> {
     if !topic.split('/').all(is_token) {
@@ -116,8 +116,8 @@ pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
         .unwrap_or_else(of_gid)
 }
 
-/// What an inlet is called here: after the node that has the writer, or, where that is not known,
-/// after the writer's id. `nobody` is for names that are longer than permitted.
+/// Returns the node name of a remote publisher: the node of the writer, or the writer's id if that
+/// is unknown. `nobody` replaces names that are too long.
 #[must_use]
 pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], nobody: &NodeName) -> NodeName {
     let named = node.and_then(|RosNode { namespace, name }| {

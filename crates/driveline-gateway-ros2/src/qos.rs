@@ -25,7 +25,7 @@ pub enum LivelinessKind {
     ManualByTopic,
 }
 
-/// What decides whether two endpoints match. Times are `None` where they are infinite.
+/// QoS that decides a match of two endpoints. Times are `None` where they are infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointQos {
     /// Reliable, not best effort.
@@ -34,7 +34,7 @@ pub struct EndpointQos {
     pub durability: DurabilityKind,
     /// Longest time between two samples.
     pub deadline: Option<Duration>,
-    /// How life is shown.
+    /// Kind of liveliness.
     pub liveliness: LivelinessKind,
     /// After which time without a sign of life it is none.
     pub lease: Option<Duration>,
@@ -66,11 +66,11 @@ impl fmt::Display for EndpointQos {
 pub struct Mismatch {
     /// DDS's name of it.
     pub policy: &'static str,
-    /// What the writer offers.
+    /// Policy offered by the writer.
     pub offered: String,
-    /// What the reader requests.
+    /// Policy requested by the reader.
     pub requested: String,
-    /// What to do about it.
+    /// Remedy.
     pub remedy: &'static str,
 }
 
@@ -152,7 +152,7 @@ impl fmt::Display for LivelinessKind {
     }
 }
 
-/// What a writer towards ROS 2 offers for a publisher that offers `publisher`.
+/// Returns the offer of a writer towards ROS 2 for a publisher that offers `publisher`.
 #[must_use]
 pub fn of_publisher(publisher: &Qos, rule: &RuleQos) -> EndpointQos {
     EndpointQos {
@@ -182,9 +182,9 @@ fn durability(of: driveline_types::Durability) -> DurabilityKind {
     }
 }
 
-/// What an inlet offers for a writer that offers `offered` and is read by `class`. A deadline is
-/// passed on: the inlet's next sample comes when the writer's does. A lease is not: whether the
-/// writer is alive is known here when DDS or Zenoh tells it, and no sooner.
+/// Returns the offer of a remote publisher for a writer that offers `offered` and is read by
+/// `class`. A deadline is passed on: the remote publisher's next sample comes when the writer's
+/// does. A lease is not: the writer's liveliness is known here only when DDS or Zenoh reports it.
 #[must_use]
 pub fn of_writer(offered: &EndpointQos, class: ReaderClass, depth: u32) -> Qos {
     // Whole milliseconds, rounded up: no more is offered than the writer does.
@@ -209,14 +209,14 @@ pub struct ReaderClass {
     pub durability: driveline_types::Durability,
     /// Longest time between two samples.
     pub deadline: Option<Duration>,
-    /// How life is shown.
+    /// Kind of liveliness.
     pub liveliness: LivelinessKind,
     /// After which time without a sign of life it is none.
     pub lease: Option<Duration>,
 }
 
 impl ReaderClass {
-    /// What asks for no more than this.
+    /// Makes the class that requests no more than this.
     #[must_use]
     pub const fn new(reliability: Reliability, durability: driveline_types::Durability) -> Self {
         Self {
@@ -237,7 +237,7 @@ impl ReaderClass {
         Self {
             reliability: rule.reliability.unwrap_or(offered.reliability),
             durability: rule.durability.unwrap_or(if lasting { TransientLocal } else { Volatile }),
-            // Nobody here needs these of a writer unless a rule says so.
+            // Not requested of a writer unless a rule says so.
             deadline: milliseconds(rule.deadline_ms),
             liveliness: liveliness(rule.liveliness.unwrap_or_default()),
             lease: milliseconds(rule.lease_ms),
@@ -269,7 +269,7 @@ impl ReaderClass {
         mismatches(offered, &self.requests()).into_iter().map(of_rule).collect()
     }
 
-    /// What its reader requests.
+    /// Returns the request of its reader.
     #[must_use]
     pub fn requests(self) -> EndpointQos {
         let Self { reliability, durability: kind, deadline, liveliness, lease } = self;

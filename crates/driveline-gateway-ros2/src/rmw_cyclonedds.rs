@@ -17,7 +17,7 @@ const REPLY: (&str, &str) = ("rr/", "Reply");
 /// whatever follows is aligned as it is without them.
 const HEAD_LEN: usize = 16;
 
-/// Which of a service's two topics.
+/// One of a service's two topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServiceTopic {
     /// From clients to the server.
@@ -53,7 +53,7 @@ pub fn service_of_dds(topic: &str) -> Option<(ServiceName, ServiceTopic)> {
     })
 }
 
-/// Which call a request or a reply is of. A server gives it back as it came.
+/// Call of a request or a reply. A server returns it unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallId {
     /// A number that the client has chosen for itself.
@@ -68,7 +68,7 @@ pub enum HeadError {
     /// Too short.
     #[error("{len} bytes are too few: an encapsulation of 4 bytes and a head of 16 come first")]
     Short {
-        /// How many there are.
+        /// Number of them.
         len: usize,
     },
     /// In no byte order that is known.
@@ -126,7 +126,7 @@ fn order([high, low, ..]: [u8; HEADER_LEN]) -> Result<ByteOrder, HeadError> {
     }
 }
 
-/// Which end of a service.
+/// End of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It asks.
@@ -155,7 +155,7 @@ impl Role {
         format!("{text};{}", endpoint_user_data(hash, release))
     }
 
-    /// The id of an end with this USER_DATA, if it tells one.
+    /// Returns the id of an end with this USER_DATA, if it has one.
     #[must_use]
     pub fn id(self, user_data: &[u8]) -> Option<&str> {
         value(user_data, self.key())

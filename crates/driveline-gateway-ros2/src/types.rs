@@ -20,9 +20,11 @@ pub enum Kind {
     Imu,
     RadarScan,
     Detections2D,
+    /// Towards ROS only.
+    RunHealth,
 }
 
-/// What these consist of in ROS 2, for their type hashes: names and types of fields, in order.
+/// Fields of these types in ROS 2, for their type hashes: names and types, in order.
 const DEFINITIONS: [(&str, &str); 20] = [
     ("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"),
     ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n"),
@@ -63,6 +65,14 @@ const DEFINITIONS: [(&str, &str); 20] = [
         "vision_msgs/Pose2D center\nfloat64 size_x\nfloat64 size_y\n",
     ),
 ];
+const DIAGNOSTICS: [(&str, &str); 3] = [
+    ("diagnostic_msgs/msg/KeyValue", "string key\nstring value\n"),
+    (
+        "diagnostic_msgs/msg/DiagnosticStatus",
+        "byte OK=0\nbyte WARN=1\nbyte ERROR=2\nbyte STALE=3\nbyte level\nstring name\nstring message\nstring hardware_id\nKeyValue[] values\n",
+    ),
+    ("diagnostic_msgs/msg/DiagnosticArray", "std_msgs/Header header\nDiagnosticStatus[] status\n"),
+];
 const DETECTIONS: [(&str, &str); 2] = [
     (
         "vision_msgs/msg/Detection2D",
@@ -76,13 +86,14 @@ const DETECTIONS: [(&str, &str); 2] = [
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Image,
         Self::CompressedImage,
         Self::PointCloud,
         Self::Imu,
         Self::RadarScan,
         Self::Detections2D,
+        Self::RunHealth,
     ];
 
     fn ros_name(self) -> &'static str {
@@ -93,6 +104,7 @@ impl Kind {
             Self::Imu => "sensor_msgs/msg/Imu",
             Self::RadarScan => "radar_msgs/msg/RadarScan",
             Self::Detections2D => "vision_msgs/msg/Detection2DArray",
+            Self::RunHealth => "diagnostic_msgs/msg/DiagnosticArray",
         }
     }
 
@@ -106,18 +118,25 @@ impl Kind {
             Self::Imu => driveline_msgs::Imu::schema(),
             Self::RadarScan => driveline_msgs::RadarScan::schema(),
             Self::Detections2D => driveline_msgs::proto::Detections2D::schema(),
+            Self::RunHealth => driveline_msgs::proto::RunHealth::schema(),
         }
     }
 
-    /// The one that has this name in ROS 2.
+    /// Returns true if samples from ROS 2 are converted as well. Diagnostics of ROS nodes have
+    /// another content than the health of a run, and are not converted.
+    fn comes_from_ros(self) -> bool {
+        self != Self::RunHealth
+    }
+
+    /// Returns the kind that samples of this name in ROS 2 are converted to.
     #[must_use]
     pub fn of_ros(name: &TypeName) -> Option<Self> {
         let name = name.to_string();
-        Self::ALL.into_iter().find(|k| k.ros_name() == name)
+        Self::ALL.into_iter().find(|k| k.comes_from_ros() && k.ros_name() == name)
     }
 }
 
-/// How samples of one type cross the border.
+/// Conversion of samples of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crossing {
     /// Its name in ROS 2.
@@ -126,10 +145,10 @@ pub struct Crossing {
     pub hash: Option<TypeHash>,
     /// Its schema in Driveline.
     pub schema: Schema,
-    /// How it is converted; `None`: not at all.
+    /// Kind of conversion; `None`: unchanged.
     pub kind: Option<Kind>,
-    /// What samples must be in ROS 2; `None`: unknown, or of a type whose samples ROS 2's
-    /// implementations do not send alike (`wchar`).
+    /// Layout of samples in ROS 2; `None`: unknown, or of a type that implementations of ROS 2 send
+    /// differently (`wchar`).
     pub layout: Option<Layout>,
 }
 
@@ -156,10 +175,10 @@ impl Crossing {
         })
     }
 
-    /// Whether a sample of ROS 2 is one of this type, as far as that is known.
+    /// Checks that a sample of ROS 2 is of this type, as far as that is known.
     ///
     /// # Errors
-    /// The first thing in it that cannot be.
+    /// First fault in it.
     pub fn check(&self, sample: &[u8]) -> Result<(), CdrError> {
         self.layout.as_ref().map_or(Ok(()), |layout| cdr::check(layout, sample))
     }
@@ -178,7 +197,7 @@ pub struct ServiceTypes {
     pub response: Schema,
 }
 
-/// Why a type cannot cross.
+/// Reason why a type cannot cross.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TypeError {
     /// The type's definition is missing or has a mistake.
@@ -202,7 +221,7 @@ pub enum TypeError {
     OtherLayout(String),
 }
 
-/// Definitions of types: those that are converted, and those of packages.
+/// Definitions of types: converted ones, and those of packages.
 #[derive(Debug)]
 pub struct Types {
     known: Catalog,
@@ -217,7 +236,7 @@ impl Types {
     /// The first directory without definitions, or with one that another package has differently.
     pub fn new(packages: &[PathBuf]) -> Result<Self, DefinitionError> {
         let mut known = Catalog::new();
-        for (name, text) in DEFINITIONS.iter().chain(&DETECTIONS) {
+        for (name, text) in DEFINITIONS.iter().chain(&DETECTIONS).chain(&DIAGNOSTICS) {
             // Tests see that there is no mistake in these.
             if let Ok(name) = name.parse() {
                 known.add_message(parse_msg(&name, "built in", text)?)?;
@@ -234,7 +253,7 @@ impl Types {
         self.packages.left_out(rules)
     }
 
-    /// How samples of a DDS type come from ROS 2.
+    /// Returns the conversion of a DDS type from ROS 2.
     ///
     /// # Errors
     /// [`TypeError`]
@@ -244,7 +263,7 @@ impl Types {
         match Kind::of_ros(&ros).filter(|_| form == Form::Converted) {
             Some(kind) => Ok(Crossing::converted(kind, ros, &self.known)),
             None => {
-                // Of those that are built in, what is in no package.
+                // Built-in definitions of types that are in no package.
                 if self.packages.has(&ros) || self.known.message(&ros).is_none() {
                     let schema = self.packages.message(&ros)?;
                     return Crossing::of_cdr(&schema);
@@ -254,16 +273,16 @@ impl Types {
         }
     }
 
-    /// What a service's requests and responses are on both sides.
+    /// Returns the types of a service's requests and responses on both sides.
     ///
     /// # Errors
-    /// What is missing or wrong in its definition, or that this is the name of no type.
+    /// Missing or wrong parts of its definition, or an invalid name.
     pub fn service(&self, ros_type: &str) -> Result<ServiceTypes, DefinitionError> {
         let (ros, request, response) = self.packages.service(ros_type)?;
         Ok(ServiceTypes { hash: self.packages.type_hash(&ros), ros, request, response })
     }
 
-    /// How samples of a schema go to ROS 2.
+    /// Returns the conversion of a schema to ROS 2.
     ///
     /// # Errors
     /// [`TypeError`]
@@ -292,9 +311,11 @@ mod tests {
 
     #[test]
     fn every_kind_crosses_both_ways_and_has_a_hash() {
-        assert_eq!(Kind::ALL.map(Kind::ros_name), driveline_gateway::ros2::CONVERTED);
+        let from_ros = Kind::ALL.into_iter().filter(|k| k.comes_from_ros());
+        let names: Vec<_> = from_ros.clone().map(Kind::ros_name).collect();
+        assert_eq!(names, driveline_gateway::ros2::CONVERTED);
         let types = Types::new(&[]).unwrap();
-        for kind in Kind::ALL {
+        for kind in from_ros {
             let to = types.to_ros(&kind.schema()).unwrap();
             assert_eq!((to.kind, to.hash.is_some()), (Some(kind), true), "{kind:?}");
             assert_eq!(types.from_ros(&to.ros.dds(), Form::Converted).unwrap(), to);
@@ -302,6 +323,16 @@ mod tests {
             assert_eq!((cdr.kind, cdr.hash, cdr.schema.encoding.as_ref()), (None, to.hash, "cdr"));
             assert_eq!(types.to_ros(&cdr.schema).unwrap(), cdr);
         }
+    }
+
+    #[test]
+    fn health_goes_to_ros_as_diagnostics_which_come_from_there_as_they_are() {
+        let types = Types::new(&[]).unwrap();
+        let to = types.to_ros(&Kind::RunHealth.schema()).unwrap();
+        assert_eq!((to.kind, to.hash.is_some()), (Some(Kind::RunHealth), true));
+        let back = types.from_ros("diagnostic_msgs::msg::dds_::DiagnosticArray_", Form::Converted);
+        let back = back.unwrap();
+        assert_eq!((back.kind, back.hash, back.schema.encoding.as_ref()), (None, to.hash, "cdr"));
     }
 
     /// As `ros2 topic info --verbose` of Jazzy shows it.

@@ -79,7 +79,7 @@ fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() 
 #[test]
 fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     const COUNT: usize = 20;
-    /// What the gateway keeps of each publisher for those who come late.
+    /// Samples of each publisher that the gateway keeps for late joiners.
     const KEPT: usize = 16;
     let router = Router::new();
     let rules = json!([{ "topic": "/talk/*", "direction": "both" }]);
@@ -90,7 +90,7 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     let mut dds_answers = rig.peer("sub rt/talk/answer string rt100");
     let mut dds_asked = rig.peer("sub rt/talk/ask string rt100");
     let answered = node.subscription("/talk/answer", STRING, "rt100");
-    // Before anybody knows of it: all of it is kept.
+    // Before it is known: all its samples are kept.
     let _asker = rig.peer(&format!("pub rt/talk/ask string 9 {COUNT} 2000 rt{COUNT}"));
     let answer = |question: &str| format!("{question} {}", "!".repeat(10));
     let last = sum(answer(&char::from(b'a' + COUNT as u8 - 1).to_string().repeat(9)).as_bytes());
@@ -112,8 +112,8 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     eventually("behind any echo", || {
         of_fence(&mut dds_asked) && answered.strings().iter().any(|text| text.len() == FENCE.len())
     });
-    // Who is kept is there however late anybody came, and whoever came in time has more; each once
-    // and in order.
+    // The last samples arrive at every late joiner, and more at an earlier one; each once and in
+    // order.
     let questions: Vec<_> = asked.strings().into_iter().filter(|text| text != FENCE).collect();
     assert!(
         questions.len() >= KEPT,
@@ -192,7 +192,7 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
         heard
     };
     assert_eq!(three(), [(3, false), (7, true), (9, true)]);
-    // Once more by each way, of lengths that tell them apart: an echo would be there before.
+    // Once more by each path, with distinct lengths: an echo would arrive before.
     publish(&mut here, &string(&"h".repeat(11)));
     publish(&mut there, &string(&"t".repeat(13)));
     zenoh_node.publish(&rig::rmw::string(&"z".repeat(15)));
@@ -276,7 +276,7 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
     assert!(report.from_ros.iter().all(|t| t.dropped.is_empty()), "{report:?}");
 }
 
-/// What is broken ends at the gateway, and what only Driveline has no place for goes on.
+/// Broken samples end at the gateway; samples that only Driveline cannot represent pass.
 #[test]
 fn what_is_broken_does_not_pass_between_the_profiles() {
     let router = Router::new();

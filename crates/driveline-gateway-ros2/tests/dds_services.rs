@@ -65,7 +65,7 @@ fn a_server_in_ros_2_is_called_from_here() {
     let report = report(&rig);
     assert!(
         report.callable && report.from_ros && report.ended.is_empty(),
-        "answers to others are nothing to tell of: {report:?}"
+        "answers to others are not reported: {report:?}"
     );
 }
 
@@ -225,7 +225,7 @@ fn a_service_that_is_withdrawn_in_a_call_is_found_by_nobody_and_the_call_is_answ
     });
     let mut peer = rig.peer("call add add 1 1");
     let request = requests.recv_timeout(PATIENCE).unwrap();
-    // Two offer it here, so it is offered to nobody.
+    // Two servers here, so it is not offered.
     let second = serve(&rig, "add", ADD, "second", add);
     eventually("its client sees it go", || peer.has_printed("unavailable"));
     assert!(!report(&rig).callable);
@@ -461,11 +461,11 @@ fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on()
     let mut serving = rig.peer("serve there add 2000");
     let _held = requests.recv_timeout(PATIENCE).unwrap();
     let outcome = asked(client(&domain(&rig), "there", ADD), two(1, 2));
-    eventually("both are under way", || serving.has_printed("asked 1: 1 2"));
+    eventually("both are in flight", || serving.has_printed("asked 1: 1 2"));
     // A process takes part in a DDS domain once: if anything was left of it, the next one could not
     // start.
     rig.start();
-    assert!(outcome.recv_timeout(PATIENCE).unwrap().is_err(), "nobody is there who could answer");
+    assert!(outcome.recv_timeout(PATIENCE).unwrap().is_err(), "there is no server to answer");
     eventually("both go on", || rig.report().services.iter().all(|s| s.callable));
     let mut next = rig.peer("call here add 3 3");
     add(requests.recv_timeout(PATIENCE).unwrap());

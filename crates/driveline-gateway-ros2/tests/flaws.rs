@@ -84,7 +84,7 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
         assert_eq!(
             (missed, last),
             (expected.values().sum(), b'y'),
-            "{topic}: what is broken reaches nobody, and is missed"
+            "{topic}: broken samples reach no reader, and are missed"
         );
         eventually("counted", || of().carried == 2 + fits as u64);
         assert_eq!(of().dropped, expected, "{topic}");

@@ -59,7 +59,7 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
             (0..8).for_each(|_| publish(&mut publisher));
         });
         eventually("it is gone here", || publisher.matched() == 0);
-        // Whatever it held has come back, and nobody is waited for.
+        // All its memory has been released, and no publisher waits for it.
         let timeouts = publisher.stats().reliable_timeouts;
         (0..16).for_each(|_| publish(&mut publisher));
         assert_eq!(publisher.stats().reliable_timeouts, timeouts, "it waited for a dead gateway");
@@ -159,7 +159,7 @@ fn a_node_that_is_killed_does_not_keep_what_others_get() {
         !stays.samples().is_empty() && !dies.samples().is_empty()
     });
     publish_image(&mut publisher, BIG as u32, b'x');
-    // It acknowledges nothing any more, and nobody says so before its lease is over.
+    // It acknowledges nothing any more, and its end is not reported before its lease is over.
     drop(dies);
     let marks = |peer: &mut rig::Peer| peer.samples().iter().filter(|s| s.0 == 9).count();
     let before = marks(&mut stays);

@@ -10,6 +10,7 @@
 
 mod rig;
 
+use driveline_msgs::proto::{ModuleHealth, RunHealth};
 use driveline_msgs::{Image, ImageView};
 use driveline_shm::{
     Participant, ParticipantConfig, PublisherConfig, PublisherEvent, RefusalCode, SchemaRequest,
@@ -94,7 +95,7 @@ fn images_of_4_mib_come_from_ros_2_whole_and_none_is_lost() {
     assert!(report.from_ros[0].dropped.is_empty(), "{report:?}");
 }
 
-/// How fast it goes is the machine's, and what becomes of each image is not.
+/// The speed depends on the machine, the counts do not.
 #[test]
 fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     const COUNT: usize = 150;
@@ -234,7 +235,7 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
 #[test]
 fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
     const COUNT: usize = 1000;
-    // Beside topics of 8 MiB a reader keeps 16 samples of any.
+    // With topics of 8 MiB a reader keeps 16 samples of each topic.
     let camera = json!({ "topic": "/camera", "direction": "from_ros", "max_payload": "8 MiB" });
     let rules = json!([{ "topic": "/imu", "direction": "from_ros", "max_payload": "1 KiB", "qos": { "depth": COUNT } }, camera]);
     let rig = Rig::new(21, rules, &[]);
@@ -442,7 +443,7 @@ fn a_subscription_that_does_not_match_is_told_with_the_reason() {
         };
         publisher.poll_event().is_some_and(refused)
     });
-    assert_eq!(publisher.matched(), 1, "nobody but the gateway reads");
+    assert_eq!(publisher.matched(), 1, "only the gateway reads");
     eventually("told", || {
         rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable")
     });
@@ -488,7 +489,7 @@ fn a_subscription_here_that_a_node_does_not_satisfy_is_told_on_both_sides() {
         (rig.subscription("weak", &reliable(4)), rig.subscription("ruled", &reliable(4)));
     let _peers =
         [rig.peer("pub rt/weak string 3 1 0 bv4"), rig.peer("pub rt/ruled string 3 1 0 rv4")];
-    eventually("the gateway tells", || {
+    eventually("the gateway reports", || {
         rig.told("topic '/weak': a subscription here does not match what node")
     });
     eventually("and whose fault it is", || {
@@ -588,16 +589,14 @@ fn nodes_know_each_other(
     let mut subscription = rig.subscription("in", &lasting(4));
     let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/rear/talker");
     let mut talkers = Vec::new();
-    // Where it takes longer than the gateway waits until somebody says whose a writer is, another
-    // one gets its name.
+    // If it takes longer than the gateway waits for the node's announcement, another one gets its
+    // name.
     while talkers.len() < 5 && !named() {
         talkers.push(rig.named(vendor, "/rear talker", "pub rt/in string 3 4 10000 rt4"));
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
     }
     eventually("the node that writes is known here", named);
-    eventually("the one that reads is known here", || {
-        rig.report().to_ros[0].readers == ["/rear/listener"]
-    });
+    eventually("the reader is known here", || rig.report().to_ros[0].readers == ["/rear/listener"]);
     eventually("the nodes here are known there", || {
         graph.has_printed("/front talker 0 1") && graph.has_printed("/ reader 1 0")
     });
@@ -715,7 +714,7 @@ fn stamps_are_of_a_simulation_where_that_is_asked_for() {
     let mut peer = rig.peer("sub rt/sensing/camera image bv1");
     let mut publisher =
         rig.publisher(CAMERA, "front/camera", Image::schema(), 4096, &Qos::default());
-    eventually("heard, without a stamp: nobody has told the time", || {
+    eventually("received, without a stamp: the time is unknown", || {
         publish_image(&mut publisher, 8, 7);
         peer.last_stamp() == Some(0)
     });
@@ -741,4 +740,40 @@ fn stamps_are_of_a_simulation_where_that_is_asked_for() {
             header.publish_time.0.cast_signed().wrapping_sub(origin.source_oldest.0.cast_signed());
         assert!((0..=began.elapsed().as_nanos() as i64).contains(&age), "{age} ns");
     });
+}
+
+#[test]
+fn the_health_of_a_run_reaches_ros_2_as_diagnostics() {
+    use driveline_types::ProtobufMessage;
+    let health = RunHealth {
+        graph: "comp".into(),
+        ready: true,
+        phase: "running".into(),
+        modules: vec![ModuleHealth {
+            name: "perception".into(),
+            state: "down".into(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let qos = reliable(1);
+    let rules = json!([{ "topic": "/diagnostics", "direction": "to_ros" }]);
+    let topic = "diagnostics";
+    let rig = Rig::new(69, rules, &[(topic, 4096, qos.clone())]);
+    let mut peer = rig.peer("sub rt/diagnostics diagnostics rv0");
+    let mut publisher = rig.publisher(topic, "launcher", RunHealth::schema(), 4096, &qos);
+    eventually("matched here", || publisher.matched() == 1);
+    let payload = prost::Message::encode_to_vec(&health);
+    // What is written before DDS has matched is not for that reader.
+    eventually("two statuses", || {
+        publish(&mut publisher, &payload);
+        peer.samples().len() >= 2
+    });
+    let lines = peer.samples();
+    let statuses: Vec<_> =
+        lines[..2].iter().map(|(level, _, name)| (*level, name.as_str())).collect();
+    assert_eq!(statuses, [(2, "comp"), (2, "comp/perception")]);
+    let report = rig.report();
+    let of = &report.to_ros[0].publishers[0];
+    assert_eq!((of.ros_type.as_str(), of.converted), ("diagnostic_msgs/msg/DiagnosticArray", true));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links to nodes on rmw_zenoh that fall silent while many topics have samples for them. Nothing
-//! else here may use Zenoh: its threads are of a process, and on the host of whoever was the first.
+//! Links to nodes on rmw_zenoh that fall silent while many topics have samples for them. No other
+//! test here may use Zenoh: its threads belong to the process, and stay on the host of the first
+//! test.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,7 +29,7 @@ const THERE: Ipv4Addr = Ipv4Addr::new(10, 98, 8, 2);
 const TOPICS: usize = 20;
 const LEN: usize = 4096;
 const LONGEST: usize = LEN + 64;
-/// For how long the link is silent; what has no room waits for 2 s.
+/// Durations of silence; messages without space wait for 2 s.
 const SILENT_MS: [u64; 4] = [2_200, 3_000, 2_100, 6_000];
 /// The same where the gateway knows of its node by a router; in the last one it loses the router as
 /// well, after a lease of 10 s.
@@ -37,12 +38,12 @@ const SILENT_TO_FOUND_MS: [u64; 4] = [2_200, 3_000, 6_000, 12_000];
 const BETWEEN: Duration = Duration::from_millis(1_500);
 const PACE: Duration = Duration::from_millis(20);
 
-/// How the gateway comes to its node.
+/// Path by which the gateway finds its node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
-    /// It is told where the node is, and connects again to there by Zenoh itself.
+    /// It is configured with the node's address, and Zenoh itself reconnects.
     Connect,
-    /// A router tells it.
+    /// A router reports it.
     Router,
 }
 
@@ -67,8 +68,8 @@ impl Hosts {
         Some(Self([here, there]))
     }
 
-    /// Has every packet go to a card that is not there, in both directions, or to the right one
-    /// again. Nobody is told.
+    /// Sends every packet to a card that does not exist, in both directions, or to the right one
+    /// again. No end is notified.
     fn drop_silently(&self, dropping: bool) {
         let Self([here, there]) = self;
         for (from, to, address) in [(here, there, THERE), (there, here, HERE)] {
@@ -129,8 +130,8 @@ fn hears_again(hosts: &Hosts, by: By, silent_ms: &[u64]) {
             std::thread::sleep(PACE);
         }
     };
-    // Waits until each topic is heard of that was not heard of before: a link that nobody makes
-    // anew stays silent for good.
+    // Waits until each topic is heard that was silent before: a link that is not restored stays
+    // silent for good.
     let all_heard = || {
         subscriptions.iter().for_each(Subscription::forget);
         let start = Instant::now();

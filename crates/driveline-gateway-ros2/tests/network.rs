@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the network does to a gateway: interfaces that change, and packets that are nothing. Each
-//! host is a network namespace of its own.
+//! Network faults of a gateway: interfaces that change, and meaningless packets. Each host is a
+//! network namespace.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -127,8 +127,8 @@ fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
     });
 }
 
-/// Nothing else here may use Zenoh: its threads are of a process, and on the host of whoever was
-/// the first.
+/// No other test here may use Zenoh: its threads belong to the process, and stay on the host of the
+/// first test.
 #[test]
 fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interface_that_is_another_one_ends()
  {
@@ -192,7 +192,7 @@ fn packets_that_are_nothing_fill_nobodys_disk() {
             for port in
                 [10, 12, 14, 16].map(|of_participant| 7400 + 250 * DOMAIN as u16 + of_participant)
             {
-                // Where nobody listens, the next one is told.
+                // Without a listener, the next call fails.
                 let _ = socket.send_to(nothing, ("127.0.0.1", port));
             }
         };

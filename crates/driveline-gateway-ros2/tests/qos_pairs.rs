@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every pair of offered and requested QoS in the table of `docs/protocols/ros2-dds.md`, section 4,
-//! in both directions, with Debian's CycloneDDS: whether samples pass, what the gateway tells, and
-//! what DDS tells the node. Outcomes are spelled out here: nothing is asked of the gateway's own
-//! comparison.
+//! in both directions, with Debian's CycloneDDS: delivery of samples, reports of the gateway, and
+//! events of DDS at the node. Outcomes are written out here, without the gateway's own comparison.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,8 +16,8 @@ use rig::samples::{publish, string, string_schema};
 use rig::{Peer, Rig, eventually};
 use serde_json::{Value, json};
 
-/// What an end offers or requests: as the node in C is told (`peer.c`), and in Driveline's words,
-/// if it has that.
+/// Offer or request of an end: as the argument of the node in C (`peer.c`), and as a QoS of
+/// Driveline, if it has that.
 type Level = (&'static str, Option<Qos>);
 
 fn qos(reliability: Reliability, durability: Durability) -> Qos {
@@ -44,7 +43,7 @@ fn durabilities() -> Vec<Level> {
     ]
 }
 
-/// From longest to shortest, and longer than any of this takes, so that nobody misses one.
+/// From longest to shortest, and longer than any of this takes, so that none is missed.
 fn deadlines() -> Vec<Level> {
     let of = |deadline_ms| Some(Qos { deadline_ms, ..Qos::default() });
     vec![
@@ -91,11 +90,11 @@ struct Pair {
     topic: String,
     /// Of the node's end.
     peer: &'static str,
-    /// What it offers here, towards ROS 2.
+    /// Offer here, towards ROS 2.
     offers: Qos,
-    /// What the rule asks for, from ROS 2.
+    /// Request of the rule, from ROS 2.
     asks: Value,
-    /// How the gateway and DDS call what does not match.
+    /// Names of the mismatch in the gateway's and in DDS's reports.
     refused: Option<(&'static str, &'static str)>,
 }
 
@@ -167,8 +166,8 @@ fn from_ros() -> Vec<Pair> {
     pairs
 }
 
-/// Whether the node said what it should of each end, and nothing else: of those that match, that
-/// they do.
+/// Checks that the node reported exactly the expected event of each end: of matching ones, the
+/// match.
 #[track_caller]
 fn check(peer: &mut Peer, pairs: &[Pair], heard: bool) {
     let printed = peer.read();

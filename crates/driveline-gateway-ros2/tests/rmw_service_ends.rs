@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes wrong in calls between Driveline and nodes on rmw_zenoh: deaths, time, and what cannot
-//! be read. `docs/protocols/ros2-services.md`, sections 7 and 9.
+//! Faults in calls between Driveline and nodes on rmw_zenoh: deaths, time-outs, and unreadable
+//! messages. `docs/protocols/ros2-services.md`, sections 7 and 9.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -95,9 +95,9 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
     offered(&rig);
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 2]));
-    // It is under way before it is sent.
+    // It is in flight before it is sent.
     assert!(server.wait(Some(PATIENCE)).unwrap(), "its request came");
-    eventually("under way", || rig.service(SERVICE).under_way == 1);
+    eventually("in flight", || rig.service(SERVICE).under_way == 1);
     drop(server);
     let told = call.outcome().unwrap_err();
     assert!(told.contains("went away"), "{told}");
@@ -136,7 +136,7 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
         );
         // The gateway knows it first: a client that has not heard of it would ask what was offered
         // here for the last one.
-        eventually("nobody serves", || {
+        eventually("no server", || {
             rig.service("there").servers.is_empty() && !client.wait_for_server(Duration::ZERO)
         });
     }
@@ -173,7 +173,7 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     let new_client = |name: &str| matched(&here(&rig, name), "there", ADD);
     let mut client = new_client("first");
     assert!(matches!(
-        // time: nobody answers, so only the time-out ends it
+        // time: no server answers, so only the time-out ends it
         client.call_bytes(&ints(&[1, 2]), Duration::from_millis(50)),
         Err(CallError::TimedOut { .. })
     ));

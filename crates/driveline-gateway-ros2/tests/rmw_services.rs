@@ -32,8 +32,8 @@ fn a_ros_client_calls_a_driveline_server() {
     let token =
         format!("/SS/%driveline_gateway/%math/adder/%math%add/{ADD_DDS}/{hash}/::,10:,:,:,,");
     let in_graph = |part: &str| node.graph().iter().any(|t| t.ends_with(part));
-    assert_eq!(rig.service(SERVICE).problems, ["nobody on this host offers it at host reach"]);
-    assert!(!in_graph(&token), "nobody serves");
+    assert_eq!(rig.service(SERVICE).problems, ["no server on this host offers it at host reach"]);
+    assert!(!in_graph(&token), "no server");
     let mut server = server_here(&here(&rig, "math/adder"), ADD);
     offered(&rig);
     eventually("in the graph", || {
@@ -62,7 +62,7 @@ fn a_ros_client_calls_a_driveline_server() {
     );
     drop(server);
     eventually("gone from the graph", || !in_graph(&token) && !rig.service(SERVICE).callable);
-    eventually("nobody is asked any more", || !client.has_server());
+    eventually("no server is asked any more", || !client.has_server());
     // Another one, of another name.
     let mut server = server_here(&here(&rig, "other"), ADD);
     eventually("offered again", || in_graph(&token.replace("%math/adder", "%/other")));
@@ -79,7 +79,7 @@ fn a_driveline_client_calls_a_ros_server() {
     let mut client = client_of(&here(&rig, "asker"), SERVICE, ADD);
     assert!(
         matches!(client.call_bytes(&ints(&[1, 2]), PATIENCE), Err(CallError::NoServer { .. })),
-        "nobody serves"
+        "no server"
     );
     let server = node.server("/math/add", (ADD_DDS, &hash));
     assert!(client.wait_for_server(PATIENCE));
@@ -171,7 +171,7 @@ fn two_clients_at_once_get_what_each_has_asked_for() {
     // The same number of both.
     let calls = [first.call(&ints(&[1, 0])), second.call(&ints(&[2, 0]))];
     let mut requests = [take(&mut server), take(&mut server)];
-    // The one that came last is answered first.
+    // The last request is answered first.
     requests.reverse();
     for RawRequest { sample, responder } in requests {
         responder.send_bytes(&ints(&[i64::from(sample.payload().unwrap()[4]) * 10])).unwrap();
@@ -291,7 +291,7 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
         problem("there", says);
         // The client may not have seen yet that the end for the server before has gone.
         let outcomes = std::iter::repeat_with(|| {
-            assert!(client.wait_for_server(PATIENCE), "who calls is told why");
+            assert!(client.wait_for_server(PATIENCE), "callers get the reason");
             client.call_bytes(&ints(&[1, 2]), PATIENCE)
         });
         let outcome = outcomes
@@ -315,7 +315,7 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
     refused("correct `type`");
     assert_eq!(server.waiting(), 0);
     drop(server);
-    eventually("nobody serves", || rig.service("there").servers.is_empty());
+    eventually("no server", || rig.service("there").servers.is_empty());
     let first = node.server("/there", (ADD_DDS, &good));
     eventually("callable", || rig.service("there").callable);
     let other = Node::new(&router, 0, "other");
@@ -367,8 +367,8 @@ fn nodes_of_humble_have_no_hashes() {
     });
 }
 
-/// What one domain of Driveline offers to ROS 2 is not called from another one, and nothing goes in
-/// circles.
+/// A service that one domain of Driveline offers to ROS 2 is not called from another one, and no
+/// call loops.
 #[test]
 fn a_second_gateway_does_not_call_what_the_first_one_offers() {
     let router = Router::new();

@@ -95,7 +95,7 @@ fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
         assert_eq!(
             (remote.lost, header.clock_error_ns),
             (0, u64::MAX),
-            "nobody knows that host's clock"
+            "that host's clock is unknown"
         );
         n += 1;
     });
@@ -103,7 +103,7 @@ fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
     assert!(rig.report().from_ros[0].dropped.is_empty(), "{:?}", rig.report());
 }
 
-/// That a token has gone overtakes what is long and under way.
+/// The end of a token overtakes long samples in flight.
 #[test]
 fn the_last_images_of_publishers_that_go_at_once_are_taken() {
     let router = Router::new();
@@ -249,7 +249,7 @@ fn late_joiners_get_the_last_of_every_publisher() {
         let mut publishers: Vec<_> = (1..=3)
             .map(|n| rig.publisher(topic, &format!("static_{n}"), string_schema(), 4096, &qos))
             .collect();
-        // The last publisher first: whoever went by times alone would have one of them, the newest.
+        // The last publisher first: by times alone, only the newest sample would be read.
         publishers
             .iter_mut()
             .enumerate()
@@ -401,7 +401,7 @@ fn what_is_hostile_or_does_not_fit_is_counted() {
     eventually("a gap", || rig.dropped("in", "lost") == 98);
     publisher.gid = [0xaa; 16];
     publisher.publish(&good);
-    eventually("of nobody", || rig.dropped("in", "unknown") == 1);
+    eventually("of no publisher", || rig.dropped("in", "unknown") == 1);
     let _token = node.declare("@ros2_lv/0/1/2/3/MP/%/%/x/%in/t/h/9:9:9,9:,:,:,,");
     let _odd = node.declare("@ros2_lv/0/nonsense");
     eventually("told", || rig.told("is passed over"));
@@ -422,7 +422,7 @@ fn what_is_published_while_a_token_is_away_is_lost_and_counted() {
     eventually("carried", || rig.report().from_ros[0].carried == 3);
     publisher.away();
     eventually("gone", || rig.report().from_ros[0].publishers.is_empty() && !publisher.matched());
-    (0..5).for_each(|_| publisher.publish(&rig::rmw::string("for nobody")));
+    (0..5).for_each(|_| publisher.publish(&rig::rmw::string("without a reader")));
     publisher.back(&node);
     eventually("back", || publisher.matched() && rig.report().from_ros[0].publishers.len() == 1);
     let mut subscription = rig.subscription("in", &Qos::default());
@@ -432,7 +432,7 @@ fn what_is_published_while_a_token_is_away_is_lost_and_counted() {
     assert_eq!(rig.dropped("in", "lost"), 5);
 }
 
-/// What the inlet had kept that is gone, the next one gets again.
+/// The history of a departed remote publisher arrives again at the next one.
 #[test]
 fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
     let router = Router::new();
@@ -532,7 +532,7 @@ fn where_it_cannot_listen_is_told_with_the_remedy() {
     let config = serde_json::from_value(json!({ "domain_dir": dir.path(), "ros2": ros2 })).unwrap();
     let told = driveline_gateway_ros2::engine::Gateway::start(config)
         .err()
-        .expect("somebody else has the port")
+        .expect("another program has the port")
         .to_string();
     assert!(
         told.contains(&endpoint) && told.contains("ss -lntp") && told.contains("ros2.zenoh.listen"),
@@ -589,7 +589,7 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
         publish_image(&mut publisher, 8, 7);
         // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
-        // A little before what was told last, or after it, as long as nothing more is told.
+        // Just before the last report, or after it, while there are no more reports.
         heard.heard().last().is_some_and(|h| {
             (76..=77 + PATIENCE.as_secs() as i32)
                 .contains(&i32::from_le_bytes(h.payload[4..8].try_into().unwrap()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nodes on the crate ros2-client: over Zenoh, where it has written rmw_zenoh anew, and of Humble
-//! over DDS. What it does over DDS beside the others is in `vendors.rs`; its services, over both:
+//! Nodes on the crate ros2-client: over Zenoh, with its own implementation of rmw_zenoh, and of
+//! Humble over DDS. Other tests over DDS are in `vendors.rs`; its services, over both:
 //! `ros2_client_services.rs`.
 #![allow(
     clippy::unwrap_used,
@@ -52,8 +52,8 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     );
 
     let mut subscription = rig.subscription("back", &Qos { depth: COUNT as u32, ..Qos::default() });
-    // It publishes once it has seen the gateway's token, which may be before Zenoh has the way: the
-    // first ones may be for nobody.
+    // It publishes once it has seen the gateway's token, which may be before Zenoh has the route:
+    // the first samples may have no reader.
     let _talker = rig.over_zenoh(
         &router,
         "talker",
@@ -124,7 +124,7 @@ fn images_pass_one_way_and_a_hash_of_zeros_is_told() {
     });
 }
 
-/// It neither keeps samples nor asks for those that were kept, whatever it says in its token.
+/// It neither keeps samples nor requests kept ones, whatever its token says.
 #[test]
 fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
     let router = Router::new();
@@ -152,8 +152,8 @@ fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
     );
 }
 
-/// Humble as somebody else has understood it: `nodes_of_humble_…` in `live.rs` is our own reading
-/// of the definitions.
+/// Humble in an independent implementation: `nodes_of_humble_…` in `live.rs` is our own reading of
+/// the definitions.
 fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
     let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
     let rig = Rig::with(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services of nodes on the crate ros2-client: by rmw_zenoh as somebody else has understood it, and
-//! over DDS, where the gateway has to keep away from them.
+//! Services of nodes on the crate ros2-client: over an independent implementation of rmw_zenoh, and
+//! over DDS, where the gateway must not use them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What it prints of a call that ended without an answer.
+/// Text printed for a call that ended without an answer.
 const UNANSWERED: &str = "no answer";
 
 /// A gateway over Zenoh alone, of Jazzy: ros2-client has no Zenoh for Humble.
@@ -125,7 +125,7 @@ fn responses_of_4_mib_pass_both_ways_by_zenoh() {
     eventually("asked", || serving.has_printed("asked 3: a longer "));
 }
 
-/// What the gateway sends with a refusal is the end of the call there.
+/// The gateway's message with a refusal ends the call there.
 #[test]
 fn a_refusal_by_zenoh_ends_the_call_there() {
     let router = Router::new();
@@ -187,8 +187,8 @@ fn a_server_there_that_stands_still_ends_calls_by_their_time_out() {
     eventually("counted", || ended(&rig, "timed_out") == before + 1);
 }
 
-/// Asks until all are answered. What answers before the reader of the answer is matched answers
-/// nobody, in DDS; then another client asks.
+/// Asks until all requests are answered. An answer before the match of its reader is lost in DDS;
+/// then another client asks.
 fn answered(ask: impl Fn() -> Peer, last: &str) {
     let (mut asking, mut began) = (ask(), Instant::now());
     eventually("answered", || {
@@ -207,7 +207,7 @@ fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
     answered(|| rig.node(vendor, "call /math/one add 20 3 20 cyclone"), "answer 20: 42");
     let mut theirs = rig.node(vendor, "serve /math/two add 0 cyclone");
     answered(|| rig.peer("call math/two add 20 3"), "answer 20: 42");
-    // It writes the upper half of the number first, which matters to nobody:
+    // It writes the upper half of the number first, which has no effect:
     // docs/protocols/ros2-services.md, section 13.
     eventually("asked", || theirs.has_printed(&format!("asked {}: 20 22", 20_u64 << 32)));
     let mut last = None;
@@ -233,7 +233,7 @@ fn cyclones_convention_is_what_ros2_client_of_humble_takes_it_for() {
     speaks_as_cyclone(Vendor::Ros2ClientHumble, 3);
 }
 
-/// Nothing that it tells says which mapping it has.
+/// Its announcements do not show its mapping.
 #[test]
 fn a_server_on_rust_dds_is_refused_with_the_reason_and_gets_no_request() {
     for (mapping, domain_id) in [("cyclone", 4), ("enhanced", 5)] {

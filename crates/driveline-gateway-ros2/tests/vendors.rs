@@ -282,8 +282,8 @@ where
     bytes[..len].to_vec()
 }
 
-/// Goes to ROS 2, is decoded there by definitions that somebody else wrote, encoded again, and
-/// comes back as it went.
+/// Passes to ROS 2, is decoded there by independent definitions, encoded again, and returns
+/// unchanged.
 fn comes_back(
     domain_id: u32,
     kind: &str,
@@ -405,8 +405,7 @@ fn detections_come_back_from_ros_2() {
     comes_back(85, "detections", Kind::Detections2D.schema(), &message.encode_to_vec(), same);
 }
 
-/// DDS sends a request to whoever is matched: a server on Fast DDS would take what stands before it
-/// for lengths.
+/// DDS sends a request to every match: a server on Fast DDS would take its first bytes for lengths.
 #[test]
 fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
     let rig = rig_of(86, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What becomes of a sample's header on the host that it comes to, and what did not come:
+//! Conversion of a sample's header on the receiving host, and counts of lost samples:
 //! `docs/protocols/network.md`, section 4.
 
 use crate::clock::Offset;
@@ -8,12 +8,12 @@ use crate::wire::SampleHead;
 use driveline_shm::{AfarCount, AfarState};
 use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, wall_offset_ns};
 
-/// What has come of one publisher.
+/// Samples that have arrived from one publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
-    /// Number of the newest, among those that its publisher has written; 0 before the first.
+    /// Number of the newest sample, as counted by its publisher; 0 before the first.
     newest: u64,
-    /// What its publisher had written before the first one that was to come here.
+    /// Number of samples written before the first one that was to arrive here.
     before: u64,
     /// Samples between that one and the newest that have not come.
     lost: u64,
@@ -45,8 +45,8 @@ impl Arrivals {
         self.before.saturating_add(self.lost)
     }
 
-    /// What is said to readers here of a publisher and of what is not here of it. Before a sample
-    /// is published that has come.
+    /// Returns the report for local readers on a publisher and its missing samples. Call it before
+    /// publishing an arrived sample.
     #[must_use]
     pub fn count(&self, publisher: EndpointId, fate: Fate) -> AfarCount {
         // As in the header of each sample.
@@ -89,8 +89,8 @@ impl Arrivals {
     }
 }
 
-/// How old a sample is at least, in nanoseconds, with the clocks' error granted; 0 if it may be
-/// from the future.
+/// Returns the minimum age of a sample in nanoseconds, less the clocks' error; 0 if it may be from
+/// the future.
 #[must_use]
 pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 {
     let age = now.signed_since(offset.to_local(head.header.publish_time));
@@ -108,7 +108,7 @@ pub fn localized(
     now: MonotonicNs,
 ) -> SampleHeader {
     let transit_ns = now.signed_since(offset.to_local(head.header.publish_time));
-    // Half of an id of random bits tells publishers apart as well.
+    // Half of a random id is enough to distinguish publishers.
     let publisher = head.publisher as u64;
     let mut header = SampleHeader {
         publish_time: now,

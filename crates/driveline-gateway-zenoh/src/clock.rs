@@ -7,8 +7,8 @@
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// How often another host is asked for the time. When a clock steps, the figures are wrong until
-/// the next answer: that is less than a thousandth of ten minutes.
+/// Period of time requests to another host. After a step of a clock, the figures are wrong until
+/// the next answer: less than a thousandth of ten minutes.
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
 /// Greatest drift of two clocks that is believed: 100 ns each millisecond. Crystals stay below 50
 /// ppm each.
@@ -17,13 +17,13 @@ const DRIFT_PER_MILLION: i128 = 100;
 /// One exchange with another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// When it was asked, on this host's clock.
+    /// Time of the request, on this host's clock.
     pub sent: MonotonicNs,
-    /// When the question came there, on the other host's clock.
+    /// Arrival of the request, on the other host's clock.
     pub received: MonotonicNs,
-    /// When it was answered there, on the other host's clock.
+    /// Time of the answer, on the other host's clock.
     pub answered: MonotonicNs,
-    /// When the answer came, on this host's clock.
+    /// Arrival of the answer, on this host's clock.
     pub returned: MonotonicNs,
 }
 
@@ -44,7 +44,7 @@ impl Offset {
     }
 }
 
-/// Where the offset must lie, as of one time.
+/// Range of possible offsets at one time.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     at: MonotonicNs,
@@ -125,7 +125,7 @@ impl ClockEstimate {
         self.exchanges
     }
 
-    /// How often one of the clocks has stepped by more than the bound.
+    /// Returns how often one of the clocks has stepped by more than the bound.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which publishers other hosts have, and which of them have an inlet here:
-//! `docs/protocols/network.md`, section 3. No thread, no network, no clock: what was heard and the
-//! time are given, and what to ask is said.
+//! Publishers of other hosts, and which of them have a remote publisher here:
+//! `docs/protocols/network.md`, section 3. No thread, no network, no clock: received messages and
+//! the time are arguments, requests to send are results.
 //!
-//! Announcements and answers may come late, twice, in any order, or not at all. In the end exactly
-//! the living publishers have inlets.
+//! Announcements and answers may arrive late, twice, in any order, or not at all. In the end
+//! exactly the living publishers have remote publishers.
 
 mod places;
 
@@ -25,23 +25,24 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// … or not answered; and then less and less often.
 const UNANSWERED: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
-/// When a list is asked for again in which something was refused; then less and less often.
+/// First pause before a list with refused entries is requested again; it doubles.
 const REFUSED: Duration = Duration::from_secs(5);
 /// Topics of a host that are not received here, so many of which are known …
 const MAX_OTHERS: usize = 256;
-/// … and compared, in all, with so many of those that nobody sends. Longer names are not.
+/// … and number of topics compared in all, with so many topics that no host sends. Longer names are
+/// not compared.
 const MAX_COMPARED: [usize; 2] = [1_024, 64];
 const LONGEST_COMPARED: usize = 64;
-/// Samples of somebody who is not known have a list asked for no more often than this.
+/// Shortest pause between requests for a list caused by samples of an unknown publisher.
 const UNKNOWN: Duration = Duration::from_secs(1);
-/// What became of a publisher of another host.
+/// State of a publisher on another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is there.
     There,
     /// It has ended.
     Ended {
-        /// How many samples it has written in all.
+        /// Number of samples that it has written in all.
         last: u64,
         /// The first of them that was to come here. `None`: its gateway does not know.
         first: Option<u64>,
@@ -50,10 +51,10 @@ pub enum Fate {
     Unknown(Uncounted),
 }
 
-/// Where publishers of other hosts become publishers of this one.
+/// Creates and removes the local publishers of remote ones.
 pub trait Inlets {
     /// One of them.
-    type Inlet;
+    type RemotePublisher;
     /// Makes one.
     ///
     /// # Errors
@@ -65,13 +66,18 @@ pub trait Inlets {
         id: EndpointId,
         topic: &TopicName,
         offer: &Offer,
-    ) -> Result<Self::Inlet, String>;
+    ) -> Result<Self::RemotePublisher, String>;
     /// Its publisher's host has a new gateway, which goes on with it.
-    fn goes_on(&mut self, inlet: &Self::Inlet, from: &HostId, clock: &Arc<Mutex<ClockEstimate>>);
+    fn goes_on(
+        &mut self,
+        remote_publisher: &Self::RemotePublisher,
+        from: &HostId,
+        clock: &Arc<Mutex<ClockEstimate>>,
+    );
     /// Says what became of its publisher. `false`: it is busy, and is to be asked again soon.
-    fn fate(&mut self, inlet: &Self::Inlet, fate: Fate) -> bool;
+    fn fate(&mut self, remote_publisher: &Self::RemotePublisher, fate: Fate) -> bool;
     /// Ends one.
-    fn close(&mut self, id: EndpointId, inlet: Self::Inlet);
+    fn close(&mut self, id: EndpointId, remote_publisher: Self::RemotePublisher);
     /// Says something to people.
     fn tell(&mut self, line: String);
 }
@@ -80,21 +86,20 @@ pub trait Inlets {
 pub struct Host {
     /// Its gateway is there.
     pub alive: bool,
-    /// When it last came or went.
+    /// Time of its last arrival or departure.
     pub changed: MonotonicNs,
-    /// How often it came back …
+    /// Number of its returns …
     pub outages: u64,
     /// … and how long it was gone until then.
     pub outage: Duration,
-    /// When the newest question for the time was asked that it has answered since it came: it was
-    /// there then.
+    /// Time of the newest answered request for the time since it arrived: it was reachable then.
     answered: Option<MonotonicNs>,
     /// It was there at some time.
     met: bool,
     /// Its clock.
     pub clock: Arc<Mutex<ClockEstimate>>,
-    /// How many changes of its lists there were, as far as all were heard. `None`: it was not asked
-    /// yet.
+    /// Number of changes of its lists, up to the last one received without a gap. `None`: not
+    /// requested yet.
     change: Option<u64>,
     listings: BTreeMap<TopicName, Listing>,
     /// Topics that it says it sends, and that are not received here.
@@ -103,42 +108,42 @@ pub struct Host {
     next: Option<MonotonicNs>,
 }
 
-/// What is known of the publishers that a host has of a topic.
+/// Known publishers of a topic on a host.
 #[derive(Default)]
 struct Listing {
     /// The host says that it sends the topic.
     announced: bool,
-    /// When to ask for the list.
+    /// Time of the next request for the list.
     due: Option<MonotonicNs>,
-    /// When it was asked for last, and the number of that question.
+    /// Time and number of the last request.
     asked: Option<(MonotonicNs, u64)>,
     /// That question was not answered.
     waiting: bool,
-    /// How many questions, one after the other, brought nothing that could be used.
+    /// Number of consecutive requests without a usable answer.
     in_vain: u32,
     /// The change that the newest list has.
     applied: Option<u64>,
-    /// The newest change that was told of.
+    /// Newest announced change.
     told: u64,
     /// A change may have been missed since it was asked for.
     stale: bool,
-    /// What is in the list and has no inlet, and why.
+    /// Listed publishers without a remote publisher, with the reason.
     refused: BTreeMap<EndpointId, String>,
-    /// How many lists in a row had such.
+    /// Number of consecutive lists with such entries.
     refusals: u32,
-    /// Why the list itself could not be used.
+    /// Reason why the list itself was unusable.
     unusable: Option<String>,
 }
 
 impl Host {
-    /// Since when it is there, or gone. Zenoh tells of a host that fell silent no sooner than the
-    /// lease is over, and of what went and came while this process stood still both at once: it is
-    /// gone since it last answered. One that never answered is gone since that was told.
+    /// Returns since when it is present or gone. Zenoh reports a silent host only when its lease is
+    /// over, and reports departures and arrivals together when this process was stopped. So a host
+    /// is gone since its last answer; one that never answered, since the report.
     pub fn since(&self) -> MonotonicNs {
         if self.alive { self.changed } else { self.answered.unwrap_or(self.changed) }
     }
 
-    /// Whether it says that it sends a topic which is received here.
+    /// Returns true if it sends a topic that is received here.
     pub fn sends_something(&self) -> bool {
         self.listings.values().any(|l| l.announced)
     }
@@ -167,7 +172,7 @@ pub struct Question {
     pub host: HostId,
     /// Of which topic.
     pub topic: TopicName,
-    /// Which question: goes with the answer.
+    /// Number of the request; the answer carries it.
     pub number: u64,
 }
 
@@ -177,10 +182,10 @@ pub struct NotReceived<'a> {
     pub host: &'a HostId,
     /// Of which topic.
     pub topic: &'a TopicName,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// When it is tried again.
-    pub again: Option<MonotonicNs>,
+    /// Time of the next attempt.
+    pub retry_at: Option<MonotonicNs>,
 }
 
 /// There are so many hosts that this one is not heard.
@@ -218,7 +223,7 @@ impl<I> Directory<I> {
         &self.hosts
     }
 
-    /// Publishers that have an inlet.
+    /// Publishers that have a remote publisher.
     pub fn publishers(&self) -> &BTreeMap<EndpointId, Publisher<I>> {
         &self.publishers
     }
@@ -315,12 +320,12 @@ impl<I> Directory<I> {
         Ok(())
     }
 
-    /// Whether some host that is there sends it.
+    /// Returns true if a present host sends it.
     pub fn is_sent(&self, topic: &TopicName) -> bool {
         self.hosts.values().any(|h| h.alive && h.listings.get(topic).is_some_and(|l| l.announced))
     }
 
-    /// Whether some host that is there sends it, and it is not received here.
+    /// Returns true if a present host sends it and it is not received here.
     pub fn is_sent_elsewhere(&self, topic: &TopicName) -> bool {
         self.hosts.values().any(|h| h.alive && h.others.contains(topic))
     }
@@ -372,8 +377,8 @@ impl<I> Directory<I> {
             host.answered = host.answered.max(Some(asked));
         }
         match host.change {
-            // What changes after this answer is told with the next numbers, so lists that are asked
-            // for from now on miss nothing.
+            // Changes after this answer are announced with the next numbers, so lists requested
+            // from now on contain all of them.
             None => host.change = Some(changes),
             Some(known) if changes > known => {
                 host.change = Some(changes);
@@ -435,7 +440,7 @@ impl<I> Directory<I> {
         &mut self,
         question: &Question,
         reason: String,
-        inlets: &mut impl Inlets<Inlet = I>,
+        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
     ) {
         let listing =
             self.hosts.get_mut(&question.host).and_then(|h| h.listings.get_mut(&question.topic));
@@ -445,7 +450,7 @@ impl<I> Directory<I> {
         };
         // It is asked for again as if it had not been answered.
         if listing.unusable.as_ref() != Some(&reason) {
-            inlets.tell(format!(
+            remote_publishers.tell(format!(
                 "topic '{}': nothing is received from host '{}': {reason}",
                 question.topic,
                 question.host.name()
@@ -460,14 +465,14 @@ impl<I> Directory<I> {
         question: &Question,
         list: &List,
         now: MonotonicNs,
-        inlets: &mut impl Inlets<Inlet = I>,
+        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
     ) {
         let Question { host: id, topic, number } = question;
         if list.topic != *topic {
             return self.unusable(
                 question,
                 format!("it lists topic '{}' instead", list.topic),
-                inlets,
+                remote_publishers,
             );
         }
         // What comes from a host that is gone again is asked for when it is back.
@@ -483,9 +488,11 @@ impl<I> Directory<I> {
         let before = listing.refused.clone();
         let mut refused = BTreeMap::new();
         for (publisher, offer) in &list.publishers {
-            if let Err(reason) = self.take(id, &clock, *publisher, list, offer, now, inlets) {
+            if let Err(reason) =
+                self.take(id, &clock, *publisher, list, offer, now, remote_publishers)
+            {
                 if before.get(publisher) != Some(&reason) {
-                    inlets.tell(format!(
+                    remote_publishers.tell(format!(
                         "topic '{topic}': a publisher of host '{}' is not received: {reason}",
                         id.name()
                     ));
@@ -521,7 +528,8 @@ impl<I> Directory<I> {
         }
         (listing.waiting, listing.due) = (false, None);
         if listing.told > list.change || listing.stale {
-            // Whoever tells of changes that its lists never have is asked less and less often.
+            // A host that announces changes which its lists do not have is asked less and less
+            // often.
             let times = if progress { 0 } else { listing.in_vain };
             Host::schedule(&mut host.next, listing, now + pause(ASK_AGAIN, times));
             return;
@@ -547,7 +555,7 @@ impl<I> Directory<I> {
             .collect()
     }
 
-    /// What is not received, and why.
+    /// Returns the topics that are not received, with the reason.
     pub fn not_received(&self) -> Vec<NotReceived<'_>> {
         let mut all = Vec::new();
         for (host, state) in self.hosts.iter().filter(|(_, h)| h.alive) {
@@ -557,7 +565,7 @@ impl<I> Directory<I> {
                         host,
                         topic,
                         reason: reason.to_owned(),
-                        again: listing.due,
+                        retry_at: listing.due,
                     })
                 };
                 match &listing.unusable {
@@ -579,8 +587,9 @@ fn pause(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1 << times.min(12)).min(LONGEST)
 }
 
-/// Whether one may be a misspelling of the other: capitals, or one place with at most two letters
-/// more, less or other. Not numbers, in which those of several sensors differ.
+/// Returns true if one name may be a misspelling of the other: capitals, or one place with up to
+/// two letters added, removed or changed. Digits are excluded, because several sensors differ in
+/// them.
 fn much_the_same(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What inlets are told of the ends of their publishers.
+//! Reports to remote publishers about the ends of their publishers.
 
 use super::*;
 use crate::wire::Ended;
@@ -60,8 +60,8 @@ fn an_inlet_learns_the_last_number_of_its_publisher_and_the_first_that_was_to_co
     let mut there = There::new();
     there.lists(&[], ended(Some(9), &[(host("me", 1), 4), (host("b", 1), 2)]));
     let known = Some(Fate::Ended { last: 9, first: Some(4) });
-    assert_eq!((there.fate(), there.side.inlets()), (known, vec![7]));
-    assert_eq!((there.fate_after(1_000), there.side.inlets()), (known, vec![]));
+    assert_eq!((there.fate(), there.side.remote_publishers()), (known, vec![7]));
+    assert_eq!((there.fate_after(1_000), there.side.remote_publishers()), (known, vec![]));
 }
 
 #[test]
@@ -99,10 +99,13 @@ fn a_host_that_does_not_come_back_leaves_counts_unknown() {
     let mut there = There::new();
     there.host_is(false);
     assert_eq!(
-        (there.fate_after(59_999), there.side.inlets()),
+        (there.fate_after(59_999), there.side.remote_publishers()),
         (UNKNOWN(Uncounted::OutOfReach), vec![7])
     );
-    assert_eq!((there.fate_after(1), there.side.inlets()), (UNKNOWN(Uncounted::HostGone), vec![]));
+    assert_eq!(
+        (there.fate_after(1), there.side.remote_publishers()),
+        (UNKNOWN(Uncounted::HostGone), vec![])
+    );
 }
 
 #[test]
@@ -110,8 +113,8 @@ fn an_inlet_that_is_busy_is_told_again() {
     let mut there = There::new();
     there.side.open.busy = true;
     there.host_is(false);
-    let again = there.side.directory.forget(at(there.now), &mut there.side.open);
-    assert_eq!(again, Some(at(there.now + 20)));
+    let next = there.side.directory.forget(at(there.now), &mut there.side.open);
+    assert_eq!(next, Some(at(there.now + 20)));
     there.side.open.fates.clear();
     there.side.open.busy = false;
     assert_eq!(there.fate_after(20), UNKNOWN(Uncounted::OutOfReach));

@@ -38,17 +38,17 @@ fn list(name: &str, change: u64, publishers: &[u128]) -> List {
 /// Inlets that are open, and whose they are.
 #[derive(Default)]
 struct Open {
-    inlets: BTreeMap<EndpointId, HostId>,
+    remote_publishers: BTreeMap<EndpointId, HostId>,
     /// Nothing can be opened.
     full: bool,
     told: Vec<String>,
-    /// What was said of each, also of those that are closed.
+    /// State reported for each one, closed ones included.
     fates: BTreeMap<EndpointId, Fate>,
     busy: bool,
 }
 
 impl Inlets for Open {
-    type Inlet = (EndpointId, TopicName);
+    type RemotePublisher = (EndpointId, TopicName);
 
     fn open(
         &mut self,
@@ -57,30 +57,38 @@ impl Inlets for Open {
         id: EndpointId,
         topic: &TopicName,
         _: &Offer,
-    ) -> Result<Self::Inlet, String> {
+    ) -> Result<Self::RemotePublisher, String> {
         if self.full {
             return Err("no memory".into());
         }
-        assert!(self.inlets.insert(id, from.clone()).is_none(), "{id} has an inlet already");
+        assert!(
+            self.remote_publishers.insert(id, from.clone()).is_none(),
+            "{id} has a remote publisher already"
+        );
         Ok((id, topic.clone()))
     }
 
-    fn goes_on(&mut self, (id, _): &Self::Inlet, from: &HostId, _: &Arc<Mutex<ClockEstimate>>) {
-        let before = self.inlets.insert(*id, from.clone());
+    fn goes_on(
+        &mut self,
+        (id, _): &Self::RemotePublisher,
+        from: &HostId,
+        _: &Arc<Mutex<ClockEstimate>>,
+    ) {
+        let before = self.remote_publishers.insert(*id, from.clone());
         assert!(
             before.is_some_and(|b| b.name() == from.name() && b != *from),
             "{id} goes on at another host"
         );
     }
 
-    fn fate(&mut self, (id, _): &Self::Inlet, fate: Fate) -> bool {
-        assert!(self.inlets.contains_key(id), "{id} has no inlet");
+    fn fate(&mut self, (id, _): &Self::RemotePublisher, fate: Fate) -> bool {
+        assert!(self.remote_publishers.contains_key(id), "{id} has no remote publisher");
         self.fates.insert(*id, fate);
         !self.busy
     }
 
-    fn close(&mut self, id: EndpointId, _: Self::Inlet) {
-        assert!(self.inlets.remove(&id).is_some(), "{id} has no inlet");
+    fn close(&mut self, id: EndpointId, _: Self::RemotePublisher) {
+        assert!(self.remote_publishers.remove(&id).is_some(), "{id} has no remote publisher");
     }
 
     fn tell(&mut self, line: String) {
@@ -121,7 +129,7 @@ impl Side {
         self.directory.host_is(host, false, now).unwrap();
     }
 
-    /// What is asked now, of topic `t`.
+    /// Returns the request for topic `t` that is due now.
     fn asks(&mut self, now: MonotonicNs) -> Option<Question> {
         self.directory.questions(now).0.into_iter().find(|q| q.topic == topic("t"))
     }
@@ -143,8 +151,8 @@ impl Side {
         self.directory.forget(now, &mut self.open);
     }
 
-    fn inlets(&self) -> Vec<u128> {
-        self.open.inlets.keys().map(|id| id.0).collect()
+    fn remote_publishers(&self) -> Vec<u128> {
+        self.open.remote_publishers.keys().map(|id| id.0).collect()
     }
 
     fn there(&self) -> Vec<u128> {
@@ -210,7 +218,7 @@ fn a_host_is_gone_since_it_last_answered() {
     side.goes(&a, at(7_600));
     side.directory.host_is(&a, true, at(7_700)).unwrap();
     assert_eq!(gone(&side), (at(7_700), 6_100));
-    // This process stood still for 11 s, and is told both at once.
+    // This process was stopped for 11 s, and receives both reports at once.
     side.directory.counted(&a, 0, at(9_000), at(9_001));
     side.goes(&a, at(20_000));
     side.directory.host_is(&a, true, at(20_000)).unwrap();
@@ -235,7 +243,7 @@ fn a_host_is_asked_for_its_lists_once_it_has_answered_for_the_time() {
     assert!(side.reasons()[0].contains("has not answered"), "{:?}", side.reasons());
     side.answers(&questions[0], &list("t", 3, &[7]), at(2));
     assert_eq!(
-        (side.inlets(), side.directory.questions(at(60_000))),
+        (side.remote_publishers(), side.directory.questions(at(60_000))),
         (vec![7], (Vec::new(), None))
     );
     assert!(side.reasons().is_empty());
@@ -253,7 +261,7 @@ fn a_question_without_an_answer_is_repeated_less_and_less_often() {
         now = next;
     }
     assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000]);
-    // News of a change do not have it asked all the time.
+    // Event of a change do not have it asked all the time.
     side.asks(now);
     side.directory.changed(&a, &topic("t"), 1, now);
     assert_eq!(side.asks(now), None);
@@ -275,13 +283,13 @@ fn what_one_change_told_of_and_what_was_missed_before_it_is_asked_for() {
     // It changes again while the answer is on its way.
     side.directory.changed(&a, &topic("t"), 2, at(101));
     side.answers(&asked[0], &list("t", 1, &[7]), at(102));
-    assert_eq!(side.inlets(), [7]);
-    let again = side.asks(at(130)).expect("the second change");
-    side.answers(&again, &list("t", 2, &[7, 8]), at(131));
+    assert_eq!(side.remote_publishers(), [7]);
+    let request = side.asks(at(130)).expect("the second change");
+    side.answers(&request, &list("t", 2, &[7, 8]), at(131));
     // An answer that was overtaken says nothing.
     side.answers(&asked[0], &list("t", 1, &[7]), at(132));
     assert_eq!((side.there(), side.asks(at(10_000))), (vec![7, 8], None));
-    // Number 3 was missed: nobody knows of which topic.
+    // Number 3 was missed, so its topic is unknown.
     side.directory.changed(&a, &topic("elsewhere"), 4, at(10_000));
     let asked = both(&mut side, at(10_000));
     assert_eq!(asked.len(), 2);
@@ -298,7 +306,7 @@ fn what_one_change_told_of_and_what_was_missed_before_it_is_asked_for() {
         side.answers(&q, &same, at(10_001));
     }
     assert!(both(&mut side, at(20_000)).is_empty());
-    // And nobody told of number 5, but the answer for the time.
+    // Number 5 was announced only by the answer with the time.
     side.directory.counted(&a, 5, at(20_000), at(20_000));
     assert_eq!(both(&mut side, at(20_000)).len(), 2);
 }
@@ -310,7 +318,7 @@ fn an_answer_may_be_older_than_what_was_missed_since_its_question() {
     let first = side.asks(at(0)).unwrap();
     side.directory.counted(&a, 5, at(1), at(1));
     side.answers(&first, &list("t", 0, &[]), at(2));
-    let second = side.asks(at(30)).expect("nobody knows whether that was all");
+    let second = side.asks(at(30)).expect("that may not have been all");
     side.answers(&second, &list("t", 0, &[]), at(31));
     assert_eq!(side.asks(at(10_000)), None);
     // An answer that comes after the next question is none to that one.
@@ -368,7 +376,7 @@ fn a_host_that_was_there_is_known_until_another_start_of_it_is_there() {
     side.comes(&first, at(0));
     side.goes(&first, at(1_000));
     side.forgets(at(3_600_000));
-    assert!(side.directory.hosts().contains_key(&first), "whoever sums up a run asks for it");
+    assert!(side.directory.hosts().contains_key(&first), "the summary of a run needs it");
     side.comes(&second, at(3_600_000));
     side.forgets(at(3_600_000));
     assert_eq!(side.directory.hosts().keys().collect::<Vec<_>>(), [&second]);
@@ -406,7 +414,7 @@ fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
     assert!(directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
     directory.host_is(&a, false, now).unwrap();
     assert!(!directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
-    // Whoever names many is not heard in all of them.
+    // A host with too many names is not accepted with all of them.
     (0..MAX_OTHERS * 2)
         .for_each(|n| directory.topic_is(&a, &topic(&format!("x{n}")), true, now).unwrap());
     assert_eq!(directory.hosts()[&a].others.len(), MAX_OTHERS);
@@ -444,7 +452,7 @@ fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_ove
         side.comes(&a, at(31_000));
         side.forgets(at(60_000));
         assert_eq!(
-            (side.inlets(), side.there()),
+            (side.remote_publishers(), side.there()),
             (vec![7, 8], vec![]),
             "asked for and not answered"
         );
@@ -452,16 +460,16 @@ fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_ove
             side.lists(&a, &list("t", 2, &[8]), at(60_000));
             assert_eq!(side.there(), [8]);
             side.forgets(at(60_999));
-            assert_eq!(side.inlets(), [7, 8], "what is on its way still comes");
+            assert_eq!(side.remote_publishers(), [7, 8], "what is on its way still comes");
             side.forgets(at(61_000));
-            assert_eq!(side.inlets(), [8]);
+            assert_eq!(side.remote_publishers(), [8]);
             side.forgets(at(600_000));
-            assert_eq!(side.inlets(), [8]);
+            assert_eq!(side.remote_publishers(), [8]);
         } else {
             side.forgets(at(60_999));
-            assert_eq!(side.inlets(), [7, 8]);
+            assert_eq!(side.remote_publishers(), [7, 8]);
             side.forgets(at(61_000));
-            assert!(side.inlets().is_empty());
+            assert!(side.remote_publishers().is_empty());
         }
     }
 }
@@ -487,7 +495,7 @@ fn a_restarted_gateway_goes_on_with_what_is_the_same_and_with_nothing_else() {
     for q in asked.iter().filter(|q| q.topic == topic("t")) {
         side.answers(q, &changed, at(1_000));
     }
-    // 7 has gone on at one of both that are there, which is the one that is called so.
+    // 7 has continued at one of the two present hosts of that name.
     assert_eq!((whose(&side, 7), whose(&side, 8)), (next, a));
     assert!(
         side.reasons().iter().any(|r| r.contains("another topic, type, QoS or length")),
@@ -495,7 +503,7 @@ fn a_restarted_gateway_goes_on_with_what_is_the_same_and_with_nothing_else() {
         side.reasons()
     );
     side.forgets(at(60_200));
-    assert_eq!(side.inlets(), [7], "what was left of the one that is not the same");
+    assert_eq!(side.remote_publishers(), [7], "the remaining one, which is not the same");
 }
 
 #[test]
@@ -510,10 +518,10 @@ fn what_a_host_has_left_is_taken_by_no_host_of_another_name_before_it_is_forgott
         "{:?}",
         side.reasons()
     );
-    assert_eq!((side.inlets(), side.there()), (vec![7], vec![]));
+    assert_eq!((side.remote_publishers(), side.there()), (vec![7], vec![]));
     side.forgets(at(61_000));
     side.lists(&b, &list("t", 1, &[7]), at(61_000));
-    assert_eq!((side.there(), side.open.inlets[&EndpointId(7)].clone()), (vec![7], b));
+    assert_eq!((side.there(), side.open.remote_publishers[&EndpointId(7)].clone()), (vec![7], b));
 }
 
 #[test]
@@ -533,23 +541,26 @@ fn places_are_counted_once_and_what_is_gone_gives_way_first_what_promises_least(
     side.goes(&a, at(1_000));
     side.comes(&a, at(1_100));
     side.lists(&a, &full, at(1_200));
-    assert_eq!((side.there().len(), side.open.inlets.len()), (64, 64));
-    // It is gone again, and stays away for now: whoever is there takes its places, but for as many
-    // as are needed.
+    assert_eq!((side.there().len(), side.open.remote_publishers.len()), (64, 64));
+    // It departs again and stays away. Present hosts take its places, except for as many as are
+    // needed.
     side.goes(&a, at(2_000));
     side.lists(&b, &list("t", 2, &(100..162).collect::<Vec<_>>()), at(2_100));
-    assert_eq!((side.there().len(), side.open.inlets.len()), (62, 64));
-    assert!(side.inlets().starts_with(&[1, 2]), "they promise more than the others");
+    assert_eq!((side.there().len(), side.open.remote_publishers.len()), (62, 64));
+    assert!(side.remote_publishers().starts_with(&[1, 2]), "they promise more than the others");
     side.directory.changed(&b, &topic("t"), 3, at(2_200));
     side.lists(&b, &list("t", 3, &(100..163).collect::<Vec<_>>()), at(2_200));
-    assert!(side.inlets().starts_with(&[2]), "what is kept for late subscriptions goes last");
+    assert!(
+        side.remote_publishers().starts_with(&[2]),
+        "what is kept for late subscriptions goes last"
+    );
     assert!(side.open.told.iter().any(|l| l.contains("gave way")), "{:?}", side.open.told);
     side.comes(&a, at(3_000));
     side.lists(&a, &full, at(3_000));
     assert_eq!(
         (side.there().len(), side.directory.refused().len()),
         (64, 63),
-        "nobody who is there gives way"
+        "no present host gives way"
     );
 }
 
@@ -561,19 +572,19 @@ fn what_was_refused_is_tried_again_and_at_once_when_somebody_has_gone() {
     side.open.full = true;
     side.lists(&a, &list("t", 1, &[7]), at(500));
     assert_eq!((side.reasons(), side.asks(at(5_499))), (vec!["no memory".to_owned()], None));
-    let again = side.asks(at(5_500)).unwrap();
-    side.answers(&again, &list("t", 1, &[7]), at(5_500));
+    let request = side.asks(at(5_500)).unwrap();
+    side.answers(&request, &list("t", 1, &[7]), at(5_500));
     assert_eq!(
         (side.open.told.len(), side.asks(at(15_499))),
         (1, None),
-        "told once, and with longer pauses"
+        "reported once, and with longer pauses"
     );
     side.open.full = false;
     side.directory.changed(&b, &topic("t"), 2, at(6_000));
     side.lists(&b, &list("t", 2, &[]), at(6_000));
     side.forgets(at(7_000));
     side.lists(&a, &list("t", 1, &[7]), at(7_000));
-    assert_eq!((side.inlets(), side.reasons()), (vec![7], vec![]));
+    assert_eq!((side.remote_publishers(), side.reasons()), (vec![7], vec![]));
 }
 
 #[test]
@@ -581,7 +592,7 @@ fn answers_that_cannot_be_used_are_told_and_asked_for_again() {
     let a = host("a", 1);
     let mut side = Side::with(&[&a]);
     side.lists(&a, &List { topic: topic("t"), ..list("u", 1, &[7]) }, at(0));
-    assert_eq!(side.inlets(), [7]);
+    assert_eq!(side.remote_publishers(), [7]);
     let mut bad = list("t", 2, &[7, 8]);
     bad.publishers[1].1.qos.depth = 0;
     side.directory.changed(&a, &topic("t"), 2, at(100));
@@ -637,11 +648,11 @@ fn a_host_that_was_started_again_gets_the_place_that_it_had_and_what_it_had_publ
     side.comes(&after, at(300));
     assert!(!side.directory.hosts().contains_key(&before));
     side.lists(&after, &list("t", 1, &[7]), at(300));
-    assert_eq!((side.inlets(), side.there()), (vec![7, 8], vec![7]));
+    assert_eq!((side.remote_publishers(), side.there()), (vec![7, 8], vec![7]));
     // What it publishes no more goes when its time is over, though its host is forgotten.
     side.goes(&after, at(400));
     side.comes(&host("h5", 3), at(500));
     side.lists(&host("h5", 3), &list("t", 1, &[]), at(500));
     side.forgets(at(60_000 + 500));
-    assert_eq!(side.inlets(), [0; 0]);
+    assert_eq!(side.remote_publishers(), [0; 0]);
 }

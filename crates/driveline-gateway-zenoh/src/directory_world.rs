@@ -9,7 +9,7 @@ struct World {
     now: MonotonicNs,
     gateways: Vec<Gateway>,
     flight: Vec<Flight>,
-    /// Of which gateways it was told here that they are there.
+    /// Gateways reported as present.
     told: BTreeSet<HostId>,
     /// Publishers by id: their host and topic, and whether they live.
     publishers: BTreeMap<u128, (usize, usize, bool)>,
@@ -92,18 +92,18 @@ impl World {
         }
     }
 
-    /// What Zenoh tells of gateways in the end; what was in between it may keep to itself, and what
-    /// it has told it does not repeat.
+    /// Zenoh's final reports on gateways. Intermediate states may be missing, and reports are not
+    /// repeated.
     fn tokens(&mut self, n: usize, topics_first: bool) {
         let gateway = &self.gateways[n];
         let (id, there) = (gateway.id.clone(), gateway.connected);
         let of_name =
             self.told.iter().filter(|h| h.name() == NAMES[n] && (**h != id || !there)).cloned();
-        let mut news: Vec<_> = of_name.map(|h| (h, false)).collect();
+        let mut events: Vec<_> = of_name.map(|h| (h, false)).collect();
         if there && !self.told.contains(&id) {
-            news.push((id, true));
+            events.push((id, true));
         }
-        for (id, there) in news {
+        for (id, there) in events {
             if there {
                 self.told.insert(id.clone())
             } else {
@@ -176,9 +176,9 @@ impl World {
             Op::Tokens(n, topics_first) => self.tokens(n, topics_first),
             Op::Probe(n) => self.probe(n),
             Op::Ask => self.ask(),
-            Op::Deliver(i, again) if !self.flight.is_empty() => {
+            Op::Deliver(i, repeat) if !self.flight.is_empty() => {
                 let i = i % self.flight.len();
-                let flight = if again { self.flight[i].clone() } else { self.flight.remove(i) };
+                let flight = if repeat { self.flight[i].clone() } else { self.flight.remove(i) };
                 self.deliver(flight);
             }
             Op::Lose(i) if !self.flight.is_empty() => {
@@ -195,18 +195,18 @@ impl World {
         }
     }
 
-    /// A sample of any publisher that was ever there finds its own inlet or none.
+    /// A sample of any publisher that was ever there finds its own remote publisher or none.
     fn check(&self) {
         let publishers = self.side.directory.publishers();
         let of_known = publishers.iter().map(|(id, p)| (*id, p.host.clone()));
         assert!(
-            of_known.eq(self.side.open.inlets.clone()),
-            "what is known has an inlet, and nothing else"
+            of_known.eq(self.side.open.remote_publishers.clone()),
+            "exactly the known publishers have remote publishers"
         );
         for (id, p) in publishers {
             let (n, t, _) = self.publishers[&id.0];
             assert_eq!(
-                (p.host.name(), p.topic.as_str(), p.inlet.1.as_str()),
+                (p.host.name(), p.topic.as_str(), p.remote_publisher.1.as_str()),
                 (NAMES[n], TOPICS[t], TOPICS[t])
             );
         }
@@ -248,7 +248,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => (n.clone(), any::<bool>()).prop_map(|(n, first)| Op::Tokens(n, first)),
         4 => n.clone().prop_map(Op::Probe),
         8 => Just(Op::Ask),
-        12 => (any::<usize>(), proptest::bool::weighted(0.2)).prop_map(|(i, again)| Op::Deliver(i, again)),
+        12 => (any::<usize>(), proptest::bool::weighted(0.2)).prop_map(|(i, repeat)| Op::Deliver(i, repeat)),
         4 => any::<usize>().prop_map(Op::Lose),
         1 => (n, t).prop_map(|(n, t)| Op::Unknown(n, t)),
         1 => any::<bool>().prop_map(Op::Full),
@@ -268,11 +268,11 @@ proptest! {
         }
         world.settle(&order);
         let living: Vec<u128> = world.publishers.iter().filter(|(_, p)| p.2).map(|(id, _)| *id).collect();
-        prop_assert_eq!((world.side.inlets(), world.side.there()), (living.clone(), living), "{:?}", world.side.reasons());
+        prop_assert_eq!((world.side.remote_publishers(), world.side.there()), (living.clone(), living), "{:?}", world.side.reasons());
         for p in world.side.directory.publishers().values() {
             prop_assert!(world.gateways.iter().any(|g| g.id == p.host), "of a gateway that is there");
         }
-        // And nobody is asked for anything any more.
+        // No more requests are due.
         prop_assert_eq!(world.side.directory.questions(world.now + Duration::from_secs(600)).0, vec![]);
     }
 }

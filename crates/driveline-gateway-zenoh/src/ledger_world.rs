@@ -57,7 +57,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 enum Step {
     Start,
     Publish(usize),
-    /// The edge takes the next sample of a publisher, or the newest.
+    /// The route takes the next sample of a publisher, or the newest.
     Send(usize, bool),
     /// Something on its way arrives, and perhaps comes again.
     Deliver(usize, bool),
@@ -78,7 +78,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Start),
         14 => p.clone().prop_map(Step::Publish),
         14 => (p.clone(), any::<bool>()).prop_map(|(p, newest)| Step::Send(p, newest)),
-        20 => (any::<usize>(), prop::bool::weighted(0.2)).prop_map(|(i, again)| Step::Deliver(i, again)),
+        20 => (any::<usize>(), prop::bool::weighted(0.2)).prop_map(|(i, reconnect)| Step::Deliver(i, reconnect)),
         4 => any::<usize>().prop_map(Step::Lose),
         2 => (p, prop::bool::weighted(0.9)).prop_map(|(p, heard)| Step::End(p, heard)),
         2 => any::<bool>().prop_map(Step::Link),
@@ -113,19 +113,19 @@ struct Sender {
     me: HostId,
     offering: Offering,
     changes: u64,
-    /// By publisher: the first sample of the edge's match, and the next one.
-    edges: BTreeMap<EndpointId, (u64, u64)>,
+    /// By publisher: the first sample of the route's match, and the next one.
+    routes: BTreeMap<EndpointId, (u64, u64)>,
     firsts: BTreeMap<(EndpointId, HostId), u64>,
 }
 
 /// Segments of the receiving gateway.
 struct Here {
     participant: Participant,
-    inlets: BTreeMap<EndpointId, (Publisher, Arrivals, Fate)>,
+    remote_publishers: BTreeMap<EndpointId, (Publisher, Arrivals, Fate)>,
 }
 
 impl Inlets for Here {
-    type Inlet = EndpointId;
+    type RemotePublisher = EndpointId;
 
     fn open(
         &mut self,
@@ -141,21 +141,22 @@ impl Inlets for Here {
         let publisher = self.participant.create_publisher(config).map_err(|e| e.to_string())?;
         publisher.count_afar(&Arrivals::default().count(id, Fate::There));
         until("matched", || publisher.matched() == 1);
-        self.inlets.insert(id, (publisher, Arrivals::default(), Fate::There));
+        self.remote_publishers.insert(id, (publisher, Arrivals::default(), Fate::There));
         Ok(id)
     }
 
     fn goes_on(&mut self, _: &EndpointId, _: &HostId, _: &Arc<Mutex<ClockEstimate>>) {}
 
     fn fate(&mut self, id: &EndpointId, new: Fate) -> bool {
-        let (publisher, arrivals, fate) = self.inlets.get_mut(id).expect("an inlet");
+        let (publisher, arrivals, fate) =
+            self.remote_publishers.get_mut(id).expect("a remote publisher");
         *fate = new;
         publisher.count_afar(&arrivals.count(*id, new));
         true
     }
 
     fn close(&mut self, id: EndpointId, _: EndpointId) {
-        assert!(self.inlets.remove(&id).is_some());
+        assert!(self.remote_publishers.remove(&id).is_some());
     }
 
     fn tell(&mut self, _: String) {}
@@ -172,9 +173,9 @@ struct World {
     clock: VirtualClock,
     starts: u64,
     sources: BTreeMap<EndpointId, Source>,
-    /// How far the receiving gateways know of each.
+    /// Newest sample of each publisher known to the receiving gateways.
     known: BTreeMap<EndpointId, u64>,
-    /// Whose last number they have heard.
+    /// Publishers whose last number was received.
     ended: BTreeSet<EndpointId>,
     sender: Sender,
     receiver: Receiver,
@@ -203,7 +204,7 @@ fn total(s: &SubscriptionStats) -> u64 {
 impl Sender {
     fn new(start: u64) -> Self {
         let (me, offering) = (host("a", start), Offering::new(topic()));
-        Self { me, offering, changes: 0, edges: BTreeMap::new(), firsts: BTreeMap::new() }
+        Self { me, offering, changes: 0, routes: BTreeMap::new(), firsts: BTreeMap::new() }
     }
 
     fn list(&self) -> Vec<u8> {
@@ -224,7 +225,7 @@ impl Receiver {
         let participant =
             Participant::open(ParticipantConfig { domain_dir, name: "gateway".into() }).unwrap();
         let me = host("b", start);
-        let here = Here { participant, inlets: BTreeMap::new() };
+        let here = Here { participant, remote_publishers: BTreeMap::new() };
         Self { directory: Directory::new([topic()], me.clone()), me, here }
     }
 }
@@ -259,7 +260,7 @@ impl World {
         world
     }
 
-    /// Zenoh tells of the sending gateway.
+    /// Zenoh reports the sending gateway.
     fn tokens(&mut self, there: bool) {
         let now = MonotonicNs::now();
         let directory = &mut self.receiver.directory;
@@ -290,19 +291,19 @@ impl World {
         };
         let there =
             self.sources.iter().filter(|(_, s)| s.alive).map(|(id, _)| (*id, offer())).collect();
-        let (sources, edges) = (&self.sources, &self.sender.edges);
-        let owed = |id| edges.get(&id).is_some_and(|(_, next)| *next <= sources[&id].written);
+        let (sources, routes) = (&self.sources, &self.sender.routes);
+        let owed = |id| routes.get(&id).is_some_and(|(_, next)| *next <= sources[&id].written);
         if self.sender.offering.compare(there, now, owed).changed {
             self.sender.changes += 1;
             self.flight.push(Flight::Changed(self.sender.me.clone(), self.sender.changes));
         }
         let offering = &self.sender.offering;
         self.sender.firsts.retain(|(id, _), _| offering.knows(*id));
-        self.sender.edges.retain(|id, _| offering.publishers().any(|(listed, _)| listed == id));
+        self.sender.routes.retain(|id, _| offering.publishers().any(|(listed, _)| listed == id));
         if !self.up {
             self.flight.clear();
             if now >= self.down_since + Duration::from_secs(60) {
-                self.sender.edges.clear();
+                self.sender.routes.clear();
             }
         }
         let Receiver { directory, here, .. } = &mut self.receiver;
@@ -320,11 +321,11 @@ impl World {
     /// After each change, so that one that goes and another that comes are not mistaken for each
     /// other.
     fn all_matched(&self) {
-        let inlets = self.receiver.here.inlets.len();
-        until("all matched, and no others", || self.subscription.matched() == inlets);
+        let remote_publishers = self.receiver.here.remote_publishers.len();
+        until("all matched, and no others", || self.subscription.matched() == remote_publishers);
     }
 
-    /// What has an inlet is wanted, and an edge matches its publisher.
+    /// Requests each publisher that has a remote publisher; a route matches it.
     fn want(&mut self) {
         let wanted = self
             .receiver
@@ -334,9 +335,9 @@ impl World {
             .filter(|(_, p)| p.is_there() && p.host == self.sender.me);
         for (id, _) in wanted.filter(|_| self.up) {
             let source = &self.sources[id];
-            if source.alive && !self.sender.edges.contains_key(id) {
+            if source.alive && !self.sender.routes.contains_key(id) {
                 let first = source.written + 1;
-                self.sender.edges.insert(*id, (first, first));
+                self.sender.routes.insert(*id, (first, first));
                 self.sender.firsts.insert((*id, self.receiver.me.clone()), first);
             }
         }
@@ -344,7 +345,7 @@ impl World {
 
     /// From the announcements, as the receiving gateway takes them.
     fn note_what_is_known(&mut self) {
-        for (id, (_, _, fate)) in &self.receiver.here.inlets {
+        for (id, (_, _, fate)) in &self.receiver.here.remote_publishers {
             let source = self.sources.get_mut(id).unwrap();
             match *fate {
                 Fate::Ended { last, first } => {
@@ -366,7 +367,7 @@ impl World {
         let up = self.up;
         let Some((id, source)) = self.source(n) else { return };
         let written = source.written;
-        let Some((first, next)) = self.sender.edges.get_mut(&id).filter(|_| up) else { return };
+        let Some((first, next)) = self.sender.routes.get_mut(&id).filter(|_| up) else { return };
         // What its depth does not keep was replaced.
         let number = if newest {
             written
@@ -402,7 +403,7 @@ impl World {
                 if to != *me || directory.publishers().get(&id).is_none_or(|p| p.host != from) {
                     return;
                 }
-                let (publisher, arrivals, fate) = here.inlets.get_mut(&id).unwrap();
+                let (publisher, arrivals, fate) = here.remote_publishers.get_mut(&id).unwrap();
                 if !arrivals.is_new(head.written, head.owed) {
                     return;
                 }
@@ -455,7 +456,7 @@ impl World {
     /// It dies: its segments end as they are.
     fn restart_receiver(&mut self) {
         self.starts += 1;
-        self.sender.edges.clear();
+        self.sender.routes.clear();
         self.receiver = Receiver::new(self.starts, &self.dir);
         until("the end noticed", || self.subscription.matched() == 0);
         if self.up {
@@ -472,9 +473,9 @@ impl World {
                 }
             }
             Step::Send(n, newest) => self.send(n, newest),
-            Step::Deliver(i, again) if !self.flight.is_empty() => {
+            Step::Deliver(i, reconnect) if !self.flight.is_empty() => {
                 let i = i % self.flight.len();
-                let flight = if again { self.flight[i].clone() } else { self.flight.remove(i) };
+                let flight = if reconnect { self.flight[i].clone() } else { self.flight.remove(i) };
                 self.deliver(flight);
             }
             Step::Lose(i) if !self.flight.is_empty() => {
@@ -512,10 +513,12 @@ impl World {
             self.sources,
             self.known
         );
-        let inlets = &self.receiver.here.inlets;
-        let out_of_reach =
-            inlets.values().filter(|(_, _, fate)| matches!(fate, Fate::Unknown(_))).count();
-        let left = |id| !inlets.contains_key(id) && !self.ended.contains(id);
+        let remote_publishers = &self.receiver.here.remote_publishers;
+        let out_of_reach = remote_publishers
+            .values()
+            .filter(|(_, _, fate)| matches!(fate, Fate::Unknown(_)))
+            .count();
+        let left = |id| !remote_publishers.contains_key(id) && !self.ended.contains(id);
         let left = self.sources.iter().filter(|(id, s)| s.base.is_some() && left(id)).count();
         assert!(
             stats.uncounted >= (out_of_reach + left) as u64,
@@ -539,8 +542,8 @@ impl World {
         }
     }
 
-    /// The network is whole, and all arrives. Then those that live publish one more, which is lost,
-    /// and end.
+    /// Repairs the network and delivers all messages. Then each living publisher publishes one more
+    /// sample, which is lost, and ends.
     fn settle(&mut self) {
         const A_WHILE: (usize, Duration) = (160, Duration::from_millis(500));
         self.link(true);
@@ -550,7 +553,8 @@ impl World {
         for id in living {
             let n = id.0 as usize - 1;
             self.step(&Step::Publish(n));
-            self.sender.edges.get_mut(&id).expect("it is wanted").1 = self.sources[&id].written + 1;
+            self.sender.routes.get_mut(&id).expect("it is wanted").1 =
+                self.sources[&id].written + 1;
             self.step(&Step::End(n, true));
         }
         self.arrive(A_WHILE.0, A_WHILE.1);
@@ -573,7 +577,11 @@ fn run(steps: &[Step], begun: bool) {
     while w.subscription.take().unwrap().is_some() {}
     w.check(&Step::Take);
     let stats = w.subscription.stats();
-    assert_eq!((stats.not_read, w.receiver.here.inlets.len()), (0, 0), "all have ended: {stats:?}");
+    assert_eq!(
+        (stats.not_read, w.receiver.here.remote_publishers.len()),
+        (0, 0),
+        "all have ended: {stats:?}"
+    );
     // Each that was to come is accounted for, or is one of those of which that is unknown.
     let silent = w
         .sources

@@ -12,14 +12,14 @@ pub mod clock;
 pub mod directory;
 #[cfg(feature = "engine")]
 pub mod engine;
-pub mod intake;
-pub mod introductions;
 #[cfg(test)]
 mod ledger_world;
 pub mod neighbours;
 pub mod offering;
+pub mod peer_discovery;
 pub mod probing;
 #[cfg(test)]
 mod protocol_world;
+pub mod receive_window;
 pub mod window;
 pub mod wire;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which hosts this one is connected to, and whom it connects to again:
+//! Hosts that this one is connected to, and those to reconnect to:
 //! `docs/protocols/network-faults.md`. No thread, no network, no clock.
 //!
-//! Zenoh connects again to what stands under `connect`, and to whoever it is told of: by multicast,
-//! or by a third host, which tells when one comes there. When the connection between two ends that
-//! have met so and neither leaves the third one, nobody tells them again. So the end that had
-//! connected connects again, to where it had: that place is known to be right. Where both had, as
-//! each was told of the other at once, one of them does: of two connections that are made at once
-//! Zenoh keeps both.
+//! Zenoh reconnects to endpoints under `connect`, and connects to hosts that are reported by
+//! multicast, or by a third host when one arrives there. If two hosts have met in this way and lose
+//! only their own connection, no host reports them again. So the end that had connected reconnects,
+//! to the same place, which is known to be right. If both had connected, because each was reported
+//! to the other at once, only one of them reconnects: Zenoh keeps two connections that are made at
+//! the same moment.
 
 use driveline_types::MonotonicNs;
 use std::collections::BTreeMap;
@@ -17,19 +17,19 @@ use std::time::Duration;
 pub const MAX_LOST: usize = 64;
 /// The pause between two attempts, as for what stands under `connect`. An attempt ends by itself.
 pub const AGAIN_EVERY: Duration = Duration::from_millis(200);
-/// For how long that is tried of one that never said that it is a host of this domain: it may be of
-/// another, and nobody here learns that it was started again.
+/// Time of attempts to a gateway that never announced itself in this domain: it may be of another
+/// domain, and its restart would not be noticed here.
 pub const STRANGER_FOR: Duration = Duration::from_secs(60);
 
-/// For how long one that was lost is looked for only where it was, and by the end that had
-/// connected: an attempt at another place, which others tell of, keeps that one waiting, and of two
-/// attempts at the same moment both make a connection.
+/// Time during which a lost host is sought only at its last place, and only by the end that had
+/// connected. An attempt at a reported place would delay it, and two attempts at the same moment
+/// make two connections.
 const SOUGHT_FOR: Duration = Duration::from_secs(30);
-/// One that ends so soon was refused by whoever had made it, because there was another at that
-/// moment: it does not know where this host is.
+/// A connection that ends this soon was refused by the host that had made it, because it had
+/// another one at that moment: that host does not know where this one is.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What is known of a gateway that a connection has ended to.
+/// State of the gateway at the other end of an ended connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is, or was, a host of this domain.
@@ -40,7 +40,7 @@ pub enum Standing {
     Stranger,
 }
 
-/// Who has made a connection.
+/// End that has made a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
     /// This host, to there.
@@ -51,7 +51,7 @@ pub enum Made {
 
 #[derive(Debug, Default)]
 struct Neighbour {
-    /// Where this host has connected to.
+    /// Place that this host has connected to.
     at: Option<String>,
     /// Since when the other one has connected here.
     calls: Option<MonotonicNs>,
@@ -86,8 +86,8 @@ impl Neighbours {
         (neighbour.lost, neighbour.awaited) = (None, None);
     }
 
-    /// Whether it was lost so recently that one of the two is to find the other where that was,
-    /// rather than where others say.
+    /// Returns true if it was lost so recently that one of the two seeks the other at its last
+    /// place, rather than at a reported one.
     pub fn is_sought(&self, start: u64, now: MonotonicNs) -> bool {
         self.all
             .get(&start)
@@ -95,7 +95,7 @@ impl Neighbours {
             .is_some_and(|since| now.since(since) < SOUGHT_FOR)
     }
 
-    /// There is a connection, whoever made it.
+    /// Notes a connection, made by either end.
     pub fn is_connected(&mut self, start: u64) {
         if let Some(neighbour) = self.all.get_mut(&start) {
             (neighbour.lost, neighbour.awaited) = (None, None);
@@ -125,7 +125,7 @@ impl Neighbours {
         self.forget_longest(|n| n.awaited);
     }
 
-    /// Where there are too many of a kind.
+    /// Forgets the oldest if there are too many of a kind.
     fn forget_longest(&mut self, since: impl Fn(&Neighbour) -> Option<MonotonicNs>) {
         let all = || self.all.iter().filter_map(|(start, n)| Some((since(n)?, *start)));
         if all().count() > MAX_LOST
@@ -135,7 +135,8 @@ impl Neighbours {
         }
     }
 
-    /// Whom to connect to now, and where; and when to look again. Who was replaced is forgotten.
+    /// Returns the hosts and places to connect to now, and the time of the next check. Replaced
+    /// hosts are forgotten.
     pub fn due(
         &mut self,
         now: MonotonicNs,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishers of one topic that a host offers to others, and the last numbers of those that have
-//! ended: `docs/protocols/network.md`, sections 3 and 8. No thread, no network, no clock: events
-//! and the time are given.
+//! Publishers of one topic that a host offers to others, and the last numbers of ended ones:
+//! `docs/protocols/network.md`, sections 3 and 8. No thread, no network, no clock: events and the
+//! time are arguments.
 
 use crate::wire::{
     Ended, HostId, List, ListError, MAX_ENDED_LISTED, MAX_LIST_LEN, MAX_LISTED, Offer,
@@ -10,19 +10,19 @@ use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How long a publisher that is gone stays on offer, so that its last samples can be taken, and
-/// then as long as some are on their way.
+/// Time for which a departed publisher stays on offer, so that its last samples can be taken; then
+/// it stays while some are in flight.
 const LINGERS: Duration = Duration::from_millis(300);
 const LINGERS_LONGEST: Duration = Duration::from_secs(10);
-/// How long the last number of a publisher is announced. Other hosts keep its place for a minute
-/// when they do not reach this one.
+/// Time for which the last number of a publisher is announced. Other hosts keep its place for a
+/// minute when they do not reach this one.
 const ANNOUNCED: Duration = Duration::from_secs(120);
 
 /// See the module.
 pub struct Offering {
     topic: TopicName,
     publishers: BTreeMap<EndpointId, Offered>,
-    /// What others are not told of, because there is no room for it in the list: why.
+    /// Publishers that are not announced because the list is full, with the reason.
     left_out: BTreeMap<EndpointId, String>,
     /// The newest last.
     ended: VecDeque<(MonotonicNs, EndpointId, Option<u64>)>,
@@ -37,12 +37,12 @@ struct Offered {
     last: Option<u64>,
 }
 
-/// What a comparison has brought.
+/// Result of a comparison.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// The list is another one now.
     pub changed: bool,
-    /// Why publishers are left out that were not before.
+    /// Reasons for publishers that are newly skipped.
     pub left_out: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Offering {
         }
     }
 
-    /// Whether publishers are on offer that are gone.
+    /// Returns true if departed publishers are on offer.
     #[must_use]
     pub fn lingers(&self) -> bool {
         self.publishers.values().any(|p| p.gone_since.is_some())
@@ -82,14 +82,14 @@ impl Offering {
         &self.left_out
     }
 
-    /// Whether a publisher is on offer, or its end is announced.
+    /// Returns true if a publisher is on offer, or its end is announced.
     #[must_use]
     pub fn knows(&self, id: EndpointId) -> bool {
         self.publishers.contains_key(&id) || self.ended.iter().any(|(_, ended, _)| *ended == id)
     }
 
-    /// Compares the list with the publishers that are there now, and those that are gone while
-    /// edges owe their last samples.
+    /// Compares the list with the present publishers, and with departed ones whose last samples are
+    /// still on routes.
     pub fn compare(
         &mut self,
         there: Vec<(EndpointId, Offer)>,
@@ -115,7 +115,7 @@ impl Offering {
         });
         ended.drain(..ended.len().saturating_sub(MAX_ENDED_LISTED));
         self.left_out.retain(|id, _| is_there(id));
-        // Who came first stays; whoever found no room takes what is free now.
+        // Earlier publishers stay; skipped ones take free places.
         for (publisher, offer) in there {
             if self.publishers.contains_key(&publisher) {
                 continue;
@@ -137,7 +137,7 @@ impl Offering {
         let node = offer.node.clone();
         if self.publishers.len() >= MAX_LISTED {
             return Err(format!(
-                "'{node}' is one too many: other hosts are told of {MAX_LISTED} publishers of a topic; have fewer, or use more topics"
+                "'{node}' is one too many: other hosts receive a list of {MAX_LISTED} publishers of a topic; have fewer, or use more topics"
             ));
         }
         self.publishers.insert(id, Offered { offer, gone_since: None, last: None });
@@ -146,7 +146,7 @@ impl Offering {
         Err(match e {
             ListError::TooLong { .. } => {
                 format!(
-                    "no room for '{node}': what other hosts are told of a topic's types has at most {MAX_LIST_LEN} bytes; use one type"
+                    "no space for '{node}': the list of a topic's types for other hosts has at most {MAX_LIST_LEN} bytes; use one type"
                 )
             }
             e => format!("'{node}': {e}"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When another host is asked for the time, and what it means when it never answers.
+//! Times of requests for the clocks of other hosts, and the consequence of missing answers.
 //!
 //! Reasons: `docs/protocols/network.md`, section 6, and `network-faults.md`.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The first questions come fast, so that there is an estimate when the first sample comes.
 const QUICK: u32 = 5;
 const QUICK_EVERY: Duration = Duration::from_millis(50);
-/// How often a host is asked that sends nothing.
+/// Period of requests to a host that sends no topic.
 pub const ASK_OTHERS_EVERY: Duration = Duration::from_secs(2);
 /// Without an answer for so long, a host is not just slow: who dies or stands still is gone after a
 /// lease, 2 s or, behind routers with Zenoh's own settings, 10 s.
@@ -23,7 +23,7 @@ const SILENT_TO: u32 = 10;
 /// Of one host.
 #[derive(Clone, Copy, Debug)]
 struct Host {
-    /// When it came: it is asked anew then.
+    /// Time of its arrival; it is asked again from then on.
     since: MonotonicNs,
     every: Duration,
     asked: u32,
@@ -43,9 +43,10 @@ impl Host {
 #[derive(Debug, Default)]
 pub struct Probing {
     hosts: BTreeMap<HostId, Host>,
-    /// Names of hosts for which the gateway has been started anew, and that have answered nothing
-    /// since: that did not help. Names, because whoever gets no answer from this one starts anew as
-    /// well, and is another host then: two that cannot ask each other would go on so for ever.
+    /// Names of hosts for which the gateway was restarted and that have not answered since:
+    /// restarting did not help. Names, because a host without answers from this one restarts as
+    /// well, and is then another host: two that cannot ask each other would otherwise restart
+    /// forever.
     tried: BTreeSet<String>,
 }
 
@@ -56,8 +57,8 @@ impl Probing {
         Self { hosts: BTreeMap::new(), tried }
     }
 
-    /// The hosts that are to be asked now, of those that are there, since when and how often, and
-    /// when to look again. Who is not there is forgotten.
+    /// Returns the hosts to ask now, of those present with their arrival and period, and the time
+    /// of the next check. Absent hosts are forgotten.
     pub fn due<'a>(
         &mut self,
         there: impl Iterator<Item = (&'a HostId, MonotonicNs, Duration)>,
@@ -103,12 +104,12 @@ impl Probing {
         self.tried.remove(id.name());
     }
 
-    /// A host that is there and answers nothing, and for which the gateway was not started anew in
-    /// vain. None if another start of the same host may answer: then somebody goes on telling of
-    /// one that has gone.
+    /// Returns a present host that does not answer, and for which the gateway was not restarted
+    /// yet. `None` if another start of the same host may answer: then Zenoh still reports a
+    /// departed one.
     #[must_use]
     pub fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
-        // Whoever makes up names has the gateway start anew so often, and no more.
+        // A host with invented names can cause only a limited number of restarts.
         self.all_silent(now)
             .find(|id| !self.tried.contains(id.name()))
             .filter(|_| self.tried.len() < MAX_HOSTS)
@@ -124,8 +125,8 @@ impl Probing {
             .map(|(id, _)| id)
     }
 
-    /// What the next [`Probing`] begins with, when the gateway is started anew now: that is for all
-    /// who are silent, and not once more for each of them.
+    /// State for the next [`Probing`] if the gateway restarts now: one restart is for all silent
+    /// hosts.
     #[must_use]
     pub fn tried(mut self, now: MonotonicNs) -> BTreeSet<String> {
         let silent: Vec<String> = self.all_silent(now).map(|id| id.name().to_owned()).collect();

@@ -59,11 +59,15 @@ fn the_first_questions_come_fast_and_again_when_a_host_has_come_back() {
         at.extend(due.iter().map(|_| now));
     }
     assert_eq!(at, [0, 50, 100, 150, 200, 700, 1_200, 1_700]);
-    let again = |probing: &mut Probing, now| {
+    let reconnect = |probing: &mut Probing, now| {
         probing.due([(&id, ms(1_900), ASK_EVERY)].into_iter(), ms(now)).0.len()
     };
     assert_eq!(
-        (again(&mut probing, 2_000), again(&mut probing, 2_049), again(&mut probing, 2_050)),
+        (
+            reconnect(&mut probing, 2_000),
+            reconnect(&mut probing, 2_049),
+            reconnect(&mut probing, 2_050)
+        ),
         (1, 0, 1)
     );
     assert_eq!(probing.due(std::iter::empty(), ms(2_051)), (Vec::new(), None));
@@ -98,22 +102,22 @@ fn the_gateway_starts_anew_for_a_host_until_that_did_not_help() {
 
     let mut anew = Time::new(first.probing.tried(first.now));
     // That one has heard nothing either, and has started anew.
-    let again = host("roof", 2);
-    for id in [&id, &again] {
+    let reconnect = host("roof", 2);
+    for id in [&id, &reconnect] {
         anew.passes(&[id], ms(0), 2 * LONG, &[]);
         assert_eq!(anew.silent(), None, "it did not help");
     }
-    anew.passes(&[&again], ms(0), LONG, &[&again]);
-    anew.passes(&[&again], ms(0), SHORT, &[]);
+    anew.passes(&[&reconnect], ms(0), LONG, &[&reconnect]);
+    anew.passes(&[&reconnect], ms(0), SHORT, &[]);
     assert_eq!(anew.silent(), None);
-    anew.passes(&[&again], ms(0), Duration::from_secs(1), &[]);
-    assert_eq!(anew.silent(), Some(&again), "it did");
+    anew.passes(&[&reconnect], ms(0), Duration::from_secs(1), &[]);
+    assert_eq!(anew.silent(), Some(&reconnect), "it did");
     let _ = anew.probing.due(std::iter::empty(), anew.now);
     assert_eq!(anew.silent(), None, "it is gone");
-    anew.passes(&[&again], ms(1), SHORT, &[]);
+    anew.passes(&[&reconnect], ms(1), SHORT, &[]);
     assert_eq!(anew.silent(), None);
-    anew.passes(&[&again], ms(1), LONG - SHORT, &[]);
-    assert_eq!(anew.silent(), Some(&again), "that it helped is not forgotten when it goes");
+    anew.passes(&[&reconnect], ms(1), LONG - SHORT, &[]);
+    assert_eq!(anew.silent(), Some(&reconnect), "that it helped is not forgotten when it goes");
     anew.passes(&[&other], ms(1), LONG, &[]);
     assert_eq!(anew.silent(), Some(&other));
     assert_eq!(anew.probing.tried(anew.now), ["trunk".to_owned()].into());

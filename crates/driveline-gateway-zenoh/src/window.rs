@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When an edge may hand Zenoh another sample: `docs/protocols/network.md`, section 5. No thread,
-//! no clock: times are given.
+//! Decides when a route may pass another sample to Zenoh: `docs/protocols/network.md`, section 5.
+//! No thread, no clock: times are arguments.
 
 use crate::wire::{Ack, Outcome};
 use driveline_types::MonotonicNs;
@@ -17,13 +17,13 @@ const WINDOW_US: u64 = 5_000;
 const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
 /// The most that any sender has in flight before its last sample.
 pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
-/// How long an acknowledgement may take once a sample was handed over, which takes as long as the
-/// link does where that is slow …
+/// Time-out of an acknowledgement after the sample was passed on, which itself takes the time of
+/// the link if that is slow …
 const ACK_WITHIN: Duration = Duration::from_secs(2);
 /// … and for each byte in flight.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
 
-/// What the receiver does not take yet is sent again after this, and then less and less often …
+/// First pause before a sample that the receiver does not accept yet is sent again; it doubles …
 const NOT_YET_FIRST: Duration = Duration::from_millis(10);
 /// … but no less often than that.
 const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ struct Flying {
     with_long: bool,
 }
 
-/// What became of the samples of an edge.
+/// Counters of a route's samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowCounters {
     /// Handed to Zenoh, repetitions not counted.
@@ -59,7 +59,7 @@ pub struct WindowCounters {
     pub sent_again: u64,
     /// Acknowledged as published there.
     pub delivered: u64,
-    /// Acknowledged as dropped there, or there was no inlet for too long.
+    /// Acknowledged as dropped there, or there was no remote publisher for too long.
     pub refused: u64,
     /// Given up because no acknowledgement came.
     pub unacknowledged: u64,
@@ -67,14 +67,14 @@ pub struct WindowCounters {
     pub nonsense: u64,
 }
 
-/// What may be in flight before the last sample, in bytes, on a link that carries so many Mbit/s.
+/// Bytes that may be in flight before the last sample, on a link of this bandwidth in Mbit/s.
 #[must_use]
 pub fn bytes_in_flight(mbit: u32) -> usize {
     let [least, most] = WINDOW_BYTES;
     usize::try_from(u64::from(mbit) * WINDOW_US / 8).unwrap_or(most).clamp(least, most)
 }
 
-/// The samples of one edge that are in flight. Reliable ones are contiguous, each until it is
+/// The samples of one route that are in flight. Reliable ones are contiguous, each until it is
 /// acknowledged or refused.
 #[derive(Debug)]
 pub struct Window {
@@ -87,15 +87,15 @@ pub struct Window {
     flying: VecDeque<Flying>,
     bytes: usize,
     last: u64,
-    /// Nothing follows the last one before it is acknowledged: its publisher may have no inlet
+    /// Nothing follows the last one before it is acknowledged: its publisher may have no remote publisher
     /// there yet.
     alone: bool,
-    again: Option<Again>,
-    /// When it last went back: answers to what was sent before that mean nothing new.
+    rewind: Option<Rewind>,
+    /// Time of the last rewind: answers to earlier samples have no meaning any more.
     went_back: MonotonicNs,
-    /// How often it went back since something was acknowledged.
+    /// Number of rewinds since the last acknowledgement.
     stuck: u32,
-    /// How long the way there and back takes at least.
+    /// Minimum round-trip time.
     round_trip: Duration,
     nudge: Nudge,
     counters: WindowCounters,
@@ -105,22 +105,22 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, Default)]
 struct Nudge {
     at: MonotonicNs,
-    /// How long it is quiet until then.
+    /// Pause until then.
     pause: Duration,
     /// So many there were.
     sent: u32,
 }
 
-/// Where the window has gone back to.
+/// Position of the last rewind.
 #[derive(Clone, Copy, Debug)]
-struct Again {
+struct Rewind {
     /// This one is next, and all after it follow.
     next: u64,
     /// But not sooner.
     at: MonotonicNs,
 }
 
-/// What to do when an acknowledgement has not come in time.
+/// Action when an acknowledgement is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
     /// Nothing is overdue.
@@ -128,7 +128,7 @@ pub enum Overdue {
     /// It was given up: take the newest.
     GivenUp,
     /// Send this one again, under its number.
-    Again {
+    Rewind {
         /// Its number.
         number: u64,
     },
@@ -137,7 +137,7 @@ pub enum Overdue {
 /// A sample on its way: what is said of it to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Of the sample on this edge.
+    /// Of the sample on this route.
     pub number: u64,
     /// Reliable: 1 for the oldest in flight, 2 for the one after it, and so on. 0: order does not
     /// matter.
@@ -145,7 +145,7 @@ pub struct Place {
 }
 
 impl Window {
-    /// Nothing in flight. Samples are numbered from behind `before`. Who had this edge's key before
+    /// Nothing in flight. Samples are numbered from behind `before`. Who had this route's key before
     /// it must not have come as far: acknowledgements do not say which of them they are for.
     /// `full_at`: see [`bytes_in_flight`].
     #[must_use]
@@ -159,7 +159,7 @@ impl Window {
             bytes: 0,
             last: before,
             alone: false,
-            again: None,
+            rewind: None,
             went_back: MonotonicNs(0),
             stuck: 0,
             round_trip: Duration::ZERO,
@@ -168,22 +168,22 @@ impl Window {
         }
     }
 
-    /// Whether samples are sent until they have arrived.
+    /// Returns true if samples are repeated until they have arrived.
     #[must_use]
     pub fn is_reliable(&self) -> bool {
         self.reliable
     }
 
-    /// Whether something may follow a sample of this length before it is acknowledged.
+    /// Returns true if a sample of this length may be followed before its acknowledgement.
     #[must_use]
     pub fn may_be_followed(&self, len: usize) -> bool {
         len < self.full_at
     }
 
-    /// Whether another sample may be taken and sent.
+    /// Returns true if another sample may be taken and sent.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        let open = self.stuck == 0 && self.again.is_none() && !self.alone;
+        let open = self.stuck == 0 && self.rewind.is_none() && !self.alone;
         self.flying.is_empty() || open && self.flying.len() < self.most && self.bytes < self.full_at
     }
 
@@ -192,7 +192,7 @@ impl Window {
     pub fn send(&mut self, len: usize, alone: bool, now: MonotonicNs) -> Place {
         self.last += 1;
         self.bytes += len;
-        (self.alone, self.stuck, self.again) = (alone, 0, None);
+        (self.alone, self.stuck, self.rewind) = (alone, 0, None);
         self.counters.sent += 1;
         self.counters.sent_bytes += len as u64;
         self.flying.push_back(Flying {
@@ -204,14 +204,14 @@ impl Window {
         self.place(self.last)
     }
 
-    /// The sample of [`Overdue::Again`] is about to be sent again.
+    /// The sample of [`Overdue::Rewind`] is about to be sent again.
     pub fn send_again(&mut self, now: MonotonicNs) -> Place {
-        let number = self.again.map_or(self.last, |again| again.next);
+        let number = self.rewind.map_or(self.last, |rewind| rewind.next);
         self.counters.sent_again += 1;
-        self.again = self
-            .again
-            .map(|again| Again { next: number + 1, ..again })
-            .filter(|again| again.next <= self.last);
+        self.rewind = self
+            .rewind
+            .map(|rewind| Rewind { next: number + 1, ..rewind })
+            .filter(|rewind| rewind.next <= self.last);
         self.handed_over(number, now);
         self.place(number)
     }
@@ -238,9 +238,9 @@ impl Window {
             + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
     }
 
-    /// A sample in flight is about to be handed over: whether it goes with those that are longer
-    /// than that. It does if it is, or if one before it went so and is in flight: what overtook
-    /// that would be taken for its successor. The long one itself may have arrived since.
+    /// Decides if a sample about to be passed on travels with those longer than `than`. It does if
+    /// it is that long, or if an earlier one in flight did: a sample that overtook that one would
+    /// be taken for its successor. The long one itself may have arrived since.
     pub fn goes_with_long(&mut self, number: u64, than: usize) -> bool {
         let mut with_long = false;
         if let Some(at) = self.flying.iter().position(|f| f.number == number) {
@@ -250,7 +250,7 @@ impl Window {
         with_long
     }
 
-    /// The receiver has no inlet for this sample yet, so it stays in flight, and with all that
+    /// The receiver has no remote publisher for this sample yet, so it stays in flight, and with all that
     /// follow it is due again after a pause. `false`: it is not in flight, or it cannot be sent
     /// again.
     pub fn not_yet(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
@@ -266,14 +266,14 @@ impl Window {
                 now,
             );
         }
-        if self.again.is_none() && ack.sent >= self.went_back {
+        if self.rewind.is_none() && ack.sent >= self.went_back {
             let pause = Self::pause(self.stuck);
             self.go_back(now + pause);
         }
         true
     }
 
-    /// The receiver has no inlet for this sample, and that is not waited for any longer. `true`:
+    /// The receiver has no remote publisher for this sample, and that is not waited for any longer. `true`:
     /// something is in flight no longer.
     pub fn refused(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         if !self.reliable {
@@ -290,7 +290,7 @@ impl Window {
         }
         self.settled(ack.number, ack.outcome, now);
         // None that follow it were taken.
-        if self.again.is_none() {
+        if self.rewind.is_none() {
             self.go_back(now);
             self.stuck = 0;
         }
@@ -304,7 +304,7 @@ impl Window {
         let advanced = self.acknowledged(ack, now);
         if self.reliable
             && ack.number <= self.last
-            && self.again.is_none()
+            && self.rewind.is_none()
             && ack.sent >= self.went_back
         {
             let pause = self.stuck.checked_sub(1).map_or(Duration::ZERO, Self::pause);
@@ -320,7 +320,7 @@ impl Window {
     /// All in flight are sent again from then on, one after the other.
     fn go_back(&mut self, at: MonotonicNs) {
         if let Some(first) = self.flying.front() {
-            self.again = Some(Again { next: first.number, at });
+            self.rewind = Some(Rewind { next: first.number, at });
             self.went_back = at;
             self.stuck = self.stuck.saturating_add(1);
         }
@@ -345,8 +345,8 @@ impl Window {
         while let Some(first) = self.flying.front().filter(|f| f.number <= number).copied() {
             self.flying.pop_front();
             self.bytes -= first.len;
-            // What its own acknowledgement would have said is not known of those that were skipped:
-            // they have arrived.
+            // The individual outcomes of skipped acknowledgements are unknown; their samples have
+            // arrived.
             if first.number == number && !matches!(outcome, Outcome::Published | Outcome::Gap) {
                 self.counters.refused += 1;
             } else {
@@ -360,10 +360,11 @@ impl Window {
         self.quiet_since(now);
         let patience = self.patience(now);
         match self.flying.front_mut() {
-            None => self.again = None,
+            None => self.rewind = None,
             Some(first) => {
-                self.again =
-                    self.again.map(|again| Again { next: again.next.max(first.number), ..again });
+                self.rewind = self
+                    .rewind
+                    .map(|rewind| Rewind { next: rewind.next.max(first.number), ..rewind });
                 if self.reliable {
                     // It may have waited for those before it.
                     first.until = first.until.max(patience);
@@ -373,50 +374,50 @@ impl Window {
         true
     }
 
-    /// When to look at [`Self::overdue`].
+    /// Time to check [`Self::overdue`].
     #[must_use]
     pub fn deadline(&self) -> Option<MonotonicNs> {
-        match self.again {
-            Some(again) => Some(again.at),
+        match self.rewind {
+            Some(rewind) => Some(rewind.at),
             None if self.reliable => self.flying.front().map(|f| f.until),
             None => self.flying.iter().map(|f| f.until).min(),
         }
     }
 
-    /// When something small is to follow what is in flight, by which TCP sees whether the end of it
-    /// is lost. `None`: nothing is in flight, or it has had that often enough.
+    /// Time to send a small message after the samples in flight, which lets TCP detect a lost end.
+    /// `None`: nothing is in flight, or enough were sent.
     #[must_use]
     pub fn nudge_at(&self) -> Option<MonotonicNs> {
         (!self.flying.is_empty() && self.nudge.sent < MAX_NUDGES).then_some(self.nudge.at)
     }
 
-    /// What [`Self::nudge_at`] asks for has been sent.
+    /// Notes that the message of [`Self::nudge_at`] was sent.
     pub fn nudged(&mut self, now: MonotonicNs) {
         let pause = self.nudge.pause * 2;
         self.nudge = Nudge { at: now + pause, pause, sent: self.nudge.sent + 1 };
     }
 
     fn quiet_since(&mut self, now: MonotonicNs) {
-        // And a quarter for whoever answers.
+        // A quarter more for the processing of the answer.
         let pause = NUDGE_FIRST.max(self.round_trip * 5 / 4);
         self.nudge = Nudge { at: now + pause, pause, sent: 0 };
     }
 
-    /// How long the way there and back takes at least: no acknowledgement comes sooner.
+    /// Updates the minimum round-trip time: no acknowledgement arrives sooner.
     pub fn takes(&mut self, round_trip: Duration) {
         self.round_trip = round_trip;
     }
 
-    /// What has waited too long for its acknowledgement.
+    /// Handles an acknowledgement that is overdue.
     pub fn overdue(&mut self, now: MonotonicNs) -> Overdue {
         if self.deadline().is_none_or(|d| now < d) {
             return Overdue::Nothing;
         }
-        if self.again.is_none() && self.reliable {
+        if self.rewind.is_none() && self.reliable {
             self.go_back(now);
         }
-        if let Some(again) = self.again {
-            return Overdue::Again { number: again.next };
+        if let Some(rewind) = self.rewind {
+            return Overdue::Rewind { number: rewind.next };
         }
         self.give_up(|f| now >= f.until);
         Overdue::GivenUp
@@ -429,7 +430,7 @@ impl Window {
             self.go_back(now);
         } else {
             self.give_up(|_| true);
-            self.again = None;
+            self.rewind = None;
         }
     }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Both ends of an edge, and all that can go wrong between them: a window, what is on its way, an
-//! intake, and inlets that come and go.
+//! Both ends of a route, and all that can go wrong between them: a window, what is on its way, an
+//! receive window, and remote publishers that come and go.
 
 use super::*;
 use crate::arrival::Arrivals;
-use crate::intake::{Entry, Intake, Queued};
+use crate::receive_window::{Entry, Queued, ReceiveWindow};
 use proptest::prelude::*;
 
 const FULL: usize = 62_500;
@@ -38,18 +38,18 @@ enum Step {
     /// Acknowledgements likewise.
     Break(usize, usize),
     /// Comes twice, or late, over another way.
-    Again(usize),
+    Reconnect(usize),
     /// One is lost alone, as a receiver without room drops it.
     Lose(usize),
     /// An acknowledgement is lost alone: `drop`.
     LoseAcknowledgement(usize),
     /// Readers have taken their time, and the next sample is published.
     Read,
-    /// A publisher's inlet is there, or not any longer.
-    Inlet(usize, bool),
-    /// Nobody wants the topic, and then somebody does again.
+    /// A publisher's remote publisher is there, or not any longer.
+    RemotePublisher(usize, bool),
+    /// The topic becomes unwanted and wanted again.
     Part,
-    /// The receiver forgets what it knew of the edge.
+    /// The receiver forgets what it knew of the route.
     Forget,
     Wait(u64),
 }
@@ -69,14 +69,14 @@ struct World {
     now: MonotonicNs,
     waiting: VecDeque<(usize, usize)>,
     written: [u64; PUBLISHERS],
-    /// What is kept until it has arrived, by number.
+    /// Samples kept until they have arrived, by number.
     held: VecDeque<(u64, usize, What)>,
-    /// Publishers that have an inlet, as far as the sender knows.
+    /// Publishers that have a remote publisher, as far as the sender knows.
     stands: [bool; PUBLISHERS],
     way: VecDeque<Sample>,
     back: VecDeque<Ack>,
-    intake: Intake<Sample>,
-    inlets: [bool; PUBLISHERS],
+    receive_window: ReceiveWindow<Sample>,
+    remote_publishers: [bool; PUBLISHERS],
     arrivals: [Arrivals; PUBLISHERS],
     forgot: bool,
     published: Vec<What>,
@@ -96,8 +96,8 @@ impl World {
             stands: [false; PUBLISHERS],
             way: VecDeque::new(),
             back: VecDeque::new(),
-            intake: Intake::default(),
-            inlets: [false; PUBLISHERS],
+            receive_window: ReceiveWindow::default(),
+            remote_publishers: [false; PUBLISHERS],
             arrivals: [Arrivals::default(); PUBLISHERS],
             forgot: false,
             published: Vec::new(),
@@ -112,11 +112,11 @@ impl World {
         self.window.handed_over(number, self.now);
     }
 
-    /// What the edge's thread does when it is woken.
+    /// Step of the route's thread when it wakes.
     fn turn(&mut self) {
         loop {
             match self.window.overdue(self.now) {
-                Overdue::Again { number } => {
+                Overdue::Rewind { number } => {
                     let (_, len, what) =
                         *self.held.iter().find(|(n, ..)| *n == number).expect("kept");
                     let place = self.window.send_again(self.now);
@@ -146,7 +146,7 @@ impl World {
         let Some(ack) = self.back.pop_front() else { return };
         let of = self.held.iter().find(|(n, ..)| *n == ack.number).map(|(.., what)| *what);
         match (of, ack.outcome) {
-            // Whether it is waited for any longer, somebody else decides.
+            // Another part decides if the sample is still awaited.
             (Some(what), Outcome::NotYet) if !self.now.0.is_multiple_of(7) => {
                 self.stands[what.publisher] = false;
                 assert!(self.window.not_yet(&ack, self.now));
@@ -173,7 +173,7 @@ impl World {
     }
 
     fn publish(&mut self, what: What) -> Outcome {
-        if !self.inlets[what.publisher] {
+        if !self.remote_publishers[what.publisher] {
             return Outcome::NotYet;
         }
         if self.arrivals[what.publisher].is_new(what.written, 0) {
@@ -187,16 +187,16 @@ impl World {
             let outcome = self.publish(sample.what);
             return self.answer(&sample, outcome, sample.number);
         }
-        let fate = (!self.inlets[sample.what.publisher]).then_some(Outcome::NotYet);
+        let fate = (!self.remote_publishers[sample.what.publisher]).then_some(Outcome::NotYet);
         if let Entry::Reply { what, outcome, number } =
-            self.intake.enter(sample.number, sample.place, sample.len, fate, sample)
+            self.receive_window.enter(sample.number, sample.place, sample.len, fate, sample)
         {
             self.answer(&what, outcome, number);
         }
     }
 
     fn read(&mut self) -> bool {
-        let Some(Queued { number, place, what, .. }) = self.intake.next_in_turn() else {
+        let Some(Queued { number, place, what, .. }) = self.receive_window.next_in_turn() else {
             return false;
         };
         let before = self.arrivals[what.what.publisher].duplicates();
@@ -204,9 +204,9 @@ impl World {
         let twice = self.arrivals[what.what.publisher].duplicates() > before;
         assert!(
             !twice || place == 0 || self.forgot,
-            "the intake has let something in twice: {what:?}"
+            "the receive window has accepted a sample twice: {what:?}"
         );
-        self.intake.finished(number, place, outcome);
+        self.receive_window.finished(number, place, outcome);
         self.answer(&what, outcome, number);
         true
     }
@@ -227,7 +227,7 @@ impl World {
                 self.way.truncate(samples);
                 self.back.truncate(acks);
             }
-            Step::Again(n) => {
+            Step::Reconnect(n) => {
                 if let Some(sample) = self.way.get(n).copied() {
                     self.way.push_back(sample);
                 }
@@ -235,14 +235,14 @@ impl World {
             Step::Lose(n) => drop(self.way.remove(n)),
             Step::LoseAcknowledgement(n) => drop(self.back.remove(n)),
             Step::Read => drop(self.read()),
-            Step::Inlet(publisher, there) => self.inlets[publisher] = there,
+            Step::RemotePublisher(publisher, there) => self.remote_publishers[publisher] = there,
             Step::Part => {
                 self.window.parted(self.now);
                 self.stands = [false; PUBLISHERS];
                 self.turn();
             }
             Step::Forget => {
-                self.intake.begin_anew();
+                self.receive_window.begin_anew();
                 self.forgot = true;
             }
             Step::Wait(ns) => {
@@ -254,7 +254,7 @@ impl World {
 
     /// Nothing goes wrong any more: everything arrives within a bounded number of steps.
     fn settle(&mut self) {
-        self.inlets = [true; PUBLISHERS];
+        self.remote_publishers = [true; PUBLISHERS];
         for _ in 0..10_000 {
             if self.window.in_flight() == 0 && self.waiting.is_empty() {
                 return;
@@ -300,10 +300,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         30 => Just(Step::Acknowledge),
         30 => Just(Step::Read),
         2 => (0usize..40, 0usize..40).prop_map(|(samples, acks)| Step::Break(samples, acks)),
-        2 => (0usize..40).prop_map(Step::Again),
+        2 => (0usize..40).prop_map(Step::Reconnect),
         2 => (0usize..10).prop_map(Step::Lose),
         3 => (0usize..10).prop_map(Step::LoseAcknowledgement),
-        8 => (0..PUBLISHERS, any::<bool>()).prop_map(|(publisher, there)| Step::Inlet(publisher, there)),
+        8 => (0..PUBLISHERS, any::<bool>()).prop_map(|(publisher, there)| Step::RemotePublisher(publisher, there)),
         1 => Just(Step::Part),
         1 => Just(Step::Forget),
         3 => (0u64..3_000_000_000).prop_map(Step::Wait),
@@ -313,7 +313,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn run(reliable: bool, receiver: Receiver, steps: Vec<Step>) -> World {
     let mut world = World::new(reliable, receiver);
-    world.inlets = [true, true, false];
+    world.remote_publishers = [true, true, false];
     steps.into_iter().for_each(|step| world.step(step));
     world
 }
@@ -348,7 +348,7 @@ proptest! {
 #[test]
 fn a_stream_over_a_connection_that_breaks_goes_on_with_many_in_flight() {
     let mut world = World::new(true, Receiver::Ours);
-    world.inlets = [true; PUBLISHERS];
+    world.remote_publishers = [true; PUBLISHERS];
     let mut most = 0;
     for n in 0..200 {
         world.step(Step::Publish(0, 100));

@@ -34,9 +34,9 @@ fn reliable(sent: usize) -> Window {
 }
 
 /// Sends again what is due, and gives the numbers and places.
-fn again(w: &mut Window, now: MonotonicNs) -> Vec<(u64, u16)> {
+fn resend(w: &mut Window, now: MonotonicNs) -> Vec<(u64, u16)> {
     let next = || match w.overdue(now) {
-        Overdue::Again { number } => {
+        Overdue::Rewind { number } => {
             let place = w.send_again(now);
             assert_eq!(place.number, number);
             Some((number, place.place))
@@ -197,10 +197,10 @@ fn a_reliable_sample_is_sent_until_it_has_arrived() {
     let mut w = Window::new(true, FULL, 0);
     assert_eq!(w.send(1, false, MonotonicNs(0)).number, 1);
     let late = w.deadline().unwrap();
-    assert_eq!(again(&mut w, late), [(1, 1)]);
+    assert_eq!(resend(&mut w, late), [(1, 1)]);
     assert_eq!(w.overdue(late), Overdue::Nothing);
     w.parted(late);
-    assert_eq!(again(&mut w, late), [(1, 1)], "as soon as the other host is back");
+    assert_eq!(resend(&mut w, late), [(1, 1)], "as soon as the other host is back");
     assert!(w.acknowledged(&Ack { outcome: Outcome::Expired, ..ack(1) }, late));
     assert!(w.has_room());
     assert_eq!(
@@ -222,15 +222,15 @@ fn what_follows_a_lost_sample_is_sent_again_with_it() {
     // 2 has arrived, 3 has not.
     assert!(w.gap(&answer(Outcome::Gap, 2, 0), now));
     assert!(!w.has_room(), "nothing new before that has helped");
-    assert_eq!(again(&mut w, now), [(3, 1), (4, 2), (5, 3)]);
+    assert_eq!(resend(&mut w, now), [(3, 1), (4, 2), (5, 3)]);
     assert!(!w.has_room(), "nor before one of them is acknowledged");
     assert!(!w.gap(&answer(Outcome::Gap, 2, 0), now), "of what was sent before");
-    assert_eq!(again(&mut w, now), []);
+    assert_eq!(resend(&mut w, now), []);
     // And if it does not help, with pauses.
     w.gap(&answer(Outcome::Gap, 2, S), now);
-    assert_eq!((again(&mut w, now), w.deadline()), (vec![], Some(now + NOT_YET_FIRST)));
+    assert_eq!((resend(&mut w, now), w.deadline()), (vec![], Some(now + NOT_YET_FIRST)));
     assert!(w.acknowledged(&answer(Outcome::Published, 4, 0), now));
-    assert_eq!(again(&mut w, now + NOT_YET_FIRST), [(5, 1)]);
+    assert_eq!(resend(&mut w, now + NOT_YET_FIRST), [(5, 1)]);
     assert!(w.acknowledged(&answer(Outcome::Published, 5, 0), now));
     assert!(w.has_room());
     assert_eq!((w.counters().delivered, w.counters().sent_again), (5, 4));
@@ -242,7 +242,7 @@ fn those_that_have_waited_for_others_have_their_time_from_then_on() {
     let later = MonotonicNs(2 * S - 1);
     assert!(w.acknowledged(&answer(Outcome::Published, 2, 0), later));
     assert_eq!(w.overdue(MonotonicNs(3 * S)), Overdue::Nothing);
-    assert_eq!(again(&mut w, MonotonicNs(4 * S + S / 1000)), [(3, 1), (4, 2)]);
+    assert_eq!(resend(&mut w, MonotonicNs(4 * S + S / 1000)), [(3, 1), (4, 2)]);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn what_has_no_inlet_yet_is_sent_again_after_pauses_and_nothing_follows_it() {
             let due = w.deadline().unwrap();
             pauses.push(due.since(now).as_millis());
             now = due;
-            assert_eq!(again(&mut w, now), [(number, u16::from(reliable))]);
+            assert_eq!(resend(&mut w, now), [(number, u16::from(reliable))]);
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         assert!(w.acknowledged(&ack(number), now) && w.has_room());
@@ -288,10 +288,10 @@ fn a_sample_in_the_middle_that_has_no_inlet_any_more_waits_with_all_that_follow(
     assert!(!w.refused(&answer(Outcome::NotYet, 3, S), now), "it is not its turn");
     assert!(w.acknowledged(&answer(Outcome::Published, 2, 0), now));
     let due = w.deadline().unwrap();
-    assert_eq!(again(&mut w, due), [(3, 1), (4, 2)]);
+    assert_eq!(resend(&mut w, due), [(3, 1), (4, 2)]);
     assert!(!w.refused(&answer(Outcome::NotYet, 3, 0), due), "of what was sent before");
     assert!(w.refused(&answer(Outcome::NotYet, 3, due.0), due));
-    assert_eq!(again(&mut w, due), [(4, 1)], "at once, as nothing that followed was taken");
+    assert_eq!(resend(&mut w, due), [(4, 1)], "at once, as nothing that followed was taken");
     assert!(w.acknowledged(&answer(Outcome::Published, 4, 0), due) && w.has_room());
     assert_eq!((w.counters().refused, w.counters().delivered), (1, 3));
 }
@@ -319,7 +319,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: the bounds hold, every sample ends in one way, and an edge
+    /// Whatever comes in whatever order: the bounds hold, every sample ends in one way, and a route
     /// never stops for good.
     #[test]
     fn the_window_keeps_its_promises(reliable: bool, steps in steps()) {
@@ -349,7 +349,7 @@ proptest! {
                 Step::Wait(ns) => {
                     now = MonotonicNs(now.0 + ns);
                     let mut sent = 0;
-                    while let Overdue::Again { number } = w.overdue(now) {
+                    while let Overdue::Rewind { number } = w.overdue(now) {
                         prop_assert!(is_kept && w.oldest().is_some_and(|oldest| oldest <= number) && number <= w.counters().sent);
                         w.send_again(now);
                         sent += 1;
@@ -385,6 +385,6 @@ fn nothing_overtakes_what_went_behind_a_longer_one() {
     let mut w = reliable(0);
     assert_eq!([8_001, 100].map(|len| long(&mut w, len)), [true, true]);
     assert!(w.gap(&answer(Outcome::Gap, 2, 0), MonotonicNs(5)));
-    assert_eq!(again(&mut w, MonotonicNs(5)), [(3, 1)]);
+    assert_eq!(resend(&mut w, MonotonicNs(5)), [(3, 1)]);
     assert!(!w.goes_with_long(3, 8_000));
 }

@@ -10,7 +10,7 @@
 mod rig;
 
 use driveline::types::{Qos, Reliability};
-use driveline_gateway::{InletState, Report};
+use driveline_gateway::{RemotePublisherState, Report};
 use driveline_runtime::launch::Build;
 use rig::{Carried, GATEWAY, Host, Rig, eventually, publisher_options, subscription_options};
 use std::path::Path;
@@ -62,7 +62,7 @@ fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
     let _camera = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, 65)).unwrap();
     let told = reports(&rig.b, "refused and offered", |r| {
         r.refused.iter().any(|r| r.reason.contains("64 are permitted here"))
-            && r.inlets.iter().any(|i| i.state == InletState::NobodySubscribes)
+            && r.inlets.iter().any(|i| i.state == RemotePublisherState::NobodySubscribes)
     });
     let refused = &told.refused[0];
     assert_eq!(
@@ -93,7 +93,7 @@ fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
         subscription.latest().unwrap().is_some()
     });
     let receiver = reports(&rig.b, "carried", |r| {
-        r.inlets.iter().any(|i| i.state == InletState::Wanted && i.figures.published > 0)
+        r.inlets.iter().any(|i| i.state == RemotePublisherState::Wanted && i.figures.published > 0)
     });
     let figures = receiver.inlets[0].figures;
     assert_eq!(figures.published_bytes, 10 * figures.published);
@@ -109,7 +109,7 @@ fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
 
     rig.a.kill_gateway();
     let alone = reports(&rig.b, "gone", |r| r.hosts.iter().all(|h| !h.alive));
-    assert_eq!(alone.inlets[0].state, InletState::HostGone);
+    assert_eq!(alone.inlets[0].state, RemotePublisherState::HostGone);
     assert!(rig.a.report().is_none(), "it is dead");
 }
 

@@ -12,7 +12,7 @@ mod rig;
 
 use driveline::types::{MonotonicNs, Qos, Reliability, Remote, SampleHeader, Schema};
 use driveline::{EndpointEvent, Publisher, Subscription};
-use driveline_gateway::EdgeFigures;
+use driveline_gateway::RouteFigures;
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway_zenoh::engine::{Gateway, GatewayError};
 use driveline_namespaces::{Namespace, Port};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// The figures of the first host's only edge, once something holds of them.
 #[track_caller]
-fn edge(host: &Host, what: &str, holds: impl Fn(&EdgeFigures) -> bool) -> EdgeFigures {
+fn edge(host: &Host, what: &str, holds: impl Fn(&RouteFigures) -> bool) -> RouteFigures {
     let mut figures = None;
     eventually(what, || {
         figures = host.report().and_then(|r| Some(r.edges.first()?.figures));
@@ -330,7 +330,7 @@ fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_
     assert!(
         told.contains("zenoh.json5")
             && told.contains("listen at `tcp/[::]:0`")
-            && told.contains("`insecure: true` beside `zenoh:`"),
+            && told.contains("`insecure: true` next to `zenoh:`"),
         "{told}"
     );
     drop(refused);
@@ -342,7 +342,7 @@ fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_
         caution.is_some()
     });
     let said = format!(
-        "{} has this host listen on all addresses and ask nobody for a certificate (tcp/[::]:0), and look for others by multicast",
+        "{} has this host listen on all addresses and request no certificate (tcp/[::]:0), and look for others by multicast",
         file.display()
     );
     assert_eq!(caution, Some(said));
@@ -604,11 +604,11 @@ fn a_host_that_finds_nobody_says_so_once() {
         start(r#"{ "listen": ["tcp/127.0.0.1:0"], "connect": ["NOBODY"] }"#, "calls"),
     );
     for (gateway, says) in [
-        (waits, "nobody has connected yet".to_owned()),
+        (waits, "no host has connected yet".to_owned()),
         (
             calls,
             format!(
-                "nobody answers at {endpoint}, or lets this host in; does a gateway run there, and does a firewall let it through?"
+                "no gateway answers at {endpoint}, or it refuses this host; does a gateway run there, and does a firewall let it through?"
             ),
         ),
     ] {

@@ -14,7 +14,7 @@ use driveline::WaitMode;
 use driveline::types::{
     Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema,
 };
-use driveline_gateway::{InletReport, InletState, Report};
+use driveline_gateway::{RemotePublisherReport, RemotePublisherState, Report};
 use driveline_gateway_zenoh::wire::{Ack, Offer, Outcome, Parsed, QosMark, SampleHead};
 use rig::meeting::{Meeting, TOPIC};
 use rig::{carried, eventually, publisher_options, subscription_options};
@@ -93,10 +93,10 @@ fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publis
         .node
         .bytes_subscription(TOPIC, "raw", subscription_options(&reads_nothing))
         .unwrap();
-    let of_inlet = |what: fn(&InletReport) -> bool| {
+    let of_inlet = |what: fn(&RemotePublisherReport) -> bool| {
         meeting.host.report().is_some_and(|r| r.inlets.iter().any(what))
     };
-    eventually("wanted", || of_inlet(|inlet| inlet.state == InletState::Wanted));
+    eventually("wanted", || of_inlet(|inlet| inlet.state == RemotePublisherState::Wanted));
     let (to, from, topic) = (meeting.gateway.clone(), meeting.me.clone(), TOPIC.parse().unwrap());
     let key = meeting.keys.key(&Parsed::Sample { to, from, offered, topic });
     for number in 1..=20 {

@@ -13,7 +13,7 @@ mod rig;
 use driveline::types::{
     Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema,
 };
-use driveline_gateway::{EdgeFigures, Report};
+use driveline_gateway::{Report, RouteFigures};
 use driveline_gateway_zenoh::directory::MAX_HOSTS;
 use driveline_gateway_zenoh::wire::{
     Ack, HostId, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time,
@@ -33,7 +33,7 @@ fn mark(reliability: Reliability, durability: Durability) -> QosMark {
 fn sent_to_one_who_knows_later(
     offered: QosMark,
     refusals: usize,
-) -> (Vec<SampleHead>, EdgeFigures) {
+) -> (Vec<SampleHead>, RouteFigures) {
     let QosMark { reliability, durability } = offered;
     let qos = Qos { depth: 4, reliability, durability, max_blocking_ms: 10_000, ..Qos::default() };
     let meeting = Meeting::new(true, &qos);
@@ -79,7 +79,7 @@ fn sent_to_one_who_knows_later(
     eventually("wanted", || publisher.matched() == 2);
     let loan = publisher.loan(8).unwrap();
     publisher.publish(loan).unwrap();
-    let mut figures = EdgeFigures::default();
+    let mut figures = RouteFigures::default();
     eventually("settled", || {
         figures =
             meeting.host.report().and_then(|r| Some(r.edges.first()?.figures)).unwrap_or_default();

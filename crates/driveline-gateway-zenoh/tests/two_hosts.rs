@@ -11,7 +11,7 @@ mod rig;
 
 use driveline::types::{Durability, MonotonicNs, Qos, Reliability, plain_type};
 use driveline::{EndpointEvent, RawSubscription, WaitMode};
-use driveline_gateway::InletState;
+use driveline_gateway::RemotePublisherState;
 use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
 use rig::stopwatch::{Stopwatch, Took, measures, within};
 use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};
@@ -49,7 +49,9 @@ fn samples_arrive_in_order_with_their_numbers_times_and_losses() {
     let mut report = None;
     eventually("reported", || {
         report = rig.b.report().filter(|r| {
-            r.inlets.iter().any(|i| i.state == InletState::Wanted && i.figures.published >= 200)
+            r.inlets
+                .iter()
+                .any(|i| i.state == RemotePublisherState::Wanted && i.figures.published >= 200)
         });
         report.is_some()
     });

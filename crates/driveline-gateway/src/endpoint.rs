@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Addresses that a gateway listens on or connects to, as Zenoh writes them:
-//! `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should listen on without saying so,
-//! in the same words for every gateway.
+//! Addresses that a gateway listens on or connects to, in Zenoh's form: `tcp/192.168.1.10:7450`.
+//! Checks for impossible ones, and for listeners open to all without an explicit key, with the same
+//! texts for every gateway.
 
 use driveline_graph::suggest;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,9 +9,9 @@ use std::path::Path;
 
 /// The protocol of sockets that are files.
 const UNIX: &str = "unixsock-stream";
-/// Of Zenoh's protocols, those that stay on this host …
+/// Zenoh's protocols that stay on this host …
 const LOCAL: [&str; 2] = [UNIX, "unixpipe"];
-/// … and those that can ask for a certificate.
+/// … and the protocols that can request a certificate.
 const ENCRYPTED: [&str; 2] = ["tls", "quic"];
 /// Zenoh's setting by which they do, of an endpoint as of all.
 const MTLS: &str = "enable_mtls";
@@ -20,12 +20,12 @@ const MAX_LEN: usize = 256;
 /// Longest path of a Unix socket, its end included.
 const SOCKET_PATH_LEN: usize = 108;
 
-/// Settings of an endpoint that are numbers of bytes. Of what connects, Zenoh would not tell that
-/// they are not.
+/// Endpoint settings that are numbers of bytes. For outgoing connections, Zenoh would not report a
+/// wrong value.
 const BYTES: [&str; 2] = ["so_sndbuf", "so_rcvbuf"];
 
-/// Settings of when an endpoint is tried again, which the gateway has its own of. With these it
-/// would not start before somebody is there, or try without a pause.
+/// Settings for retries of an endpoint, which the gateway sets itself. With these it would not
+/// start before a host is reached, or retry without a pause.
 const AGAIN: [&str; 4] = [
     "exit_on_failure",
     "retry_period_init_ms",
@@ -37,15 +37,15 @@ const AGAIN: [&str; 4] = [
 /// which one endpoint could do without the other end's certificate.
 const SETTINGS: [&str; 5] = ["iface", "bind", BYTES[0], BYTES[1], "dscp"];
 
-/// What kinds of endpoints a gateway takes.
+/// Kinds of endpoints that a gateway accepts.
 pub(crate) struct Rules {
     /// Protocols.
     pub(crate) protocols: &'static [&'static str],
-    /// How they are written.
+    /// Form of an endpoint, for remedies.
     pub(crate) form: &'static str,
     /// The usual port.
     pub(crate) port: u16,
-    /// What makes a listener on all addresses acceptable, but for saying that it is meant.
+    /// Alternative to an explicit key for a listener on all addresses.
     pub(crate) instead: &'static str,
     /// There are certificates.
     pub(crate) tls: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Rules {
     pub(crate) insecure: bool,
 }
 
-/// What an endpoint is for.
+/// Use of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Listen,
@@ -67,7 +67,7 @@ fn parts(endpoint: &str) -> Option<(&str, &str)> {
     Some((protocol, rest.split(['?', '#']).next().unwrap_or(rest)))
 }
 
-/// Where an endpoint's socket is, if it is one of a host's own.
+/// Returns the path of an endpoint's socket, if it is a Unix socket.
 pub(crate) fn socket_path(endpoint: &str) -> Option<&Path> {
     parts(endpoint).filter(|(protocol, _)| *protocol == UNIX).map(|(_, path)| Path::new(path))
 }
@@ -81,8 +81,8 @@ fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|setting| setting.split_once('=').unwrap_or((setting, "")))
 }
 
-/// Whether a host is all addresses of this one, however that is written: the system takes `0`,
-/// `00.0` and `0x0` for `0.0.0.0`.
+/// Returns true if a host means all addresses, in any notation: the system takes `0`, `00.0` and
+/// `0x0` for `0.0.0.0`.
 fn is_everywhere(host: &str) -> bool {
     let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     let address = inside.split('%').next().unwrap_or(inside);
@@ -96,7 +96,8 @@ fn is_everywhere(host: &str) -> bool {
     }
 }
 
-/// Whether this can be the name of a network interface, alone and in an endpoint's settings.
+/// Returns true if this can be the name of a network interface, alone and in an endpoint's
+/// settings.
 pub(crate) fn is_interface(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@'))
@@ -122,9 +123,9 @@ pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
     inside.parse().ok().filter(|_| !is_everywhere(host))
 }
 
-/// Whether to listen there lets in whoever reaches this host on any network: on all addresses of
-/// all interfaces, and nobody has to show a certificate. Of any protocol of Zenoh's. `mtls`: they
-/// have to where TLS is spoken and the endpoint does not say otherwise.
+/// Returns true if a listener there admits every host that reaches this one on any network: on all
+/// addresses of all interfaces, without requesting a certificate. For all protocols of Zenoh.
+/// `mtls`: certificates are requested over TLS unless the endpoint says otherwise.
 pub(crate) fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     let Some((protocol, address)) =
         parts(endpoint).filter(|(protocol, _)| !LOCAL.contains(protocol))
@@ -159,8 +160,8 @@ fn host_and_port(address: &str) -> Result<(&str, &str), &'static str> {
     }
 }
 
-/// What is the matter with the value of a setting, and what to do about it. Of what connects, Zenoh
-/// would tell nobody, and try for ever.
+/// Describes a wrong value of a setting, with the remedy. For outgoing connections, Zenoh would not
+/// report it, and retry forever.
 fn wrong_value(key: &str, value: &str) -> Option<(String, String)> {
     let number = |n: &str| {
         n.strip_prefix("0x")
@@ -187,7 +188,7 @@ fn wrong_value(key: &str, value: &str) -> Option<(String, String)> {
     (!good).then(|| (format!("`{value}` is no value of `{key}`"), help.into()))
 }
 
-/// Why this is no endpoint for that, and what to do about it.
+/// Returns the reason why this endpoint is not possible for that use, with the remedy.
 pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(String, String)> {
     if endpoint.len() > MAX_LEN {
         return Some((
@@ -275,12 +276,12 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
     }
     if what_for == Use::Connect && port == 0 {
         return Some((
-            format!("`{endpoint}`: nobody listens on port 0"),
+            format!("`{endpoint}`: port 0 has no listener"),
             format!("{} is where others usually listen", rules.port),
         ));
     }
     if what_for == Use::Connect && is_everywhere(host) {
-        return Some((format!("`{endpoint}` names nobody to connect to"), rules.form.into()));
+        return Some((format!("`{endpoint}` names no host to connect to"), rules.form.into()));
     }
     if protocol == "tls" && !rules.tls {
         let help = "add `tls: {authority: ca.pem, certificate: host.pem, private_key: host.key}`";

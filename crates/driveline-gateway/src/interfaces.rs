@@ -29,7 +29,8 @@ impl Interface {
     }
 }
 
-/// All of them; none where the kernel does not tell. Allocates, and makes system calls.
+/// Returns all interfaces; none if the kernel does not report them. Allocates, and makes system
+/// calls.
 #[must_use]
 pub fn interfaces() -> Vec<Interface> {
     let of = |i: NetworkInterface| Interface {

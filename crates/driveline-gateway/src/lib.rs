@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the gateways of this project have in common.
+//! Shared parts of this project's gateways.
 //!
-//! - The program around a gateway: how it is run, that it is the only one of its kind, its report,
-//!   and the socket for it (`docs/protocols/gateway-status.md`);
-//! - [`network`] and [`ros2`]: what stands under these keys of a graph file, what a gateway is
-//!   started with, and the checks of both ([`SECTIONS`]).
+//! - The program around a gateway: its start and end, the lock against a second one of its kind,
+//!   its report, and the socket for it (`docs/protocols/gateway-status.md`);
+//! - [`network`] and [`ros2`]: these sections of a graph file, the start configuration of a
+//!   gateway, and the checks of both ([`SECTIONS`]).
 //!
-//! Not here: what a gateway carries, and how its report is shown.
+//! Not here: the traffic of a gateway, and the display of its report.
 
-mod desk;
+mod diagnosis;
 pub mod endpoint;
 pub mod interfaces;
 mod line_limit;
@@ -18,24 +18,24 @@ mod network_section;
 mod only_one;
 mod program;
 mod report;
+mod report_requests;
 pub mod ros2;
 mod ros2_section;
 mod status;
-mod words;
 mod zenoh_text;
 
 pub use mistakes::ConfigMistakes;
 pub use network::{ZENOH_THREADS, ZENOH_THREADS_FOR_TLS};
 
-pub use desk::{Notices, ReportDesk};
 pub use line_limit::{LineLimit, LineVerdict};
 pub use only_one::{OnlyOne, OnlyOneError};
 pub use program::{Gateway, serve};
 pub use report::{
-    EdgeFigures, EdgeReport, HostReport, InletFigures, InletReport, InletState, NetworkReport,
-    PublisherReport, Refusal, Report, Ros2Publisher, Ros2Report, Ros2Server, Ros2ServiceReport,
-    Ros2TopicReport, TopicReport,
+    HostReport, NetworkReport, PublisherReport, Refusal, RemotePublisherFigures,
+    RemotePublisherReport, RemotePublisherState, Report, Ros2Publisher, Ros2Report, Ros2Server,
+    Ros2ServiceReport, Ros2TopicReport, RouteFigures, RouteReport, TopicReport,
 };
+pub use report_requests::{Notices, ReportRequests};
 pub use status::{Answer, MAX_REPORT_LEN, StatusSocket, ask};
 pub use zenoh_text::zenoh_says;
 

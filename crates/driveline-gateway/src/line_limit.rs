@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! No more lines for people than somebody can read: what others on the network do is told of, and
-//! they do it as often as they like.
+//! Limits log lines to a readable number: others on the network can cause any number of them.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +13,12 @@ pub struct LineLimit {
     /// The beginning of the window; `None`: nothing was said yet.
     since: Option<Instant>,
     lines: u32,
-    /// Lines that nobody has seen, and when that is told.
+    /// Lines not shown, and the time to report their number.
     withheld: u64,
     tell_at: Option<Instant>,
 }
 
-/// What becomes of a line.
+/// Decision on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineVerdict {
     /// It is shown.
@@ -37,7 +36,7 @@ impl LineLimit {
         Self { most, since: None, lines: 0, withheld: 0, tell_at: None }
     }
 
-    /// What becomes of a line of this moment.
+    /// Decides on a line at this time.
     pub fn line(&mut self, now: Instant) -> LineVerdict {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {
             (self.since, self.lines) = (Some(now), 0);

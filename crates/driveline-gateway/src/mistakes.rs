@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What in a gateway's configuration cannot be: all of it, and before anything is opened. Within
-//! the bounds that graph files have.
+//! Mistakes in a gateway's configuration: all of them, before anything is opened. Uses the limits
+//! of graph files.
 
 use driveline_graph::clean;
 use driveline_types::limits::{MAX_PAYLOAD, MAX_PINS};
@@ -54,8 +54,8 @@ impl ConfigMistakes {
         }
     }
 
-    /// What is wrong with topics: one that is there twice, numbers, and what else `look` finds of
-    /// each, which is given its number.
+    /// Checks topics: duplicates, numbers, and the results of `look` for each, which gets its
+    /// index.
     pub(crate) fn topics<'a>(
         &mut self,
         topics: impl Iterator<Item = TopicNumbers<'a>>,

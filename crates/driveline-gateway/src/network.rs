@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a host takes part in the network: what stands under `network:` in a graph file, and what a
-//! gateway is started with.
+//! Network configuration of a host: the section `network:` of a graph file, and the start
+//! configuration of a gateway.
 //!
 //! Not here: the gateway (crate `driveline-gateway-zenoh`).
 
@@ -22,13 +22,13 @@ use driveline_graph::model::{Access, EVERY, RATE_HZ, written_qos};
 
 /// Port on which a gateway listens at a named interface.
 pub const PORT: u16 = 7450;
-/// What a run calls the gateway's process; no module has this name.
+/// Name of the gateway's process in a run; no module has this name.
 pub const PROCESS: &str = driveline_runtime::launch::GATEWAY_PROCESS;
-/// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s
-/// for what a host that is gone has not acknowledged, on one that receives, and has two: with two
-/// connections gone, nothing was heard from anybody. And the only one that sends waits for whoever
-/// waits for room in a connection that ends: meanwhile nothing was sent to anybody
-/// (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
+/// Numbers of Zenoh's receiving and sending threads. Zenoh lets `close` of a TCP connection wait up
+/// to 10 s for acknowledgements of a lost host, on one of its two receiving threads: with two lost
+/// connections, no message was received from any host. Its only sending thread waits for threads
+/// that wait for space in an ending connection: meanwhile no message was sent to any host
+/// (`docs/protocols/network-faults.md`). There is no other setting for this.
 pub const ZENOH_THREADS: (&str, &str) =
     ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 
@@ -43,11 +43,11 @@ const LOOPBACK: &str = "127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
-/// Of a file of Zenoh's, where it is looked whether it names TLS.
+/// Longest Zenoh file that is searched for TLS.
 const MAX_ZENOH_FILE_LEN: u64 = 1 << 20;
 
-/// How this host takes part in the network. Without endpoints and interface the gateway listens on
-/// the loopback device only.
+/// Network configuration of this host. Without endpoints and interface the gateway listens on the
+/// loopback device only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
@@ -62,14 +62,14 @@ pub struct NetworkSpec {
     pub listen: Vec<String>,
     /// Endpoints of other gateways or routers to connect to; tried until they are there.
     pub connect: Vec<String>,
-    /// What the slowest link to another host carries, in Mbit/s. The kernel and Zenoh hold back
-    /// about 5 ms of it (64 KiB at least), which a small sample waits for behind a large one; less
-    /// than the link carries makes large samples slow where packets are lost or ways are long.
+    /// Bandwidth of the slowest link to another host, in Mbit/s. The kernel and Zenoh buffer about
+    /// 5 ms of it (at least 64 KiB), which a small sample waits for behind a large one. A value
+    /// below the link's makes large samples slow on links with packet loss or long round trips.
     /// Default: 100.
     #[schemars(range(min = 1, max = 400_000))]
     pub bandwidth_mbit: Option<u32>,
-    /// Permits a listener on all addresses without TLS: whoever reaches this host can then publish.
-    /// Also where `zenoh` has one.
+    /// Permits a listener on all addresses without TLS: every program that reaches this host can
+    /// then publish. Also applies to listeners in the `zenoh` file.
     pub insecure: bool,
     /// Certificates of `tls/` endpoints. Both ends show theirs.
     pub tls: Option<TlsSpec>,
@@ -95,22 +95,22 @@ pub struct TlsSpec {
 pub struct Mistake {
     /// The key that it is about.
     pub key: &'static str,
-    /// Which one of a list.
+    /// Index in a list.
     pub index: Option<usize>,
-    /// What is the matter.
+    /// Description.
     pub message: String,
-    /// What to do about it.
+    /// Remedy.
     pub help: String,
 }
 
-/// Whether this can be a host's name.
+/// Returns true if this can be a host's name.
 #[must_use]
 pub fn is_host_name(name: &str) -> bool {
     (1..=63).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
-/// Whether a domain of this name can be carried to other hosts.
+/// Returns true if a domain of this name can be carried to other hosts.
 #[must_use]
 pub fn is_domain_name(name: &str) -> bool {
     let permitted =
@@ -118,10 +118,10 @@ pub fn is_domain_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(permitted)
 }
 
-/// Whether to listen at this endpoint of Zenoh's lets in whoever reaches this host on any network:
-/// on all addresses of all interfaces, and nobody has to show a certificate. `mtls`: Zenoh is told
-/// that they have to where TLS is spoken (`transport/link/tls/enable_mtls`), unless the endpoint
-/// says otherwise.
+/// Returns true if a listener at this Zenoh endpoint admits every host that reaches this one on any
+/// network: on all addresses of all interfaces, without requesting a certificate. `mtls`:
+/// certificates are requested over TLS (`transport/link/tls/enable_mtls`), unless the endpoint says
+/// otherwise.
 #[must_use]
 pub fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     endpoint::is_open_to_all(endpoint, mtls)
@@ -211,13 +211,13 @@ impl NetworkSpec {
         found
     }
 
-    /// What the slowest link carries, in Mbit/s.
+    /// Returns the bandwidth of the slowest link, in Mbit/s.
     #[must_use]
     pub fn bandwidth_mbit(&self) -> u32 {
         self.bandwidth_mbit.unwrap_or(DEFAULT_BANDWIDTH_MBIT)
     }
 
-    /// What to listen on: what is named, or else the loopback device.
+    /// Returns the endpoints to listen on: the configured ones, or the loopback device.
     #[must_use]
     pub fn listen_endpoints(&self) -> Vec<String> {
         let protocol = if self.tls.is_some() { "tls" } else { "tcp" };
@@ -227,7 +227,7 @@ impl NetworkSpec {
         if all.is_empty() { vec![format!("{protocol}/{LOOPBACK}")] } else { all }
     }
 
-    /// Whether any other host can come to know of this one.
+    /// Returns true if another host can discover this one.
     #[must_use]
     pub fn reaches_anybody(&self) -> bool {
         self.interface.is_some()
@@ -236,7 +236,7 @@ impl NetworkSpec {
             || !self.connect.is_empty()
     }
 
-    /// Whether any connection goes over TLS. A file of Zenoh's that names it at all does.
+    /// Returns true if a connection uses TLS. A Zenoh file that mentions it counts.
     #[must_use]
     pub fn speaks_tls(&self) -> bool {
         let names_it = |path: &PathBuf| {
@@ -249,7 +249,7 @@ impl NetworkSpec {
             || self.zenoh.as_ref().is_some_and(|path| unreadable(path).is_none() && names_it(path))
     }
 
-    /// Whether it may be there for others' topics alone: Zenoh's own configuration says whether it
+    /// Returns true if it may only serve topics of others: Zenoh's own configuration decides if it
     /// is a router.
     #[must_use]
     pub fn may_be_router(&self) -> bool {
@@ -293,7 +293,7 @@ impl NetworkSpec {
             // On an interface there may be another network with addresses of its own.
             let address = endpoint::address(endpoint)
                 .filter(|a| !a.is_multicast() && endpoint::interface(endpoint).is_none())?;
-            // A port that the kernel chooses is taken by nobody.
+            // A port chosen by the kernel is free.
             let refused = std::net::UdpSocket::bind((address, 0)).err()?;
             (refused.kind() == std::io::ErrorKind::AddrNotAvailable).then_some((i, address))
         };
@@ -346,13 +346,13 @@ impl NetworkSpec {
     }
 }
 
-/// Whether this computer has no network interface of that name, as far as it tells.
+/// Returns true if this computer has no network interface of that name.
 fn is_missing(interface: &str) -> bool {
     let there = interfaces();
     !there.is_empty() && there.iter().all(|i| i.name != interface)
 }
 
-/// Why a file cannot be read. A pipe, which could keep everybody waiting, is not opened.
+/// Reason why a file cannot be read. A pipe, which could block, is not opened.
 fn unreadable(path: &Path) -> Option<String> {
     match std::fs::metadata(path) {
         Ok(about) if !about.is_file() => Some("it is not a regular file".into()),
@@ -375,8 +375,8 @@ pub struct CarriedTopic {
     pub max_payload: u64,
     /// Samples of one publisher of another host that local subscriptions may hold together.
     pub pins: u32,
-    /// Most hosts that it goes to at once: each holds a pin of each publisher here, whoever says
-    /// that it is there. `None`: as many as the gateway has edges for.
+    /// Maximum number of hosts that it goes to: each one that announces itself holds a pin of each
+    /// publisher here. `None`: the gateway's limit of routes.
     #[serde(default)]
     pub hosts: Option<u32>,
     /// QoS with which local publishers are read: what local publishers offer less of is carried
@@ -389,7 +389,7 @@ pub struct CarriedTopic {
     /// Only every so many-th sample of a publisher is sent. `None` and 1: all.
     #[serde(default)]
     pub every: Option<u32>,
-    /// Who may take part on this host.
+    /// Users that may take part on this host.
     #[serde(default)]
     pub access: Access,
 }
@@ -423,15 +423,15 @@ pub struct GatewayConfig {
     pub domain: String,
     /// Its directory on this host.
     pub domain_dir: PathBuf,
-    /// How this host takes part.
+    /// Network configuration of this host.
     #[serde(default)]
     pub network: NetworkSpec,
-    /// What is carried.
+    /// Carried topics.
     pub topics: Vec<CarriedTopic>,
 }
 
 impl GatewayConfig {
-    /// How a run starts the gateway; for the program see
+    /// Returns the start options of the gateway in a run; for the program see
     /// [`find_gateway`](driveline_runtime::launch::find_gateway).
     ///
     /// # Errors
@@ -445,15 +445,15 @@ impl GatewayConfig {
         })
     }
 
-    /// What Zenoh reads from the environment and nowhere else: how many threads it has. Reads the
-    /// `zenoh:` file, if there is one.
+    /// Environment variables that Zenoh reads: its number of threads. Reads the `zenoh:` file, if
+    /// there is one.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
         vec![if self.network.speaks_tls() { ZENOH_THREADS_FOR_TLS } else { ZENOH_THREADS }]
     }
 
-    /// What the gateway of a graph carries, if anything: of each topic with network reach the
-    /// directions in which this graph has ends, and both if somebody outside takes part.
+    /// Returns the gateway configuration of a graph, if it needs one: each topic with network
+    /// reach, in the directions in which this graph has ends, and in both if it is external.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
         let ends = |topic: &TopicName| {
@@ -494,11 +494,10 @@ impl GatewayConfig {
         })
     }
 
-    /// Looks whether a gateway can be started with it. Opens the files that it names, and nothing
-    /// else.
+    /// Checks that a gateway can be started with it. Opens only the files that it names.
     ///
     /// # Errors
-    /// Everything that cannot be.
+    /// All mistakes.
     pub fn check(&self) -> Result<(), ConfigMistakes> {
         let mut found = ConfigMistakes::default();
         if !is_domain_name(&self.domain) {
@@ -533,7 +532,8 @@ impl GatewayConfig {
 /// Certificates and keys are no longer than this.
 const MAX_PEM_LEN: u64 = 1 << 20;
 
-/// Why a file has nothing of this kind in PEM. Zenoh says nothing of that where it connects.
+/// Reason why a file has no PEM block of this kind. Zenoh does not report it for outgoing
+/// connections.
 fn lacks_pem(path: &Path, label: &str) -> Option<String> {
     let mut bytes = Vec::new();
     if let Err(e) =

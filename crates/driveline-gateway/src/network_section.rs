@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands under `network:`, checked against the graph.
+//! Section `network:`, checked against the graph.
 
 use crate::network::{NetworkSpec, PROCESS};
 use driveline::Reach;

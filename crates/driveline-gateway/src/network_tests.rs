@@ -136,7 +136,7 @@ fn each_mistake_is_told_with_its_key_and_a_remedy() {
             "connect",
             "`10.77.0.300` is no address (an address has four numbers",
         ),
-        (r#"{"connect": ["tcp/0.0.0.0:7450"]}"#, "connect", "names nobody"),
+        (r#"{"connect": ["tcp/0.0.0.0:7450"]}"#, "connect", "names no host"),
         (r#"{"connect": ["unixsock-stream/here"]}"#, "connect", "absolute path"),
         (r#"{"connect": ["tls/10.0.0.1:7450"]}"#, "connect", "certificates"),
         (r#"{"listen": ["tcp/0.0.0.0:7450"]}"#, "listen", "insecure: true"),
@@ -453,7 +453,7 @@ fn without_an_interface_only_the_loopback_device_is_listened_to() {
     assert_eq!(
         spec.listen_endpoints(),
         ["tls/0.0.0.0:7450#iface=eth0"],
-        "whoever has certificates does not listen without"
+        "a host with certificates does not listen without"
     );
     let spec = NetworkSpec { interface: None, ..spec };
     assert_eq!(spec.listen_endpoints(), ["tls/127.0.0.1:0"], "not even for this host's own users");

@@ -9,13 +9,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why a gateway may not serve a domain.
+/// Reason why a gateway may not serve a domain.
 #[derive(Debug, Error)]
 pub enum OnlyOneError {
     /// Another one is there.
     #[error("a gateway '{kind}' serves the domain in {} already (process {pid}); end {}, or use another domain", path.display(), who(pid, *run))]
     Second {
-        /// What kind of gateway.
+        /// Kind of gateway.
         kind: String,
         /// The domain's directory.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum OnlyOneError {
     System {
         /// The file that is locked.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -41,7 +41,7 @@ fn who(pid: &str, run: Option<u32>) -> String {
     )
 }
 
-/// How often the lock is taken again because whoever had it has just removed its file.
+/// Number of attempts to take the lock when its previous owner has just removed its file.
 const TRIES: u32 = 100;
 /// Most open files of a process that are looked at.
 const MOST_FILES: usize = 1 << 16;
@@ -69,7 +69,7 @@ impl OnlyOne {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     let mut pid = String::new();
-                    // Whoever holds the lock may just be writing.
+                    // The owner of the lock may just be writing.
                     let _ = Read::by_ref(&mut file).take(16).read_to_string(&mut pid);
                     let pid = pid
                         .trim()
@@ -85,8 +85,8 @@ impl OnlyOne {
                 }
                 Err(e) => return Err(failed(e.into())),
             }
-            // Between opening and locking, whoever had it may have removed the file: the lock of
-            // one without a name keeps nobody out.
+            // Between opening and locking, the previous owner may have removed the file: a lock on
+            // a file without a name excludes no other process.
             if !is_at(&file, &path) {
                 continue;
             }
@@ -102,7 +102,7 @@ impl OnlyOne {
 
 impl Drop for OnlyOne {
     fn drop(&mut self) {
-        // As long as the file here is the locked one, nobody else removes or replaces it.
+        // While the file here is the locked one, no other process removes or replaces it.
         if is_at(&self.file, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -144,8 +144,8 @@ fn run_of(pid: u32) -> Option<u32> {
     arguments.split(|b| *b == 0).find(|a| *a == FROM_RUN.as_bytes())?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
-    // Whose parent is gone belongs to process 1, which is no run; nor is 0, somebody outside of
-    // this container.
+    // A process whose parent is gone belongs to process 1, which is no run; nor is 0, a process
+    // outside of this container.
     (parent > 1).then_some(parent)
 }
 
@@ -153,7 +153,7 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// Whether the path names this very file.
+/// Returns true if the path names this very file.
 fn is_at(file: &File, path: &Path) -> bool {
     matches!((file.metadata(), std::fs::symlink_metadata(path)), (Ok(a), Ok(b)) if same(&a, &b))
 }
@@ -210,10 +210,10 @@ mod tests {
     #[test]
     fn who_holds_the_lock_is_known_only_where_its_number_is_its_own() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(holder(dir.path(), "test"), None, "nobody has ever been there");
+        assert_eq!(holder(dir.path(), "test"), None, "there was never a gateway");
         let _only = OnlyOne::new(dir.path(), "test").unwrap();
         assert_eq!(holder(dir.path(), "test"), Some(std::process::id()));
-        // Of a container, or of one that is dead: here the number is somebody else's.
+        // Of another container, or of a dead one: here the number belongs to another process.
         for other in [
             std::os::unix::process::parent_id().to_string(),
             "4294967295".into(),
@@ -235,7 +235,7 @@ mod tests {
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         OnlyOne::new(dir.path(), "test").unwrap_err();
         assert!(path.exists(), "one that was refused has removed the file of the other");
-        // Somebody has tidied up by hand, and another one is there by now.
+        // A user has removed the file, and another gateway has started by now.
         std::fs::remove_file(&path).unwrap();
         let _second = OnlyOne::new(dir.path(), "test").unwrap();
         drop(first);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway as a program of its own: where its configuration comes from, whom it tells that it is
-//! there, and what ends it.
+//! Gateway as a program: source of its configuration, report of its start, and causes of its end.
 //!
 //! `driveline run` starts it with `--account-stdin`: the configuration is then the first line on
-//! standard input, a socket whose end is the end of the gateway. By hand the configuration is a
-//! file, and a signal ends it.
+//! standard input, a socket whose end is the end of the gateway. Started by hand, it reads the
+//! configuration from a file, and a signal ends it.
 
 use super::line_limit::{LineLimit, LineVerdict};
 use driveline_graph::{clean, closest};
@@ -32,23 +31,23 @@ const MAX_CONFIG_LEN: u64 = 4 << 20;
 const MISUSED: u8 = 2;
 /// The argument with which a run starts it.
 pub(super) const FROM_RUN: &str = "--account-stdin";
-/// How often it is looked whether there is something to tell.
+/// Period at which log lines are collected.
 const TELL: Duration = Duration::from_secs(1);
-/// Lines that are told in a minute.
+/// Maximum number of log lines per minute.
 const NOTICES: u32 = 512;
 
 /// A gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
-    /// What it is told to do.
+    /// Configuration of the gateway.
     type Config: DeserializeOwned;
-    /// Why it cannot start.
+    /// Error at its start.
     type Error: Display;
-    /// The commit that it was built from: it is told with `--version`.
+    /// Commit that it was built from, for `--version`.
     const COMMIT: &'static str;
-    /// What it is for, and which keys the configuration has.
+    /// Purpose of the gateway, and keys of its configuration.
     const ABOUT: &'static str;
-    /// What libraries in it read from the environment and nowhere else: names and values. What a
-    /// person has set stays as it is. A launcher has set it already.
+    /// Environment variables that its libraries read: names and values. Existing values are kept. A
+    /// launcher has set them already.
     #[must_use]
     fn environment(_config: &Self::Config) -> Vec<(&'static str, &'static str)> {
         Vec::new()
@@ -63,16 +62,16 @@ pub trait Gateway: Sized {
     /// The line that says that it is there.
     fn greeting(&self) -> String;
 
-    /// What it has to tell to people, since it was asked last.
+    /// Returns the log lines since the last call.
     fn take_notices(&self) -> Vec<String>;
 
-    /// Why it cannot go on, if it cannot: the program then ends with this error, and whoever has
-    /// started it can start it again.
+    /// Reason why it cannot continue, if it cannot: the program then ends with this error, and its
+    /// starter can restart it.
     fn failure(&self) -> Option<String> {
         None
     }
 
-    /// What whoever sums up its time should know, told once before it ends.
+    /// Summary of its time, logged once before it ends.
     fn farewell(&self) -> Vec<String> {
         Vec::new()
     }
@@ -110,7 +109,7 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { text, told }) => {
-            // Whoever has started it says so.
+            // The launcher reports it.
             if !told {
                 eprintln!("error: {text}");
             }
@@ -119,10 +118,10 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     }
 }
 
-/// Why it is no gateway.
+/// Reason why the gateway did not start, or ended.
 struct Failure {
     text: String,
-    /// Whether whoever has started it knows.
+    /// True if the launcher knows.
     told: bool,
 }
 
@@ -161,7 +160,7 @@ fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
     })
 }
 
-/// What was meant, where a name is unknown: serde tells it first, and then those that there are.
+/// Suggests the intended name: serde's error has the unknown name first, and then the valid ones.
 fn meant(why: &str) -> String {
     let mut names = why.split('`').skip(1).step_by(2);
     let given = names.next().filter(|_| why.starts_with("unknown "));
@@ -220,13 +219,12 @@ fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     ran
 }
 
-/// What goes to a terminal: without control characters of what somebody has written, but for the
-/// ends of lines.
+/// Text for a terminal: without control characters of foreign text, except line ends.
 fn for_people(text: impl Display) -> String {
     text.to_string().lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether that could be written. A launcher that is gone is noticed as the end of the socket.
+/// Returns true if it could be written. The end of a launcher is detected by the end of the socket.
 fn say(launcher: &mut UnixStream, record: &Record) -> bool {
     serde_json::to_string(record)
         .is_ok_and(|line| launcher.write_all((line + "\n").as_bytes()).is_ok())
@@ -260,7 +258,7 @@ fn run<G: Gateway>(
     until_over(&gateway, &wait, to_launcher.as_mut())
 }
 
-/// Tells what the gateway has to tell until it is ended, or cannot go on.
+/// Logs the gateway's lines until it is ended, or cannot continue.
 fn until_over<G: Gateway>(
     gateway: &G,
     wait: &Receiver<()>,
@@ -289,13 +287,13 @@ fn until_over<G: Gateway>(
     }
 }
 
-/// Of these lines those that are shown, and what is to be said of others.
+/// Returns the lines to show, and a note on the others.
 fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<String> {
     let mut shown: Vec<String> = Vec::new();
     for notice in notices {
         let verdict = limit.line(now);
         shown.extend((verdict != LineVerdict::Withheld).then_some(notice));
-        let no_more = "this gateway tells no more in this minute than that; `driveline gateway list` says what there is";
+        let no_more = "this gateway logs no more lines in this minute; `driveline gateway list` shows its state";
         shown.extend((verdict == LineVerdict::Last).then(|| no_more.to_owned()));
     }
     shown.extend(
@@ -306,8 +304,7 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
     shown
 }
 
-/// Whoever read standard output may be gone; what is carried does not end with it. What others on
-/// the network call things stands in it.
+/// Standard output may be closed; that does not end the gateway. Lines contain foreign names.
 fn tell(line: &str) {
     let _ = tell_to(&mut io::stdout(), line);
 }
@@ -325,7 +322,7 @@ fn listen_for_signals(ended: Sender<()>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the launcher says after the configuration (`go`) changes nothing; its end is the gateway's.
+/// A message of the launcher after the configuration (`go`) is ignored; its end is the gateway's.
 fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
     let mut buffer = [0; 64];
     while matches!(reader.read(&mut buffer), Ok(n) if n > 0) {}
@@ -376,7 +373,7 @@ mod tests {
             serde_json::from_str::<Record>(&line).unwrap(),
             Record::Failed { call: None, text: "it cannot wait".into() }
         );
-        // Who was told to end has no failure.
+        // A gateway that was asked to end has no failure.
         ended.send(()).unwrap();
         assert!(until_over(&Broken, &wait, None).is_ok());
     }

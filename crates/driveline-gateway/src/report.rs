@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a gateway says about itself, to tools. Keys that one side does not know are ignored, and
-//! missing ones are empty.
+//! Report of a gateway, for tools. Unknown keys are ignored, and missing ones are empty.
 
 use driveline_types::Qos;
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
-    /// What kind of gateway, such as `zenoh`.
+    /// Kind of gateway, such as `zenoh`.
     pub gateway: String,
     /// Version of Driveline that it is of …
     pub version: String,
@@ -29,22 +28,21 @@ pub struct Report {
     /// before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
-    /// How long it has run, in milliseconds.
+    /// Time since its start, in milliseconds.
     pub up_ms: u64,
-    /// How it takes part in the network.
+    /// Its part in the network.
     pub network: NetworkReport,
     /// Other hosts.
     pub hosts: Vec<HostReport>,
-    /// Everything that it was told to carry.
+    /// All configured topics.
     pub topics: Vec<TopicReport>,
-    /// What goes to other hosts.
-    pub edges: Vec<EdgeReport>,
-    /// What comes from them.
-    pub inlets: Vec<InletReport>,
-    /// What is not carried although somebody offers or wants it.
+    /// Routes to other hosts.
+    pub edges: Vec<RouteReport>,
+    /// Publishers of other hosts.
+    pub inlets: Vec<RemotePublisherReport>,
+    /// Topics that are offered or wanted but not carried.
     pub refused: Vec<Refusal>,
-    /// Samples that came for nobody: on their way when somebody left, or sent by somebody who
-    /// should not.
+    /// Samples without a receiver: in flight when one left, or sent without being requested.
     pub unknown: u64,
     /// Samples that could not be understood.
     pub damaged: u64,
@@ -53,15 +51,15 @@ pub struct Report {
     pub ros2: Option<Ros2Report>,
 }
 
-/// What a gateway carries between a domain and ROS 2.
+/// Traffic between a domain and ROS 2.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ros2Report {
     /// `ROS_DOMAIN_ID`.
     pub domain_id: u32,
-    /// Whether nodes on DDS take part.
+    /// True if nodes on DDS take part.
     pub dds: bool,
-    /// Whether nodes on rmw_zenoh take part; how is in [`Report::network`].
+    /// True if nodes on rmw_zenoh take part; details are in [`Report::network`].
     pub zenoh: bool,
     /// The interface that is used for DDS; `None`: this host alone.
     pub interface: Option<String>,
@@ -93,31 +91,31 @@ pub struct Ros2ServiceReport {
     pub ros_type: String,
     /// Its server is in ROS 2, and its clients are here; else the other way round.
     pub from_ros: bool,
-    /// Whether calls go to a server at present.
+    /// True if calls go to a server at present.
     pub callable: bool,
     /// Nothing is done for it, as `problems` say.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left_out: bool,
-    /// Why not, or what else is to be known of it, each with what to do.
+    /// Reasons why not, and remarks, each with the remedy.
     pub problems: Vec<String>,
     /// Servers. Of one in Driveline, its node once for each profile that offers it; of those in ROS
     /// 2, all that have the name.
     pub servers: Vec<Ros2Server>,
-    /// Nodes of ROS 2 that have a client; one whose node nobody has named is `?`.
+    /// Nodes of ROS 2 that have a client; `?` if unnamed.
     pub clients: Vec<String>,
     /// Nodes of the other profile can call a server in ROS 2, by this one: `DDS` or `rmw_zenoh`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub across: Option<String>,
     /// Requests that have come.
     pub calls: u64,
-    /// Calls that are under way.
+    /// Calls in flight.
     pub under_way: usize,
     /// Responses that were handed over.
     pub answered: u64,
-    /// Calls that ended in another way, by reason. With those that were answered and those under
-    /// way they are all calls, as soon as nothing moves.
+    /// Calls that ended in another way, by reason. Together with the answered ones and those in
+    /// flight they are all calls, while nothing moves.
     pub ended: BTreeMap<String, u64>,
-    /// What came and is no call's end, such as a response that came too late, by reason.
+    /// Messages that end no call, such as a late response, by reason.
     pub strays: BTreeMap<String, u64>,
 }
 
@@ -129,7 +127,7 @@ pub struct Ros2Server {
     pub node: String,
     /// By which profile: `DDS` or `rmw_zenoh`.
     pub profile: String,
-    /// Why it is not called.
+    /// Reason why it is not called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -142,13 +140,12 @@ pub struct Ros2TopicReport {
     pub topic: String,
     /// Publishers that are carried at present.
     pub publishers: Vec<Ros2Publisher>,
-    /// Nodes of ROS 2 whose subscriptions match, each subscription by itself; one whose node nobody
-    /// has named is `?`.
+    /// Nodes of ROS 2 whose subscriptions match, one entry per subscription; `?` if unnamed.
     pub readers: Vec<String>,
-    /// What is to be known of ends in ROS 2 whose samples pass, but perhaps not as they expect.
+    /// Remarks on ends in ROS 2 whose samples pass, but perhaps not as they expect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Samples that were written in ROS 2, whether or not anybody takes them there; from ROS 2,
+    /// Samples that were written in ROS 2, with or without a reader there; from ROS 2, the samples
     /// that arrived here.
     pub carried: u64,
     /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
@@ -169,21 +166,21 @@ pub struct Ros2Publisher {
     pub node: String,
     /// Type in ROS 2, as `sensor_msgs/msg/Image`.
     pub ros_type: String,
-    /// Whether samples are converted; else they pass as CDR.
+    /// True if samples are converted; otherwise they pass as CDR.
     pub converted: bool,
-    /// What ROS 2 knows of its QoS, in words.
+    /// Its QoS in ROS 2, as text.
     pub qos: String,
     /// By which profile: `DDS` or `rmw_zenoh`.
     pub profile: String,
 }
 
-/// How a gateway takes part in the network.
+/// Network configuration and state of a gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkReport {
-    /// Where it listens, or is to.
+    /// Endpoints to listen on.
     pub listens: Vec<String>,
-    /// Where it was told to connect to.
+    /// Endpoints to connect to.
     pub connects: Vec<String>,
     /// The network interface on which it looks for others.
     pub interface: Option<String>,
@@ -193,10 +190,10 @@ pub struct NetworkReport {
     pub routers: usize,
     /// It needs a router, and has had none for seconds.
     pub router_missing: bool,
-    /// What people should know of how this host is reached, and may not have meant.
+    /// Warning about the reachability of this host, which may not be intended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caution: Option<String>,
-    /// What keeps this host out of the network, which is tried again.
+    /// Reason why this host cannot join the network, which is retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_out: Option<String>,
 }
@@ -206,15 +203,15 @@ pub struct NetworkReport {
 pub struct HostReport {
     /// Name and number of its gateway's start.
     pub host: String,
-    /// Whether its gateway is there.
+    /// True while its gateway is present.
     pub alive: bool,
-    /// For how long it has been there, or gone, in milliseconds.
+    /// Time that it has been present, or gone, in milliseconds.
     #[serde(default)]
     pub for_ms: u64,
-    /// How often it, or the way to it, was gone and came back …
+    /// Number of its absences, for itself or its link …
     #[serde(default)]
     pub outages: u64,
-    /// … and for how long together, in milliseconds.
+    /// … and their total duration, in milliseconds.
     #[serde(default)]
     pub outage_ms: u64,
     /// Its clock less this host's, in nanoseconds, if that was measured.
@@ -223,7 +220,7 @@ pub struct HostReport {
     pub offset_error_ns: Option<u64>,
     /// Exchanges that this rests on.
     pub exchanges: u64,
-    /// How often one of the two clocks has stepped.
+    /// Number of steps of one of the two clocks.
     pub clock_steps: u64,
     /// Exchanges that could not be, such as an answer before its question, and were passed over.
     #[serde(default)]
@@ -231,12 +228,12 @@ pub struct HostReport {
     /// Acknowledgements to it for which there was no room.
     #[serde(default)]
     pub acknowledgements_dropped: u64,
-    /// Why nothing is carried to or from it, and what to do.
+    /// Reason why nothing is exchanged with it, with the remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// A topic that a gateway was told to carry.
+/// A configured topic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicReport {
     /// Topic.
@@ -253,11 +250,11 @@ pub struct TopicReport {
     /// Only every so many-th sample of a publisher is sent.
     #[serde(default)]
     pub every: Option<u32>,
-    /// Publishers on this host that others are told of.
+    /// Publishers on this host that are announced to others.
     #[serde(default)]
     pub publishers: Vec<PublisherReport>,
-    /// Where no other host sends it: one that another host sends, is not received here, and has a
-    /// name much like this one's.
+    /// A similarly named topic that another host sends and that is not received here, if no other
+    /// host sends this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similar: Option<String>,
 }
@@ -279,7 +276,7 @@ pub struct PublisherReport {
 
 /// A topic on its way to another host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EdgeReport {
+pub struct RouteReport {
     /// Topic.
     pub topic: String,
     /// To which host.
@@ -292,13 +289,13 @@ pub struct EdgeReport {
     pub qos: String,
     /// The other host does not want it at present.
     pub parked: bool,
-    /// What became of samples.
-    pub figures: EdgeFigures,
+    /// Counters of samples.
+    pub figures: RouteFigures,
 }
 
 /// A publisher of another host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InletReport {
+pub struct RemotePublisherReport {
     /// Topic.
     pub topic: String,
     /// From which host.
@@ -310,25 +307,25 @@ pub struct InletReport {
     /// Name of its type.
     #[serde(default)]
     pub schema: String,
-    /// What it offers.
+    /// Offered QoS.
     #[serde(default)]
     pub qos: Qos,
     /// Its longest sample, in bytes.
     #[serde(default)]
     pub max_payload: u64,
-    /// Whether samples are sent here, and why not.
-    pub state: InletState,
-    /// What became of samples.
-    pub figures: InletFigures,
+    /// State of the transfer.
+    pub state: RemotePublisherState,
+    /// Counters of samples.
+    pub figures: RemotePublisherFigures,
 }
 
-/// Whether a publisher of another host is asked for its samples.
+/// State of the transfer from a remote publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum InletState {
+pub enum RemotePublisherState {
     /// It is.
     Wanted,
-    /// No: nobody on this host subscribes.
+    /// Not requested: no subscription on this host.
     NobodySubscribes,
     /// Not yet: the other host's clock was not measured.
     ClockUnknown,
@@ -339,7 +336,7 @@ pub enum InletState {
     PublisherGone,
 }
 
-/// Something that is not carried although somebody offers or wants it.
+/// A topic that is offered or wanted but not carried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Topic.
@@ -352,17 +349,16 @@ pub struct Refusal {
     /// a host that gets nothing.
     #[serde(default)]
     pub subscription: bool,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// When it is tried again, in milliseconds from the time of the report. `None`: when something
-    /// changes.
+    /// Time until the next attempt, in milliseconds from the report. `None`: at the next change.
     pub again_ms: Option<u64>,
 }
 
-/// What became of the samples of an edge: a topic on its way to one host.
+/// Counters of a route: a topic on its way to one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct EdgeFigures {
+pub struct RouteFigures {
     /// Handed to Zenoh, repetitions not counted.
     pub sent: u64,
     /// Payload bytes of these.
@@ -391,8 +387,8 @@ pub struct EdgeFigures {
     pub impossible_acknowledgements: u64,
 }
 
-impl EdgeFigures {
-    /// Drops with their reasons, those that have happened.
+impl RouteFigures {
+    /// Returns drops by reason, without reasons that never applied.
     #[must_use]
     pub fn drops(&self) -> Vec<(&'static str, u64)> {
         let all = [
@@ -408,10 +404,10 @@ impl EdgeFigures {
     }
 }
 
-/// What became of the samples of an inlet: a publisher of another host.
+/// Counters of a remote publisher: a publisher of another host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct InletFigures {
+pub struct RemotePublisherFigures {
     /// Published on this host.
     pub published: u64,
     /// Payload bytes of these.
@@ -431,8 +427,8 @@ pub struct InletFigures {
     pub transit_ns: i64,
 }
 
-impl InletFigures {
-    /// Drops with their reasons, those that have happened.
+impl RemotePublisherFigures {
+    /// Returns drops by reason, without reasons that never applied.
     #[must_use]
     pub fn drops(&self) -> Vec<(&'static str, u64)> {
         let all = [

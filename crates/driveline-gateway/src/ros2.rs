@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of ROS 2 is carried: what stands under `ros2:` in a graph file, its rules, and what a
-//! gateway is started with.
+//! Exchange with ROS 2: the section `ros2:` of a graph file, its rules, and the start configuration
+//! of a gateway.
 //!
-//! Not here: the gateway (crate `driveline-gateway-ros2`). What rules mean:
-//! `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common:
+//! Not here: the gateway (crate `driveline-gateway-ros2`). Meaning of rules:
+//! `docs/protocols/ros2-dds.md`, section 2; shared parts of both profiles:
 //! `docs/protocols/ros2-zenoh.md`, section 6.
 
 mod definitions;
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// What a run calls the gateway's process; no module has this name.
+/// Name of the gateway's process in a run; no module has this name.
 pub const PROCESS: &str = driveline_runtime::launch::ROS2_GATEWAY_PROCESS;
 /// Greatest id for which the standard ports exist.
 pub const MAX_DOMAIN_ID: u32 = 232;
@@ -38,7 +38,8 @@ const DEFAULT_MAX_PAYLOAD: u64 = 256 << 10;
 /// Longest payload of a rule: a sample in CDR has lengths of 31 bits, and a head.
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 
-/// Which topics and services are exchanged with ROS 2 nodes, and where. Without rules none is.
+/// Topics and services exchanged with ROS 2 nodes, and the nodes' networks. Without rules nothing
+/// is exchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ros2Spec {
@@ -46,7 +47,7 @@ pub struct Ros2Spec {
     /// Zenoh.
     #[schemars(range(max = MAX_DOMAIN_ID))]
     pub domain_id: u32,
-    /// Whether nodes on DDS take part. Default: yes.
+    /// True if nodes on DDS take part. Default: yes.
     pub dds: bool,
     /// Network interface, such as `eth0`, on which ROS 2 nodes on DDS are. Default: the loopback
     /// device, so nodes of this host.
@@ -56,15 +57,15 @@ pub struct Ros2Spec {
     pub zenoh: Option<Ros2ZenohSpec>,
     /// Release of the ROS 2 nodes.
     pub release: Release,
-    /// Stamps are of a simulation's clock, which tells the time on `/clock`, not of the wall clock.
+    /// Stamps use a simulation's clock, published on `/clock`, in place of the wall clock.
     pub use_sim_time: bool,
-    /// Where definitions (`msg/*.msg`, `*.idl`) of types are that come from ROS 2 as they are:
-    /// directories of packages, such as `/opt/ros/jazzy/share/tf2_msgs`, of many packages
-    /// (`/opt/ros/jazzy/share`), or where ROS 2 is installed (`/opt/ros/jazzy`). An entry can be
-    /// several of them with `:` between them, and `$AMENT_PREFIX_PATH` is that variable. Relative
-    /// to the graph file.
+    /// Places of definitions (`msg/*.msg`, `*.idl`) of types that are not converted: directories of
+    /// one package, such as `/opt/ros/jazzy/share/tf2_msgs`, of many packages
+    /// (`/opt/ros/jazzy/share`), or an installed ROS 2 (`/opt/ros/jazzy`). An entry can be several
+    /// of them with `:` between them, and `$AMENT_PREFIX_PATH` is that variable. Relative to the
+    /// graph file.
     pub types: Vec<PathBuf>,
-    /// What is carried. The first rule that fits a topic counts.
+    /// Rules for topics. The first one that fits a topic applies.
     pub topics: Vec<Rule>,
     /// Services that pass between Driveline and ROS 2.
     pub services: Vec<ServiceRule>,
@@ -86,18 +87,18 @@ impl Default for Ros2Spec {
     }
 }
 
-/// How nodes on rmw_zenoh are reached.
+/// Connection to nodes on rmw_zenoh.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ros2ZenohSpec {
     /// Routers or nodes to connect to, such as `tcp/192.168.1.10:7447`. Default: the router that
     /// rmw_zenoh expects on this host, `tcp/localhost:7447`.
     pub connect: Vec<String>,
-    /// Where nodes can connect to the gateway. Default: a free port of the loopback device,
-    /// `tcp/localhost:0`, as nodes of rmw_zenoh have it.
+    /// Endpoints on which nodes can connect to the gateway. Default: a free port of the loopback
+    /// device, `tcp/localhost:0`, as nodes of rmw_zenoh have it.
     pub listen: Vec<String>,
-    /// Permits a listener on all addresses: whoever reaches this host on any network can then
-    /// publish, and there is no TLS here.
+    /// Permits a listener on all addresses: every program that reaches this host on any network can
+    /// then publish, and there is no TLS here.
     pub insecure: bool,
 }
 
@@ -118,7 +119,7 @@ impl Ros2ZenohSpec {
     }
 }
 
-/// What differs between releases of ROS 2.
+/// Release of ROS 2, with its differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Release {
@@ -136,9 +137,9 @@ pub struct Rule {
     /// Name of the topic in ROS 2, such as `/camera/image`; `*` stands for one part of a name, `**`
     /// at the end for all that follow.
     pub topic: String,
-    /// Who publishes.
+    /// Side of the publishers.
     pub direction: Direction,
-    /// How samples are stored in Driveline.
+    /// Form of samples in Driveline.
     #[serde(default, rename = "as")]
     pub form: Form,
     /// Largest payload: bytes, or text such as `8 MiB`. Default 256 KiB; towards ROS 2, the topic's
@@ -152,12 +153,12 @@ pub struct Rule {
     #[serde(default)]
     #[schemars(range(min = 1, max = MAX_PINS))]
     pub pins: Option<u32>,
-    /// What counts as the time at which a sensor saw the data.
+    /// Time that counts as the measurement of the data.
     #[serde(default)]
     pub source_time: SourceTime,
 }
 
-/// Who publishes what a rule carries.
+/// Side of the publishers of a rule's topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -169,7 +170,7 @@ pub enum Direction {
     Both,
 }
 
-/// How samples that come from ROS 2 are stored.
+/// Form of samples that come from ROS 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -187,7 +188,7 @@ pub enum SourceTime {
     /// `header.stamp`.
     #[default]
     Stamp,
-    /// When it came: for recordings that are replayed.
+    /// Time of arrival: for replayed recordings.
     Arrival,
 }
 
@@ -205,7 +206,7 @@ pub struct RuleQos {
     /// Longest interval between samples, in milliseconds.
     #[schemars(range(min = 1))]
     pub deadline_ms: Option<u32>,
-    /// How a publisher shows that it is alive.
+    /// Kind of liveliness of a publisher.
     pub liveliness: Option<Liveliness>,
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
     #[schemars(range(min = 1))]
@@ -219,14 +220,14 @@ pub struct Mistake {
     pub key: &'static str,
     /// The rule or type, from 0.
     pub index: Option<usize>,
-    /// What is the matter.
+    /// Description.
     pub message: String,
-    /// What to do about it.
+    /// Remedy.
     pub help: String,
 }
 
-/// Whether this can be a part of a name in ROS 2 between two `/`. ROS 2's design reserves `__`, but
-/// rcl and rmw accept it.
+/// Returns true if this can be a part of a name in ROS 2 between two `/`. ROS 2's design reserves
+/// `__`, but rcl and rmw accept it.
 #[must_use]
 pub fn is_token(token: &str) -> bool {
     let starts = token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -236,7 +237,7 @@ pub fn is_token(token: &str) -> bool {
 /// Environment variable with the places where ROS 2 is installed, which can stand under `types`.
 pub const AMENT_PREFIX_PATH: &str = "AMENT_PREFIX_PATH";
 
-/// Why this is no pattern, and what to do about it.
+/// Returns the reason why this is no pattern, with the remedy.
 fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
     let Some(relative) = pattern.strip_prefix('/') else {
         return Some((
@@ -285,8 +286,7 @@ impl Rule {
         }
     }
 
-    /// Whether the pattern fits the topic, and the direction is included. `from_ros`: the direction
-    /// asked about.
+    /// Returns true if the pattern fits the topic, and the rule includes the direction `from_ros`.
     #[must_use]
     pub fn covers(&self, topic: &TopicName, from_ros: bool) -> bool {
         self.covers_name(topic.as_str(), from_ros)
@@ -317,7 +317,7 @@ impl Rule {
 }
 
 impl Ros2Spec {
-    /// Whether anything is exchanged.
+    /// Returns true if a topic or service is exchanged.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         !(self.topics.is_empty() && self.services.is_empty())
@@ -489,7 +489,7 @@ impl Ros2Spec {
     }
 }
 
-/// A topic of Driveline that a ROS 2 gateway knows of before anybody publishes.
+/// A topic of Driveline that a ROS 2 gateway knows before it has a publisher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalTopic {
@@ -503,7 +503,7 @@ pub struct LocalTopic {
     /// QoS with which local publishers are read.
     #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
-    /// Who may take part on this host.
+    /// Users that may take part on this host.
     #[serde(default)]
     pub access: Access,
 }
@@ -521,7 +521,7 @@ pub struct Ros2GatewayConfig {
     pub domain: String,
     /// Directory of the domain.
     pub domain_dir: PathBuf,
-    /// What is carried, and where.
+    /// Exchanged topics and services, and networks.
     pub ros2: Ros2Spec,
     /// Topics that the graph has.
     #[serde(default)]
@@ -529,7 +529,7 @@ pub struct Ros2GatewayConfig {
 }
 
 impl Ros2GatewayConfig {
-    /// How a run starts the gateway; for the program see
+    /// Returns the start options of the gateway in a run; for the program see
     /// [`find_ros2_gateway`](driveline_runtime::launch::find_ros2_gateway).
     ///
     /// # Errors
@@ -543,13 +543,13 @@ impl Ros2GatewayConfig {
         })
     }
 
-    /// What Zenoh reads from the environment and nowhere else. There is no TLS here.
+    /// Environment variables that Zenoh reads. There is no TLS here.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
         vec![crate::network::ZENOH_THREADS]
     }
 
-    /// What the gateway of a graph is started with; `None` if the graph has no rules for one.
+    /// Returns the gateway configuration of a graph; `None` if the graph has no rules.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
         let ros2 = graph.sections.get::<Ros2Spec>().cloned().filter(Ros2Spec::has_rules)?;
@@ -572,11 +572,11 @@ impl Ros2GatewayConfig {
         Some(Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), ros2, topics })
     }
 
-    /// Looks whether a gateway can be started with it. Touches no file: what is wrong with
-    /// definitions is told when they are read.
+    /// Checks that a gateway can be started with it. Reads no file: mistakes in definitions are
+    /// reported when they are read.
     ///
     /// # Errors
-    /// Everything that cannot be.
+    /// All mistakes.
     pub fn check(&self) -> Result<(), ConfigMistakes> {
         let mut found = ConfigMistakes::default();
         if self.domain.chars().any(char::is_control) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands under `ros2:`, checked against the graph.
+//! Section `ros2:`, checked against the graph.
 
 use crate::ros2::{CONVERTED, Definitions, Direction, Form, PROCESS, Ros2Spec, Rule};
 use driveline::Reach;
@@ -141,7 +141,7 @@ fn by_itself(spec: &Ros2Spec, at: &mut SectionCheck<'_>) -> Ros2Spec {
         at.report(of_definition(d, &left.error));
     }
     for (name, written, ros_type) in types_from_ros(at, &spec) {
-        // What is defined and cannot come is told of its package.
+        // A definition that exists and is unusable is reported for its package.
         if let Err(e) = definitions.message(&ros_type)
             && e.missing.as_deref() == Some(&ros_type)
         {
@@ -211,7 +211,7 @@ fn types_from_ros(at: &SectionCheck<'_>, spec: &Ros2Spec) -> Vec<(String, String
     at.declared_topics().filter_map(of).collect()
 }
 
-/// Who in the graph uses the topics that rules are about.
+/// Uses of topics in the graph, for rules.
 struct Uses<'a> {
     spec: &'a Ros2Spec,
     graph: &'a GraphTopics<'a>,
@@ -222,7 +222,7 @@ impl Uses<'_> {
         self.graph.read.contains(name) && !self.graph.published.contains(name)
     }
 
-    /// What about a rule will surprise, and what to do.
+    /// Remark on a rule with surprising effects, with the remedy.
     fn remark(&self, rule: &Rule) -> Option<(String, String)> {
         let covered: Vec<_> = self
             .graph
@@ -272,12 +272,12 @@ impl Uses<'_> {
         }
     }
 
-    /// Whether a topic of this host is carried by no rule in this direction.
+    /// Returns true if no rule carries a topic of this host in this direction.
     fn one_way(&self, name: &TopicName, topic: &ResolvedTopic, from_ros: bool) -> bool {
         topic.reach == Reach::Host && self.spec.rule(name, from_ros).is_none()
     }
 
-    /// What ROS 2 publishes is not known here, and who reads it may be outside of the graph.
+    /// ROS 2's publishers are not known here, and readers may be outside of the graph.
     fn covers_nothing(&self, rule: &Rule) -> Option<(String, String)> {
         let to_ros = rule.direction == Direction::ToRos;
         let meant = self.graph.topics.iter().find_map(|(name, topic)| {

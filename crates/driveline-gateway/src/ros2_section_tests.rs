@@ -383,7 +383,7 @@ fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
         )],
     );
     sound(with("/road/*, direction: from_ros", "/road/*, direction: both"));
-    // Whether somebody outside publishes as well is only known not to be so where nobody is there.
+    // A publisher outside of the graph is excluded only if the topic has no external ends.
     sound(with("/camera/image, direction: to_ros", "/camera/image, direction: from_ros"));
     let read = BOTH_WAYS
         .replace("camera/image: {reach: host, external: true", "camera/image: {reach: host")
@@ -458,7 +458,7 @@ fn of_a_misspelt_topic_its_rule_says_nothing_more() {
         &with("image: camera/image", "image: camera/imag"),
         &[(
             10,
-            "nobody listens to the topic `camera/imag`",
+            "no component reads the topic `camera/imag`",
             "did you mean `camera/image`? If `camera/imag` is right",
         )],
     );
@@ -467,13 +467,13 @@ fn of_a_misspelt_topic_its_rule_says_nothing_more() {
         &with("  camera/image:", "  camera/imag:"),
         &[(
             10,
-            "nobody listens to the topic `camera/image`",
+            "no component reads the topic `camera/image`",
             "names `camera/image`, too: did you mean it where `camera/imag` is declared?",
         )],
     );
     finds(
         &with("image: road/image", "image: road/imag"),
-        &[(11, "nobody publishes the topic `road/imag`", "did you mean `road/image`?")],
+        &[(11, "no component publishes the topic `road/imag`", "did you mean `road/image`?")],
     );
 }
 

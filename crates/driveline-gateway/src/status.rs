@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The socket in a domain's directory on which a gateway says what it does. Whoever connects gets
-//! one report and the end.
+//! Socket in a domain's directory on which a gateway reports its state. Each connection gets one
+//! report and the end.
 
 use super::only_one::holder;
 use super::report::Report;
@@ -65,7 +65,7 @@ impl StatusSocket {
     }
 }
 
-/// Answers whoever comes, until it is told to stop.
+/// Answers connections until it is stopped.
 fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report) {
     let mut clients = Clients::default();
     let mut accept_at = None;
@@ -77,7 +77,7 @@ fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report
         if stop.load(Ordering::Acquire) {
             return;
         }
-        // A pause that is not over goes on, whoever else made the loop turn.
+        // A pause continues, whatever woke the loop.
         accept_at = if refused {
             Some(Instant::now() + ACCEPT_AGAIN)
         } else {
@@ -110,23 +110,23 @@ impl Drop for StatusSocket {
     }
 }
 
-/// What became of the question to one gateway.
+/// Outcome of a request to one gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// It has answered.
     Report(Box<Report>),
     /// There was one of this kind, and it was killed: its socket is left.
     Dead {
-        /// What kind of gateway.
+        /// Kind of gateway.
         kind: String,
     },
     /// It is there, and does not answer.
     Silent {
-        /// What kind of gateway.
+        /// Kind of gateway.
         kind: String,
         /// Its process, if it is known by a number here.
         pid: Option<u32>,
-        /// What happened instead.
+        /// Description of the failure.
         reason: String,
     },
 }
@@ -216,7 +216,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         // Longer than the address of a socket may be.
         let domain = dir.path().join(&long).join(&long);
-        assert_eq!(ask(&domain, PATIENCE).unwrap(), [], "nobody has ever been there");
+        assert_eq!(ask(&domain, PATIENCE).unwrap(), [], "there was never a gateway");
         std::fs::create_dir_all(&domain).unwrap();
         let asked = Arc::new(std::sync::atomic::AtomicU64::new(0));
         let count = asked.clone();

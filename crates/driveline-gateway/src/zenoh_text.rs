@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What Zenoh says of an error, for people.
+//! Error texts of Zenoh, for people.
 
 /// Without what only Zenoh's authors need: places in its sources, and errors as Rust writes them.
 #[must_use]
@@ -7,7 +7,7 @@ pub fn zenoh_says(error: &dyn std::fmt::Display) -> String {
     in_words(&place_in_line(&without_sources(&error.to_string())))
 }
 
-/// What is wrong in a file of JSON5 in one line, without the line that it is in.
+/// Returns the mistake in a JSON5 file on one line, without the line of the file.
 fn place_in_line(text: &str) -> String {
     let placed = || {
         let (before, rest) = text.split_once(" --> ")?;
@@ -56,8 +56,8 @@ fn in_words(text: &str) -> String {
     words
 }
 
-/// What the error says that stands here, and what follows it: of the system, of JSON, and one of
-/// any kind.
+/// Returns the text of the error at this position, and the rest: of the system, of JSON, or any
+/// other.
 fn error(text: &str) -> Option<(String, &str)> {
     if let Some(text) = text.strip_prefix("Os { code: ") {
         let (code, text) = text.split_once(", kind: ")?;
@@ -87,7 +87,7 @@ fn error(text: &str) -> Option<(String, &str)> {
     Some((says, text.strip_prefix(" }")?))
 }
 
-/// What stands in quotation marks here, and what follows them.
+/// Returns the quoted text at this position, and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix('"')?;
     let (mut says, mut escaped) = (String::new(), false);

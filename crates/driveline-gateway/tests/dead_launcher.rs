@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a gateway does when its launcher has died.
+//! Behaviour of a gateway whose launcher has died.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

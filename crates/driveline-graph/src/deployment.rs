@@ -23,7 +23,7 @@ pub enum Cpus {
     Set(Vec<u32>),
 }
 
-/// How the container of a module is made.
+/// Container of a module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ResolvedDeployment {
     /// Image; made from the module's libraries if there is none.
@@ -39,13 +39,13 @@ pub struct ResolvedDeployment {
     pub devices: Vec<String>,
     /// Files and directories of the host.
     pub mounts: Vec<Mount>,
-    /// Where its keys stand, by their names: `image`, `mounts/0`; `module` is the module itself.
+    /// Places of its keys, by their names: `image`, `mounts/0`; `module` is the module itself.
     #[serde(skip)]
     pub places: BTreeMap<String, Place>,
 }
 
 impl ResolvedDeployment {
-    /// Where a key stands, or the module if it has no such key.
+    /// Returns the place of a key, or of the module if it has no such key.
     #[must_use]
     pub fn place(&self, key: &str) -> Option<&Place> {
         self.places.get(key).or_else(|| self.places.get("module"))
@@ -59,7 +59,7 @@ pub struct Mount {
     pub source: PathBuf,
     /// In the container, absolute.
     pub target: PathBuf,
-    /// Whether the module may write there.
+    /// True if the module may write there.
     pub writable: bool,
 }
 

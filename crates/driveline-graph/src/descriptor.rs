@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a component library says about its classes.
+//! Classes of a component library.
 
 use driveline::ParameterValue;
 use driveline_types::Schema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A class of components in a library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ pub struct ComponentClass {
 pub struct Port {
     /// Name, unique among the class's inputs or outputs.
     pub name: String,
-    /// What it carries.
+    /// Schema of its samples.
     pub schema: Schema,
     /// One line for people.
     #[serde(default)]
@@ -46,15 +47,26 @@ pub struct ParameterDecl {
     /// One line for people.
     #[serde(default)]
     pub doc: String,
+    /// Range of values, from the graph as well as while the component runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<ValueRange>,
     /// The parameter can be changed while the component runs, within this range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub live: Option<LiveRange>,
+    pub live: Option<ValueRange>,
 }
 
-/// Range of a parameter that can be changed while its component runs. Of a list, it holds for each
-/// item; it means nothing for text, booleans and maps.
+impl ParameterDecl {
+    /// Returns the reason why a value is out of the declared ranges; `None` if it is within.
+    #[must_use]
+    pub fn mistake(&self, value: &ParameterValue) -> Option<String> {
+        [self.range, self.live].iter().flatten().find_map(|range| range.mistake(value))
+    }
+}
+
+/// Range of a number. Of a list, it holds for each item; it means nothing for text, booleans and
+/// maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LiveRange {
+pub struct ValueRange {
     /// Least value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
@@ -63,8 +75,25 @@ pub struct LiveRange {
     pub max: Option<f64>,
 }
 
-impl LiveRange {
-    /// Why a value is out of the range; nothing if it is within.
+impl ValueRange {
+    /// Values between `min` and `max`; an infinite one is no bound.
+    #[must_use]
+    pub fn between(min: f64, max: f64) -> Self {
+        let bound = |value: f64| value.is_finite().then_some(value);
+        Self { min: bound(min), max: bound(max) }
+    }
+
+    /// Values of both ranges.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let both = |a: Option<f64>, b: Option<f64>, tighter: fn(f64, f64) -> f64| match (a, b) {
+            (Some(a), Some(b)) => Some(tighter(a, b)),
+            (a, b) => a.or(b),
+        };
+        Self { min: both(self.min, other.min, f64::max), max: both(self.max, other.max, f64::min) }
+    }
+
+    /// Returns the reason why a value is out of the range; `None` if it is within.
     #[must_use]
     pub fn mistake(&self, value: &ParameterValue) -> Option<String> {
         let number = match value {
@@ -73,6 +102,9 @@ impl LiveRange {
             ParameterValue::List(items) => return items.iter().find_map(|i| self.mistake(i)),
             _ => return None,
         };
+        if number.is_nan() {
+            return Some(format!("{value} is not a number"));
+        }
         let low = self.min.filter(|min| number < *min).map(|min| format!("{value} is below {min}"));
         low.or_else(|| {
             self.max.filter(|max| number > *max).map(|max| format!("{value} is above {max}"))
@@ -80,9 +112,40 @@ impl LiveRange {
     }
 }
 
+impl fmt::Display for ValueRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => write!(f, "{min} to {max}"),
+            (Some(min), None) => write!(f, "at least {min}"),
+            (None, Some(max)) => write!(f, "at most {max}"),
+            (None, None) => f.write_str("any"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_holds_for_numbers_and_for_items_of_lists() {
+        let range = ValueRange::between(0.0, f64::INFINITY).and(ValueRange::between(-5.0, 255.0));
+        assert_eq!(range, ValueRange { min: Some(0.0), max: Some(255.0) });
+        assert_eq!(range.to_string(), "0 to 255");
+        let mistake = |json: &str| range.mistake(&ParameterValue::from_json(json).unwrap());
+        for right in ["0", "255", "[0, 255]", "[]", "true", "\"-1\"", "{\"a\": -1}"] {
+            assert_eq!(mistake(right), None, "{right}");
+        }
+        for (wrong, text) in [
+            ("-1", "-1 is below 0"),
+            ("255.5", "255.5 is above 255"),
+            ("[3, 256]", "256 is above 255"),
+        ] {
+            assert_eq!(mistake(wrong).as_deref(), Some(text));
+        }
+        let nan = range.mistake(&ParameterValue::Float(f64::NAN)).unwrap();
+        assert!(nan.contains("is not a number"), "{nan}");
+    }
 
     #[test]
     fn classes_round_trip_through_json_with_types_kept() {

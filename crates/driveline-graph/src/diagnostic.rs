@@ -46,7 +46,7 @@ pub(super) struct Sources {
 struct Source {
     path: PathBuf,
     text: String,
-    /// Where each line begins.
+    /// Beginning of each line.
     lines: Vec<usize>,
 }
 
@@ -104,26 +104,26 @@ pub struct Place {
     pub source: String,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The graph cannot run like this.
     Error,
-    /// It can run, and somebody will probably wonder.
+    /// It can run, but perhaps not as intended.
     Warning,
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is the matter.
+    /// Description.
     pub message: String,
-    /// Where; `None` for what has no place in a file, such as a command-line argument.
+    /// Place; `None` for a finding outside of files, such as in a command-line argument.
     pub place: Option<Place>,
-    /// What to do about it.
+    /// Remedy.
     pub help: Option<String>,
     /// Other places that have to do with it.
     pub related: Vec<Related>,
@@ -132,9 +132,9 @@ pub struct Diagnostic {
 /// Another place that has to do with a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Related {
-    /// What is there.
+    /// Description of the related place.
     pub message: String,
-    /// Where.
+    /// Place.
     pub place: Place,
 }
 
@@ -144,7 +144,7 @@ pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
-/// Whether output may have colours.
+/// Use of colours in output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// ANSI colours.
@@ -179,7 +179,7 @@ impl Diagnostics {
         self.sort();
     }
 
-    /// Whether nothing was found.
+    /// Returns true if there is no finding.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -336,7 +336,7 @@ fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
     (text.trim_end().to_owned(), before, len.clamp(1, WIDTH - before.min(WIDTH - 1)))
 }
 
-/// The candidate that somebody who wrote `given` probably meant.
+/// Returns the candidate that the author of `given` probably meant.
 #[must_use]
 pub fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The distance takes memory for the product of both lengths; no name or path is as long as
@@ -347,8 +347,8 @@ pub fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
     }
     let lower = given.to_lowercase();
     let most = (given.chars().count() / 2).clamp(1, 3);
-    // Whoever left the end off meant that name, not another one of few letters: `rate` is
-    // `rate_hz`, not `take`.
+    // A shortened name means its full form, not another short name: `rate` is `rate_hz`, not
+    // `take`.
     let goes_on = |c: &str| lower.len() >= 3 && c.to_lowercase().starts_with(&lower);
     candidates
         .into_iter()

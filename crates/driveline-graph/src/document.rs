@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// A file's value, with what is needed to say where in the file something stands.
 pub struct Document<T> {
-    /// What the file says.
+    /// Content of the file.
     pub value: T,
     sources: Sources,
     file: usize,
@@ -100,7 +100,7 @@ impl<T> Document<T> {
         self.found(self.at(path).1, message, help)
     }
 
-    /// Where the last key of a path stands, and its value.
+    /// Returns the places of the last key of a path and of its value.
     fn at(&self, path: &[&str]) -> (Span, Span) {
         let mut node = &self.root;
         let mut key_span = node.span;

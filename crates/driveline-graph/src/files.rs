@@ -10,7 +10,7 @@ use super::resolve::Registered;
 use super::section::InSection;
 use super::supervision::OnLauncherLost;
 use super::yaml::{self, Entries, Fault, Node, Value};
-use super::{shape, sound, variables};
+use super::{partial, shape, variables};
 use driveline::Reach;
 use driveline_types::TopicName;
 use indexmap::IndexMap;
@@ -29,10 +29,10 @@ const MAX_COMPONENTS: usize = 1000;
 const MAX_PORTS: usize = 10_000;
 const MAX_TOPICS: usize = 4000;
 
-/// Most values that only reading them tells to be none.
+/// Maximum number of values that only reading them shows to be invalid.
 const MOST_REFUSED: usize = 16;
 
-/// Whether a place is that of a key or of its value.
+/// Part of an entry: its key or its value.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Key,
@@ -56,7 +56,7 @@ pub(super) struct Assignment {
     pub(super) component: String,
     pub(super) parameter: String,
     pub(super) value: Node,
-    /// Where component and parameter are named; `None` for a command-line argument.
+    /// Place that names component and parameter; `None` for a command-line argument.
     pub(super) component_site: Option<Site>,
     pub(super) parameter_site: Option<Site>,
     pub(super) value_site: Option<Site>,
@@ -70,7 +70,8 @@ pub(super) struct Files {
     pub(super) name: Option<String>,
     pub(super) domain: Option<String>,
     pub(super) on_launcher_lost: Option<In<OnLauncherLost>>,
-    /// What stands under keys of gateways that are registered.
+    pub(super) health_topic: Option<In<String>>,
+    /// Sections of registered gateways.
     pub(super) sections: Vec<InSection>,
     /// Keys that no registered gateway has were skipped.
     pub(super) has_skipped: bool,
@@ -85,24 +86,32 @@ pub(super) struct Files {
     pub(super) found: Diagnostics,
     pub(super) sources: Sources,
     documents: Vec<Document>,
-    /// Canonical paths of all graph files read so far, and of those that are being read, with the
-    /// place of their include.
+    /// Canonical paths of all graph files read so far, and of those in progress, with the place of
+    /// their include.
     read: Vec<PathBuf>,
     /// Files that were read or could not be.
     tried: usize,
     open: Vec<(PathBuf, Option<Place>)>,
 }
 
-/// What to do about a file that cannot be read, where nothing more is known.
+/// Remedy for a file that cannot be read, without a known cause.
 pub(super) const CHECK_PATH: &str = "check the path";
 
-/// Why a file cannot be read, and the remedy where it is another than to check the path.
+/// Reason why a file cannot be read, and the remedy if it is not to check the path.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// Why, as the end of a sentence.
+    /// Reason, as the end of a sentence.
     pub reason: String,
     /// The remedy.
     pub help: Option<String>,
+}
+
+impl From<std::io::Error> for Unreadable {
+    fn from(e: std::io::Error) -> Self {
+        let denied = e.kind() == std::io::ErrorKind::PermissionDenied;
+        let help = "let this user read the file, and enter the directories above it (`namei -l`)";
+        Self { reason: e.to_string(), help: denied.then(|| help.to_owned()) }
+    }
 }
 
 impl From<String> for Unreadable {
@@ -112,6 +121,19 @@ impl From<String> for Unreadable {
 }
 
 impl Unreadable {
+    /// Of a file that has zeros, as UTF-16 has and text in UTF-8 has not.
+    fn with_zeros(bytes: &[u8], path: &Path) -> Self {
+        let marked = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+        if !marked {
+            return "it is not text; YAML files are text in UTF-8".to_owned().into();
+        }
+        let help = format!(
+            "save it as UTF-8; `iconv -f UTF-16 -t UTF-8 {} > utf8.yaml` converts it",
+            path.display()
+        );
+        Self { reason: "it is in UTF-16".to_owned(), help: Some(help) }
+    }
+
     /// Remedy for a file of another encoding.
     fn encoding(reason: String, path: &Path) -> Self {
         let path = path.display();
@@ -138,16 +160,16 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
     };
     // Once before the file is opened, which alone can do something with a device, and once for what
     // was opened.
-    std::fs::metadata(path).map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
+    regular(&std::fs::metadata(path)?)?;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
         .open(path);
-    let file = file.map_err(|e| e.to_string())?;
-    file.metadata().map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
+    let file = file?;
+    regular(&file.metadata()?)?;
     let most = room.min(yaml::MAX_FILE_BYTES);
     let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > yaml::MAX_FILE_BYTES {
         return Err(
             format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES).into()
@@ -158,19 +180,19 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
         )
         .into());
     }
-    const NOT_TEXT: &str = "it is not text; YAML files are text in UTF-8";
-    let binary = bytes.contains(&0);
+    if bytes.contains(&0) {
+        return Err(Unreadable::with_zeros(&bytes, path));
+    }
     match String::from_utf8(bytes) {
-        Ok(text) if !binary => Ok(text),
-        Err(e) if !binary && e.utf8_error().valid_up_to() > 0 => {
+        Ok(text) => Ok(text),
+        Err(e) if e.utf8_error().valid_up_to() > 0 => {
             let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()]
                 .iter()
                 .filter(|b| **b == b'\n')
                 .count();
             Err(Unreadable::encoding(format!("line {line} is not in UTF-8"), path))
         }
-        Err(_) if !binary => Err(Unreadable::encoding("line 1 is not in UTF-8".to_owned(), path)),
-        _ => Err(NOT_TEXT.to_owned().into()),
+        Err(_) => Err(Unreadable::encoding("line 1 is not in UTF-8".to_owned(), path)),
     }
 }
 
@@ -183,7 +205,7 @@ impl Files {
         files
     }
 
-    /// Whether a gateway that another process knows reads a topic by a rule.
+    /// Returns true if a gateway of another process reads a topic by a rule.
     pub(super) fn is_carried_elsewhere(&self, topic: &TopicName, reach: Reach) -> bool {
         let Registered::Elsewhere { carried } = &self.registered else { return false };
         match carried {
@@ -192,7 +214,7 @@ impl Files {
         }
     }
 
-    /// Whether the graph is too large to be looked at any closer, which is told.
+    /// Returns true if the graph is too large for further checks, and reports it.
     pub(super) fn is_too_large(&mut self) -> bool {
         let components = || self.modules.values().flat_map(|m| m.spec.components.values());
         let ports = components().map(|c| c.inputs.len() + c.outputs.len()).sum();
@@ -216,8 +238,8 @@ impl Files {
         self.found.push(d);
     }
 
-    /// Where the entry at `path` in a document stands, or as much of the path as there is. Of a
-    /// list, the number of an item, from 0.
+    /// Returns the place of the entry at `path` in a document, or of the longest existing part of
+    /// the path. Items of a list have their index, from 0.
     pub(super) fn site(&self, document: usize, path: &[&str], part: Part) -> Site {
         let Some(doc) = self.documents.get(document) else {
             return Site { file: usize::MAX, span: Span::default() };
@@ -325,7 +347,7 @@ impl Files {
         let mistakes = faults.iter().map(|f| f.span).collect();
         self.faults(file, faults);
         let document = self.documents.len();
-        let spec = self.sound(file, document, &root, mistakes);
+        let spec = self.without_mistakes(file, document, &root, mistakes);
         self.documents.push(Document { file, root });
         let Some((spec, sections)) = spec else { return };
 
@@ -349,9 +371,9 @@ impl Files {
         }
     }
 
-    /// A file without what has mistakes, which are told, those of `mistakes` already. `None`:
-    /// nothing is left that could be looked at by itself.
-    fn sound(
+    /// Returns a file without its mistakes, which are reported; those in `mistakes` already are.
+    /// `None`: no part remains that could be checked alone.
+    fn without_mistakes(
         &mut self,
         file: usize,
         document: usize,
@@ -381,7 +403,7 @@ impl Files {
         // taken out.
         for _ in 0..MOST_REFUSED {
             let part =
-                if mistakes.is_empty() { root.clone() } else { sound::part(root, &mistakes)? };
+                if mistakes.is_empty() { root.clone() } else { partial::part(root, &mistakes)? };
             let e = match self.typed(document, &part) {
                 Ok(spec) => return Some(spec),
                 // What the check against the schema has said already, which an alias repeats
@@ -446,6 +468,9 @@ impl Files {
         self.domain = spec.domain.clone().or(self.domain.take());
         if let Some(lost) = spec.on_launcher_lost.clone() {
             self.on_launcher_lost = Some(In { document, spec: lost });
+        }
+        if let Some(topic) = spec.health_topic.clone() {
+            self.health_topic = Some(In { document, spec: topic });
         }
         for section in sections {
             self.sections.retain(|other| other.key != section.key);

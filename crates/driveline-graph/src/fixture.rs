@@ -3,7 +3,7 @@
 //! this file by path, with what their crate registers.
 
 use driveline::ParameterValue;
-use driveline_graph::descriptor::{ComponentClass, ParameterDecl, Port};
+use driveline_graph::descriptor::{ComponentClass, ParameterDecl, Port, ValueRange};
 use driveline_graph::{
     Colour, DescribeError, Diagnostic, LoadOptions, Loaded, ResolvedGraph, load,
 };
@@ -36,6 +36,7 @@ fn classes() -> Vec<ComponentClass> {
         name: name.into(),
         default,
         doc: String::new(),
+        range: None,
         live: None,
     };
     let mut lane = class(
@@ -44,7 +45,10 @@ fn classes() -> Vec<ComponentClass> {
         vec![port("lanes", Protobuf, "demo.Lanes")],
     );
     lane.parameters = vec![
-        parameter("canny_low", ParameterValue::Integer(50)),
+        ParameterDecl {
+            range: Some(ValueRange::between(0.0, u32::MAX.into())),
+            ..parameter("canny_low", ParameterValue::Integer(50))
+        },
         parameter("gain", ParameterValue::Float(1.5)),
         parameter("model", ParameterValue::Text(String::new())),
         parameter("draw", ParameterValue::Bool(false)),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Graph files: which components run in which process, and which topics are between them.
 //!
-//! [`load`] reads a file with all that it includes, checks it against the types in [`model`], asks the component libraries
-//! for their classes and resolves everything into a [`ResolvedGraph`]. It collects every mistake
-//! that it can find, each with file, line and a suggestion, instead of stopping at the first: where
-//! something cannot be read, what stands beside it is still checked, each thing by itself. Any
-//! bytes in the files give findings or a graph.
+//! [`load`] reads a file with all that it includes, checks it against the types in [`model`], reads
+//! the classes of the component libraries, and resolves everything into a [`ResolvedGraph`]. It
+//! collects all mistakes that it can find, each with file, line and a suggestion. If a part cannot
+//! be read, the other parts are still checked. Any bytes in the files give findings or a graph.
 //!
 //! Not here: starting anything.
 //!
@@ -26,16 +25,18 @@ pub mod descriptor;
 mod diagnostic;
 mod document;
 mod files;
+mod health_topic;
 mod library;
 pub mod model;
 mod modes;
 mod parameters;
+mod partial;
 mod reaction;
+mod real_time;
 mod resolve;
 pub mod resolved;
 pub mod section;
 mod shape;
-mod sound;
 mod standby;
 mod supervision;
 mod together;
@@ -57,6 +58,7 @@ pub use parameters::{parameter_from_text, parameters_of_file};
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };
+pub use real_time::ResolvedRealTime;
 pub use resolve::{LoadOptions, Loaded, Registered, load};
 pub use resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Environment variables of the process that is to load a library, beside those of this process.
+/// Environment variables of the process that loads a library, in addition to those of this process.
 pub type Environment = BTreeMap<String, String>;
 
 /// Says what classes a library holds.
@@ -25,11 +25,11 @@ pub trait Describe {
         environment: &Environment,
     ) -> Result<Vec<ComponentClass>, DescribeError>;
 
-    /// Whether these libraries can be loaded into one process, in this order. Unless implemented,
-    /// nothing is tried: what loads them into its own process learns it there.
+    /// Checks that these libraries can be loaded into one process, in this order. By default,
+    /// nothing is tried: a loader into its own process finds it there.
     ///
     /// # Errors
-    /// The number of the library that could not be loaded after those before it, from 0, and why.
+    /// Index of the library that could not be loaded after those before it, from 0, and the reason.
     fn together(
         &self,
         paths: &[PathBuf],
@@ -46,13 +46,13 @@ impl<F: Fn(&Path) -> Result<Vec<ComponentClass>, DescribeError>> Describe for F 
     }
 }
 
-/// Why a library's classes are not known.
+/// Reason why a library's classes are unknown.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{reason}")]
 pub struct DescribeError {
-    /// What happened, for people.
+    /// Description, for people.
     pub reason: String,
-    /// What to do about it.
+    /// Remedy.
     pub help: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct DescribeError {
 pub const COMPONENT_PATH: &str = "DRIVELINE_COMPONENT_PATH";
 
 /// Directories in which libraries are searched after that of the graph file: those of
-/// [`COMPONENT_PATH`], then those beside the running executable.
+/// [`COMPONENT_PATH`], then those next to the running executable.
 #[must_use]
 pub fn default_library_dirs() -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = Vec::new();

@@ -51,9 +51,14 @@ pub struct GraphFile {
     /// files win over earlier ones.
     #[serde(default)]
     pub params_files: Vec<PathBuf>,
-    /// What the modules do when the launcher is gone, killed for example. Default: `stop`.
+    /// Reaction of the modules when the launcher is gone, for example killed. Default: `stop`.
     #[serde(default)]
     pub on_launcher_lost: Option<OnLauncherLost>,
+    /// Topic on which the launcher publishes the health of the run, as `driveline.msgs.RunHealth`,
+    /// once a second and when a module changes its state. Declare it under `topics` with
+    /// `external: true` and `reach: host` or `network`. Default: none.
+    #[serde(default)]
+    pub health_topic: Option<String>,
     /// Topics that need more than the defaults. Topics that are only named by components exist
     /// without an entry.
     #[serde(default)]
@@ -73,7 +78,7 @@ pub struct GraphFile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopicSpec {
-    /// How far samples go.
+    /// Reach of the topic.
     pub reach: Reach,
     /// Type that the ports must have, such as `driveline/Image`; checked, never needed.
     #[serde(rename = "type")]
@@ -89,16 +94,16 @@ pub struct TopicSpec {
     /// Samples that a publisher may have on loan at once. Default 2.
     #[schemars(range(min = 1, max = MAX_LOANS))]
     pub loans: Option<u32>,
-    /// Who may take part at host reach.
+    /// Users that may take part at host reach.
     pub access: Access,
-    /// How a topic with `reach: network` goes to other hosts.
+    /// Transfer of a topic with `reach: network` to other hosts.
     pub network: TopicNetworkSpec,
-    /// Somebody outside this graph publishes or subscribes; without it, a topic with one end only
-    /// is reported.
+    /// A program outside this graph publishes or subscribes; without this key, a topic with only
+    /// one end is reported.
     pub external: bool,
 }
 
-/// How a topic goes to other hosts.
+/// Transfer of a topic to other hosts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopicNetworkSpec {
@@ -111,7 +116,7 @@ pub struct TopicNetworkSpec {
     pub every: Option<u32>,
 }
 
-/// Who may take part in a host topic.
+/// Users that may take part in a host topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -134,8 +139,8 @@ pub struct ModuleSpec {
     pub executors: IndexMap<String, ExecutorSpec>,
     /// Components, started in this order and shut down in reverse.
     pub components: IndexMap<String, ComponentSpec>,
-    /// Whether the module is started again after its process has ended. Default: it stays down, and
-    /// the other modules go on.
+    /// Restart of the module after its process has ended. Default: it stays down, and the other
+    /// modules continue.
     pub restart: Option<RestartSpec>,
     /// Time from the start of the process until all its components are initialised, in
     /// milliseconds. Default: 60 000.
@@ -159,23 +164,33 @@ pub struct ModuleSpec {
     /// Devices in the container: `/dev/video0`, or a CDI name such as `nvidia.com/gpu=all`.
     pub devices: Vec<String>,
     /// Files and directories of the host in the container, read-only: `source`, `source:target`, or
-    /// either with `:rw`. Relative sources are beside this file.
+    /// either with `:rw`. Relative sources are relative to this file.
     pub mounts: Vec<String>,
     /// Time from which on a call that has not ended hangs, in milliseconds. Default: 3000.
     pub hang_ms: Option<Milliseconds>,
-    /// What happens when a call hangs. Default: `event`.
+    /// Reaction when a call hangs. Default: `event`.
     pub on_hang: Option<Reaction>,
-    /// What happens when a call takes longer than the `budget_ms` of its component. Default:
-    /// `event`.
+    /// Reaction when a call takes longer than the `budget_ms` of its component. Default: `event`.
     pub on_overrun: Option<Reaction>,
-    /// What happens when an input misses its `deadline_ms`. Default: it is counted and logged.
+    /// Reaction when an input misses its `deadline_ms`. Default: it is counted and logged.
     pub on_deadline: Option<Reaction>,
-    /// What happens when an output leaves its `rate_hz`. Default: `event`.
+    /// Reaction when an output leaves its `rate_hz`. Default: `event`.
     pub on_rate: Option<Reaction>,
-    /// What the process may use. Default: no limits but the system's.
+    /// Resources that the process may use. Default: no limits but the system's.
     pub limits: LimitsSpec,
-    /// What happens when it uses more. Default: `event`.
+    /// Reaction when it uses more. Default: `event`.
     pub on_limit: Option<Reaction>,
+    /// Keep all memory of the process present and locked, that of its topics, stacks and libraries
+    /// included. Needs CAP_IPC_LOCK or an unlimited memlock limit. Default: false.
+    pub lock_memory: bool,
+    /// NUMA node on which the module's memory is and its threads run. Has no effect on a machine
+    /// with one node. Default: anywhere.
+    #[schemars(range(max = 1023))]
+    pub numa: Option<u32>,
+    /// Longest time in microseconds that a core may take to leave an idle state while the module
+    /// runs; holds for the whole machine. Default: as the machine has it.
+    #[schemars(range(max = 2_000_000_000))]
+    pub cpu_dma_latency_us: Option<u32>,
 }
 
 /// Threads that run callbacks.
@@ -203,15 +218,15 @@ impl Default for ExecutorSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentSpec {
-    /// Shared library. A relative path is searched beside the graph file, in
-    /// `DRIVELINE_COMPONENT_PATH` and where Driveline is installed.
+    /// Shared library. A relative path is searched next to the graph file, in
+    /// `DRIVELINE_COMPONENT_PATH` and in the installation of Driveline.
     pub library: PathBuf,
     /// Class in the library.
     pub class: String,
     /// Executor of the module that runs the callbacks. Default: `main`.
     #[serde(default)]
     pub executor: Option<String>,
-    /// Whether callbacks of this component may overlap.
+    /// Overlap of this component's callbacks.
     #[serde(default)]
     pub callback_group: GroupSpec,
     /// Parameters that differ from the class's defaults.
@@ -223,18 +238,18 @@ pub struct ComponentSpec {
     /// Output ports: `port: topic`, or `port: {topic: …, qos: {…}}`.
     #[serde(default)]
     pub outputs: IndexMap<String, OutputSpec>,
-    /// What starts the callback. Default: a sample on any input.
+    /// Trigger of the callback. Default: a sample on any input.
     #[serde(default)]
     pub trigger: Option<TriggerSpec>,
     /// Longest time of one call of the callback or of a timer, in milliseconds. Default: no limit.
     #[serde(default)]
     pub budget_ms: Option<Milliseconds>,
-    /// What happens when a call takes longer than `budget_ms`. Default: as the module says.
+    /// Reaction when a call takes longer than `budget_ms`. Default: as the module says.
     #[serde(default)]
     pub on_overrun: Option<Reaction>,
 }
 
-/// Whether callbacks may overlap.
+/// Overlap of callbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupSpec {
@@ -268,10 +283,10 @@ pub struct InputDetail {
     #[serde(default)]
     #[schemars(range(min = 1, max = MAX_HELD))]
     pub max_held: Option<u32>,
-    /// Where this subscription's QoS differs from the topic's.
+    /// Changes of the topic's QoS for this subscription.
     #[serde(default)]
     pub qos: QosChange,
-    /// What happens when the input misses its `deadline_ms`. Default: as the module says.
+    /// Reaction when the input misses its `deadline_ms`. Default: as the module says.
     #[serde(default)]
     pub on_deadline: Option<Reaction>,
 }
@@ -294,7 +309,7 @@ pub struct OutputDetail {
     /// The topic.
     #[schemars(extend("format" = "name"))]
     pub topic: String,
-    /// Where this publisher's QoS differs from the topic's.
+    /// Changes of the topic's QoS for this publisher.
     #[serde(default)]
     pub qos: QosChange,
     /// Strength of this publisher among those of the topic. Subscriptions of a topic with strengths
@@ -303,10 +318,10 @@ pub struct OutputDetail {
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub strength: Option<u32>,
-    /// How often the output publishes while the graph runs, in Hz. Default: not checked.
+    /// Rate of the output while the graph runs, in Hz. Default: not checked.
     #[serde(default)]
     pub rate_hz: Option<RateSpec>,
-    /// What happens when the output leaves `rate_hz`. Default: as the module says.
+    /// Reaction when the output leaves `rate_hz`. Default: as the module says.
     #[serde(default)]
     pub on_rate: Option<Reaction>,
 }
@@ -333,7 +348,7 @@ impl OutputSpec {
     }
 }
 
-/// What starts a callback.
+/// Trigger of a callback.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TriggerSpec {
@@ -401,11 +416,11 @@ pub struct QosChange {
     /// Keep the last `depth` samples.
     #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
     pub depth: Option<u32>,
-    /// Whether the publisher waits for slow subscriptions.
+    /// Behaviour of the publisher towards slow subscriptions.
     pub reliability: Option<Reliability>,
     /// Longest wait of a reliable publish, in milliseconds.
     pub max_blocking_ms: Option<u32>,
-    /// Whether late subscriptions get earlier samples.
+    /// Delivery of earlier samples to late subscriptions.
     pub durability: Option<Durability>,
     /// Longest interval between samples, in milliseconds.
     #[schemars(range(min = 1))]
@@ -413,7 +428,7 @@ pub struct QosChange {
     /// Age from which a sample is no longer delivered, in milliseconds.
     #[schemars(range(min = 1))]
     pub lifespan_ms: Option<u32>,
-    /// How a publisher shows that it is alive.
+    /// Way in which a publisher shows that it is alive.
     pub liveliness: Option<Liveliness>,
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
     #[schemars(range(min = 1))]

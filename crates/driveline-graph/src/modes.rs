@@ -3,7 +3,7 @@
 
 use super::diagnostic::{Diagnostic, Place, suggest};
 use super::files::{Files, Part};
-use super::resolved::ResolvedModule;
+use super::resolved::{ResolvedComponent, ResolvedModule};
 use super::supervision::OnExhausted;
 use super::units::Milliseconds;
 use driveline::ParameterValue;
@@ -47,7 +47,7 @@ pub struct ModeSpec {
     /// Sources that may request this mode: `command`, `reaction` and names of components. Default:
     /// all.
     pub switched_by: Option<Vec<String>>,
-    /// Which components change first.
+    /// Order of the changes.
     pub order: ModeOrder,
 }
 
@@ -108,7 +108,7 @@ pub struct ResolvedMode {
     pub min_dwell: Duration,
     /// Sources that may request it; all if `None`.
     pub switched_by: Option<Vec<ModeSource>>,
-    /// Which components change first.
+    /// Order of the changes.
     pub order: ModeOrder,
 }
 
@@ -131,13 +131,19 @@ impl ResolvedModes {
         self.modes.iter().position(|m| m.name == name)
     }
 
-    /// Whether a component is active in some modes only.
+    /// Returns true if a component is active in some modes only.
     #[must_use]
     pub fn is_modal(&self, component: &str) -> bool {
         self.modes.iter().any(|m| m.active.iter().any(|c| c == component))
     }
 
-    /// Whether an entry condition names the topic.
+    /// Returns true if a mode sets a parameter of a component.
+    #[must_use]
+    pub fn sets_parameters(&self, component: &str) -> bool {
+        self.modes.iter().any(|m| m.parameters.contains_key(component))
+    }
+
+    /// Returns true if an entry condition names the topic.
     #[must_use]
     pub fn watches(&self, topic: &TopicName) -> bool {
         self.modes.iter().any(|m| {
@@ -388,8 +394,7 @@ impl Check<'_> {
                 .iter()
                 .flat_map(|m| &m.components)
                 .find(|c| c.name.as_str() == component)
-                .map(|c| &c.parameters)
-                .filter(|p| !p.is_empty());
+                .filter(|c| !c.parameters.is_empty());
             let own: &mut BTreeMap<_, _> = all.entry(component.clone()).or_default();
             for (name, value) in values {
                 own.insert(name.clone(), self.value(component, name, value, declared));
@@ -404,21 +409,27 @@ impl Check<'_> {
         component: &str,
         name: &str,
         value: &ParameterValue,
-        declared: Option<&BTreeMap<String, ParameterValue>>,
+        declared: Option<&ResolvedComponent>,
     ) -> ParameterValue {
         let path = ["parameters", component, name];
         let Some(declared) = declared else { return value.clone() };
-        let Some(have) = declared.get(name) else {
-            let help = suggest(name, "parameters", declared.keys().map(String::as_str));
+        let Some(have) = declared.parameters.get(name) else {
+            let names = declared.parameters.keys().map(String::as_str);
+            let help = suggest(name, "parameters", names);
             let text = format!("`{component}` has no parameter `{name}`");
             self.error(&path, Part::Key, text, help);
             return value.clone();
         };
-        value.clone().coerce(have).unwrap_or_else(|| {
+        let Some(value) = value.clone().coerce(have) else {
             let (wanted, given) = (have.type_name(), value.type_name());
             let text = format!("the parameter `{name}` is {wanted}, and this is {given}");
             self.error(&path, Part::Value, text, format!("write a value like `{have}`"));
-            value.clone()
-        })
+            return value.clone();
+        };
+        if let Some(mistake) = declared.ranges.get(name).and_then(|range| range.mistake(&value)) {
+            let text = format!("the parameter `{name}` of `{}`: {mistake}", declared.class);
+            self.error(&path, Part::Value, text, format!("write a value like `{have}`"));
+        }
+        value
     }
 }

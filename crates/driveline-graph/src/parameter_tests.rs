@@ -33,3 +33,18 @@ fn lists_and_maps_are_values_in_graphs_files_and_arguments() {
         ],
     );
 }
+
+#[test]
+fn a_number_out_of_the_declared_range_is_refused_before_the_start() {
+    finds(
+        &replaced(&[("{ gain: 2 }", "{ canny_low: -1 }")]),
+        &[(23, "the parameter `canny_low` of `Lane`: -1 is below 0", "canny_low: 50")],
+    );
+    let f = Fixture::new(&[("g.yaml", SOUND)]);
+    sound(f.load_with(&["lane.canny_low=4294967295"], None));
+    let beyond = &[(0, "4294967296 is above 4294967295 (from `--set ", "canny_low: 50")];
+    finds(&f.load_with(&["lane.canny_low=4294967296"], None), beyond);
+    let modes =
+        format!("{SOUND}modes:\n  slow:\n    parameters: {{ lane: {{ canny_low: -2 }} }}\n");
+    finds(&graph(&modes), &[(28, "the parameter `canny_low` of `Lane`: -2 is below 0", "50")]);
+}

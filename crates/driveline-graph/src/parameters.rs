@@ -7,14 +7,23 @@ use super::files::Part;
 use super::model::ComponentSpec;
 use super::resolve::{At, Resolver};
 use super::yaml::{Entry, Value};
-use crate::descriptor::ComponentClass;
-use crate::descriptor::LiveRange;
+use crate::descriptor::{ComponentClass, ParameterDecl, ValueRange};
 use driveline::ParameterValue;
 use std::collections::BTreeMap;
 
 /// Parameters of a class that can be changed while a component of it runs.
-pub(super) fn live(class: &ComponentClass) -> BTreeMap<String, LiveRange> {
-    class.parameters.iter().filter_map(|p| Some((p.name.clone(), p.live?))).collect()
+pub(super) fn live(class: &ComponentClass) -> BTreeMap<String, ValueRange> {
+    let range = |p: &ParameterDecl| Some(p.live?.and(p.range.unwrap_or_default()));
+    class.parameters.iter().filter_map(|p| Some((p.name.clone(), range(p)?))).collect()
+}
+
+/// Returns the ranges of a class's parameters that have one.
+pub(super) fn ranges(class: &ComponentClass) -> BTreeMap<String, ValueRange> {
+    let range = |p: &ParameterDecl| match (p.range, p.live) {
+        (Some(range), Some(live)) => Some(range.and(live)),
+        (range, live) => range.or(live),
+    };
+    class.parameters.iter().filter_map(|p| Some((p.name.clone(), range(p)?))).collect()
 }
 
 /// A value as `--set` takes it, for a parameter that is declared as `declared`; nothing if it is of
@@ -103,7 +112,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Every parameter of the class with its value; without the class, those that are set.
+    /// Returns every parameter of the class with its value; without the class, those that are set.
     pub(super) fn parameters(
         &mut self,
         at: &At<'_>,
@@ -196,10 +205,12 @@ impl Resolver<'_> {
         let given = value.type_name();
         match value.coerce(&declared.default) {
             Some(value) => {
-                if let Some(mistake) = declared.live.and_then(|range| range.mistake(&value)) {
+                if let Some(mistake) = declared.mistake(&value) {
                     let message =
                         format!("the parameter `{name}` of `{}`: {mistake}{from}", class.name);
-                    self.files.error(report(Diagnostic::error(message), place));
+                    let help =
+                        format!("write a value like the default, `{name}: {}`", declared.default);
+                    self.files.error(report(Diagnostic::error(message).help(help), place));
                 }
                 values.insert(name.to_owned(), value);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `max_payload` must hold.
+//! Minimum of `max_payload`.
 
 use super::*;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// A call that has run for longer hangs, unless the graph says otherwise: it is reported.
 pub const HANG: Duration = Duration::from_secs(3);
 
-/// What happens when a module does not keep to something that the graph declares.
+/// Reaction to a module that breaks a declaration of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reaction {
@@ -41,7 +41,7 @@ impl fmt::Display for Reaction {
     }
 }
 
-/// How often an output publishes, in Hz.
+/// Rate of an output, in Hz.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateSpec {
@@ -55,7 +55,7 @@ pub struct RateSpec {
     pub max: Option<f64>,
 }
 
-/// What the process of a module may use.
+/// Resources that the process of a module may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSpec {
@@ -74,14 +74,14 @@ pub struct LimitsSpec {
     pub descriptors: Option<u32>,
 }
 
-/// What a module keeps to.
+/// Declarations that a module must keep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ResolvedWatch {
     /// Time from which on a call hangs, and the reaction, where the graph declares either.
     pub hang: Option<(Duration, Reaction)>,
-    /// What the process may use.
+    /// Resources that the process may use.
     pub limits: LimitsSpec,
-    /// What happens when it uses more.
+    /// Reaction when it uses more.
     pub on_limit: Reaction,
 }
 
@@ -90,18 +90,18 @@ pub struct ResolvedWatch {
 pub struct ResolvedBudget {
     /// Longest time.
     pub time: Duration,
-    /// What happens beyond.
+    /// Reaction beyond.
     pub reaction: Reaction,
 }
 
-/// How often an output publishes, and what happens otherwise.
+/// Rate of an output, and the reaction outside of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResolvedRate {
     /// Least number of samples each second.
     pub min: Option<f64>,
     /// Greatest number of samples each second.
     pub max: Option<f64>,
-    /// What happens otherwise.
+    /// Reaction outside of the rate.
     pub reaction: Reaction,
 }
 
@@ -224,7 +224,8 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
     }
 }
 
-/// What the modules do when the launcher is gone; reports a mode that the graph does not have.
+/// Returns the reaction of the modules when the launcher is gone; reports a mode that the graph
+/// does not have.
 pub(super) fn on_launcher_lost(files: &mut Files, modes: &[String]) -> OnLauncherLost {
     let Some((document, lost)) =
         files.on_launcher_lost.as_ref().map(|l| (l.document, l.spec.clone()))
@@ -242,7 +243,7 @@ pub(super) fn on_launcher_lost(files: &mut Files, modes: &[String]) -> OnLaunche
     lost
 }
 
-/// What is wrong with a mode that a reaction names, and what to do.
+/// Describes an unknown mode in a reaction, with the remedy.
 pub(super) fn unknown_mode(reaction: &Reaction, modes: &[String]) -> Option<(String, String)> {
     let Reaction::Mode(name) = reaction else { return None };
     if modes.contains(name) {

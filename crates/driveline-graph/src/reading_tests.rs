@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What graph files may contain: text in UTF-8, environment variables.
+//! Content of graph files: text in UTF-8, environment variables.
 
 use super::*;
 
@@ -52,6 +52,21 @@ fn what_is_no_text_file_is_not_read() {
     finds(&load_path(f.dir.path()), &[(0, "it is a directory", "")]);
     std::fs::write(f.dir.path().join("g.yaml"), b"driveline: 1\n# caf\xe9\n").unwrap();
     finds(&f.load(), &[(0, "line 2 is not in UTF-8", "save it as UTF-8; `iconv ")]);
+    for mark in ["\u{feff}", ""] {
+        let text = format!("{mark}driveline: 1\n");
+        let utf16 = |to: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(to).collect::<Vec<_>>();
+        for bytes in [utf16(u16::to_le_bytes), utf16(u16::to_be_bytes)] {
+            std::fs::write(f.dir.path().join("g.yaml"), bytes).unwrap();
+            let wanted = if mark.is_empty() {
+                (0, "it is not text; YAML", "check the path")
+            } else {
+                (0, "it is in UTF-16", "`iconv -f UTF-16 -t UTF-8 ")
+            };
+            finds(&f.load(), &[wanted]);
+        }
+    }
+    let denied = Unreadable::from(std::io::Error::from(std::io::ErrorKind::PermissionDenied));
+    assert!(denied.help.unwrap().contains("let this user read"));
     std::fs::write(f.dir.path().join("g.yaml"), vec![b'#'; (4 << 20) + 1]).unwrap();
     finds(&f.load(), &[(0, "it is longer than", "")]);
 }

@@ -21,7 +21,7 @@ use super::section::{self, GraphTopics, Section};
 use super::standby;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
-use super::{reaction, supervision};
+use super::{health_topic, reaction, real_time, supervision};
 use crate::descriptor::{ComponentClass, Port};
 use driveline::{Reach, SchedulingClass, Trigger};
 use driveline_types::limits::MAX_INPUTS;
@@ -34,7 +34,7 @@ use std::time::Duration;
 /// The executor that every module has.
 const MAIN: &str = "main";
 
-/// Which gateways' sections of graph files are known.
+/// Known sections of gateways in graph files.
 #[derive(Clone, Debug)]
 pub enum Registered {
     /// These. Other keys are refused.
@@ -62,7 +62,7 @@ impl Registered {
     }
 }
 
-/// How a graph is loaded.
+/// Options for loading a graph.
 pub struct LoadOptions<'a> {
     /// Says what is in a library.
     pub describe: &'a dyn Describe,
@@ -71,7 +71,7 @@ pub struct LoadOptions<'a> {
     /// Look only into the libraries that these modules need; the others may be missing on this
     /// machine. Default: all.
     pub modules: Option<Vec<String>>,
-    /// Where libraries are searched after the directory of the file that names them.
+    /// Directories in which libraries are searched after the directory of the file that names them.
     pub library_dirs: Vec<PathBuf>,
     /// Sections of gateways. Default: none is known.
     pub registered: Registered,
@@ -91,7 +91,7 @@ impl<'a> LoadOptions<'a> {
     }
 }
 
-/// What became of a graph file.
+/// Result of loading a graph file.
 #[derive(Debug)]
 pub struct Loaded {
     /// The graph, unless there are errors.
@@ -127,8 +127,8 @@ pub(super) struct Resolver<'a> {
     pub(super) files: &'a mut Files,
     pub(super) options: &'a LoadOptions<'a>,
     pub(super) assignments: Vec<Assignment>,
-    /// What is known of each library, by the path found and the environment, in which it may load
-    /// or not. `None`: reported already.
+    /// Classes of each library, by the path found and the environment, which may decide if it
+    /// loads. `None`: reported already.
     libraries: HashMap<(PathBuf, Environment), Option<Vec<ComponentClass>>>,
     /// Libraries that are nowhere, so that each is reported once.
     missing: Vec<PathBuf>,
@@ -216,7 +216,7 @@ impl<'a> Resolver<'a> {
                     .error(Diagnostic::error(format!("there is no module `{name}`")).help(help));
             }
         }
-        // Parameters of unknown components can only be told once all components are known.
+        // Parameters of unknown components can only be reported once all components are known.
         self.component_names(&specs);
         self.unknown_assignments();
         let mut modules: Vec<_> = specs
@@ -230,8 +230,10 @@ impl<'a> Resolver<'a> {
         let modes = modes::check(self.files, &components, &modules, whole);
         let names: Vec<String> = self.files.modes.keys().cloned().collect();
         reaction::check(self.files, &specs, &names);
+        real_time::check(self.files, &specs);
         let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
+        let health_topic = health_topic::check(self.files, &topics);
         standby::apply(self.files, &specs, &topics, &mut modules);
         let of = |publishes: bool| {
             let ends = self.ends.iter();
@@ -267,6 +269,7 @@ impl<'a> Resolver<'a> {
             files: self.files.sources.paths(),
             sections,
             on_launcher_lost,
+            health_topic,
             topics,
             modules,
             modes,
@@ -296,7 +299,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Notes the components; those of a name that another one has are told.
+    /// Notes the components; duplicate names are reported.
     fn component_names(&mut self, specs: &[(String, usize, ModuleSpec)]) {
         for (module, document, spec) in specs {
             for component in spec.components.keys() {
@@ -398,6 +401,7 @@ impl<'a> Resolver<'a> {
             restart_with: spec.restart_with.clone(),
             deployment: deployment::deployment(self.files, document, name, spec),
             watch: reaction::watch(spec),
+            real_time: real_time::real_time(spec),
         })
     }
 
@@ -461,8 +465,10 @@ impl<'a> Resolver<'a> {
         let trigger = self.trigger(at, spec.trigger.as_ref(), &ports);
         let parameters = self.parameters(at, spec, class.as_ref());
         let live = class.as_ref().map(super::parameters::live).unwrap_or_default();
+        let ranges = class.as_ref().map(super::parameters::ranges).unwrap_or_default();
         Some(ResolvedComponent {
             live,
+            ranges,
             name: name.ok()?,
             library,
             class: spec.class.clone(),
@@ -552,7 +558,7 @@ impl<'a> Resolver<'a> {
         (key.0, class)
     }
 
-    /// Where a port's topic stands.
+    /// Returns the path of a port's topic.
     fn topic_path(detailed: bool, ports: &'static str, port: &str) -> Vec<String> {
         let mut path = vec![ports.to_owned(), port.to_owned()];
         if detailed {
@@ -804,7 +810,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What gateways run for without modules, as the end of a sentence.
+/// Lists the sections for which gateways run without modules, as the end of a sentence.
 fn alone(sections: &[&dyn Section]) -> String {
     if sections.is_empty() {
         return String::new();

@@ -5,9 +5,10 @@ use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::real_time::ResolvedRealTime;
 use super::section::Sections;
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
-use crate::descriptor::LiveRange;
+use crate::descriptor::ValueRange;
 use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::limits::MAX_PINS;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
@@ -27,11 +28,13 @@ pub struct ResolvedGraph {
     pub file: PathBuf,
     /// All its files: that one, files that it includes, and parameter files.
     pub files: Vec<PathBuf>,
-    /// What stands under keys of gateways; paths are relative to the working directory.
+    /// Sections of gateways; paths are relative to the working directory.
     #[serde(flatten)]
     pub sections: Sections,
-    /// What the modules do when the launcher is gone.
+    /// Reaction of the modules when the launcher is gone.
     pub on_launcher_lost: OnLauncherLost,
+    /// Topic on which the launcher publishes the health of the run.
+    pub health_topic: Option<TopicName>,
     /// Topics that components of this graph name, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
@@ -43,9 +46,9 @@ pub struct ResolvedGraph {
 /// A topic.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResolvedTopic {
-    /// How far samples go.
+    /// Reach of the topic.
     pub reach: Reach,
-    /// What it carries, if any of its ends is in a library that was looked at.
+    /// Schema of its samples, if one of its ends is in a library that was read.
     pub schema: Option<Schema>,
     /// Largest payload in bytes.
     pub max_payload: u64,
@@ -58,14 +61,14 @@ pub struct ResolvedTopic {
     pub hosts: u32,
     /// Samples that a publisher may have on loan at once.
     pub loans: u32,
-    /// Who may take part at host reach.
+    /// Users that may take part at host reach.
     pub access: Access,
-    /// How it goes to other hosts.
+    /// Transfer to other hosts.
     pub network: TopicNetworkSpec,
     /// A gateway reads it by a rule, and holds one of the pins.
     #[serde(skip)]
     pub carried: bool,
-    /// Somebody outside the graph takes part.
+    /// A program outside the graph takes part.
     pub external: bool,
 }
 
@@ -80,7 +83,7 @@ pub struct ResolvedModule {
     pub executors: Vec<ResolvedExecutor>,
     /// Components, in the order in which they start.
     pub components: Vec<ResolvedComponent>,
-    /// Whether it is started again after its process has ended.
+    /// Restart after its process has ended.
     pub restart: ResolvedRestart,
     /// Time from the start of the process until it must be ready; the launcher's unless given.
     pub ready_within: Option<Duration>,
@@ -88,16 +91,18 @@ pub struct ResolvedModule {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts it as well.
     pub restart_with: Vec<String>,
-    /// How its container is made.
+    /// Container of the module.
     pub deployment: ResolvedDeployment,
-    /// What it keeps to.
+    /// Declarations that it must keep.
     pub watch: ResolvedWatch,
+    /// Requests of its process to the kernel, other than the schedules of its executors.
+    pub real_time: ResolvedRealTime,
 }
 
 /// Rules for the restart of a process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResolvedRestart {
-    /// When it is started again.
+    /// Cases in which it is started again.
     pub policy: RestartPolicy,
     /// Pause before the first restart.
     pub backoff: Duration,
@@ -105,7 +110,7 @@ pub struct ResolvedRestart {
     pub max: Option<u32>,
     /// Time in which restarts are counted.
     pub window: Duration,
-    /// What happens when it stays down, where the graph says so.
+    /// Reaction when it stays down, if the graph has one.
     pub on_exhausted: Option<OnExhausted>,
 }
 
@@ -116,7 +121,7 @@ pub struct ResolvedExecutor {
     pub name: String,
     /// Number of threads.
     pub threads: u32,
-    /// How long an idle thread spins before it sleeps, in microseconds.
+    /// Time that an idle thread spins before it sleeps, in microseconds.
     pub spin_us: u32,
     /// Scheduling of the threads.
     pub schedule: Schedule,
@@ -133,18 +138,20 @@ pub struct ResolvedComponent {
     pub class: String,
     /// Executor in the module.
     pub executor: String,
-    /// Whether callbacks may overlap.
+    /// Overlap of callbacks.
     pub callback_group: GroupSpec,
-    /// Every parameter of the class with its value. Of a library that was not looked at: those that
-    /// are set.
+    /// Every parameter of the class with its value. For a library that was not read: those that are
+    /// set.
     pub parameters: BTreeMap<String, ParameterValue>,
-    /// Parameters that can be changed while it runs.
-    pub live: BTreeMap<String, LiveRange>,
+    /// Ranges of the parameters that have one.
+    pub ranges: BTreeMap<String, ValueRange>,
+    /// Parameters that can be changed while it runs, each within all its ranges.
+    pub live: BTreeMap<String, ValueRange>,
     /// Inputs, in the order in which the class declares them.
     pub inputs: Vec<ResolvedInput>,
     /// Outputs, in the order in which the class declares them.
     pub outputs: Vec<ResolvedOutput>,
-    /// What starts the callback.
+    /// Trigger of the callback.
     pub trigger: ResolvedTrigger,
     /// Longest time of a call.
     pub budget: Option<ResolvedBudget>,
@@ -157,14 +164,14 @@ pub struct ResolvedInput {
     pub port: String,
     /// Topic.
     pub topic: TopicName,
-    /// What the class expects.
+    /// Schema that the class expects.
     #[serde(skip)]
     pub schema: Option<Schema>,
     /// Requested QoS.
     pub qos: Qos,
     /// Samples that it may hold at once.
     pub max_held: u32,
-    /// What happens when it misses its deadline, where the graph says so.
+    /// Reaction when it misses its deadline, if the graph has one.
     pub on_deadline: Option<Reaction>,
 }
 
@@ -175,16 +182,16 @@ pub struct ResolvedOutput {
     pub port: String,
     /// Topic; `<component>/<port>` unless the graph connects the port.
     pub topic: TopicName,
-    /// What the class sends.
+    /// Schema that the class sends.
     #[serde(skip)]
     pub schema: Option<Schema>,
     /// Offered QoS.
     pub qos: Qos,
-    /// How often it publishes.
+    /// Rate of publishing.
     pub rate: Option<ResolvedRate>,
 }
 
-/// What starts a callback.
+/// Trigger of a callback.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ResolvedTrigger {
@@ -230,7 +237,7 @@ pub enum ResolvedTrigger {
 }
 
 impl ResolvedTrigger {
-    /// Whether a sample on input `index` can start the callback.
+    /// Returns true if a sample on input `index` can start the callback.
     #[must_use]
     pub fn fires_on(&self, index: usize) -> bool {
         match self {

@@ -53,9 +53,9 @@ pub trait SectionSpec: Any + Debug + Send + Sync + erased_serde::Serialize {
     fn peer(&self) -> &'static str {
         ""
     }
-    /// Whether the graph is one that runs, and not only included by others.
+    /// Returns true if the graph is one that runs, not only included by others.
     fn takes_part(&self) -> bool;
-    /// Whether the gateway is started though no topic reaches other hosts.
+    /// Returns true if the gateway is started although no topic reaches other hosts.
     fn runs_alone(&self) -> bool;
     /// Checks the value and returns it with paths relative to the working directory. `graph` is
     /// `None` if parts of the graph could not be read.
@@ -68,7 +68,7 @@ pub trait SectionSpec: Any + Debug + Send + Sync + erased_serde::Serialize {
 
 erased_serde::serialize_trait_object!(SectionSpec);
 
-/// Which topics a rule covers, and in which directions.
+/// Topics that a rule covers, and directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicRule {
     /// Pattern: `/a/b`; `*` stands for one part, `**` at the end for all that follow.
@@ -80,7 +80,7 @@ pub struct TopicRule {
 }
 
 impl TopicRule {
-    /// Whether a topic is covered in a direction.
+    /// Returns true if a topic is covered in a direction.
     #[must_use]
     pub fn covers(&self, topic: &TopicName, inward: bool) -> bool {
         (if inward { self.inward } else { self.outward }) && covers(&self.pattern, topic.as_str())
@@ -93,7 +93,7 @@ impl TopicRule {
     }
 }
 
-/// Whether a pattern covers a name without its leading `/`.
+/// Returns true if a pattern covers a name without its leading `/`.
 #[must_use]
 pub fn covers(pattern: &str, name: &str) -> bool {
     let mut tokens = name.split('/');
@@ -149,7 +149,7 @@ impl SectionValue<'_> {
     }
 }
 
-/// Where a section stands in the files of a graph, for its checks.
+/// Place of a section in the files of a graph, for its checks.
 pub struct SectionCheck<'a> {
     files: &'a mut Files,
     document: usize,
@@ -192,7 +192,7 @@ impl SectionCheck<'_> {
         Some(self.files.place(document, &["topics", topic, "type"], Part::Value))
     }
 
-    /// Whether the graph has modules.
+    /// Returns true if the graph has modules.
     #[must_use]
     pub fn has_modules(&self) -> bool {
         !self.files.modules.is_empty()
@@ -232,7 +232,7 @@ impl InSection {
         Ok(Some(Self { key: section.key(), document, rules: spec.rules(), spec }))
     }
 
-    /// Whether a rule covers a topic in a direction.
+    /// Returns true if a rule covers a topic in a direction.
     pub(super) fn covers(&self, topic: &TopicName, inward: bool) -> bool {
         self.rules.iter().any(|rule| rule.covers(topic, inward))
     }
@@ -276,7 +276,7 @@ impl Sections {
         })
     }
 
-    /// Whether a gateway of one is started though no topic reaches other hosts.
+    /// Returns true if a gateway is started although no topic reaches other hosts.
     pub(super) fn run_alone(&self) -> bool {
         self.0.iter().any(|(_, spec)| spec.as_ref().is_some_and(|s| s.runs_alone()))
     }

@@ -65,14 +65,14 @@ struct Checker<'a> {
     schema: &'a Json,
     definitions: &'a Json,
     path: Vec<String>,
-    /// What the schema says of the key whose value is looked at.
+    /// Description of the current key in the schema.
     about: Option<&'a str>,
     /// Of the component that is looked at.
     inputs: Vec<String>,
     found: Vec<Finding>,
 }
 
-/// What looks at an object of the schema, given the keys that lead to it.
+/// Visitor of the schema's objects, given the keys that lead to them.
 type Look<'l, 'a> = dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>) + 'l;
 
 /// Names that DDS and ROS 2 have for keys that are called otherwise here, where that key is known,
@@ -108,7 +108,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What is looked at, for people: of an item of a list also the list.
+    /// Name of the current value, for people: for an item of a list also the list.
     fn name(&self) -> String {
         let list = self.path.iter().rposition(|p| !p.starts_with('[')).unwrap_or_default();
         self.path
@@ -203,7 +203,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// One of several mappings, told apart by a key with a constant value.
+    /// Checks one of several mappings, which are distinguished by a key with a constant value.
     fn tagged(&mut self, node: &Node, branches: &[&'a Json], key: Span) {
         let tag_of = |b: &'a Json| -> Option<(&'a str, &'a str)> {
             b["properties"]
@@ -313,11 +313,10 @@ impl<'a> Checker<'a> {
         schema["minimum"].as_u64().filter(|only| schema["maximum"].as_u64() == Some(*only))
     }
 
-    /// Where else in the file a key that is unknown here goes, nearest to the top; nothing if it is
-    /// known nowhere, or here in another form.
+    /// Describes the places in the file where a key that is unknown here is valid, nearest to the
+    /// top; empty if it is known nowhere, or here in another form.
     fn elsewhere(&self, key: &str) -> String {
-        // Deeper ones are those of lists and mappings in each other, which nobody means who is at
-        // the wrong place.
+        // Deeper ones are within nested lists and mappings, which a misplaced key does not mean.
         const DEEPEST: usize = 3;
         let mut level: Vec<(Vec<&'a str>, &'a Json)> = vec![(Vec::new(), self.schema)];
         for _ in 0..=DEEPEST {
@@ -383,7 +382,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// How a key that is missing is written.
+    /// Shows the form of a missing key.
     fn how_to_write(&self, key: &str, schema: &'a Json) -> Option<String> {
         let about =
             schema["description"].as_str().map(|about| format!("`{key}:` {}", one_line(about)));
@@ -504,7 +503,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// How a quantity with a unit is written under a key that has the unit in its name.
+/// Shows the form of a quantity under a key that has the unit in its name.
 fn plain_number(key: &str, text: &str) -> Option<String> {
     const TIMES: [(&str, f64); 6] =
         [("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3), ("sec", 1e3), ("min", 60e3)];

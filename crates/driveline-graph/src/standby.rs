@@ -62,7 +62,7 @@ pub(super) fn apply(
             _ if strong[..i].iter().any(|o| o.topic == s.topic && o.strength == s.strength) => {
                 Some((
                     format!("two outputs of the topic `{}` have strength {}", s.topic, s.strength),
-                    "give the one that is to be preferred a greater strength",
+                    "give the preferred one a greater strength",
                 ))
             }
             _ => None,

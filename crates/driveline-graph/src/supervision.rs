@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Whether and how a module is started again after its process has ended.
+/// Restart of a module after its process has ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RestartSpec {
-    /// When it is started again. Default: `on_failure` if `backoff_ms`, `max` or `window_s` is
-    /// given, else `never`.
+    /// Cases in which it is started again. Default: `on_failure` if `backoff_ms`, `max` or
+    /// `window_s` is given, else `never`.
     pub policy: Option<RestartPolicy>,
     /// Pause before the first restart, in milliseconds. It doubles with each failure in a row, up
     /// to 30 s, and is the first again after the module was ready for 1 s. Default: 100.
@@ -28,8 +28,8 @@ pub struct RestartSpec {
     /// Seconds in which `max` restarts are counted. Default: 60.
     #[schemars(range(min = 1, max = 86_400))]
     pub window_s: Option<u32>,
-    /// What happens when the module stays down. Default: the other modules go on, but a start that
-    /// fails ends the run.
+    /// Reaction when the module stays down. Default: the other modules continue, but a failed start
+    /// ends the run.
     pub on_exhausted: Option<OnExhausted>,
 }
 
@@ -43,7 +43,7 @@ impl RestartSpec {
     }
 }
 
-/// When a module is started again.
+/// Cases in which a module is started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RestartPolicy {
@@ -56,7 +56,7 @@ pub enum RestartPolicy {
     Always,
 }
 
-/// What happens when a module stays down.
+/// Reaction to a module that stays down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExhausted {
@@ -68,7 +68,7 @@ pub enum OnExhausted {
     Mode(String),
 }
 
-/// What the modules of a run do when their launcher is gone.
+/// Reaction of a run's modules when their launcher is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLauncherLost {

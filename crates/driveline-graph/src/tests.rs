@@ -159,7 +159,7 @@ fn keys_of_gateways_that_another_process_knows_are_skipped_and_their_pins_are_ke
     let needed = 3 + 4 * 5;
     assert_eq!(pins(&text, Some(&[])), needed);
     assert_eq!(pins(&text, Some(&["lanes", "camera/image"])), needed + 1);
-    // Nobody has said which topics; and a graph without such a key has no gateway by rules.
+    // The topics are unknown; and a graph without such a key has no gateway by rules.
     assert_eq!(pins(&text, None), needed + 1);
     assert_eq!(pins(&text.replace("bridge: {rules: [a]}\n", ""), None), needed);
 }
@@ -196,17 +196,11 @@ fn of_two_spellings_the_declared_one_is_right() {
     };
     assert_eq!(
         helps(&graph_of("imag", "imag", "image")),
-        [
-            "did you mean `image`?",
-            "`imag` is published, and nobody listens to it: did you mean `image` there?"
-        ]
+        ["did you mean `image`?", "`imag` is published, but not read: did you mean `image` there?"]
     );
     assert_eq!(
         helps(&graph_of("imag", "image", "imag")),
-        [
-            "`imag` is listened to, and nobody publishes it: did you mean `image` there?",
-            "did you mean `image`?"
-        ]
+        ["`imag` is read, but not published: did you mean `image` there?", "did you mean `image`?"]
     );
     assert!(
         helps(&graph_of("none", "image", "imag"))[0]
@@ -229,7 +223,7 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
     let meant = "did you mean `camera/img`? If `camera/image` is right, correct it where `camera/img` is declared";
     let network = "{reach: network, max_payload: 1 MiB}";
     let only_lane = graph_of(network, &[lane]);
-    finds(&only_lane, &[(7, "nobody publishes the topic `camera/image`", meant)]);
+    finds(&only_lane, &[(7, "no component publishes the topic `camera/image`", meant)]);
     let related = &only_lane.diagnostics.iter().find(|d| d.place.is_some()).unwrap().related[0];
     assert_eq!(
         (related.place.span.line, related.message.as_str()),
@@ -237,7 +231,7 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
     );
     finds(
         &graph_of(network, &[camera]),
-        &[(7, "nobody listens to the topic `camera/image`", meant)],
+        &[(7, "no component reads the topic `camera/image`", meant)],
     );
     // One finding is enough, whatever else the entry would have said.
     finds(
@@ -249,7 +243,7 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
     let external = "{reach: host, external: true, max_payload: 1 MiB}";
     finds(
         &graph_of(external, &[lane, other]),
-        &[(7, "nobody publishes the topic `camera/image`", "did you mean `camera/img`?")],
+        &[(7, "no component publishes the topic `camera/image`", "did you mean `camera/img`?")],
     );
 }
 
@@ -373,7 +367,7 @@ fn references_that_lead_nowhere_come_with_a_suggestion() {
     }
 }
 
-/// What `validate` permits, the start accepts: the bounds are those of the endpoints.
+/// The start accepts every value that `validate` permits: the bounds are those of the endpoints.
 #[test]
 fn bounds_are_those_of_the_endpoints() {
     use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
@@ -442,13 +436,13 @@ fn the_ends_of_a_topic_must_agree() {
         ),
         (
             &[("external: true", "external: false")],
-            &[(25, "nobody listens to the topic `lanes`", "external: true")],
+            &[(25, "no component reads the topic `lanes`", "external: true")],
         ),
         (
             &[("lanes: { reach: host, external: true }", "lanes: {}")],
             &[(
                 25,
-                "nobody listens to the topic `lanes`",
+                "no component reads the topic `lanes`",
                 "declare `topics: {lanes: {reach: host, external: true}}`",
             )],
         ),
@@ -469,10 +463,10 @@ fn the_ends_of_a_topic_must_agree() {
         &[
             (
                 13,
-                "nobody listens to the topic `camera/image`",
-                "nobody publishes it: did you mean `camera/image` there?",
+                "no component reads the topic `camera/image`",
+                "but not published: did you mean `camera/image` there?",
             ),
-            (24, "nobody publishes the topic `camera/imag`", "did you mean `camera/image`?"),
+            (24, "no component publishes the topic `camera/imag`", "did you mean `camera/image`?"),
         ],
     );
     finds(
@@ -718,7 +712,7 @@ fn graphs_beyond_all_measure_are_refused_before_they_are_compared() {
         format!("driveline: 1\nmodules: {{m: {{components: {{{}}}}}}}\n", list(100, &component));
     let f = Fixture::new(&[("g.yaml", &text)]);
     assert_eq!(f.load_with(&[], Some(&[])).diagnostics.errors(), 10);
-    // What is told of it stays small, however long a line or a name is.
+    // The report stays small, however long a line or a name is.
     refused(
         format!("{{driveline: 1, {}}}", list(5000, &|i| format!("key{i}: 1"))),
         "unknown key `key0`",
@@ -767,7 +761,7 @@ fn the_graph_in_the_documentation_is_valid() {
     let (_, rest) = page.split_once("```yaml\n").unwrap();
     let (text, _) = rest.split_once("```").unwrap();
     let g = sound(Fixture::new(&[("g.yaml", text)]).load_with(&[], Some(&[])));
-    assert_eq!((g.modules.len(), g.components().count(), g.topics.len()), (2, 2, 2));
+    assert_eq!((g.modules.len(), g.components().count(), g.topics.len()), (2, 2, 3));
 }
 
 #[path = "generated_tests.rs"]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the libraries of a module can be loaded into one process: each alone may, and one next
-//! to another not.
+//! Checks that the libraries of a module can be loaded into one process: each can be loaded alone,
+//! but perhaps not together.
 
 use super::diagnostic::Diagnostic;
 use super::files::Part;
@@ -9,7 +9,7 @@ use super::resolve::{At, Resolver};
 use super::resolved::ResolvedModule;
 use std::path::{Path, PathBuf};
 
-/// What protobuf writes before it ends the program: the code of one `.proto` file was loaded twice.
+/// Message of protobuf before it ends the program: the code of one `.proto` file was loaded twice.
 const TWICE: &str = "File already exists in database: ";
 
 /// A library of a module, and the first component that names it.
@@ -64,7 +64,7 @@ impl Resolver<'_> {
         self.files.error(d.help(help));
     }
 
-    /// Which of the libraries before it keeps one from being loaded, if it is one alone.
+    /// Returns the earlier library that prevents one from being loaded, if it is a single one.
     fn culprit(
         &self,
         paths: &[PathBuf],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the ends of a topic must agree about, and how components trigger each other.
+//! Agreement of a topic's ends, and cycles of triggers between components.
 
 use super::diagnostic::{Diagnostic, Place, closest};
 use super::files::{Files, Part};
@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
 /// Payload limit of outputs that lead nowhere; never touched unless the component fills them.
 const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
-/// Most circles that are told of.
-const MAX_CIRCLES: usize = 10;
-/// Pins for the gateway to other hosts: one to watch a topic's publishers, and at least so many
-/// others, one for each host. Tools take none of these: each publisher has pins for them beside
+/// Maximum number of cycles reported.
+const MAX_CYCLES: usize = 10;
+/// Pins for the gateway to other hosts: one to observe a topic's publishers, and at least this many
+/// others, one for each host. Tools use none of these: each publisher has separate pins for them
 /// (`OBSERVER_PINS` of the host transport).
 const WATCH_PINS: u32 = 1;
 const LEAST_HOSTS: u32 = 3;
@@ -38,7 +38,7 @@ pub(super) struct End {
     /// Unknown if the library was not looked at.
     pub(super) schema: Option<Schema>,
     pub(super) qos: Qos,
-    /// Where the topic is named; `None` for outputs that the graph does not connect.
+    /// Place that names the topic; `None` for outputs that the graph does not connect.
     pub(super) place: Option<Place>,
 }
 
@@ -57,7 +57,7 @@ impl End {
         self.kind == EndKind::Publisher
     }
 
-    /// What it does with the type that follows.
+    /// Describes its use of the following type.
     fn does(&self) -> String {
         let (port, does) =
             if self.publishes() { ("output", "publishes") } else { ("input", "expects") };
@@ -75,8 +75,7 @@ struct Idle {
     wrong: Option<&'static str>,
 }
 
-/// Checks every topic and resolves it. Also those that are told to be misspelt, one way or the
-/// other.
+/// Checks every topic and resolves it. Also topics that are reported as misspelt.
 pub(super) fn check(
     files: &mut Files,
     ends: &[End],
@@ -179,13 +178,16 @@ fn rule_of(files: &Files, name: &TopicName) -> Option<&'static str> {
     section.map(|s| s.key)
 }
 
-/// Whether a gateway carries the topic, whether or not a component uses it.
+/// Returns true if a gateway carries the topic, or the launcher publishes it, with or without a
+/// component that uses it.
 fn is_carried(files: &Files, name: &str, spec: &TopicSpec) -> bool {
     let by_rule = || name.parse().is_ok_and(|name| rule_of(files, &name).is_some());
-    spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && by_rule()))
+    let of_launcher = || files.health_topic.as_ref().is_some_and(|h| h.spec == name);
+    let on_host = || by_rule() || of_launcher();
+    spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && on_host()))
 }
 
-/// What is wrong with an entry under `topics:` by itself.
+/// Checks an entry under `topics:` by itself.
 fn declaration(
     files: &mut Files,
     name: &str,
@@ -283,7 +285,8 @@ impl<'a> Topic<'a> {
         self.ends.iter().copied().filter(|e| !e.publishes())
     }
 
-    /// Where the topic's entry under `topics:` has `key`, or where a port names the topic.
+    /// Returns the place of `key` in the topic's entry under `topics:`, or of a port that names the
+    /// topic.
     fn declared_at(&self, key: &str) -> Option<Place> {
         match self.document {
             Some(document) => {
@@ -360,24 +363,24 @@ impl<'a> Topic<'a> {
                 Some(near) if all.iter().any(|(n, ends)| n.as_str() == near && listens(ends)) => {
                     Some(format!("did you mean `{near}`?"))
                 }
-                Some(near) => Some(self.misspelt(near, "is published, and nobody listens to it")),
+                Some(near) => Some(self.misspelt(near, "is published, but not read")),
                 None => Some(format!(
                     "connect an output to it, or declare `topics: {{{name}: {}}}` if it comes from elsewhere",
                     self.external()
                 )),
             };
-            (Diagnostic::error(format!("nobody publishes the topic `{name}`")), help)
+            (Diagnostic::error(format!("no component publishes the topic `{name}`")), help)
         } else if self.subscriptions().next().is_none() && place.is_some() {
             let there = all.iter().filter(|(_, ends)| !publishes(ends)).map(|(n, _)| n.as_str());
             let help = match closest(name.as_str(), there.chain(idle())) {
                 Some(near) if of_idle(near) => None,
-                Some(near) => Some(self.misspelt(near, "is listened to, and nobody publishes it")),
+                Some(near) => Some(self.misspelt(near, "is read, but not published")),
                 None => Some(format!(
                     "remove the output, connect an input to it, or declare `topics: {{{name}: {}}}` if a program outside of this graph listens",
                     self.external()
                 )),
             };
-            (Diagnostic::warning(format!("nobody listens to the topic `{name}`")), help)
+            (Diagnostic::warning(format!("no component reads the topic `{name}`")), help)
         } else {
             return;
         };
@@ -721,14 +724,14 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Whether a gateway reads it by a rule.
+    /// Returns true if a gateway reads it by a rule.
     fn is_carried(&self) -> bool {
         let by_sections = self.files.sections.iter().any(|s| s.covers(self.name, false));
         by_sections || self.files.is_carried_elsewhere(self.name, self.spec.reach)
     }
 
-    /// Pins, and how many hosts they are for: what is left when the graph's subscriptions and the
-    /// gateways have theirs.
+    /// Returns the pins, and the number of hosts that the pins suffice for, without those of the
+    /// graph's subscriptions and the gateways.
     fn pins(&mut self) -> (u32, u32) {
         let held = self.subscriptions().fold(0u32, |sum, e| match e.kind {
             EndKind::Subscription { max_held } => sum.saturating_add(max_held),
@@ -811,8 +814,8 @@ pub(super) fn cycles(
                 .collect()
         })
         .collect();
-    for _ in 0..MAX_CIRCLES {
-        // Whoever is started by nobody that is left cannot be part of a circle.
+    for _ in 0..MAX_CYCLES {
+        // A component without a remaining predecessor cannot be part of a cycle.
         loop {
             let done: BTreeSet<usize> = (0..edges.len()).filter(|i| edges[*i].is_empty()).collect();
             let before: usize = edges.iter().map(BTreeMap::len).sum();

@@ -23,7 +23,7 @@ const UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
 ];
 
-/// Why a text is not a size.
+/// Reason why a text is not a size.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ByteSizeError {
     /// It does not read as one.
@@ -66,7 +66,7 @@ impl FromStr for ByteSize {
     }
 }
 
-/// What a text that is no size because of its unit is taken to mean: `1 mib` is `1 MiB`.
+/// Returns the intended size of a text with a wrong unit: `1 mib` is `1 MiB`.
 pub(super) fn meant(text: &str) -> Option<String> {
     const LONG: [(&str, &str); 6] = [
         ("kilobyte", "kB"),

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// Longest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
-/// Most values in one file, those that anchors keep and aliases repeat included.
+/// Maximum number of values in one file, including anchored ones and repetitions by aliases.
 pub(super) const MAX_NODES: usize = 200_000;
 /// Most bytes of text in them.
 pub(super) const MAX_TEXT_BYTES: usize = 16 << 20;
@@ -41,7 +41,7 @@ pub(super) enum Value {
 /// A mapping, in the order of the file.
 pub(super) type Entries = IndexMap<String, Entry>;
 
-/// What stands at a key.
+/// Entry of a mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) key_span: Span,
@@ -54,7 +54,7 @@ pub(super) struct Fault {
     pub(super) span: Span,
     pub(super) message: String,
     pub(super) help: Option<String>,
-    /// Where the other party to the conflict stands, and what it is.
+    /// Place and name of the conflicting entry.
     pub(super) other: Option<(Span, String)>,
 }
 
@@ -85,7 +85,7 @@ impl Node {
         entries.into_iter().flatten()
     }
 
-    /// How a person would call this value.
+    /// Name of this kind of value, for people.
     pub(super) fn describe(&self) -> String {
         match &self.value {
             Value::Null => "nothing".into(),
@@ -114,7 +114,7 @@ impl Node {
     }
 }
 
-/// How much of a tree there is.
+/// Size of a tree.
 #[derive(Clone, Copy, Default)]
 struct Size {
     nodes: usize,
@@ -216,8 +216,8 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
 }
 
 impl Builder {
-    /// Where text stops to make sense within brackets of an earlier line: that one of them may not
-    /// have been closed there.
+    /// Returns a hint if text within brackets of an earlier line makes no sense: a bracket there
+    /// may not be closed.
     fn unclosed(&self, text: &str, at: Span) -> Option<String> {
         let bracket = |span: Span| {
             text.lines()
@@ -379,8 +379,8 @@ impl Builder {
     }
 }
 
-/// What the parser says, and what it does not: tabs are the most frequent slip of all, and may be
-/// noticed a line off.
+/// Returns the parser's message, with a hint at tabs: they are the most frequent mistake, and may
+/// be reported a line off.
 fn broken(text: &str, span: Span, info: &str) -> Fault {
     let at = span.line as usize;
     for (number, line) in text.lines().enumerate().skip(at.saturating_sub(2)).take(3) {
@@ -399,7 +399,7 @@ fn no_tags(span: Span, tag: &str) -> Fault {
         .help("remove it; write text in quotes")
 }
 
-/// What an unquoted scalar means (YAML 1.2 core schema).
+/// Interprets an unquoted scalar (YAML 1.2 core schema).
 fn plain(text: &str, span: Span) -> Result<Value, Fault> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

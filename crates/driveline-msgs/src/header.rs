@@ -5,11 +5,11 @@ use driveline_types::{MonotonicNs, plain_type};
 use std::fmt;
 use thiserror::Error;
 
-/// When and where the data of a message was seen.
+/// Time and coordinate frame of a message's data.
 #[plain_type(name = "driveline/Header")]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Header {
-    /// When the sensor saw it, on the source host's `CLOCK_MONOTONIC`, in nanoseconds.
+    /// Time of measurement on the source host's `CLOCK_MONOTONIC`, in nanoseconds.
     pub source_time_ns: u64,
     /// Number of the source frame, from 0; the same in everything that is derived from it.
     pub frame_index: u64,
@@ -33,7 +33,7 @@ impl Header {
         Ok(Self { source_time_ns, frame_index, frame_id: to_fixed_text("frame_id", frame_id)? })
     }
 
-    /// When the sensor saw it.
+    /// Returns the time of measurement.
     #[must_use]
     pub fn source_time(&self) -> MonotonicNs {
         MonotonicNs(self.source_time_ns)
@@ -87,7 +87,7 @@ impl fmt::Debug for FrameId {
     }
 }
 
-/// Why text does not fit into, or does not stand in, a field of fixed size.
+/// Reason why a field of fixed size cannot hold a text, or holds none.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum TextError {
     /// Too long.
@@ -97,7 +97,7 @@ pub enum TextError {
         field: &'static str,
         /// Length of the text in bytes.
         len: usize,
-        /// What fits, in bytes.
+        /// Size of the field in bytes.
         max: usize,
     },
     /// The text contains a zero byte, which ends it for its readers.

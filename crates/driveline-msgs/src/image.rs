@@ -29,8 +29,7 @@ pub struct Image {
 /// Most columns and most rows of an image: what fits the `int` of image libraries.
 pub const MAX_IMAGE_SIDE: u32 = 0x7fff_ffff;
 
-/// How pixels are stored, with names and numbers of bits as in ROS. Numbers of more than one byte
-/// are little endian.
+/// Format of pixels, with names and bit counts as in ROS. Multi-byte values are little endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Encoding {
@@ -203,7 +202,7 @@ impl Encoding {
         matches!(self, Self::Nv12 | Self::Nv21)
     }
 
-    /// Whether pixels that share their colour are complete.
+    /// Returns true if groups of pixels that share their colour are complete.
     fn permits(self, width: u32, height: u32) -> bool {
         let pairs = self.has_planes() || matches!(self, Self::Yuv422 | Self::Yuyv);
         (width.is_multiple_of(2) || !pairs) && (height.is_multiple_of(2) || !self.has_planes())
@@ -241,7 +240,7 @@ impl TryFrom<u32> for Encoding {
     }
 }
 
-/// Why a payload is not an image.
+/// Reason why a payload is not an image.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ImageError {
     /// The payload is no [`Image`] at all.
@@ -315,7 +314,7 @@ pub enum ImageError {
     },
 }
 
-/// What an image's numbers mean, once they are known to fit.
+/// Checked dimensions of an image.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     step: usize,
@@ -452,7 +451,7 @@ impl<'a> ImageView<'a> {
         self.head.step
     }
 
-    /// How pixels are stored.
+    /// Returns the format of the pixels.
     #[must_use]
     pub fn encoding(&self) -> Encoding {
         self.shape.encoding

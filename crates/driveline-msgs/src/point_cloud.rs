@@ -29,9 +29,9 @@ pub struct PointCloud {
     pub row_step: u32,
     /// 0 if points may have NaN coordinates, anything else if none has.
     pub is_dense: u32,
-    /// How many of `fields` are in use.
+    /// Number of used `fields`.
     pub field_count: u32,
-    /// What a point consists of; unused entries are zero.
+    /// Fields of a point; unused entries are zero.
     pub fields: [PointField; MAX_POINT_FIELDS],
 }
 
@@ -95,7 +95,7 @@ impl Datatype {
     }
 }
 
-/// Why a payload is not a point cloud, or not one of the points asked for.
+/// Reason why a payload is not a point cloud, or not one with the requested points.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CloudError {
     /// The payload is no [`PointCloud`] at all.
@@ -112,7 +112,7 @@ pub enum CloudError {
     FieldName {
         /// Number of the field, from 0.
         index: usize,
-        /// What is wrong with the name.
+        /// Mistake in the name.
         source: TextError,
     },
     /// A field's type is unknown.
@@ -132,7 +132,7 @@ pub enum CloudError {
     FieldOutside {
         /// Name.
         name: String,
-        /// Where it ends, in bytes.
+        /// End of the field in bytes.
         end: u64,
         /// Size of a point in bytes.
         point_step: u32,
@@ -170,9 +170,9 @@ pub enum CloudError {
     PointType {
         /// The point type asked for.
         point: &'static str,
-        /// What it has.
+        /// Field of the point type.
         expected: String,
-        /// What the cloud has.
+        /// Field of the cloud.
         found: String,
         /// All fields of the cloud.
         all: String,
@@ -352,7 +352,7 @@ impl<'a> CloudView<'a> {
         self.head.width as usize * self.head.height as usize
     }
 
-    /// Whether there is no point.
+    /// Returns true if there is no point.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -364,7 +364,7 @@ impl<'a> CloudView<'a> {
         self.data
     }
 
-    /// What a point consists of.
+    /// Returns the fields of a point.
     pub fn fields(&self) -> impl Iterator<Item = FieldSpec<'_>> {
         used(&self.head).iter().enumerate().filter_map(|(i, f)| spec(i, f).ok())
     }

@@ -5,7 +5,7 @@ use crate::point_cloud::Datatype;
 use std::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where a field lies in a point.
+/// Position and type of a field in a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldSpec<'a> {
     /// Name.

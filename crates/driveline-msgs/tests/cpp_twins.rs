@@ -87,6 +87,7 @@ fn rust_definitions() -> BTreeMap<String, String> {
         protobuf::<proto::EgoLane>(),
         protobuf::<proto::SceneObject>(),
         protobuf::<proto::FusedScene>(),
+        protobuf::<proto::RunHealth>(),
     ]);
     let probe = tests_dir().join("schema_probe.proto");
     let set = protox::compile([probe], [tests_dir(), root().join("proto")]).unwrap();

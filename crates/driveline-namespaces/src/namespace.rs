@@ -15,12 +15,12 @@ use std::time::Duration;
 
 /// A namespace is there at once, or never.
 const START: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-/// What is run in a namespace changes a setting, or reads one.
+/// Time-out of commands in a namespace, which change or read a setting.
 const RUN: Duration = Duration::from_secs(10);
-/// What `timeout` ends with if it had to end what it ran, and if that took a kill.
+/// Exit status of `timeout` after it ended its command, and if that took a kill.
 const TIMED_OUT: Option<i32> = Some(124);
 const KILLED: Option<i32> = Some(137);
-/// What an ordinary switch keeps, by the time in which it is carried.
+/// Buffer of an ordinary switch, as a transmission time.
 pub const SWITCH: Duration = Duration::from_millis(20);
 
 /// A network namespace, held by a process in it that ends when this does, or when the process that
@@ -71,14 +71,14 @@ impl Namespace {
         format!("/proc/{}/ns/net", self.holder.id()).into()
     }
 
-    /// What stands before a program that is to run in it. It is the very process that was started
-    /// that becomes the program.
+    /// Returns the prefix of a command that runs in it. The started process itself becomes the
+    /// program.
     #[must_use]
     pub fn command_prefix(&self) -> [String; 3] {
         ["nsenter".into(), format!("--net={}", self.path().display()), "--".into()]
     }
 
-    /// Has the calling thread be in it from now on, and those that it starts.
+    /// Moves the calling thread into it, and threads that it starts later.
     ///
     /// # Errors
     /// If this process may not enter it.
@@ -128,16 +128,16 @@ impl Namespace {
         address.map(str::to_owned).with_context(|| format!("{device} has no Ethernet address"))
     }
 
-    /// Frames that a device was to send and lost before anybody saw them.
+    /// Returns the number of frames that a device dropped before sending.
     ///
     /// # Errors
-    /// As [`run`](Self::run); if `ip` does not tell.
+    /// As [`run`](Self::run); if `ip` does not report it.
     pub fn dropped_at(&self, device: &str) -> Result<u64> {
         let told: serde_json::Value =
             serde_json::from_str(&self.run(&format!("ip -j -s link show dev {device}"))?)?;
         told.pointer("/0/stats64/tx/dropped")
             .and_then(serde_json::Value::as_u64)
-            .with_context(|| format!("`ip` does not tell what {device} has lost"))
+            .with_context(|| format!("`ip` does not report the losses of {device}"))
     }
 
     /// Makes a pair of devices, one here and one there, that pass on without delay what either

@@ -5,13 +5,12 @@ use std::os::fd::OwnedFd;
 use anyhow::Context;
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 
-/// A TCP port of 127.0.0.1 that nobody else is given until this is dropped, also while nobody
-/// listens there. A port that is only found free may be another program's by the time somebody
-/// listens.
+/// TCP port of 127.0.0.1 that is reserved until this is dropped, also without a listener. A port
+/// that is only found free may be another program's when it is used.
 ///
-/// A socket is bound to it and does not listen, so that connections are refused. Whoever sets
-/// `SO_REUSEADDR` can listen there meanwhile, any number of times one after the other: the standard
-/// library's listeners and Zenoh's do.
+/// A socket is bound to it and does not listen, so that connections are refused. A program with
+/// `SO_REUSEADDR` can listen there, any number of times in sequence: the standard library's
+/// listeners and Zenoh's do.
 #[derive(Debug)]
 pub struct Port {
     _kept: OwnedFd,
@@ -32,12 +31,12 @@ impl Port {
         Ok(Self { _kept: kept, number })
     }
 
-    /// What it is called.
+    /// Returns its number.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Where it is, as Zenoh writes it.
+    /// Returns its address in Zenoh's form.
     pub fn endpoint(&self) -> String {
         format!("tcp/127.0.0.1:{}", self.number)
     }

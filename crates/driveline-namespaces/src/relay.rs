@@ -14,16 +14,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-/// The longest frame that a TAP device gives: what it is told to carry and an Ethernet header are
-/// shorter.
+/// Longest frame of a TAP device: its MTU and an Ethernet header are shorter.
 const LONGEST_FRAME: usize = 64 << 10;
-/// What a frame in the queue takes beside its bytes, at most: so many short ones stay within the
-/// bound, too.
+/// Overhead of a frame in the queue, at most, so that many short ones stay within the bound, too.
 const FRAME_COST: usize = 64;
 /// Frames that the kernel keeps for a relay that waits for a processor: a tenth of a second of 1
 /// Gbit/s. More are lost, and counted by the device ([`Namespace::dropped_at`]).
 const DEVICE_QUEUE: u32 = 10_000;
-/// Frames that are taken in before those that are due go out.
+/// Frames that are read before due ones are sent.
 const AT_ONCE: usize = 64;
 
 /// One direction of a [`TapRelay`].
@@ -38,7 +36,7 @@ pub struct Direction {
     pub queue_bytes: usize,
 }
 
-/// What one direction has done so far.
+/// Counters of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectionFigures {
     /// Frames that came out at the other end.
@@ -47,19 +45,19 @@ pub struct DirectionFigures {
     pub dropped: u64,
     /// Frames that the device at the other end refused, because its host has switched it off.
     pub refused: u64,
-    /// Why nothing is passed on any more, although the relay is there: the device at this end has
+    /// Reason why no frames pass any more, although the relay exists: the device at this end has
     /// been removed.
     pub ended: Option<String>,
 }
 
-/// Two TAP devices in two network namespaces, and what is between them: each direction has its
-/// delay, and frames come out in the order in which they went in.
+/// Two TAP devices in two network namespaces, and a link between them: each direction has its
+/// delay, and keeps the order of frames.
 ///
-/// The devices are there as long as this is, and go with its process however that ends. As long as
-/// they are there, so are their namespaces. Those who have a namespace give its device an address
-/// and switch it on. When one end is switched off, the other one is not told, as by a switch.
+/// The devices exist as long as this value, and end with its process in any case. They keep their
+/// namespaces. The owner of a namespace gives its device an address and switches it on. When one
+/// end is switched off, the other one does not notice, as behind a switch.
 ///
-/// Each direction has a thread, which sleeps until something comes or is due. On two CPUs of an AMD
+/// Each direction has a thread, which sleeps until a frame arrives or is due. On two CPUs of an AMD
 /// EPYC, which the ends of the connection share, a relay of 5 ms carries 2.0 Gbit/s of TCP with
 /// packets of 1500 bytes, one of 1 ms 2.9 Gbit/s.
 #[derive(Debug)]
@@ -70,8 +68,8 @@ pub struct TapRelay {
     lives: Option<PipeWriter>,
 }
 
-/// What the thread of a direction and its owner share. Relaxed: counters, and a delay that holds
-/// from some frame on; nothing else rests on them.
+/// State shared by the thread of a direction and its owner. Relaxed: counters, and a delay that
+/// applies from some frame on; no other data depends on them.
 #[derive(Debug, Default)]
 struct Shared {
     delay_ns: AtomicU64,
@@ -131,7 +129,7 @@ impl TapRelay {
         }
     }
 
-    /// What each direction has done, in the order of `directions`.
+    /// Returns the counters of each direction, in the order of `directions`.
     #[must_use]
     pub fn figures(&self) -> [DirectionFigures; 2] {
         [0, 1].map(|n| {
@@ -199,7 +197,7 @@ impl Queue {
         has_room
     }
 
-    /// When the next one is due.
+    /// Returns when the next frame is due.
     fn due(&self) -> Option<Instant> {
         self.frames.front().map(|(due, _)| *due)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What it costs to look whether bytes are a sample, beside copying them, which the gateway does
-//! with each. Medians. `cargo bench -p driveline-rosidl --bench check`
+//! Measures the time to check a sample and to copy it; the gateway does both with each sample.
+//! Medians. `cargo bench -p driveline-rosidl --bench check`
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark may stop at a surprise")]
 
 use driveline_rosidl::cdr::{self, ByteOrder, Encoder};

@@ -16,10 +16,10 @@ use std::sync::Arc;
 /// Of samples in CDR, in [`Schema::encoding`].
 pub const CDR_ENCODING: &str = "cdr";
 
-/// How much of a definition is written.
+/// Detail of a written definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// What both ends of a topic must agree on: names and types of fields.
+    /// Parts that both ends of a topic must agree on: names and types of fields.
     Wire,
     /// Constants and defaults as well, for people and their tools.
     Full,
@@ -191,7 +191,7 @@ impl Catalog {
     }
 }
 
-/// What stands between two separators.
+/// Text between two separators.
 struct Section<'a> {
     /// The line behind the separator; empty for a text that does not begin with one.
     head: &'a str,

@@ -46,7 +46,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// Its name in a `.msg`; none for those that only an `.idl` can name.
+    /// Returns its name in a `.msg`; `None` for types of `.idl` only.
     #[must_use]
     pub fn msg_name(self) -> Option<&'static str> {
         Some(match self {
@@ -103,7 +103,7 @@ impl Primitive {
     }
 }
 
-/// What a field has one or many of.
+/// Element type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Element {
     /// A number, a truth value or a byte.
@@ -122,7 +122,7 @@ pub enum Element {
     Nested(TypeName),
 }
 
-/// How many elements.
+/// Number of elements of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Exactly one.
@@ -139,9 +139,9 @@ pub enum Shape {
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldType {
-    /// What.
+    /// Element type.
     pub element: Element,
-    /// How many.
+    /// Number of elements.
     pub shape: Shape,
 }
 
@@ -167,7 +167,7 @@ pub struct Field {
     pub name: String,
     /// Its type.
     pub ty: FieldType,
-    /// The value in a message that nobody filled in. Not sent, and no part of the type's identity.
+    /// Value in a message that is not filled in. Not sent, and not part of the type's identity.
     pub default: Option<Literal>,
     /// Comment lines before it and behind it, without their signs.
     pub comment: Vec<String>,
@@ -210,13 +210,13 @@ impl Message {
         Place { file: self.file.clone(), line }
     }
 
-    /// Whether its only field is the one that ROS 2 invents.
+    /// Returns true if its only field is the placeholder of ROS 2.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self.fields.as_slice(), [f] if f.name == EMPTY_MEMBER && f.ty == EMPTY_TYPE)
     }
 
-    /// Gives a message without fields the one that ROS 2 invents.
+    /// Adds the placeholder field of ROS 2 to a message without fields.
     pub(crate) fn fill_if_empty(&mut self) {
         if self.fields.is_empty() {
             self.fields.push(Field {
@@ -229,7 +229,7 @@ impl Message {
         }
     }
 
-    /// Whether both define the same: everything but comments and places.
+    /// Compares definitions without comments and places.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         self.name == other.name

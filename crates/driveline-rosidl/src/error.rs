@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with definitions.
+//! Errors in definitions.
 
 use crate::name::TypeName;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Where a definition stands: a file, or what took its place, and a line from 1.
+/// Place of a definition: a file, or its substitute, and a line from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Path of the file, or the name under which a text was given.
@@ -28,11 +28,11 @@ impl std::fmt::Display for Place {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{place}: {problem}; {remedy}")]
 pub struct DefinitionError {
-    /// Where.
+    /// Place of the error.
     pub place: Place,
-    /// What is wrong.
+    /// Description of the error.
     pub problem: String,
-    /// What to do about it.
+    /// Remedy.
     pub remedy: String,
     /// The type that has no definition, if that is what is wrong.
     pub missing: Option<Box<TypeName>>,

@@ -8,7 +8,7 @@ use crate::name::TypeName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How the bytes of a message are laid out. Made by [`Catalog::layout`]; cheap to clone.
+/// Byte layout of a message. Made by [`Catalog::layout`]; cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     structs: Arc<[StructLayout]>,
@@ -49,7 +49,7 @@ impl Span {
         self.0[(offset % 8) as usize]
     }
 
-    /// Of these members; `structs` are those that they may refer to.
+    /// Lays out these members; `structs` has the types that they may refer to.
     fn new(members: &[Member], structs: &[StructLayout]) -> Option<Self> {
         let mut spans = [0; 8];
         for (begin, span) in spans.iter_mut().enumerate() {
@@ -85,13 +85,13 @@ impl Span {
 pub struct Member {
     /// Its name.
     pub name: String,
-    /// What.
+    /// Element type.
     pub kind: Kind,
-    /// How many.
+    /// Number of elements.
     pub shape: Shape,
 }
 
-/// What a [`Member`] has one or many of.
+/// Element type of a [`Member`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number, a truth value or a byte; never [`Primitive::WChar`].

@@ -13,7 +13,7 @@ pub(crate) fn parse(ty: &FieldType, text: &str) -> Result<Literal, String> {
     }
 }
 
-/// Whether a value that an `.idl` gives fits the type; integers are where reals are expected, too.
+/// Checks that a value in an `.idl` fits its type. Integers are valid for floating-point types.
 pub(crate) fn checked(ty: &FieldType, value: Literal) -> Result<Literal, String> {
     let Shape::Single = ty.shape else { return Ok(value) };
     match (&ty.element, value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads `.msg` and `.srv` as `rosidl_adapter` does.
+//! Reads `.msg` and `.srv` as `rosidl_adapter` does (`rosidl_adapter/parser.py` of ros2/rosidl).
 
 use crate::MAX_TEXT_LEN;
 use crate::definition::{Constant, Element, Field, FieldType, Message, Primitive, Service, Shape};
@@ -56,13 +56,13 @@ pub fn parse_srv(name: &TypeName, file: &str, text: &str) -> Result<Service, Def
     check_len(file, text)?;
     let file: Arc<str> = Arc::from(file);
     let lines: Vec<&str> = lines_of(text).collect();
-    let mut separators =
-        lines.iter().enumerate().filter(|(_, l)| l.trim_end() == "---").map(|(i, _)| i);
+    let mut separators = lines.iter().enumerate().filter(|(_, l)| **l == "---").map(|(i, _)| i);
     let Some(at) = separators.next() else {
+        let near = lines.iter().position(|l| l.trim().starts_with("---"));
         return Err(DefinitionError::new(
-            Place { file, line: 0 },
+            Place { file, line: near.map_or(0, line_number) },
             "a service without the line --- between request and response",
-            "write --- in a line of its own, also if one half is empty",
+            "write --- in a line of its own without blanks, also if one half is empty",
         ));
     };
     if let Some(second) = separators.next() {
@@ -84,6 +84,13 @@ pub fn parse_srv(name: &TypeName, file: &str, text: &str) -> Result<Service, Def
 }
 
 fn check_len(file: &str, text: &str) -> Result<(), DefinitionError> {
+    if text.starts_with('\u{feff}') {
+        return Err(DefinitionError::new(
+            Place { file: file.into(), line: 1 },
+            "the file begins with a byte order mark",
+            "save it as UTF-8 without one: ROS 2 takes the mark for a part of the first word",
+        ));
+    }
     if text.len() <= MAX_TEXT_LEN {
         return Ok(());
     }
@@ -118,6 +125,7 @@ pub(crate) fn parse_lines<'a>(
     let mut pending: Vec<String> = Vec::new();
     // The comment at the head ends with the first line that is none.
     let mut at_head = true;
+    let mut last = None;
     for (line, text) in (first..).zip(lines) {
         let text = text.replace('\t', " ");
         let (code, comment) = match text.split_once('#') {
@@ -133,14 +141,22 @@ pub(crate) fn parse_lines<'a>(
                 "begin the line with the type: ROS 2 refuses blanks and tabs before it",
             ));
         }
+        let indented = text.starts_with(char::is_whitespace) && code.is_empty();
         if at_head {
             match comment {
-                Some(comment) if code.is_empty() => {
+                Some(comment) if code.is_empty() && !indented => {
                     message.comment.push(comment);
                     continue;
                 }
                 _ => at_head = false,
             }
+        }
+        // An indented comment goes on with the statement before it.
+        if indented {
+            if let (Some(comment), Some(last)) = (comment, last_comment(&mut message, last)) {
+                last.push(comment);
+            }
+            continue;
         }
         pending.extend(comment);
         if code.is_empty() {
@@ -153,11 +169,13 @@ pub(crate) fn parse_lines<'a>(
         {
             Statement::Field(mut field) => {
                 (field.line, field.comment) = (line, comment);
+                last = Some(Kind::Field);
                 message.fields.push(field);
                 message.fields.last().map(|f| f.name.clone())
             }
             Statement::Constant(mut constant) => {
                 (constant.line, constant.comment) = (line, comment);
+                last = Some(Kind::Constant);
                 message.constants.push(constant);
                 message.constants.last().map(|c| c.name.clone())
             }
@@ -175,6 +193,19 @@ pub(crate) fn parse_lines<'a>(
     }
     message.fill_if_empty();
     Ok(message)
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Field,
+    Constant,
+}
+
+fn last_comment(message: &mut Message, last: Option<Kind>) -> Option<&mut Vec<String>> {
+    match last? {
+        Kind::Field => message.fields.last_mut().map(|f| &mut f.comment),
+        Kind::Constant => message.constants.last_mut().map(|c| &mut c.comment),
+    }
 }
 
 enum Statement {
@@ -346,8 +377,7 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
     })
 }
 
-/// The primitive type that somebody probably meant: other languages' names, and letters in another
-/// order.
+/// Guesses the intended primitive type: names of other languages, and swapped letters.
 fn meant(text: &str) -> Option<String> {
     const ALL: [&str; 12] = [
         "bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -405,6 +435,16 @@ mod tests {
         assert_eq!(types[6].1, &Element::Primitive(Primitive::U8));
     }
 
+    /// As `parse_message_string` gives them to fields and constants.
+    #[test]
+    fn an_indented_comment_goes_on_with_the_statement_before_it() {
+        let m = read("  # of none\n# about a\nint32 a # behind\n  # more\n# b\nint8 X=1\n\t# x\n");
+        let m = m.unwrap();
+        assert!(m.comment.is_empty(), "{:?}", m.comment);
+        assert_eq!(m.fields[0].comment, ["about a", "behind", "more"]);
+        assert_eq!(m.constants[0].comment, ["b", "x"]);
+    }
+
     #[test]
     fn an_empty_message_has_the_member_that_ros_invents() {
         for text in ["", "\n# only a comment\n", "int32 X=1\n"] {
@@ -437,6 +477,7 @@ mod tests {
             ("a/b/c/D d\n", 1, "none"),
             ("int32 a\n  int32 b\n", 2, "'  int32 b' begins with blanks"),
             ("\tint32 b\n", 1, "begins with blanks"),
+            ("\u{feff}int32 a\n", 1, "begins with a byte order mark"),
             (
                 "std_msgs/msg/Header h\n",
                 1,
@@ -455,7 +496,9 @@ mod tests {
         }
     }
 
-    /// What ROS 2's own parser makes of these: it reads lines with Python's `splitlines`.
+    /// `parse_message_string` reads a file in text mode and splits it with `str.splitlines`, whose
+    /// ends of lines are these. It takes tabs for blanks; what is before the first blank of a line
+    /// is the type, so that a line that begins with one has none and is refused.
     #[test]
     fn lines_end_where_they_end_in_ros() {
         let fields = |text: &str| {
@@ -490,6 +533,11 @@ mod tests {
             ("p/srv/S_Response", 4)
         );
         assert!(parse_srv(&name, "S.srv", "---").unwrap().request.is_empty());
+        // `parse_service_string` compares whole lines.
+        for text in ["int64 a\n--- \nint64 b\n", "int64 a\n--- # response\n"] {
+            let told = parse_srv(&name, "S.srv", text).unwrap_err().to_string();
+            assert!(told.starts_with("S.srv:2: a service without the line ---"), "{told}");
+        }
         assert!(
             parse_srv(&name, "S.srv", "int64 a\n")
                 .unwrap_err()

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Longest part of a name, in bytes. ROS 2 knows no limit; DDS implementations have one near this.
 const MAX_PART_LEN: usize = 255;
 
-/// What an interface is for; the middle of its name.
+/// Kind of an interface; the middle of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     /// Parts of actions. Their definitions are not read here; the names occur on the wire.
@@ -49,9 +49,9 @@ pub struct TypeName {
     "'{text}' is no interface name: {reason}; write it as package/msg/Name, such as sensor_msgs/msg/Image"
 )]
 pub struct TypeNameError {
-    /// What was given.
+    /// Given name.
     pub text: String,
-    /// What is wrong with it.
+    /// Mistake in it.
     pub reason: &'static str,
 }
 
@@ -82,7 +82,7 @@ impl TypeName {
         &self.package
     }
 
-    /// What it is for.
+    /// Returns the kind of the interface.
     #[must_use]
     pub fn namespace(&self) -> Namespace {
         self.namespace
@@ -120,8 +120,8 @@ impl TypeName {
         Self::new(package, namespace, name)
     }
 
-    /// Beside it in its package, for the parts that ROS 2 derives from a service: `_Request`,
-    /// `_Response`, `_Event`.
+    /// Returns the name of a sibling in the package, for the types that ROS 2 derives from a
+    /// service: `_Request`, `_Response`, `_Event`.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         Self { name: format!("{}{suffix}", self.name), ..self.clone() }
     }

@@ -33,10 +33,10 @@ impl<'a> Text<'a> {
         Self { max_elements, ..self }
     }
 
-    /// Tells a printer of the value. Its limits hold, not those given here.
+    /// Prints the value. The limits of the printer apply.
     ///
     /// # Errors
-    /// Those of what the printer writes to.
+    /// Errors of the printer's output.
     pub fn print(&self, p: &mut Printer<'_>) -> fmt::Result {
         self.message(p, self.layout.root(), self.value)
     }

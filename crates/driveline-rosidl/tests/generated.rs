@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What holds for every definition and every sample.
+//! Properties of every definition and every sample.
 
 #![allow(
     clippy::unwrap_used,

@@ -144,7 +144,7 @@ fn schemas_are_written_as_their_protocol_says() {
          uint8 structure_needs_at_least_one_member;\n    }};\n  }};\n}};\n"
     );
     assert_eq!(demo.schema(&name).unwrap().definition, format!("{example}{part}"));
-    // Names that only IDL allows, and a member that only looks like the one that ROS 2 invents.
+    // Names that only IDL allows, and a member that resembles the placeholder of ROS 2.
     let name = demo
         .add_idl("Odd.idl", "module demo { module msg { struct Odd { long egoSpeed; }; }; };")
         .unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every message of ROS 2 Humble and Jazzy that the Python package rosbags knows, and some that
-//! nobody ever saw: hashes, definitions and samples both ways. Needs DRIVELINE_ROSBAGS_PYTHON, a
-//! Python with that package; `make test-gateways` provides it.
+//! Every message of ROS 2 Humble and Jazzy in the Python package rosbags, and some generated ones:
+//! hashes, definitions and samples both ways. Needs DRIVELINE_ROSBAGS_PYTHON, a Python with that
+//! package; `make test-gateways` provides it.
 
 #![allow(
     clippy::unwrap_used,
@@ -190,7 +190,7 @@ fn every_message_of_jazzy_comes_and_goes() {
     check_store("ros2_jazzy", 162);
 }
 
-/// What the stores have not, on top of what they have.
+/// Types that the stores lack, added to those that they have.
 #[test]
 fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
     let definitions = json!({

@@ -73,13 +73,14 @@ pub trait Component: Send + Sync {
         Ok(())
     }
 
-    /// A parameter that the class declares as changeable is changed (`driveline param set`). The
-    /// value has the declared type and is within the declared range. Called on a thread of the
-    /// executor in the group of `on_trigger`; the node has the new value already.
+    /// A parameter is changed: by `driveline param set`, if the class declares it as changeable, or
+    /// by a mode of the graph. The value has the declared type and is within the declared range.
+    /// Called on a thread of the executor in the group of `on_trigger`, of a mode before
+    /// `on_activate`; the node has the new value already. Also while the component is inactive.
     ///
     /// # Errors
-    /// After a [`ComponentFailure`] the node gets the old value back, and its text is the reason
-    /// that the caller of the change gets.
+    /// After a [`ComponentFailure`] the node gets the old value back. Its text is the reason that
+    /// the caller of the change gets; of a mode's change it is logged.
     fn on_parameter(&self, _name: &str, _value: &ParameterValue) -> Result<(), ComponentFailure> {
         Ok(())
     }

@@ -15,6 +15,7 @@
 pub mod account;
 mod activity;
 pub mod component;
+mod cores;
 pub mod domain;
 mod heartbeats;
 pub mod host;

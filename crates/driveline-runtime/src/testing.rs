@@ -125,6 +125,9 @@ pub enum TestError {
     /// The component could not be brought up.
     #[error("{0}")]
     BringUp(String),
+    /// A parameter was not changed, because of its declaration or by the component.
+    #[error("{0}")]
+    Parameter(String),
     /// Calls of the component failed; each failure is a line.
     #[error("{}", .0.join("\n"))]
     Failed(Vec<String>),
@@ -333,6 +336,34 @@ impl ComponentTest {
         }
         self.all_kept()?;
         Ok(self.instance.calls() - before)
+    }
+
+    /// Changes a parameter, as `driveline param set` does while a graph runs: the component's
+    /// `on_parameter` is called on this thread.
+    ///
+    /// # Errors
+    /// [`TestError::Parameter`] if the class does not declare the parameter as changeable, the
+    /// value has another type or is out of range, or the component refuses it.
+    pub fn set_parameter(&mut self, name: &str, value: ParameterValue) -> Result<(), TestError> {
+        let refused = |why: String| TestError::Parameter(format!("parameter '{name}' {why}"));
+        let have = &self.component.parameters;
+        let Some(present) = have.get(name) else {
+            let help = suggest(name, "parameters", have.keys().map(String::as_str));
+            return Err(refused(format!("does not exist: {help}")));
+        };
+        let Some(range) = self.component.live.get(name) else {
+            return Err(refused("is not declared as changeable".into()));
+        };
+        let (wanted, given) = (present.type_name(), value.type_name());
+        let value = value
+            .coerce(present)
+            .ok_or_else(|| refused(format!("is {wanted}, and the new value is {given}")))?;
+        if let Some(mistake) = range.mistake(&value) {
+            return Err(refused(format!("is not changed: {mistake}")));
+        }
+        let _entered = self.clock.enter();
+        let changed = self.instance.change_here(name, &value);
+        changed.map_err(|why| refused(format!("is not changed: {why}")))
     }
 
     /// The oldest sample of an output that was not taken yet. It is a copy, and holds nothing of

@@ -150,9 +150,8 @@ fn a_suspended_module_is_not_ready_until_it_goes_on() {
         tool.signal("two", Signal::STOP);
         let run = tool.until(Verb::Health, |run| !is_ready(run));
         let pid = process(&run, "two").pid.unwrap();
-        let reason = format!(
-            "module 'two' is stopped by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on"
-        );
+        let reason =
+            format!("module 'two' is suspended by SIGSTOP; `kill -CONT {pid}` lets it go on");
         assert_eq!(
             (run.reason, process(&tool.ask(Verb::Status).unwrap(), "two").suspended),
             (Some(reason), true)

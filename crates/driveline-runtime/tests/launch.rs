@@ -88,6 +88,29 @@ fn a_run_whose_processes_are_all_told_to_end_at_once_ends_as_asked() {
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
 }
 
+/// A Ctrl-C of a terminal reaches the whole process group of the launcher, and with it a process
+/// that has not left the group yet; the end of a terminal as well.
+#[test]
+fn processes_that_an_interrupt_of_the_whole_group_ends_while_they_start_are_no_failure() {
+    for signal in ["INT", "HUP", "TERM"] {
+        let mut f = Fixture::new(&graph(0, "", ""));
+        f.options.host = f.dir.path().join("host");
+        script(&f.options.host, &format!("kill -{signal} $$; exec sleep 60"));
+        let mut seen = Seen { interrupt_at: Some("started as process"), ..Seen::default() };
+        let outcome = f.run(&mut seen);
+        assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec![]), "{signal}");
+        let ends: Vec<String> = seen
+            .events
+            .iter()
+            .filter(|e| matches!(e, Event::Ended { .. }))
+            .map(ToString::to_string)
+            .collect();
+        let end =
+            |m| format!("module '{m}' has ended (was told to end while it was still starting)");
+        assert!([end("one"), end("two")].iter().all(|end| ends.contains(end)), "{ends:?}");
+    }
+}
+
 #[test]
 fn what_a_slow_step_has_begun_is_ended_and_processed() {
     let modules = "modules:\n  source:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 3, period_ms: 2400}, outputs: {count: a}}\n  \
@@ -340,13 +363,13 @@ fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
         let f = Fixture::new(&format!("driveline: 1\nname: late\n{topic}modules:\n{modules}"));
         let mut seen = Seen { interrupt_at: Some("both ends know"), ..Seen::default() };
         assert_eq!(f.run(&mut seen).end, End::Interrupted, "{:?}", seen.lines);
-        let (mut offered, mut requested, mut failed, mut runs) = (0, 0, 0, 0);
+        let (mut offered, mut requested, mut failed, mut runs) = (0, 0, (0, 0), 0);
         for (_, record) in &seen.records {
             match record {
                 Record::Output { deadlines_missed, .. } => offered = *deadlines_missed,
                 Record::Input { stats, .. } => requested = stats.deadlines_missed,
                 Record::Counters { component, stats } if component == "counter" => {
-                    (failed, runs) = (stats.failed, stats.invocations)
+                    (failed, runs) = ((stats.failed, stats.failed_events), stats.invocations)
                 }
                 _ => {}
             }
@@ -359,7 +382,10 @@ fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
             known.is_some_and(|known: u64| known > 0 && known <= requested) && offered > 0,
             "{offered}, {requested}, {known:?}"
         );
-        assert!(failed > 0, "what an event's call reports is counted");
+        assert!(
+            failed.0 == 0 && failed.1 > 0,
+            "failed calls with events have a counter: {failed:?}"
+        );
         let ticks = seen
             .records
             .iter()

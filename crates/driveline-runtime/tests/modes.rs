@@ -230,3 +230,94 @@ fn a_component_of_no_mode_is_active_from_the_start_and_its_failure_ends_the_modu
         |r: &Record| matches!(r, Record::Failed { text, .. } if text.contains("told to fail"));
     assert!(seen.records.iter().any(|(_, r)| failed(r)), "{:?}", seen.events);
 }
+
+#[test]
+fn parameters_of_a_mode_reach_components_before_they_are_active_and_between_calls() {
+    let set = "parameters: {planner: {request_on: 77}, joystick: {request_on: 78}}";
+    let modes = MODES.replace("active: [planner], ", &format!("active: [planner], {set}, "));
+    let (seen, _) = while_running(&graph(["", "", ""], "environment: {}", &modes), |tool| {
+        settled(tool, "manual");
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        settled(tool, "autonomous");
+    });
+    let at = |text: &str| {
+        let lines = seen.printed("planning");
+        lines.iter().position(|l| *l == text).unwrap_or_else(|| panic!("{text}: {lines:?}"))
+    };
+    assert!(at("planner has request_on 77 now") < at("planner is asked to be active"));
+    let manual = seen.printed("manual");
+    assert!(manual.contains(&"joystick has request_on 78 now"), "{manual:?}");
+}
+
+/// Runs the graph until a reaction has led to `safe_stop`; the cause of that switch.
+fn safe_stop_because(text: &str, provoke: impl FnOnce(&Tool)) -> String {
+    let mut cause = String::new();
+    while_running(text, |tool| {
+        provoke(tool);
+        cause = settled(tool, "safe_stop").last_switch.unwrap().cause;
+    });
+    cause
+}
+
+#[test]
+fn a_rate_out_of_range_leads_to_the_declared_mode() {
+    let text = graph(["", "", ""], "environment: {}", MODES).replace(
+        "{count: a}",
+        "{count: {topic: a, rate_hz: {max: 20}, on_rate: {mode: safe_stop}}}",
+    );
+    let cause = safe_stop_because(&text, |_| {});
+    assert!(cause.starts_with("a fault of module 'sensing': output 'count'"), "{cause}");
+    assert!(cause.contains("`rate_hz: {max: 20}`"), "{cause}");
+}
+
+#[test]
+fn a_missed_deadline_leads_to_the_declared_mode() {
+    let text = graph(["", "", ""], "environment: {}", MODES)
+        .replace(
+            "a: {reach: host, max_payload: 8}",
+            "a: {reach: host, max_payload: 8, qos: {deadline_ms: 100}}",
+        )
+        .replacen("{topic: a, qos: {depth: 64}}", "{topic: a, on_deadline: {mode: safe_stop}}", 1);
+    let cause = safe_stop_because(&text, |tool| {
+        tool.until(Verb::Health, is_ready);
+        tool.signal("sensing", Signal::STOP);
+    });
+    assert!(cause.starts_with("a fault of module 'manual': input 'in' of component"), "{cause}");
+    assert!(cause.contains("`deadline_ms`"), "{cause}");
+}
+
+#[test]
+fn a_hang_leads_to_the_declared_mode() {
+    let keys = "on_hang: {mode: safe_stop}\n    hang_ms: 300";
+    let relay = "
+      relay: {library: lib, class: Relay, parameters: {hang_on: 3}, inputs: {in: a}, outputs: {out: r}}
+";
+    let text = graph(["", "", ""], keys, MODES)
+        .replace("topics:\n", "topics:\n  r: {reach: host, max_payload: 8, external: true}\n")
+        .replace(
+            "outputs: {count: a}}\n",
+            &format!("outputs: {{count: a}}, executor: other}}{relay}"),
+        )
+        .replace(
+            "    components:\n      camera",
+            "    executors: {other: {threads: 1}}\n    components:\n      camera",
+        );
+    let cause = safe_stop_because(&text, |_| {});
+    assert!(cause.starts_with("a fault of module 'sensing': component 'relay' hangs"), "{cause}");
+}
+
+#[test]
+fn a_module_killed_beyond_its_restarts_leads_to_the_declared_mode() {
+    let keys =
+        "restart: {policy: on_failure, backoff_ms: 1, max: 2, on_exhausted: {mode: safe_stop}}";
+    let cause = safe_stop_because(&graph(["", "", ""], keys, MODES), |tool| {
+        for restarts in 0..3 {
+            tool.until(Verb::Health, |run| {
+                let camera = process(run, "sensing");
+                camera.restarts == restarts && camera.ready == Some(true)
+            });
+            tool.signal("sensing", Signal::KILL);
+        }
+    });
+    assert!(cause.contains("'sensing' stays down: it was restarted 2 times"), "{cause}");
+}

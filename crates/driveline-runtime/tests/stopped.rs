@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A module that is stopped (SIGSTOP) until the run ends: each sample is accounted for.
+//! A module that is suspended (SIGSTOP) until the run ends: each sample is accounted for.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
@@ -36,13 +36,13 @@ fn all_that_a_stopped_module_did_not_read_is_counted_whichever_module_ends_first
         let outcome = f.run(&mut seen);
         assert!(matches!(outcome.end, End::Finished { .. }), "{outcome:?}");
         assert_eq!(
-            (outcome.stopped.as_slice(), outcome.killed.len()),
+            (outcome.suspended.as_slice(), outcome.killed.len()),
             (&["reader".to_owned()][..], 0)
         );
         assert!(
             seen.events
                 .iter()
-                .any(|e| matches!(e, Event::Stopped { module, .. } if module == "reader"))
+                .any(|e| matches!(e, Event::Suspended { module, .. } if module == "reader"))
         );
         let (input, published) = last(&seen);
         assert_eq!((published, input.accounted()), (60, 60), "{:?}: {input:?}", seen.ended());

@@ -219,7 +219,7 @@ fn a_stopped_module_is_told_of_and_still_ends_in_good_order() {
     let f = Fixture::new(&graph(0, "", ""));
     let mut seen = Seen {
         stop_at: Some("printer got 2"),
-        interrupt_at: Some("is stopped and does nothing; `kill -CONT"),
+        interrupt_at: Some("is suspended and does nothing; `kill -CONT"),
         ..Seen::default()
     };
     let outcome = f.run(&mut seen);

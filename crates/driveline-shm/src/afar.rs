@@ -5,105 +5,21 @@
 //! The gateway's publisher says it in its segment, so that losses count which no sample follows. A
 //! publisher of an earlier release says it with each sample only.
 
+use crate::afar_count::{AfarCount, AfarState};
 use crate::inlet::{Edge, has_unread};
-use crate::limits::{MAX_KNOWN_AFAR, MAX_SEQUENCE};
+use crate::limits::MAX_KNOWN_AFAR;
 use crate::protocol::reader;
 use crate::protocol::sleep::Sleeper as _;
-use crate::segment::Segment;
 use driveline_types::{SampleHeader, Uncounted};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::fence;
-
-const STATE_BITS: u32 = 16;
-const THERE: u16 = 1;
-const ENDED: u16 = 2;
-
-/// State of a publisher of another host, as the gateway here knows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AfarState {
-    /// It is there; what it has published since its newest sample here is not known yet.
-    #[default]
-    There,
-    /// It has ended, and its last number is known.
-    Ended,
-    /// It is not known how many samples it has published after the newest one here.
-    Unknown(Uncounted),
-}
-
-impl AfarState {
-    fn code(self) -> u16 {
-        match self {
-            Self::There => THERE,
-            Self::Ended => ENDED,
-            Self::Unknown(why) => u16::from(why.code()) + ENDED,
-        }
-    }
-
-    fn of_code(code: u16) -> Option<Self> {
-        match code {
-            0 => None,
-            THERE => Some(Self::There),
-            ENDED => Some(Self::Ended),
-            // A reason of a later release is a reason nevertheless.
-            more => Some(Self::Unknown(
-                u8::try_from(more - ENDED)
-                    .ok()
-                    .and_then(Uncounted::of_code)
-                    .unwrap_or(Uncounted::NotAnnounced),
-            )),
-        }
-    }
-}
-
-/// What a gateway says of the publisher whose samples it publishes here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AfarCount {
-    /// Which publisher, as in [`driveline_types::Remote`].
-    pub publisher: u64,
-    /// Number of its last sample, among those that it has written, before the first that counts
-    /// here. `None`: not known, and no sample of it came yet.
-    pub before: Option<u64>,
-    /// Of all that it has written, as far as is known, how many are not here.
-    pub missing: u64,
-    /// What became of it.
-    pub state: AfarState,
-}
-
-impl AfarCount {
-    /// Writes it into the segment of the gateway's publisher. Before a sample that it already
-    /// counts.
-    pub(crate) fn write(&self, segment: &Segment) {
-        segment.afar_publisher().store(self.publisher, Relaxed);
-        segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);
-        // Release: a reader that sees this count sees what it is counted from.
-        segment.afar_count().store(
-            (self.missing.min(MAX_SEQUENCE) << STATE_BITS) | u64::from(self.state.code()),
-            Release,
-        );
-    }
-
-    /// What a publisher says. `None`: it is not a gateway's, or one of an earlier release.
-    pub(crate) fn read(segment: &Segment) -> Option<Self> {
-        let word = segment.afar_count().load(Relaxed);
-        let state = AfarState::of_code(u16::try_from(word & 0xffff).unwrap_or(0))?;
-        fence(Acquire);
-        let publisher = segment.afar_publisher().load(Relaxed);
-        Some(Self {
-            publisher,
-            before: segment.afar_before().load(Relaxed).checked_sub(1),
-            missing: word >> STATE_BITS,
-            state,
-        })
-    }
-}
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A publisher of another host whose edges are gone.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     publisher: u64,
-    /// How far its samples were received or counted, in its own numbers.
+    /// Newest of its samples that was received or counted, in its own numbers.
     furthest: Option<u64>,
     uncounted: Option<Uncounted>,
 }
@@ -113,8 +29,8 @@ struct Known {
 #[derive(Debug)]
 pub(crate) struct KnownAfar {
     list: VecDeque<Known>,
-    /// Publishers of which that stays unknown, and why for the last of them: those that gave way,
-    /// and those without a name.
+    /// Number of publishers whose count stays unknown (those that gave way, and those without a
+    /// name), and the reason of the last one.
     uncounted: (u64, Option<Uncounted>),
 }
 
@@ -194,9 +110,9 @@ impl Edge {
         (publisher != 0).then(|| (publisher, lost.saturating_add(next.saturating_sub(1))))
     }
 
-    /// The same of an edge whose publisher here is gone and of which nothing was taken, only passed
-    /// over: the newest sample says whose they are. `before`: how far such a publisher was read by
-    /// the edges before this one. What was lost on the way since then nobody has counted yet.
+    /// Returns the same for an edge whose local publisher is gone and from which no sample was
+    /// taken: its newest sample names the remote publisher. `before` returns how far earlier edges
+    /// have read that publisher. Samples lost since then have not been counted yet.
     fn passed_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
         let passed = next.saturating_sub(self.first);
         let (publisher, lost) = self.left_from_afar().filter(|_| passed != 0)?;
@@ -216,7 +132,7 @@ impl Edge {
         Some((said.publisher, said.missing.saturating_add(reader::newest(&self.segment).0)))
     }
 
-    /// Whether its gateway says what is missing, not only with each sample.
+    /// Returns true if its gateway reports `missing` in the segment, not only with each sample.
     pub(crate) fn says_what_is_missing(&self) -> bool {
         self.said_afar().is_some()
     }
@@ -234,8 +150,8 @@ impl Edge {
             .or_else(|| self.passed_afar(next, before))
     }
 
-    /// The publisher of another host that the newest sample of an edge is of whose publisher here
-    /// is gone, and what was lost before it: nobody writes there any more, so it needs no pin.
+    /// Remote publisher of the newest sample left by a departed local publisher, and the samples
+    /// lost before it. No process writes there any more, so no pin is needed.
     fn left_from_afar(&self) -> Option<(u64, u64)> {
         let (sequence, slot) = reader::newest(&self.segment);
         let mut header = SampleHeader::default();
@@ -251,22 +167,23 @@ impl Edge {
         (said != 0).then_some(said)
     }
 
-    /// How many samples are not here that do not count: before the one that was taken last, before
-    /// the match, or before the first that came.
+    /// Returns the number of missing samples that do not count: before the last sample taken,
+    /// before the match, or before the first sample that arrived.
     fn base(&self, said: &AfarCount) -> Option<u64> {
         let progress = &self.progress;
         let taken = progress.lost_before.load(Relaxed).checked_sub(1);
         taken.or_else(|| progress.joined.load(Relaxed).checked_sub(1)).or(said.before)
     }
 
-    /// Whether nothing was taken yet that says what is lost on the way to this host.
+    /// Returns true until a sample has been taken that reports losses on the way to this host.
     pub(crate) fn is_new_from_afar(&self) -> bool {
         self.progress.lost_before.load(Relaxed) == 0
     }
 
-    /// How many samples were lost on the way to this host since the sample taken before, given what
-    /// is lost in all. Before the first sample counting begins with the match, or where that is not
-    /// known with that sample. What cannot be (losses do not become fewer) counts as none.
+    /// Returns the number of samples lost on the way to this host since the sample taken before,
+    /// given the total. Before the first sample, counting begins with the match, or with that
+    /// sample if the number at the match is unknown. A decreasing total is impossible and counts as
+    /// no loss.
     pub(crate) fn lost_on_the_way(&self, in_all: Option<u64>) -> u64 {
         let Some(in_all) = in_all else { return 0 };
         let progress = &self.progress;
@@ -285,8 +202,8 @@ impl Edge {
         if before == 0 { 0 } else { in_all.saturating_add(1).saturating_sub(before) }
     }
 
-    /// How many samples are lost on the way that were not counted with a sample yet. `elsewhere`:
-    /// how far the publisher's samples were counted by edges before this one, in its own numbers.
+    /// Returns the number of lost samples not yet counted with a sample. `elsewhere` returns how
+    /// far earlier edges have counted the publisher's samples, in its own numbers.
     pub(crate) fn lost_after(&self, elsewhere: impl FnOnce(u64) -> Option<u64>) -> u64 {
         let Some(said) = AfarCount::read(&self.segment) else { return 0 };
         let lost = self.base(&said).map_or(0, |base| said.missing.saturating_sub(base));
@@ -301,7 +218,7 @@ impl Edge {
         })
     }
 
-    /// Why it is not known how many samples its publisher on another host has published.
+    /// Reason why the number of samples published on the other host is unknown.
     /// `elsewhere`: as in [`Self::lost_after`].
     pub(crate) fn uncounted(
         &self,
@@ -312,7 +229,7 @@ impl Edge {
         match said.map(|said| said.state) {
             Some(AfarState::Unknown(why)) => Some(why),
             Some(AfarState::Ended) => {
-                // Nothing of it came, and nobody knows what was to come.
+                // No sample of it arrived, and the number to expect is unknown.
                 let begun = said.is_some_and(|said| {
                     self.base(&said).is_some() || elsewhere(said.publisher).is_some()
                 });
@@ -331,8 +248,8 @@ impl Edge {
     }
 }
 
-/// How far the samples of a publisher of another host were received or counted by edges other than
-/// `new`, and by those before them.
+/// Returns how far edges other than `new`, and edges before them, have received or counted the
+/// samples of a remote publisher.
 pub(crate) fn furthest_elsewhere(
     new: &Edge,
     edges: &[Arc<Edge>],

@@ -5,7 +5,7 @@ use crate::publication::add;
 use driveline_types::MonotonicNs;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a [`BlockingMeter`] counts. Times include a wait in progress.
+/// Counters of a [`BlockingMeter`]. Times include a wait in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
     /// Publishes that had to wait for a reliable subscription.
@@ -35,7 +35,7 @@ pub struct BlockingMeter {
     waits: AtomicU64,
     timeouts: AtomicU64,
     blocked_ns: AtomicU64,
-    /// When the wait in progress began; 0 if there is none.
+    /// Start of the wait in progress; 0 if there is none.
     since_ns: AtomicU64,
 }
 

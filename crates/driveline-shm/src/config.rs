@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a participant and its endpoints are created from.
+//! Configuration of participants and endpoints.
 
 use crate::limits::{DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS};
 use crate::sys::peer::User;
 use driveline_types::{Durability, NodeName, Qos, Reliability, Schema, TopicName};
 use std::path::PathBuf;
 
-/// How a process takes part in a domain.
+/// Configuration of a process in a domain.
 #[derive(Clone, Debug, Default)]
 pub struct ParticipantConfig {
     /// Directory that the members of the domain share;
@@ -17,12 +17,11 @@ pub struct ParticipantConfig {
     pub name: String,
 }
 
-/// Which users may subscribe to a topic, by the kernel-given user id of the peer.
+/// Users that may subscribe to a topic, by the user id that the kernel reports for the peer.
 ///
-/// In a user namespace that does not map everybody (most containers) the kernel shows all who are
-/// left out as one user,
-/// 65534. That number then has no rights, also if it is this process's own or is named here; only
-///        `Anyone` includes it.
+/// A user namespace that does not map all users (as in most containers) shows the unmapped ones as
+/// one user, 65534. This number has no rights, even if it is this process's own or is listed here;
+/// only `Anyone` includes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// The publisher's own effective user only.
@@ -30,13 +29,13 @@ pub enum Access {
     OwnUser,
     /// The publisher's own user and these.
     Users(Vec<u32>),
-    /// Whoever can reach the domain directory.
+    /// Every process that can reach the domain directory.
     Anyone,
 }
 
 impl Access {
-    /// Whether a user has the right. This process's own user always has it, if it has a name in
-    /// this user namespace.
+    /// Returns true if a user has the right. This process's own user always has it, if it has a
+    /// name in this user namespace.
     pub(crate) fn permits(&self, user: User) -> bool {
         let own = user.is_surely(User::own());
         match self {
@@ -47,7 +46,7 @@ impl Access {
     }
 }
 
-/// What a publisher is created from. All memory is reserved from these numbers.
+/// Configuration of a publisher. All its memory is reserved from these numbers.
 #[derive(Clone, Debug)]
 pub struct PublisherConfig {
     /// Topic.
@@ -65,7 +64,7 @@ pub struct PublisherConfig {
     /// Samples that all subscriptions together may hold at once. Each costs one slot of
     /// `max_payload` bytes.
     pub pins: u32,
-    /// Who may subscribe.
+    /// Users that may subscribe.
     pub access: Access,
 }
 
@@ -86,7 +85,7 @@ impl PublisherConfig {
     }
 }
 
-/// Which payload types a subscription accepts.
+/// Payload types that a subscription accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaRequest {
     /// Exactly this one; others are refused with the first difference.
@@ -101,7 +100,7 @@ impl From<Schema> for SchemaRequest {
     }
 }
 
-/// Whether a subscription matches publishers of its own participant.
+/// Matching with publishers of the same participant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnProcess {
     /// It does.
@@ -111,7 +110,7 @@ pub enum OwnProcess {
     Exclude,
 }
 
-/// What a subscription is created from.
+/// Configuration of a subscription.
 #[derive(Clone, Debug)]
 pub struct SubscriptionConfig {
     /// Topic.
@@ -124,12 +123,11 @@ pub struct SubscriptionConfig {
     pub qos: Qos,
     /// Samples of one publisher that may be held at once, a copy in progress included; at least 1.
     pub max_held: u32,
-    /// Takes its pins from those that every publisher reserves for tools, and never makes a
-    /// publisher wait.
+    /// Takes its pins from the reserve for tools, and never makes a publisher wait.
     pub observer: bool,
-    /// Whether publishers of the same participant count.
+    /// Matching with publishers of the same participant.
     pub own_process: OwnProcess,
-    /// Whose publishers are believed. In a directory of one user alone it makes no difference.
+    /// Users whose publishers are accepted. Without effect in a directory of a single user.
     pub access: Access,
     /// Passes over publishers that offer anything but exactly this, without a word on either side:
     /// for those who read the publishers of a topic in several subscriptions, each kind as it is.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A last word before a fatal signal ends the process.
+//! Reports a fatal signal before it ends the process.
 //!
-//! Not about the transport: it is here because handlers of signals need unsafe code, which has its
-//! home here. Whoever runs code of others in its process wants to say which code that was. A core
-//! file is made as it would have been without: the handler puts back what was there before it and
-//! lets the same instruction fault again.
+//! Not part of the transport: it is here because signal handlers need unsafe code. A process that
+//! runs foreign code names that code in the report. A core file is written as usual: the handler
+//! restores the previous one and repeats the faulting instruction.
 #![allow(unsafe_code, reason = "handlers of signals")]
 
 use std::cell::RefCell;
@@ -18,18 +17,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FATAL: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
 
-/// Room for the handler where the thread's own stack may be what has overflowed: more than any
+/// Stack for the handler where the thread's own stack may be what has overflowed: more than any
 /// kernel wants for itself.
 const STACK_LEN: usize = 64 * 1024;
 
-/// A stack that somebody else has set is left alone if it has as much; that of Rust's own threads
-/// has not.
+/// An existing signal stack is kept if it has this size; the stacks of Rust's own threads are
+/// smaller.
 const STACK_ENOUGH: usize = 32 * 1024;
 
-/// How long a second thread that crashes waits for the first one's report.
+/// Time that a second crashing thread waits for the first one's report.
 const REPORT_MS: libc::c_int = 200;
 
-/// What is about to end the process.
+/// Description of the crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     /// Number of the signal.
@@ -104,8 +103,7 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     let sent = code <= 0;
     let mut action = installed.before[at];
     if sent && matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
-        // What Rust's runtime has put there takes one that somebody sent for a fault, and returns
-        // for it to come again.
+        // Rust's handler takes a sent signal for a fault, and returns for it to be raised again.
         action.sa_sigaction = libc::SIG_DFL;
     }
     // SAFETY: puts back an action that the kernel gave, or its own.
@@ -127,7 +125,7 @@ impl Drop for SignalStack {
         let off = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
         // SAFETY: takes the stack out of use on the thread whose own it is, which is not on it now.
         unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
-        // SAFETY: the mapping that `reserve` made, used by nobody any more.
+        // SAFETY: the mapping that `reserve` made, which is no longer in use.
         unsafe { libc::munmap(memory, STACK_LEN) };
     }
 }
@@ -165,7 +163,7 @@ fn reserve() -> SignalStack {
     let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: STACK_LEN };
     // SAFETY: the mapping above, which lives until `drop` has taken it out of use.
     if unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) } != 0 {
-        // SAFETY: nobody uses the mapping.
+        // SAFETY: the mapping is not in use.
         unsafe { libc::munmap(memory, STACK_LEN) };
         return SignalStack(None);
     }

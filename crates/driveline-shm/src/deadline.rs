@@ -7,7 +7,7 @@
 //! counts once. A sample at the very end of a period is in time. The end of a publisher, or of a
 //! match, ends the count.
 
-use crate::queue::lock;
+use crate::queue::{lock, try_lock};
 use driveline_types::MonotonicNs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -48,7 +48,7 @@ fn periods(length: Duration, last: u64, until: u64) -> u64 {
     until.saturating_sub(last).saturating_sub(1) / length
 }
 
-/// When the next period ends that nothing was published in.
+/// Returns the end of the next period without a publish.
 fn next_miss(length: Duration, last: u64, missed: u64) -> MonotonicNs {
     let length = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX).max(1);
     MonotonicNs(
@@ -107,8 +107,7 @@ impl DeadlineMeter {
         }
     }
 
-    /// When the next deadline will be missed if nothing is published; `None` before the first
-    /// sample.
+    /// Returns when the next deadline is missed without a publish; `None` before the first sample.
     #[must_use]
     pub fn next_miss(&self, now: MonotonicNs) -> Option<MonotonicNs> {
         let last = Some(self.last_ns.load(Acquire)).filter(|last| *last != 0)?;
@@ -116,9 +115,8 @@ impl DeadlineMeter {
     }
 }
 
-/// Counts the deadlines that one publisher misses, as a subscription in another process sees it:
-/// from the newest sample whenever somebody looks. Exact if that is at the end of each period; else
-/// never too many.
+/// Counts the missed deadlines of one publisher as seen by a subscription in another process, from
+/// its newest sample at each check. Exact with a check at the end of each period; never too high.
 #[derive(Debug)]
 pub(crate) struct DeadlineWatch(Mutex<Gaps>);
 
@@ -155,24 +153,17 @@ impl DeadlineWatch {
         published: MonotonicNs,
         now: MonotonicNs,
     ) -> (u64, MonotonicNs) {
-        let mut gaps = lock(&self.0);
-        let Gaps { length, .. } = *gaps;
-        if gaps.ended {
-            return (gaps.closed, MonotonicNs(u64::MAX));
-        }
-        if sequence > gaps.sequence {
-            // A time from the future (another process wrote it) counts as now.
-            let at = published.0.min(now.0).max(gaps.last.unwrap_or(0));
-            if let Some(last) = gaps.last {
-                // Samples that came and went unseen have ended at most one period each.
-                let unseen = sequence - gaps.sequence - 1;
-                gaps.closed += periods(length, last, at).saturating_sub(unseen).max(gaps.open);
-            }
-            (gaps.sequence, gaps.last, gaps.open) = (sequence, Some(at), 0);
-        }
-        let Some(last) = gaps.last else { return (gaps.closed, now + length) };
-        gaps.open = gaps.open.max(periods(length, last, now.0));
-        (gaps.closed + gaps.open, next_miss(length, last, gaps.open))
+        lock(&self.0).look(sequence, published, now)
+    }
+
+    /// As [`Self::look`] without waiting: `None` while another thread looks.
+    pub(crate) fn try_look(
+        &self,
+        sequence: u64,
+        published: MonotonicNs,
+        now: MonotonicNs,
+    ) -> Option<(u64, MonotonicNs)> {
+        Some(try_lock(&self.0)?.look(sequence, published, now))
     }
 
     /// Ends the count: the publisher is gone.
@@ -180,6 +171,33 @@ impl DeadlineWatch {
         let mut gaps = lock(&self.0);
         gaps.closed += std::mem::take(&mut gaps.open);
         (gaps.last, gaps.ended) = (None, true);
+    }
+}
+
+impl Gaps {
+    fn look(
+        &mut self,
+        sequence: u64,
+        published: MonotonicNs,
+        now: MonotonicNs,
+    ) -> (u64, MonotonicNs) {
+        let length = self.length;
+        if self.ended {
+            return (self.closed, MonotonicNs(u64::MAX));
+        }
+        if sequence > self.sequence {
+            // A time from the future (another process wrote it) counts as now.
+            let at = published.0.min(now.0).max(self.last.unwrap_or(0));
+            if let Some(last) = self.last {
+                // Samples that came and went unseen have ended at most one period each.
+                let unseen = sequence - self.sequence - 1;
+                self.closed += periods(length, last, at).saturating_sub(unseen).max(self.open);
+            }
+            (self.sequence, self.last, self.open) = (sequence, Some(at), 0);
+        }
+        let Some(last) = self.last else { return (self.closed, now + length) };
+        self.open = self.open.max(periods(length, last, now.0));
+        (self.closed + self.open, next_miss(length, last, self.open))
     }
 }
 
@@ -201,8 +219,8 @@ impl DeadlineReports {
         Some(DeadlinesMissed { missed, total })
     }
 
-    /// When to ask for the next report, in the past if there is one: `missed_at` is when the next
-    /// deadline will be missed.
+    /// Returns when the next report is due, in the past if one is; `missed_at` is when the next
+    /// deadline is missed.
     #[must_use]
     pub fn due(&self, total: u64, missed_at: MonotonicNs) -> MonotonicNs {
         if total > self.reported { self.not_before } else { missed_at.max(self.not_before) }
@@ -276,5 +294,14 @@ mod tests {
         assert_eq!((reports.next(5, at(100)), reports.due(5, at(104))), (None, at(101)));
         assert_eq!(reports.next(20, at(101)), Some(DeadlinesMissed { missed: 19, total: 20 }));
         assert_eq!((reports.next(20, at(900)), reports.due(20, at(905))), (None, at(905)));
+    }
+
+    #[test]
+    fn a_reader_does_not_wait_for_another_thread_that_looks() {
+        let watch = DeadlineWatch::new(Duration::from_millis(10), 0);
+        let looking = lock(&watch.0);
+        assert_eq!(watch.try_look(0, at(0), at(1)), None);
+        drop(looking);
+        assert_eq!(watch.try_look(0, at(0), at(1)), Some((0, at(11))));
     }
 }

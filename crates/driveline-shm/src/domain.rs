@@ -15,7 +15,7 @@ pub const NAME_VARIABLE: &str = "DRIVELINE_DOMAIN";
 /// Name of the domain of those who name none, if the environment does not either.
 pub const DEFAULT: &str = "default";
 
-/// Where each user has a directory for domains, and the beginning of its name.
+/// Directory in which each user has a directory for domains.
 const ALL_USERS: &str = "/dev/shm";
 const PREFIX: &str = "driveline-";
 
@@ -52,18 +52,18 @@ pub fn prepare(name: Option<&str>) -> Result<PathBuf, OpenError> {
     Ok(path)
 }
 
-/// As [`directory`], for those who only look: nothing is made, but what is there is checked as for
-/// joining. `None`: nobody has ever joined.
+/// As [`directory`], for observers: creates nothing, but checks the directory as for joining.
+/// `None`: no process has ever joined.
 ///
 /// # Errors
-/// [`OpenError`], also for a directory that a stranger has put there.
+/// [`OpenError`], also for a directory created by another user.
 pub fn existing(name: Option<&str>) -> Result<Option<PathBuf>, OpenError> {
     let path = directory(name)?;
     Ok(Directory::open_for_looking(&path)?.map(|_| path))
 }
 
-/// The domains of this user that have a directory, with it, in the order of their names; in most of
-/// them nobody may be. Empty also if there is something in their place that is not this user's.
+/// Domains of this user that have a directory, with it, sorted by name; most of them may be unused.
+/// Empty also if something else is in their place.
 #[must_use]
 pub fn all() -> Vec<(String, PathBuf)> {
     let parent = own_parent();
@@ -100,13 +100,13 @@ pub fn other_users() -> Vec<u32> {
     users
 }
 
-/// What this user's domains have in common.
+/// Directory that contains this user's domains.
 pub(crate) fn own_parent() -> PathBuf {
     let own = rustix::process::geteuid().as_raw();
     std::path::Path::new(ALL_USERS).join(format!("{PREFIX}{own}"))
 }
 
-/// Whether a domain can have this name, whatever the environment says.
+/// Checks the name of a domain, regardless of the environment.
 ///
 /// # Errors
 /// [`OpenError::Name`] for names that are not possible.

@@ -2,10 +2,10 @@
 //! One error enum per family of operations. Every text says what to do next.
 
 use crate::limits;
-use crate::sys::admission::MemoryRefusal;
 use crate::sys::descriptors::DescriptorShortage;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 use thiserror::Error;
 
 /// A domain could not be joined.
@@ -24,7 +24,7 @@ pub enum OpenError {
         "cannot {action} the domain directory {path}: {source}; choose another with DRIVELINE_DOMAIN_DIR"
     )]
     Directory {
-        /// What was attempted.
+        /// Attempted action.
         action: &'static str,
         /// The directory.
         path: PathBuf,
@@ -36,15 +36,15 @@ pub enum OpenError {
     Unsafe {
         /// The directory.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
-        /// What to do.
+        /// Remedy.
         remedy: &'static str,
     },
     /// A kernel object could not be made.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was attempted.
+        /// Attempted action.
         action: &'static str,
         /// The kernel's reason.
         source: io::Error,
@@ -59,10 +59,10 @@ pub enum CreatePublisherError {
     Config {
         /// The topic.
         topic: String,
-        /// Which number, and its range.
+        /// Number and its range.
         reason: String,
     },
-    /// There is not enough memory beside the margin that is kept free.
+    /// There is not enough memory in addition to the margin that is kept free.
     #[error(
         "topic '{topic}': {} MiB ({slots} slots of {slot_len} bytes) are needed but {} MiB are available; the limit is {limit}; lower max_payload, pins or depth, or give it more memory",
         needed.div_ceil(1 << 20),
@@ -79,7 +79,7 @@ pub enum CreatePublisherError {
         slot_len: usize,
         /// Bytes available.
         available: u64,
-        /// Where the limit sits.
+        /// Place of the limit.
         limit: String,
     },
     /// Another process of this user does not end its own reservation of memory.
@@ -87,10 +87,10 @@ pub enum CreatePublisherError {
     MemoryBusy {
         /// The topic.
         topic: String,
-        /// Which one, and what to do.
+        /// Refused number, and the remedy.
         refusal: MemoryRefusal,
     },
-    /// The process may open too few descriptors for one more endpoint beside those that exist.
+    /// The process may open too few descriptors for one more endpoint.
     #[error("topic '{topic}': {shortage}")]
     Descriptors {
         /// The topic.
@@ -103,7 +103,7 @@ pub enum CreatePublisherError {
     System {
         /// The topic.
         topic: String,
-        /// What was attempted.
+        /// Attempted action.
         action: &'static str,
         /// The kernel's reason.
         source: io::Error,
@@ -121,10 +121,10 @@ pub enum CreateSubscriptionError {
     Config {
         /// The topic.
         topic: String,
-        /// Which number, and its range.
+        /// Number and its range.
         reason: String,
     },
-    /// The process may open too few descriptors for one more endpoint beside those that exist.
+    /// The process may open too few descriptors for one more endpoint.
     #[error("topic '{topic}': {shortage}")]
     Descriptors {
         /// The topic.
@@ -137,7 +137,7 @@ pub enum CreateSubscriptionError {
     System {
         /// The topic.
         topic: String,
-        /// What was attempted.
+        /// Attempted action.
         action: &'static str,
         /// The kernel's reason.
         source: io::Error,
@@ -245,9 +245,39 @@ pub enum ListError {
     /// A kernel object could not be made.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was attempted.
+        /// Attempted action.
         action: &'static str,
         /// The kernel's reason.
         source: io::Error,
+    },
+}
+
+/// Memory was not admitted.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum MemoryRefusal {
+    /// There is less than is needed.
+    #[error("{} MiB are needed but {} MiB are available; the limit is {limit}", needed.div_ceil(1 << 20), available >> 20)]
+    Short {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes available, without the margin that is kept free.
+        available: u64,
+        /// Place of the limit.
+        limit: String,
+    },
+    /// Another process of this user did not end its reservation in time.
+    #[error(
+        "{} has been reserving memory for {} s, and more than half of the {} MiB that are available are needed here: is it stopped? Continue or end it, and try again",
+        .holder.map_or_else(|| "another process of this user".into(), |pid| format!("process {pid}")),
+        waited.as_secs(),
+        available >> 20
+    )]
+    Busy {
+        /// The process that has the lock, if `/proc/locks` names it.
+        holder: Option<u32>,
+        /// Time waited for it.
+        waited: Duration,
+        /// Bytes available, without the margin that is kept free.
+        available: u64,
     },
 }

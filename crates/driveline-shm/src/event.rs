@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens to an endpoint beside its data.
+//! Events of endpoints, other than samples.
 
 use driveline_types::{EndpointId, Qos, Schema};
 
-/// What happened to a publisher.
+/// Event of a publisher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublisherEvent {
     /// A subscription has matched.
@@ -14,7 +14,7 @@ pub enum PublisherEvent {
         node: String,
         /// Its process id, as it sees it itself.
         pid: u32,
-        /// What it requests.
+        /// Requested QoS.
         qos: Box<Qos>,
     },
     /// A matched subscription is gone.
@@ -26,7 +26,7 @@ pub enum PublisherEvent {
     },
     /// A subscription was refused; it gets the same text.
     Refused {
-        /// Why.
+        /// Reason.
         code: RefusalCode,
         /// The reason in full.
         text: String,
@@ -40,7 +40,7 @@ pub enum PublisherEvent {
     },
     /// The publisher itself did not show life within its lease.
     LivelinessLost {
-        /// How often so far.
+        /// Number of such events so far.
         total: u64,
     },
     /// A reliable subscription reports reading positions that cannot be; it is served best effort
@@ -62,14 +62,14 @@ pub enum PublisherEvent {
         /// Publishes that have timed out since the publisher was created.
         total: u64,
     },
-    /// Events that were pushed out of the queue because nobody polled.
+    /// Events that were pushed out of the queue because they were not polled.
     Dropped {
-        /// How many.
+        /// Number of such events.
         count: u64,
     },
 }
 
-/// What happened to a subscription.
+/// Event of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubscriptionEvent {
     /// A publisher has matched.
@@ -82,12 +82,12 @@ pub enum SubscriptionEvent {
         pid: u32,
         /// Its type: of interest to those who asked for any.
         schema: Box<Schema>,
-        /// What it offers.
+        /// Offered QoS.
         qos: Box<Qos>,
         /// Its longest payload, in bytes.
         max_payload: u64,
-        /// Number of the first sample that this subscription shall read, among those that the
-        /// publisher writes.
+        /// Number of the first sample that this subscription reads, among those that the publisher
+        /// writes.
         first: u64,
     },
     /// A matched publisher is gone. What it published last can still be taken.
@@ -101,7 +101,7 @@ pub enum SubscriptionEvent {
     },
     /// A publisher refused this subscription, or this subscription refused the publisher.
     Refused {
-        /// Why.
+        /// Reason.
         code: RefusalCode,
         /// The reason in full.
         text: String,
@@ -123,14 +123,14 @@ pub enum SubscriptionEvent {
         /// The publisher.
         publisher: EndpointId,
     },
-    /// Events that were pushed out of the queue because nobody polled.
+    /// Events that were pushed out of the queue because they were not polled.
     Dropped {
-        /// How many.
+        /// Number of such events.
         count: u64,
     },
 }
 
-/// Why two ends do not match.
+/// Reason why two ends do not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
@@ -148,19 +148,19 @@ pub enum RefusalCode {
     Version,
     /// The peer broke the protocol.
     Protocol,
-    /// The subscription reads only publishers that offer something else. Nobody is told.
+    /// The subscription reads only publishers with another offer. Not reported.
     PassedOver,
     /// The peer has not answered yet.
     Silent,
     /// A system call failed on one of the sides.
     System,
-    /// A reason that only a later release knows; the text tells it.
+    /// A reason of a later release; the text describes it.
     #[serde(other)]
     Other,
 }
 
 impl RefusalCode {
-    /// Whether trying again later can succeed.
+    /// Returns true if a later attempt can succeed.
     #[must_use]
     pub fn may_pass(self) -> bool {
         matches!(self, Self::Pins | Self::Limit | Self::System | Self::Silent)

@@ -15,7 +15,7 @@
 #[inline(always)]
 pub(crate) fn point(_name: &'static str) {}
 
-/// Whether a test wants something to be otherwise.
+/// Returns true if a test has switched on this deviation.
 #[cfg(not(all(feature = "fault-points", not(loom))))]
 #[inline(always)]
 #[cfg_attr(loom, allow(dead_code, reason = "the models have no users and no kernels"))]
@@ -23,7 +23,7 @@ pub(crate) fn is_switched_on(_name: &'static str) -> bool {
     false
 }
 
-/// Whether a test wants something to be otherwise.
+/// Returns true if a test has switched on this deviation.
 #[cfg(all(feature = "fault-points", not(loom)))]
 pub(crate) fn is_switched_on(name: &'static str) -> bool {
     static SWITCHES: std::sync::OnceLock<String> = std::sync::OnceLock::new();

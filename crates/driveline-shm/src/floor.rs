@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machine's own limits, for benchmarks: bare shared words and bare shared bytes, without any
+//! Floors of the machine, for benchmarks: bare shared words and bare shared bytes, without a
 //! protocol.
 //!
-//! What the transport costs is only known beside what the machine costs: a futex or a spinning
-//! hand-over between two processes, and a memcpy into shared memory. Both need a shared mapping,
-//! and mappings live in this crate. Nothing of the transport uses this module.
+//! The cost of the transport is meaningful only next to the cost of the machine: a futex or a
+//! spinning hand-over between two processes, and a memcpy into shared memory. Both need a shared
+//! mapping, and mappings live in this crate. The transport does not use this module.
 #![allow(unsafe_code, reason = "bare words and bytes of a mapping")]
 
 use crate::sys::mapping::{Mapping, Mode};
@@ -76,8 +76,7 @@ impl SharedWords {
     }
 }
 
-/// Bytes in a shared mapping of the kind that samples lie in, reserved and prefaulted, which nobody
-/// else has.
+/// Bytes in a private copy of the kind of mapping that holds samples, reserved and prefaulted.
 #[derive(Debug)]
 pub struct SharedBytes {
     map: Mapping,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Words in shared memory that one process writes and another one reads: how a launcher sees that a
-//! module works.
+//! Words in shared memory with one writing and one reading process: a launcher reads a module's
+//! heartbeats.
 //!
-//! The writer makes them and hands the descriptor over; the memory is sealed, so that nobody else
-//! can write it or take it away. What the words mean is up to the two processes
+//! The writer creates them and passes the descriptor on; the memory is sealed, so that no other
+//! process can write or shrink it. The two processes define the meaning of the words
 //! (`driveline-runtime`, `heartbeats`).
 
 use crate::sys::fork::GuardedFd;
@@ -49,7 +49,7 @@ impl HeartbeatWords {
         self.fd.as_fd()
     }
 
-    /// The words. Nobody but this process writes them. A child of `fork` sees zeros of its own.
+    /// Words that only this process writes. A child of `fork` sees zeros of its own.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
         self.map.words(0, self.count)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tools see: counters and listings.
+//! Counters and listings for tools.
 //!
-//! Tools and participants may be of different releases: what is not known is ignored, what is
-//! missing is its default.
+//! Tools and participants may be of different releases: unknown keys are ignored, missing ones have
+//! their defaults.
 
 use driveline_types::{EndpointId, NodeName, Qos, Schema, Uncounted};
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub struct PublisherStats {
     /// Samples published.
     pub published: u64,
-    /// Of these, those that were not written into shared memory, because nobody outside of the
-    /// process wanted them.
+    /// Of these, samples that were not written into shared memory, because no other process wanted
+    /// them.
     pub passed_by: u64,
     /// Payload bytes published.
     pub published_bytes: u64,
@@ -81,7 +81,7 @@ pub struct SubscriptionStats {
     /// Publishers of other hosts of which it is not known how many samples they published after the
     /// newest one that came.
     pub uncounted: u64,
-    /// Why, of one of them.
+    /// Reason of one of them.
     pub uncounted_reason: Option<Uncounted>,
     /// Times that the requested deadline was missed.
     pub deadlines_missed: u64,
@@ -97,8 +97,8 @@ pub struct ParticipantInfo {
     pub id: EndpointId,
     /// Its name: what it claims.
     pub name: String,
-    /// Whether it is a process of the asking user or of root, says the kernel; others may claim any
-    /// name. Not sent.
+    /// True for a process of the asking user or of root, by the kernel's word; the name is only a
+    /// claim. Not sent.
     #[serde(skip)]
     pub of_this_user: bool,
     /// Its process id, as it sees it itself.
@@ -109,7 +109,7 @@ pub struct ParticipantInfo {
     pub publishers: Vec<PublisherInfo>,
     /// Its subscriptions.
     pub subscriptions: Vec<SubscriptionInfo>,
-    /// What is missing here because the listing would be too long; empty if nothing is.
+    /// Parts missing here because the listing would be too long; empty if complete.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub incomplete: String,
 }
@@ -140,7 +140,7 @@ pub struct PublisherInfo {
     pub segment_len: u64,
     /// Sequence number of the newest sample; 0 if there is none.
     pub sequence: u64,
-    /// When it was last published or asserted to be alive, on `CLOCK_MONOTONIC`; 0 if never.
+    /// Last publish or assertion of liveliness, on `CLOCK_MONOTONIC`; 0 if never.
     pub heartbeat_ns: u64,
     /// Counters.
     pub stats: PublisherStats,
@@ -162,11 +162,11 @@ pub struct MatchInfo {
     pub uid: u32,
     /// Pins granted.
     pub pins: u32,
-    /// Whether it takes from the observers' reserve.
+    /// True if it takes pins from the observers' reserve.
     pub observer: bool,
     /// Sequence numbers of the samples that it holds now.
     pub held: Vec<u64>,
-    /// Whether it sleeps.
+    /// True while it sleeps.
     pub sleeping: bool,
     /// Samples that it missed; filled in by a listing that reached the subscriber too.
     pub missed: Option<u64>,
@@ -190,7 +190,7 @@ pub struct SubscriptionInfo {
     pub qos: Qos,
     /// Samples of one publisher that it may hold.
     pub max_held: u32,
-    /// Whether it is a tool.
+    /// True for a tool.
     pub observer: bool,
     /// Counters.
     pub stats: SubscriptionStats,
@@ -243,9 +243,9 @@ pub struct MatchedPublisher {
     pub publisher: EndpointId,
     /// Its node.
     pub node: NodeName,
-    /// Its type, if the subscription accepts any. `None`: the one that was asked for.
+    /// Its type, if the subscription accepts any. `None`: the requested one.
     pub schema: Option<Arc<Schema>>,
-    /// What it offers.
+    /// Offered QoS.
     pub qos: Qos,
     /// Its longest payload, in bytes.
     pub max_payload: u64,

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a subscription, its samples, a wait set and the control thread share.
+//! State shared by a subscription, its samples, a wait set and the control thread.
 
 use crate::afar::{self, KnownAfar};
 use crate::config::{Access, OwnProcess, SchemaRequest};
 use crate::deadline::DeadlineWatch;
 use crate::event::{RefusalCode, SubscriptionEvent};
-use crate::held::Book;
+use crate::held_samples::HeldSamples;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
 use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
 use crate::limits::{MAX_ENDED, MAX_KNOWN_AFAR, MAX_LEFT_BYTES};
 use crate::protocol::sleep::{self, Sleeper};
 use crate::protocol::{Segment as _, cursor, reader};
-use crate::queue::{EventQueue, lock};
-use crate::room::RoomWatch;
+use crate::queue::{EventQueue, lock, try_lock};
+use crate::release_watch::ReleaseWatch;
 use crate::segment::Segment;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::descriptors::ForFirstMatch;
-use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
@@ -30,7 +30,7 @@ use std::io;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// The subscriber's own page for one match.
@@ -75,8 +75,8 @@ pub(crate) struct Edge {
     pub(crate) segment: Segment,
     page: Page,
     armed_at: usize,
-    /// What is held through the cells of the page.
-    pub(crate) book: Book,
+    /// Samples held through the cells of the page.
+    pub(crate) held_samples: HeldSamples,
     wake: Arc<Mapping>,
     /// End of file at the other end is what says that this reader is gone.
     pub(crate) socket: Arc<Foreign>,
@@ -86,9 +86,9 @@ pub(crate) struct Edge {
     pub(crate) qos: Qos,
     /// Its type, where any was asked for.
     pub(crate) schema: Option<Arc<Schema>>,
-    /// How far reading may lag.
+    /// Number of samples that reading may lag behind.
     pub(crate) depth: u64,
-    /// Whether the publisher waits for this reader.
+    /// True if the publisher waits for this reader.
     reliable: bool,
     pub(crate) lifespan_ns: Option<u64>,
     pub(crate) verify_checksum: bool,
@@ -99,10 +99,10 @@ pub(crate) struct Edge {
     /// The publisher is gone.
     pub(crate) ended: AtomicBool,
     /// The subscription's.
-    pub(crate) room: Arc<RoomWatch>,
+    pub(crate) release_watch: Arc<ReleaseWatch>,
 }
 
-/// How far one publisher was read, and what became of its samples.
+/// Reading position at one publisher, and counts of its samples.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// First sequence that was not read. Written by the consuming thread.
@@ -115,8 +115,8 @@ pub(crate) struct Progress {
     /// The publisher of another host whose samples a gateway brings here, as the first of them
     /// said. 0: no report yet. The consuming thread's.
     pub(crate) afar: AtomicU64,
-    /// What the gateway said was not here when the match began, plus one. 0: it had no sample yet,
-    /// or does not say so.
+    /// Value of `missing` when the match began, plus one. 0: no sample at that time, or not
+    /// reported.
     pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
     /// If the subscription requests a deadline.
@@ -159,7 +159,7 @@ impl Edge {
             [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
         let edge = Self {
             segment,
-            book: Book::new(page.pins),
+            held_samples: HeldSamples::new(page.pins),
             page,
             armed_at: armed_at(accept.armed_apart),
             wake: Arc::new(wake),
@@ -176,15 +176,15 @@ impl Edge {
             first: accept.first,
             progress: Arc::new(Progress::starting_at(accept.first, deadline)),
             ended: AtomicBool::new(false),
-            room: Arc::clone(&asked.room),
+            release_watch: Arc::clone(&asked.release_watch),
         };
         edge.joins_afar();
         Ok(edge)
     }
 
-    /// Makes an edge with the same progress whose samples are a copy of those that can still be
-    /// read, so that the segment of a publisher that has ended can be unmapped. Allocates shared
-    /// memory for these samples.
+    /// Makes an edge with the same progress over a copy of the samples that can still be read, so
+    /// that the segment of a publisher that has ended can be unmapped. Allocates shared memory for
+    /// these samples.
     pub(crate) fn left_behind(&self) -> io::Result<Self> {
         let newest = crate::protocol::reader::newest(&self.segment).0;
         let (_page, page) = Page::create(self.page.pins)?;
@@ -194,7 +194,7 @@ impl Edge {
             segment: self
                 .segment
                 .copy_of_newest(newest, self.unread().readable.max(1).min(newest))?,
-            book: Book::new(page.pins),
+            held_samples: HeldSamples::new(page.pins),
             page,
             armed_at: self.armed_at,
             wake: Arc::clone(&self.wake),
@@ -211,17 +211,30 @@ impl Edge {
             first: self.first,
             progress: Arc::clone(&self.progress),
             ended: AtomicBool::new(true),
-            room: Arc::clone(&self.room),
+            release_watch: Arc::clone(&self.release_watch),
         })
     }
 
     /// Looks at the newest sample: the deadlines missed so far, and when to look again.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         let watch = self.progress.deadline.as_ref()?;
+        let (sequence, published) = self.newest_published();
+        Some(watch.look(sequence, published, now))
+    }
+
+    /// As [`Self::deadlines`] without waiting: `None` while another thread looks.
+    fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
+        let Some(watch) = self.progress.deadline.as_ref() else { return Some(None) };
+        let (sequence, published) = self.newest_published();
+        watch.try_look(sequence, published, now).map(Some)
+    }
+
+    /// Number of the newest sample and the time that it claims; unchecked.
+    fn newest_published(&self) -> (u64, MonotonicNs) {
         let (sequence, slot) = reader::newest(&self.segment);
         let written = sequence != 0 && slot < self.segment.slots();
         let published = if written { self.segment.peek_publish_time(slot) } else { 0 };
-        Some(watch.look(sequence, MonotonicNs(published), now))
+        (sequence, MonotonicNs(published))
     }
 
     pub(crate) fn cells(&self) -> &[AtomicU32] {
@@ -274,7 +287,7 @@ impl Edge {
     }
 }
 
-/// How many of the newest samples a reader may still take. A reliable reader uses all that the
+/// Number of newest samples that a reader may still take. A reliable reader uses all that the
 /// publisher keeps for it.
 pub(crate) fn effective_depth(offered: &Qos, requested: &Qos, reliable: bool) -> u64 {
     u64::from(if reliable { offered.depth } else { offered.depth.min(requested.depth) }.max(1))
@@ -331,7 +344,7 @@ pub(crate) struct Inlet {
     edges: Mutex<Vec<Arc<Edge>>>,
     /// The wait set that this subscription is attached to.
     pub(crate) kick: Mutex<Option<Arc<KickWord>>>,
-    pub(crate) room: Arc<RoomWatch>,
+    pub(crate) release_watch: Arc<ReleaseWatch>,
     pub(crate) events: EventQueue<SubscriptionEvent>,
     /// Reasons of the publishers that do not match, by socket name. For tools.
     pub(crate) refusals: Mutex<BTreeMap<String, (RefusalCode, String)>>,
@@ -368,7 +381,7 @@ impl Inlet {
             generation: AtomicU64::new(0),
             edges: Mutex::new(Vec::new()),
             kick: Mutex::new(None),
-            room: Arc::default(),
+            release_watch: Arc::default(),
             events: EventQueue::new(),
             refusals: Mutex::new(BTreeMap::new()),
             matched: AtomicU64::new(0),
@@ -380,7 +393,7 @@ impl Inlet {
         }
     }
 
-    /// Whether publishers shall wait for it. Tools never make anybody wait.
+    /// Returns true if publishers wait for it. They never wait for tools.
     pub(crate) fn is_reliable(&self) -> bool {
         self.qos.reliability == Reliability::Reliable && !self.observer
     }
@@ -407,22 +420,28 @@ impl Inlet {
     /// Changes the list of edges, on the control thread or the consumer's, and has everybody look
     /// again.
     pub(crate) fn change(&self, f: impl FnOnce(&mut Vec<Arc<Edge>>)) {
-        {
-            let mut edges = lock(&self.edges);
-            f(&mut edges);
-            self.generation.fetch_add(1, Release);
-            let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
-            self.matched.store(live as u64, Relaxed);
-            // Keeping begins before the connections of those that have ended are closed.
-            self.first_match.keep_if(live == 0);
-        }
+        self.change_locked(lock(&self.edges), f);
+    }
+
+    fn change_locked(
+        &self,
+        mut edges: MutexGuard<'_, Vec<Arc<Edge>>>,
+        f: impl FnOnce(&mut Vec<Arc<Edge>>),
+    ) {
+        f(&mut edges);
+        self.generation.fetch_add(1, Release);
+        let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
+        self.matched.store(live as u64, Relaxed);
+        // Keeping begins before the connections of ended publishers are closed.
+        self.first_match.keep_if(live == 0);
+        drop(edges);
         self.notify();
     }
 
-    /// Replaces the edge of a publisher that has ended by a copy of its unread samples, so that its
-    /// segment can be unmapped as soon as no sample of it is held. Without memory for the copy the
-    /// segment stays. Then gives up the oldest of those that ended, with what is unread there,
-    /// beyond [`MAX_ENDED`] publishers or [`MAX_LEFT_BYTES`]; the newest always stays.
+    /// Replaces the edge of an ended publisher by a copy of its unread samples, so that its segment
+    /// can be unmapped as soon as no sample of it is held. Without memory for the copy the segment
+    /// stays. Then drops the oldest ended publishers, with their unread samples, beyond
+    /// [`MAX_ENDED`] publishers or [`MAX_LEFT_BYTES`]; the newest always stays.
     pub(crate) fn keep_unread_of_ended(&self, ended: &Arc<Edge>) {
         let copy = ended.left_behind().ok().map(Arc::new);
         self.change(|edges| {
@@ -446,17 +465,20 @@ impl Inlet {
         });
     }
 
-    /// Gives up what is left of edges whose publisher is gone and that are read to the end, or that
-    /// are too many.
+    /// Drops edges whose publisher is gone if they are read to the end or exceed the limits.
     pub(crate) fn forget_ended(&self, mut keep: impl FnMut(&Edge) -> bool) {
-        self.change(|edges| {
-            edges.retain(|e| {
-                let stays = !e.ended.load(Relaxed) || keep(e);
-                if !stays {
-                    self.settle(e);
-                }
-                stays
-            });
+        // The reading thread may have a higher priority than whoever has the list; it tries again.
+        let Some(edges) = try_lock(&self.edges) else { return };
+        self.change_locked(edges, |edges| self.retain(edges, &mut keep));
+    }
+
+    fn retain(&self, edges: &mut Vec<Arc<Edge>>, keep: &mut dyn FnMut(&Edge) -> bool) {
+        edges.retain(|e| {
+            let stays = !e.ended.load(Relaxed) || keep(e);
+            if !stays {
+                self.settle(e);
+            }
+            stays
         });
     }
 
@@ -485,10 +507,10 @@ impl Inlet {
         }
     }
 
-    /// How many samples of a publisher of another host are missing before the first that has come
-    /// by `new`, which is its number `number` there: lost on the way, and left unread by edges
-    /// before this one, which are passed over and counted with those. `None`: nothing of it was
-    /// read before, by whatever gateway it came.
+    /// Returns the number of missing samples of a remote publisher before the first one that
+    /// arrived through `new`, number `number` on its host: samples lost on the way, and unread
+    /// samples of earlier edges, which are skipped and counted with them. `None`: no sample of it
+    /// was read before, through any gateway.
     pub(crate) fn missing_from_afar(
         &self,
         new: &Edge,
@@ -550,6 +572,21 @@ impl Inlet {
             sum = (sum.0.saturating_add(missed), sum.1.min(again));
         }
         Some(sum)
+    }
+
+    /// As [`Self::deadlines`] without waiting: `None` if another thread holds a lock of it.
+    pub(crate) fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
+        if self.qos.deadline_ms.is_none() {
+            return Some(None);
+        }
+        let edges = try_lock(&self.edges)?;
+        let mut sum = (try_lock(&self.gone)?.deadlines_missed, MonotonicNs(u64::MAX));
+        for edge in edges.iter() {
+            if let Some((missed, again)) = edge.try_deadlines(now)? {
+                sum = (sum.0.saturating_add(missed), sum.1.min(again));
+            }
+        }
+        Some(Some(sum))
     }
 
     /// Publishers that are matched and there.
@@ -616,13 +653,13 @@ fn add_edge(sum: &mut SubscriptionStats, e: &Edge, elsewhere: impl FnOnce(u64) -
 /// Samples of one publisher that the consuming thread has neither taken nor passed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unread {
-    /// Those that the history no longer covers.
+    /// Samples that the history no longer covers.
     pub(crate) replaced: u64,
-    /// Those that can be taken now.
+    /// Samples that can be taken now.
     pub(crate) readable: u64,
 }
 
-/// Whether an edge has something to read.
+/// Returns true if an edge has unread samples.
 #[inline]
 pub(crate) fn has_unread(e: &Edge) -> bool {
     sleep::has_unread(e)

@@ -5,6 +5,7 @@
 use crate::protocol::kick::{Kick, WAITING};
 use crate::sys::futex::{self, Scope, Word};
 use driveline_types::MonotonicNs;
+use std::sync::Arc;
 
 /// See the module. One waiter, any number of kickers.
 #[derive(Debug, Default)]
@@ -48,6 +49,17 @@ impl KickWord {
     /// Sleeps between `begin` and `end`.
     pub(crate) fn sleep(&self, deadline: Option<MonotonicNs>) {
         futex::wait(self.0.word(), Scope::Private, WAITING, deadline);
+    }
+}
+
+/// Ends the wait of one wait set, from any thread. Cheap without a waiter.
+#[derive(Clone, Debug)]
+pub struct Kicker(pub(crate) Arc<KickWord>);
+
+impl Kicker {
+    /// Ends the running wait, or the next one. No system call if the waiter is awake.
+    pub fn kick(&self) {
+        self.0.kick();
     }
 }
 

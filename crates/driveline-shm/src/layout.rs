@@ -26,8 +26,7 @@ pub(crate) const HEARTBEAT_AT: usize = 72;
 pub(crate) const MAX_INTERVAL_AT: usize = 80;
 /// Non-zero while the publisher waits for reliable subscriptions.
 pub(crate) const WAITING_AT: usize = 128;
-/// What a gateway says of a publisher of another host. Same line as `waiting`: no reader spins on
-/// it.
+/// Gateway's report on a remote publisher. In the line of `waiting`, on which no reader spins.
 pub(crate) const AFAR_PUBLISHER_AT: usize = 144;
 pub(crate) const AFAR_BEFORE_AT: usize = 152;
 pub(crate) const AFAR_COUNT_AT: usize = 160;
@@ -45,7 +44,7 @@ pub(crate) const PAGE_LEN: usize = 4096;
 pub(crate) const ARMED_AT: usize = 0;
 pub(crate) const CURSOR_AT: usize = 8;
 pub(crate) const PINS_AT: usize = 16;
-/// Where `armed` is if both ends say so: in a cache line that nothing else is written to.
+/// Offset of `armed` if both ends agree: in a cache line with no other writes.
 pub(crate) const ARMED_APART_AT: usize = 4032;
 
 const _: () = {
@@ -76,7 +75,7 @@ const _: () = {
     assert!(CURSOR_AT == ARMED_AT + 8 && PINS_AT == CURSOR_AT + 8);
 };
 
-/// Slots beyond those that the protocol needs: an allowance for the unforeseen, at the price of one
+/// Slots beyond the need of the protocol: a reserve for the unforeseen, at the price of one
 /// payload.
 const SPARE_SLOTS: usize = 1;
 
@@ -121,8 +120,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Whether all offsets can be computed without overflow. Must hold before any other method is
-    /// called.
+    /// Checks that all offsets can be computed without overflow. Must hold before any other method
+    /// is called.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.slots == 0 || self.slots as usize > MAX_SLOTS {
             return Err(format!(
@@ -177,7 +176,7 @@ impl Layout {
         self.payload_at(self.slots as usize).next_multiple_of(4096)
     }
 
-    /// Where headers and payloads are, computed once.
+    /// Returns the positions of headers and payloads, computed once.
     pub(crate) fn places(&self) -> Places {
         Places {
             slots: self.slots as usize,
@@ -194,7 +193,7 @@ pub(crate) fn kept(depth: usize) -> usize {
     depth.max(2)
 }
 
-/// Where a subscription announces that it sleeps.
+/// Offset of the word in which a subscription announces its sleep.
 pub(crate) fn armed_at(apart: bool) -> usize {
     if apart { ARMED_APART_AT } else { ARMED_AT }
 }

@@ -38,9 +38,9 @@ pub mod limits;
 #[cfg(not(loom))]
 mod afar;
 #[cfg(not(loom))]
-mod blocking;
+mod afar_count;
 #[cfg(not(loom))]
-mod choice;
+mod blocking;
 #[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]
@@ -53,12 +53,12 @@ mod deadline;
 mod error;
 #[cfg(not(loom))]
 mod event;
+#[cfg(not(loom))]
+mod fairness;
 mod fault;
 #[cfg(not(loom))]
 #[allow(unreachable_pub, reason = "the models use these names from outside")]
-mod held;
-#[cfg(not(loom))]
-mod helpers;
+mod held_samples;
 #[cfg(not(loom))]
 mod info;
 #[cfg(not(loom))]
@@ -85,9 +85,9 @@ mod publisher;
 #[cfg(not(loom))]
 mod queue;
 #[cfg(not(loom))]
-mod reliable;
+mod release_watch;
 #[cfg(not(loom))]
-mod room;
+mod reliable;
 #[cfg(not(loom))]
 mod sample;
 #[cfg(not(loom))]
@@ -100,6 +100,8 @@ mod sync;
 #[cfg(not(loom))]
 mod sys;
 #[cfg(not(loom))]
+mod wait_threads;
+#[cfg(not(loom))]
 mod waitset;
 #[cfg(not(loom))]
 mod wire;
@@ -107,14 +109,14 @@ mod wire;
 // The models drive the core directly; nothing else is compiled for them.
 #[cfg(loom)]
 #[allow(missing_docs, reason = "public for the models only")]
-pub mod held;
+pub mod held_samples;
 #[cfg(loom)]
 #[allow(missing_docs, reason = "public for the models only")]
 pub mod protocol;
 #[cfg(loom)]
 pub mod sync;
 
-/// What the fuzz targets call.
+/// Functions for the fuzz targets.
 #[cfg(all(feature = "fuzzing", not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing {
@@ -123,7 +125,7 @@ pub mod fuzzing {
 
 #[cfg(not(loom))]
 pub use self::{
-    afar::{AfarCount, AfarState},
+    afar_count::{AfarCount, AfarState},
     blocking::{Blocked, BlockingMeter},
     config::{
         Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
@@ -131,25 +133,27 @@ pub use self::{
     crash::{Crash, report_crashes, reserve_signal_stack},
     deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed},
     error::{
-        CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError,
-        PublishError, TakeError, WaitSetError,
+        CreatePublisherError, CreateSubscriptionError, ListError, LoanError, MemoryRefusal,
+        OpenError, PublishError, TakeError, WaitSetError,
     },
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
     info::{
         EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats,
         SubscriptionInfo, SubscriptionStats,
     },
+    kick::Kicker,
     layout::reserved_bytes,
-    list::{Survey, list, survey},
+    list::{Survey, list, remove_dead, survey},
     loan::Loan,
     participant::Participant,
     publisher::{MatchedSubscription, Progress, Publisher},
-    room::RoomWatch,
+    release_watch::ReleaseWatch,
     sample::{Copied, Sample},
     subscription::{Publishers, Subscription},
-    sys::admission::{MemoryAdmission, MemoryRefusal, admit_memory},
+    sys::admission::{MemoryAdmission, admit_memory},
     sys::descriptors::DescriptorShortage,
     sys::memory::{AvailableMemory, available_memory},
+    sys::numa::{SegmentPlacement, numa_cpus, numa_nodes, prefer_numa_node, segment_placement},
     sys::peer::PeerUser,
-    waitset::{Kicker, WaitBackend, WaitSet, Wake},
+    waitset::{WaitBackend, WaitSet, Wake},
 };

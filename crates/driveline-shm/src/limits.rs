@@ -9,15 +9,15 @@ pub use driveline_types::limits::{
 pub const MAX_SLOTS: usize = 65_535;
 /// Greatest sequence number: it has 48 bits.
 pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
-/// Pins that every publisher reserves for observers, beside those that it declares: tools can look
-/// on, however many subscriptions there are.
+/// Pins that every publisher reserves for observers, in addition to the declared ones: tools can
+/// observe a topic with any number of subscriptions.
 pub const OBSERVER_PINS: u32 = 2;
-/// How often a borrow is tried again while the publisher overtakes it.
+/// Number of attempts to borrow while the publisher overtakes the reader.
 pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };
-/// Shortest loan, in bytes, for which samples that nobody can ask for any more are taken back
-/// before a slot is chosen. For less it gains nothing: all slots that a publisher goes round fit
-/// into the caches together. Builds with fault points do it earlier, so that what dies and lies
-/// there need not be as long.
+/// Shortest loan, in bytes, for which samples that no subscription can read any more are withdrawn
+/// before a slot is chosen. Shorter ones gain nothing: all slots of the publisher fit into the
+/// caches together. Builds with fault points withdraw earlier, so that tests of deaths and hostile
+/// peers can use short samples.
 pub const WITHDRAW_FROM: usize =
     if cfg!(feature = "fault-points") { 64 * 1024 } else { 2 * 1024 * 1024 };
 /// Trust groups (users) of one publisher at a time.
@@ -71,9 +71,9 @@ pub const MAX_INFO_CONNECTIONS_PER_USER: usize = 4;
 /// Connections for listings that are served at once for all users but the participant's own.
 pub const MAX_INFO_CONNECTIONS: usize = 16;
 /// Threads of a participant that close what other users have sent; more users share them.
-pub const MAX_ERRAND_THREADS: usize = 32;
+pub const MAX_BLOCKING_THREADS: usize = 32;
 /// Descriptors that wait to be closed or read on these threads; above, no connection is accepted.
-pub const MAX_ERRANDS: usize = 256;
+pub const MAX_BLOCKING_TASKS: usize = 256;
 
 #[cfg(not(loom))]
 pub(crate) const FORKED: &str = "this handle was inherited through fork(), where it has no memory and no peers: create the participant after the fork";

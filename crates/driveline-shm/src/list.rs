@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tools' view: asks every participant of a domain what it has.
 
-use crate::control::{Heard, hear};
+use crate::control::{Reception, receive_message};
 use crate::error::ListError;
 use crate::info::ParticipantInfo;
 use crate::limits::{MAX_FOREIGN_LISTED, MAX_LISTING_LEN, MAX_MESSAGE_LEN};
+use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::descriptors;
 use crate::sys::directory::{Directory, Kind, Name};
-use crate::sys::errands::{Errands, Foreign};
 use crate::sys::peer;
 use crate::sys::socket::{self, ConnectError};
 use crate::wire::Message;
@@ -23,34 +23,36 @@ use std::time::Duration;
 struct Query {
     socket: Foreign,
     name: Name,
-    /// How often it was asked before and hung up: it serves so many at a time.
+    /// Number of earlier attempts at which it hung up; it serves a limited number of tools at a
+    /// time.
     tries: u32,
     text: Vec<u8>,
     /// The next part is being received on a thread of the other end's user.
     elsewhere: bool,
 }
 
-/// How often it is looked whether something was received elsewhere.
+/// Interval at which answers received on other threads are collected.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How often a participant is asked that hangs up or has no time.
+/// Maximum number of attempts at a participant that hangs up or is busy.
 const MAX_TRIES: u32 = 20;
 
-/// What a domain looks like from outside.
+/// State of a domain, seen from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Those that have answered.
+    /// Participants that have answered.
     pub participants: Vec<ParticipantInfo>,
     /// Processes of this user or root that exist and have not answered in time: stopped, or far too
     /// busy. 0 stands for one whose process is not known, such as one of another PID namespace.
     pub silent: Vec<u32>,
-    /// Likewise those of other users, and those that were not asked because there are so many.
+    /// The same for other users, including participants that were not queried because of their
+    /// number.
     pub silent_others: Vec<u32>,
 }
 
-/// Asks every live participant of the domain in `domain_dir` over its socket and returns what has
-/// come after at most `timeout`. Participants that are stopped or too slow are left out; [`survey`]
-/// also tells of them. Blocks and allocates.
+/// Queries every live participant of the domain in `domain_dir` over its socket and returns the
+/// answers that arrive within `timeout`. Stopped or slow participants are missing; [`survey`] also
+/// counts those. Blocks and allocates.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -58,8 +60,24 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
     survey(domain_dir, timeout).map(|s| s.participants)
 }
 
-/// As [`list`], and tells who has not answered. Where somebody is stopped, it takes all of
-/// `timeout`.
+/// Removes the sockets that dead processes have left in the domain directory, and returns their
+/// number: for a launcher whose process was killed. Participants do so when they begin, and when a
+/// match ends. Blocks on files only; allocates; any thread.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn remove_dead(domain_dir: &Path) -> Result<usize, ListError> {
+    let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
+    let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
+    let blocking_tasks = BlockingTasks::new()
+        .map_err(|source| ListError::System { action: "make an epoll instance", source })?;
+    let names = directory.names().map_err(unreadable)?.names;
+    let dead = names.iter().filter(|name| socket::is_dead(&directory, name, &blocking_tasks));
+    Ok(dead.filter(|name| directory.remove(&name.text)).count())
+}
+
+/// As [`list`], and also returns the participants that have not answered. Takes all of `timeout` if
+/// one is stopped.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -68,13 +86,13 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
     let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
     // What others send instead of an answer must not keep the caller.
-    let errands = Errands::new()
+    let blocking_tasks = BlockingTasks::new()
         .map_err(|source| ListError::System { action: "make an epoll instance", source })?;
     let question = Message::List.encode().unwrap_or_default();
     let mut queries: Vec<Query> = Vec::new();
     let names =
         directory.names().map_err(unreadable)?.names.into_iter().filter(|n| n.kind == Kind::Info);
-    // Whoever may create names may create many: this user's own come first.
+    // A process that may create names may create many, so names of this user come first.
     let (own, mut others): (Vec<_>, Vec<_>) = names.partition(|n| directory.is_of_trusted(&n.text));
     let mut silent_others = vec![0; others.len().saturating_sub(MAX_FOREIGN_LISTED)];
     others.truncate(MAX_FOREIGN_LISTED);
@@ -83,28 +101,30 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let deadline = MonotonicNs::real_now() + timeout;
     let mut buffer = vec![0; MAX_MESSAGE_LEN];
     let (mut found, mut silent) = (Vec::new(), Vec::new());
-    let (sender, parts) = channel::<(RawFd, Heard)>();
+    let (sender, parts) = channel::<(RawFd, Reception)>();
     let mut over = false;
     loop {
-        unasked.retain(|(name, tries)| match socket::dial(&directory, &name.text, &errands) {
-            Ok(socket) => {
-                if socket::send(&socket, &question, &[]).is_ok() {
-                    queries.push(Query {
-                        socket,
-                        name: name.clone(),
-                        tries: *tries,
-                        text: Vec::new(),
-                        elsewhere: false,
-                    });
+        unasked.retain(|(name, tries)| {
+            match socket::dial(&directory, &name.text, &blocking_tasks) {
+                Ok(socket) => {
+                    if socket::send(&socket, &question, &[]).is_ok() {
+                        queries.push(Query {
+                            socket,
+                            name: name.clone(),
+                            tries: *tries,
+                            text: Vec::new(),
+                            elsewhere: false,
+                        });
+                    }
+                    false
                 }
-                false
+                // Its queue is full of others, or it is stopped.
+                Err(ConnectError::Busy) => true,
+                // This process is short of descriptors: asked when others have answered.
+                Err(ConnectError::Other(e)) if descriptors::is_shortage(&e) => true,
+                // Dead or unreachable ones have nothing to say.
+                Err(_) => false,
             }
-            // Its queue is full of others, or it is stopped.
-            Err(ConnectError::Busy) => true,
-            // This process is short of descriptors: asked when others have answered.
-            Err(ConnectError::Other(e)) if descriptors::is_shortage(&e) => true,
-            // Dead or unreachable ones have nothing to say.
-            Err(_) => false,
         });
         if over || queries.is_empty() && unasked.is_empty() {
             break;
@@ -134,7 +154,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
                 }
             }
         }
-        let mut received: HashMap<RawFd, Heard> = parts.try_iter().collect();
+        let mut received: HashMap<RawFd, Reception> = parts.try_iter().collect();
         queries.retain_mut(|q| match advance(q, &mut buffer, &mut received, &sender) {
             Progress::More => true,
             Progress::Done(info) => {
@@ -179,35 +199,35 @@ enum Progress {
 fn advance(
     q: &mut Query,
     buffer: &mut [u8],
-    received: &mut HashMap<RawFd, Heard>,
-    sender: &Sender<(RawFd, Heard)>,
+    received: &mut HashMap<RawFd, Reception>,
+    sender: &Sender<(RawFd, Reception)>,
 ) -> Progress {
     let id = q.socket.as_fd().as_raw_fd();
     loop {
-        let heard = if q.socket.is_harmless() {
-            hear(&q.socket, buffer)
-        } else if let Some(heard) = received.remove(&id) {
+        let received = if q.socket.is_harmless() {
+            receive_message(&q.socket, buffer)
+        } else if let Some(received) = received.remove(&id) {
             q.elsewhere = false;
-            heard
+            received
         } else if q.elsewhere || !is_readable(&q.socket) {
             return Progress::More;
         } else {
             q.elsewhere = true;
             let sender = sender.clone();
             q.socket.apart(move |socket| {
-                drop(sender.send((id, hear(&socket, &mut vec![0; MAX_MESSAGE_LEN]))))
+                drop(sender.send((id, receive_message(&socket, &mut vec![0; MAX_MESSAGE_LEN]))))
             });
             return Progress::More;
         };
-        match heard {
-            Heard::Nothing => return Progress::More,
-            Heard::Said(Ok(Message::Listing(part)), _) if part.is_empty() => {
+        match received {
+            Reception::Nothing => return Progress::More,
+            Reception::Said(Ok(Message::Listing(part)), _) if part.is_empty() => {
                 let of_this_user = q.socket.user().is_trusted();
                 let info = serde_json::from_slice::<ParticipantInfo>(&q.text).ok();
                 return Progress::Done(info.map(|info| ParticipantInfo { of_this_user, ..info }));
             }
-            Heard::Ended if q.text.is_empty() => return Progress::HungUp,
-            Heard::Said(Ok(Message::Listing(part)), _)
+            Reception::Ended if q.text.is_empty() => return Progress::HungUp,
+            Reception::Said(Ok(Message::Listing(part)), _)
                 if q.text.len() + part.len() <= MAX_LISTING_LEN =>
             {
                 q.text.extend(part)

@@ -64,7 +64,7 @@ impl Loan {
         self.len
     }
 
-    /// Whether the payload has no bytes.
+    /// Returns true if the payload has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

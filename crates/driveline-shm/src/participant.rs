@@ -2,8 +2,9 @@
 //! A process's membership in a domain.
 
 use crate::config::{ParticipantConfig, PublisherConfig, SubscriptionConfig};
-use crate::control::{Command, Commands, Control};
+use crate::control::{Command, Commands, Control, Identity};
 use crate::deadline::DeadlineMeter;
+use crate::error::MemoryRefusal;
 use crate::error::{CreatePublisherError, CreateSubscriptionError, OpenError};
 use crate::event::PublisherEvent;
 use crate::fault;
@@ -19,11 +20,11 @@ use crate::publisher::Publisher;
 use crate::queue::{EventQueue, lock};
 use crate::segment::Segment;
 use crate::subscription::Subscription;
-use crate::sys::admission::{MemoryRefusal, admit_memory};
+use crate::sys::admission::admit_memory;
+use crate::sys::descriptors;
 use crate::sys::descriptors::{DescriptorShortage, ForFirstMatch, Opening};
-use crate::sys::directory::{Directory, Kind, Name};
+use crate::sys::directory::Directory;
 use crate::sys::fork::Birthplace;
-use crate::sys::{descriptors, socket};
 use crate::wire::{Hello, Message};
 use driveline_types::id::MAX_NAME_LEN;
 use driveline_types::{EndpointId, Qos, Schema};
@@ -33,16 +34,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// What the control thread needs of its participant.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    pub(crate) id: EndpointId,
-    pub(crate) name: String,
-    pub(crate) pid: u32,
-    pub(crate) directory: Directory,
-    pub(crate) description: Mutex<String>,
-}
 
 struct Running {
     commands: Arc<Commands>,
@@ -86,7 +77,7 @@ impl Participant {
     pub fn open(config: ParticipantConfig) -> Result<Self, OpenError> {
         descriptors::raise_limit();
         let system = |action| move |source| OpenError::System { action, source };
-        let birthplace = Birthplace::here().map_err(system("tell processes apart"))?;
+        let birthplace = Birthplace::here().map_err(system("distinguish processes"))?;
         let directory = Directory::open(config.domain_dir.as_deref())?;
         let id = EndpointId::random().map_err(system("draw a random identity"))?;
         let mut name = config.name;
@@ -97,6 +88,7 @@ impl Participant {
             pid: std::process::id(),
             directory,
             description: Mutex::new(String::new()),
+            own_publishers: Mutex::default(),
         };
         Ok(Self(Arc::new(Inner {
             identity: Arc::new(identity),
@@ -203,20 +195,20 @@ impl Participant {
             first_match,
         });
         let (scans, changes) = epoch(Vec::<Arc<PubMatch>>::new());
-        let name = Name::random(Kind::Publisher(publication.topic.id().0))
-            .map_err(system("draw a random name"))?;
-        let directory = &self.0.identity.directory;
-        let listener = socket::listen_at(directory, &name, publication.socket_mode())
+        let (listener, name) = self
+            .0
+            .identity
+            .listen(publication.topic.id(), publication.socket_mode())
             .map_err(system("make a socket in the domain directory"))?;
         let command = Command::AddPublication {
             publication: Arc::clone(&publication),
             changes,
             listener,
-            name: name.text.clone(),
+            name: name.clone(),
         };
         drop(opening);
         commands.send(command);
-        let endpoint = Endpoint { participant: self.clone(), name: Some(name.text), id };
+        let endpoint = Endpoint { participant: self.clone(), name: Some(name), id };
         let kept = crate::layout::kept(publication.qos.depth as usize);
         let slots = Slots::new(layout.slots as u16, kept, publication.loans as usize);
         Ok(Publisher::new(publication, slots, scans, endpoint))
@@ -308,7 +300,7 @@ impl Drop for Inner {
     }
 }
 
-/// What ends with a publisher or subscription.
+/// Resources that end with a publisher or subscription.
 pub(crate) struct Endpoint {
     participant: Participant,
     /// Socket in the directory, if it has one.
@@ -323,7 +315,7 @@ impl Drop for Endpoint {
             return;
         }
         if let Some(name) = &self.name {
-            inner.identity.directory.remove(name);
+            inner.identity.unlist(name);
         }
         if let Some(running) = &*lock(&inner.running) {
             running.commands.send(Command::Remove(self.id));
@@ -381,7 +373,7 @@ fn check_numbers(c: &PublisherConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a schema fits into the messages of the handshake.
+/// Checks that a schema fits into the messages of the handshake.
 fn check_sendable(schema: &Schema) -> Result<(), String> {
     if schema.definition.len() > Schema::MAX_DEFINITION_LEN {
         return Err(format!(

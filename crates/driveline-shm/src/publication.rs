@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a publisher, its loans and the control thread share.
+//! State shared by a publisher, its loans and the control thread.
 
 use crate::blocking::BlockingMeter;
 use crate::config::Access;
@@ -25,8 +25,8 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Readers of one user (or one of those that have no name here). They share a wake word, in memory
-/// of their own: whoever can read a word can also disturb those who sleep on it. It lives as long
+/// Readers of one user (or of one user without a name here). They share a wake word in separate
+/// memory, because a process that can read a word can also disturb its sleepers. It lives as long
 /// as one of their matches.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -51,7 +51,7 @@ impl Group {
     }
 }
 
-/// The publishing thread tells groups apart by one bit each.
+/// The publishing thread uses one bit for each group.
 const _: () = assert!(MAX_GROUPS <= 64);
 
 /// One matched subscription, as the publisher sees it.
@@ -63,12 +63,13 @@ pub(crate) struct PubMatch {
     pub(crate) user: User,
     pub(crate) group: Arc<Group>,
     woken: AtomicU64,
-    /// Whether publishing waits for it.
+    /// True if publishing waits for it.
     pub(crate) reliable: AtomicBool,
-    /// Where it begins to read, less one, or the last reading position after that which was
-    /// believed; `NOT_BEGUN` until the match is complete.
+    /// Last plausible reading position: at first its first sequence − 1; `NOT_BEGUN` until the
+    /// match is complete.
     pub(crate) believed: AtomicU64,
-    /// Waiting for it was in vain, and it has not read everything since. The publishing thread's.
+    /// Set after a wait for it has timed out, until it has read everything. Used by the publishing
+    /// thread.
     pub(crate) given_up: AtomicBool,
     /// The connection is over.
     pub(crate) gone: AtomicBool,
@@ -103,12 +104,12 @@ impl PubMatch {
         self.page.word(CURSOR_AT)
     }
 
-    /// Whether this is the process that the match was made in.
+    /// Returns true in the process that made the match.
     pub(crate) fn is_here(&self) -> bool {
         self.page.is_here()
     }
 
-    /// Whether it is decided which sample it reads first.
+    /// Returns true once its first sample is decided.
     pub(crate) fn has_begun(&self) -> bool {
         // Acquire pairs with the Release after which the control thread let the match begin.
         self.believed.load(Acquire) != NOT_BEGUN
@@ -145,8 +146,8 @@ impl protocol::Match for PubMatch {
             return 0;
         }
         let cursor = cursor::position(self.cursor());
-        // What it cannot have read yet is a lie, which shall not be of use to it; nor does it harm
-        // anybody else.
+        // A position beyond the newest sample is a lie. It must not help the liar, and does not
+        // harm others.
         if cursor > newest { begun } else { begun.max(cursor) }
     }
 }
@@ -196,7 +197,7 @@ pub(crate) struct Publication {
     /// If it offers a deadline.
     pub(crate) deadline: Option<Arc<DeadlineMeter>>,
     pub(crate) deadline_reports: Mutex<DeadlineReports>,
-    /// When the last sample was published, on `CLOCK_MONOTONIC`; 0 before the first.
+    /// Time of the last publish, on `CLOCK_MONOTONIC`; 0 before the first.
     pub(crate) last_publish_ns: AtomicU64,
     /// Samples that reached all their readers by another way.
     pub(crate) passed_by: AtomicU64,
@@ -251,12 +252,12 @@ impl Publication {
         })
     }
 
-    /// How many samples were published, written or not, which is the number of the newest.
+    /// Returns the number of published samples, written or not, which is the number of the newest.
     fn published(&self) -> u64 {
         self.sequence().saturating_add(self.passed_by.load(Relaxed))
     }
 
-    /// Of those that were written.
+    /// Returns the number of written samples.
     pub(crate) fn sequence(&self) -> u64 {
         reader::newest(&self.segment).0
     }

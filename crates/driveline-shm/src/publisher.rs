@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The writing end: loans and publishing.
 
-use crate::afar::AfarCount;
+use crate::afar_count::AfarCount;
 use crate::blocking::BlockingMeter;
 use crate::deadline::DeadlineMeter;
 use crate::error::{LoanError, PublishError};
 use crate::event::PublisherEvent;
 use crate::info::PublisherStats;
+use crate::kick::Kicker;
 use crate::layout::CACHE_LINE;
 use crate::limits::{MAX_SEQUENCE, WITHDRAW_FROM};
 use crate::participant::Endpoint;
@@ -15,7 +16,6 @@ use crate::protocol::writer::Slots;
 use crate::protocol::{Match as _, cursor};
 use crate::publication::{GroupWakers, PubMatch, Publication, add};
 use crate::sys::futex::WaitList;
-use crate::waitset::Kicker;
 use crate::{fault, loan::Loan};
 use driveline_types::header::SampleHeader;
 use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName};
@@ -37,10 +37,10 @@ pub struct Publisher {
     pub(crate) matches: Scans<Vec<Arc<PubMatch>>>,
     pub(crate) wait_list: WaitList,
     loaned: u32,
-    /// What the last published loan kept the memory with, for the next one: counting it down and up
-    /// again are two locked instructions.
+    /// Reference of the last published loan, reused by the next one: dropping and cloning it would
+    /// be two locked instructions.
     spare: Option<Arc<Publication>>,
-    /// Keeps the control thread going; tells it when the publisher is dropped.
+    /// Keeps the control thread running; notifies it when the publisher is dropped.
     _endpoint: Endpoint,
     _one_thread_at_a_time: PhantomData<Cell<()>>,
 }
@@ -68,7 +68,7 @@ pub struct MatchedSubscription {
     pub progress: Progress,
 }
 
-/// How far a subscription has read, also once it is gone. Any thread. Keeps 4 KiB of its memory.
+/// Reading position of a subscription, also after its end. Any thread. Keeps 4 KiB of its memory.
 #[derive(Clone, Debug)]
 pub struct Progress(Arc<PubMatch>);
 
@@ -143,8 +143,9 @@ impl Publisher {
         Ok(Loan::new(publication, slot, len))
     }
 
-    /// Whether a loan takes back first what everybody has read. Who joins late is owed the last
-    /// samples of a transient-local publisher, read by others or not.
+    /// Returns true if a loan first withdraws samples that all subscriptions have read. A
+    /// transient-local publisher owes its last samples to late subscriptions, even if others have
+    /// read them.
     #[inline]
     fn withdraws(&self, len: usize) -> bool {
         len >= WITHDRAW_FROM && self.shared.qos.durability == Durability::Volatile
@@ -174,8 +175,8 @@ impl Publisher {
     ///
     /// Best effort: bounded by the number of pins, never waits. Reliable: waits up to
     /// `max_blocking_ms` for reliable subscriptions that have not read the sample which falls out
-    /// of the history; then it publishes all the same, and does not wait again for who kept it
-    /// waiting in vain until that subscription has read something.
+    /// of the history. Then it publishes anyway, and does not wait for such a subscription again
+    /// until it has read something.
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.
@@ -215,7 +216,7 @@ impl Publisher {
         let publish_time = header.publish_time;
         header.payload_len = loan.len() as u64;
         header.checksum = self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload()));
-        // Whoever withdraws before the next loan makes a pass there.
+        // A publisher that withdraws makes its pass before the next loan.
         self.slots.set_weight(if self.withdraws(loan.len()) {
             0
         } else {
@@ -299,8 +300,8 @@ impl Publisher {
         self.shared.events.set_kicker(kicker);
     }
 
-    /// As [`Self::poll_event`], for whoever polls without owning the publisher: each event comes to
-    /// one of them. Gives nothing once the publisher is gone.
+    /// As [`Self::poll_event`], for code that does not own the publisher; each event goes to one of
+    /// them. Returns nothing once the publisher is gone.
     pub fn event_source(
         &self,
     ) -> impl Fn() -> Option<PublisherEvent> + Send + Sync + 'static + use<> {
@@ -323,9 +324,8 @@ impl Publisher {
         self.shared.blocking.clone()
     }
 
-    /// As [`Self::matched`], for whoever asks without owning the publisher: what
-    /// [`Self::event_source`] adds up to, also if some events were dropped. 0 once the publisher is
-    /// gone.
+    /// As [`Self::matched`], for code that does not own the publisher: the sum of
+    /// [`Self::event_source`]'s events, also if some were dropped. 0 once the publisher is gone.
     pub fn matched_source(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || {

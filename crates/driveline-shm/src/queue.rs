@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events on their way from the control thread to `poll_event`.
 
+use crate::kick::Kicker;
 use crate::limits::MAX_EVENTS;
-use crate::waitset::Kicker;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Locks, and takes the content as it is if another thread panicked while it held the lock: nothing
 /// kept under these locks is ever half changed.
 pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock`], without waiting: `None` while another thread has it. For threads that may have a
+/// higher priority than the others.
+pub(crate) fn try_lock<T>(m: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match m.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// A bounded queue; the oldest give way.
@@ -44,18 +54,18 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Who is kicked by each event from now on.
+    /// Sets the wait set that each event kicks from now on.
     pub(crate) fn set_kicker(&self, kicker: Kicker) {
         *lock(&self.kicker) = Some(kicker);
     }
 
-    /// The oldest event, or `dropped(n)` if n were pushed out before it. Takes no lock while there
-    /// is none.
+    /// The oldest event, or `dropped(n)` if n were pushed out before it. Does not wait: while
+    /// another thread just adds one, there is none.
     pub(crate) fn pop(&self, dropped: impl FnOnce(u64) -> T) -> Option<T> {
         if !self.any.load(Relaxed) {
             return None;
         }
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = try_lock(&self.waiting)?;
         if waiting.1 > 0 {
             return Some(dropped(std::mem::take(&mut waiting.1)));
         }
@@ -80,5 +90,16 @@ mod tests {
         assert_eq!(q.pop(|n| 1_000_000 + n as usize), Some(1_000_003));
         let rest: Vec<_> = std::iter::from_fn(|| q.pop(|_| unreachable!())).collect();
         assert_eq!(rest, (3..MAX_EVENTS + 3).collect::<Vec<_>>());
+    }
+
+    /// The thread that adds events has a lower priority than a real-time reader.
+    #[test]
+    fn a_reader_does_not_wait_for_the_thread_that_adds_an_event() {
+        let queue = EventQueue::new();
+        queue.push(1);
+        let adding = lock(&queue.waiting);
+        assert_eq!(queue.pop(|_| 0), None);
+        drop(adding);
+        assert_eq!(queue.pop(|_| 0), Some(1));
     }
 }

@@ -12,11 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long a publisher sleeps at most without `futex_waitv`, where it cannot be woken for a
-/// subscription that leaves.
+/// Longest sleep of a publisher without `futex_waitv`, where a leaving subscription cannot wake it.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// What a look at one match gives.
+/// Result of reading the position of one match.
 enum Position {
     /// Not to be waited for.
     Fine,

@@ -28,7 +28,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the book with
+    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the table with
     /// one handle.
     pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize, written: u64) -> Self {
         let offset = edge.segment.payload_at(slot);
@@ -66,32 +66,32 @@ impl Sample {
     #[inline]
     pub fn header(&self) -> &SampleHeader {
         // SAFETY: this is a handle to the entry, and the reference lives no longer than it.
-        unsafe { self.edge.book.header(self.cell) }
+        unsafe { self.edge.held_samples.header(self.cell) }
     }
 
-    /// How many samples of this publisher were published to this subscription and not taken since
-    /// the one taken before.
+    /// Number of samples that this publisher published to this subscription since the one taken
+    /// before and that were not taken.
     #[must_use]
     #[inline]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// The number of this sample among those that its publisher has written here, from 1, without
-    /// gaps. The header's sequence is greater if some passed as pointers.
+    /// Number of this sample among those that its publisher has written here, from 1, without gaps.
+    /// The header's sequence is greater if some passed as pointers.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// The number, among those that its publisher has written, of the first one that this
-    /// subscription was to read.
+    /// Number of the first sample that this subscription reads, among those that its publisher has
+    /// written.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.edge.first
     }
 
-    /// Who published it.
+    /// Publisher of the sample.
     #[must_use]
     pub fn publisher(&self) -> EndpointId {
         self.edge.publisher
@@ -106,19 +106,19 @@ impl Sample {
 
 impl Clone for Sample {
     fn clone(&self) -> Self {
-        self.edge.book.add_handle(self.cell);
+        self.edge.held_samples.add_handle(self.cell);
         Self { edge: Arc::clone(&self.edge), ..*self }
     }
 }
 
 impl Drop for Sample {
     fn drop(&mut self) {
-        if self.edge.book.drop_handle(self.cell)
+        if self.edge.held_samples.drop_handle(self.cell)
             && self.edge.page_is_here()
             && let Some(cell) = self.edge.cells().get(self.cell)
         {
             reader::unpin(cell);
-            self.edge.room.given_back();
+            self.edge.release_watch.given_back();
         }
     }
 }
@@ -132,13 +132,13 @@ impl std::fmt::Debug for Sample {
     }
 }
 
-/// What a copy brought.
+/// Result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
     /// Header of the copied sample; its `payload_len` says how much of the buffer is filled.
     pub header: SampleHeader,
     /// As [`Sample::missed`].
     pub missed: u64,
-    /// Who published it.
+    /// Publisher of the sample.
     pub publisher: EndpointId,
 }

@@ -2,7 +2,7 @@
 //! A segment's words and payloads, from either side.
 #![allow(unsafe_code, reason = "payloads lie in a mapping")]
 
-use crate::afar::AfarCount;
+use crate::afar_count::AfarCount;
 use crate::layout::{
     AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, CACHE_LINE, HEARTBEAT_AT, LATEST_AT, Layout,
     MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD,
@@ -11,7 +11,7 @@ use crate::layout::{
 use crate::protocol;
 use crate::protocol::pack::{pack, unpack};
 use crate::sys::admission::admit_at_once;
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
@@ -122,7 +122,7 @@ impl Segment {
         self.map.word(AFAR_PUBLISHER_AT)
     }
 
-    /// Number of its last sample before those that count here, plus one; 0: not known.
+    /// Number of its last sample before those that count here, plus one; 0: unknown.
     pub(crate) fn afar_before(&self) -> &AtomicU64 {
         self.map.word(AFAR_BEFORE_AT)
     }
@@ -166,8 +166,7 @@ impl Segment {
         header.read(|i| if i == SEQUENCE_WORD { sequence } else { meta[i].load(Relaxed) })
     }
 
-    /// Publish time of whatever is in a slot: a hint for choosing among publishers, checked by
-    /// nobody.
+    /// Unchecked publish time in a slot: a hint for choosing among publishers.
     pub(crate) fn peek_publish_time(&self, slot: usize) -> u64 {
         self.meta(slot)[2].load(Relaxed)
     }
@@ -210,7 +209,7 @@ impl protocol::Segment for Segment {
         let meta = self.places.meta_at(slot);
         self.map.prefetch(meta);
         self.map.prefetch(meta + CACHE_LINE);
-        // Whoever takes a sample looks at it.
+        // The thread that takes a sample reads it next.
         self.map.prefetch(self.places.payload_at(slot));
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reading end.
-#![allow(unsafe_code, reason = "an entry of the book is written while it is free")]
+#![allow(unsafe_code, reason = "an entry of the held_samples is written while it is free")]
 
-use crate::choice::{Candidate, Passed, Turn};
 use crate::deadline::{DeadlineReports, DeadlinesMissed};
 use crate::error::TakeError;
 use crate::event::{RefusalCode, SubscriptionEvent};
+use crate::fairness::{Candidate, Passed, Turn};
 use crate::info::{MatchedPublisher, SubscriptionStats};
 use crate::inlet::{Edge, Inlet, has_unread};
+use crate::kick::Kicker;
 use crate::limits::{MAX_FAILED_CHECKSUMS, MAX_SKIPS};
 use crate::participant::Endpoint;
 use crate::protocol::Segment as _;
@@ -16,7 +17,6 @@ use crate::protocol::reader::{self, Borrow, Want};
 use crate::publication::add;
 use crate::sample::{Copied, Sample};
 use crate::sys::fork::Birthplace;
-use crate::waitset::Kicker;
 use driveline_types::{EndpointId, MonotonicNs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -33,7 +33,7 @@ pub struct Subscription {
     generation: u64,
     deadline_reports: DeadlineReports,
     birthplace: Birthplace,
-    /// Keeps the control thread going; tells it when the subscription is dropped.
+    /// Keeps the control thread running; notifies it when the subscription is dropped.
     _endpoint: Endpoint,
 }
 
@@ -52,7 +52,7 @@ enum Attempt {
     Nothing,
     /// A sample was passed over; there may be more.
     Skipped,
-    /// So was one whose payload had been read in vain.
+    /// A sample was skipped after its payload was read, for a wrong checksum.
     FailedChecksum,
 }
 
@@ -178,10 +178,11 @@ impl Subscription {
         use crate::protocol::sleep::Sleeper as _;
         let counters = &edge.progress.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only
-        // make more. Acquire pairs with the Release of the unpin: whoever held the cell's entry in
-        // the book is done with it.
+        // free more. Acquire pairs with the Release of the unpin: the previous holder of the cell's
+        // entry in the table is done with it.
         let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
-        let Some(cell) = free().or_else(|| if self.inlet.room.starve() { free() } else { None })
+        let Some(cell) =
+            free().or_else(|| if self.inlet.release_watch.starve() { free() } else { None })
         else {
             return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
         };
@@ -211,7 +212,7 @@ impl Subscription {
         // SAFETY: this is the consuming thread; the cell was seen cleared with Acquire above and is
         // pinned now.
         let read = unsafe {
-            edge.book.open(cell, |header| edge.segment.read_header(slot, sequence, header))
+            edge.held_samples.open(cell, |header| edge.segment.read_header(slot, sequence, header))
         };
         // From here on the sample's drop unpins.
         let mut sample = Sample::pinned(Arc::clone(edge), cell, slot, sequence);
@@ -328,8 +329,8 @@ impl Subscription {
         }
     }
 
-    /// Whether anything can be taken. A few atomic loads; right after publishers have come or gone,
-    /// a copy of their list.
+    /// Returns true if a sample can be taken. A few atomic loads; right after a change of
+    /// publishers, a copy of their list.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         if !self.birthplace.is_here() {
@@ -343,7 +344,7 @@ impl Subscription {
     /// After a take that failed with [`TakeError::AllHeld`], `kicker` is kicked when a held sample
     /// is given back. Set it before the first take.
     pub fn kick_when_given_back(&self, kicker: Kicker) {
-        self.inlet.room.set_kicker(kicker);
+        self.inlet.release_watch.set_kicker(kicker);
     }
 
     /// Publishers matched now.
@@ -352,7 +353,7 @@ impl Subscription {
         self.inlet.matched.load(Relaxed) as usize
     }
 
-    /// Whether a publisher is matched that `wanted` selects.
+    /// Returns true if a publisher is matched that `wanted` selects.
     #[must_use]
     pub fn has_publisher(&self, wanted: impl Fn(EndpointId) -> bool) -> bool {
         self.edges.iter().any(|e| !e.ended.load(Relaxed) && wanted(e.publisher))
@@ -391,7 +392,7 @@ impl Subscription {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
     }
 
-    /// The same for whoever does not own the subscription.
+    /// As above, for code that does not own the subscription.
     #[must_use]
     pub fn publishers_view(&self) -> Publishers {
         Publishers { inlet: Arc::clone(&self.inlet), birthplace: self.birthplace }
@@ -403,7 +404,7 @@ impl Subscription {
         if !self.birthplace.is_here() {
             return Vec::new();
         }
-        // A list from before it was changed lacks whoever has come and gone since then.
+        // A list from before a change lacks publishers that have joined or left since.
         self.inlet
             .edges()
             .iter()
@@ -412,8 +413,8 @@ impl Subscription {
             .collect()
     }
 
-    /// Tells, from any thread, why publishers that are there are not matched: one text each. Locks
-    /// and allocates.
+    /// Returns, on any thread, the reasons why existing publishers are not matched: one text each.
+    /// Locks and allocates.
     pub fn refusal_source(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static + use<> {
         let (inlet, birthplace) = (Arc::clone(&self.inlet), self.birthplace);
         move || {
@@ -434,14 +435,33 @@ pub struct Publishers {
 }
 
 impl Publishers {
+    /// Counters of the subscription so far. Locks.
+    #[must_use]
+    pub fn stats(&self) -> SubscriptionStats {
+        if self.birthplace.is_here() { self.inlet.stats() } else { SubscriptionStats::default() }
+    }
+
+    /// Returns the deadlines missed until now, and when the next one may be missed; `None` without
+    /// a deadline. Locks for as long as the publishers are looked at.
+    #[must_use]
+    pub fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        self.inlet.deadlines(now).filter(|_| self.birthplace.is_here())
+    }
+
+    /// As [`Self::deadlines`] without waiting: `None` if another thread holds a lock of it.
+    #[must_use]
+    pub fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
+        if self.birthplace.is_here() { self.inlet.try_deadlines(now) } else { Some(None) }
+    }
+
     /// All matched publishers that are there. Locks and allocates.
     #[must_use]
     pub fn list(&self) -> Vec<MatchedPublisher> {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
     }
 
-    /// Why a publisher that is there can never be matched, if there is such a one: its type or its
-    /// QoS. What may pass, and what strangers without rights may cause, is no such reason. Locks.
+    /// Reason why an existing publisher can never be matched, if there is one: its type or its QoS.
+    /// Temporary refusals, and those caused by users without rights, do not count. Locks.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
         if !self.birthplace.is_here() {
@@ -467,7 +487,7 @@ impl Drop for Subscription {
     }
 }
 
-/// How many of `passed` samples before the one taken could still be read.
+/// Number of the `passed` samples before the one taken that could still be read.
 fn readable_before(edge: &Edge, want: Want, passed: u64) -> u64 {
     if want == Want::Latest { passed.min(edge.depth - 1) } else { 0 }
 }

@@ -55,10 +55,9 @@ pub enum Mutant {
     OneSlotFewer,
     /// Retired slots wait for a pass although no other is free.
     PatienceWithoutEnd,
-    /// Who waits for a later sample is woken, too, which uses up the wake-up that it gets for that
-    /// one.
+    /// Waking also waiters for a later sample, which uses up their wake-up for it.
     WakeTooEarly,
-    /// Samples are withdrawn although somebody has not read them.
+    /// Withdrawing samples that a subscription has not read.
     WithdrawUnread,
     /// The pins are scanned for withdrawn samples without the full fence.
     NoWithdrawFence,
@@ -66,7 +65,7 @@ pub enum Mutant {
     NoWithdrawListFence,
     /// A list is freed as soon as it is replaced.
     FreeListAtOnce,
-    /// A subscriber looks whether somebody waits without its full fence.
+    /// A subscriber checks for a waiting publisher without its full fence.
     NoCursorFence,
     /// A publisher that waits looks at the cursors without its full fence.
     NoWaitingFence,
@@ -78,12 +77,11 @@ pub enum Mutant {
     EndForgetsKick,
     /// A handle to a held sample is dropped Relaxed.
     RelaxedHandleDrop,
-    /// Whoever sees that its handle is the last one does not see what went before the others were
-    /// dropped.
+    /// The thread that drops the last handle does not see the writes before the other drops.
     RelaxedLastHandle,
 }
 
-/// Whether the running model asks for this mistake.
+/// Returns true if the running model asks for this mistake.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) const fn mutant(_: Mutant) -> bool {
@@ -95,7 +93,7 @@ thread_local! {
     static ACTIVE: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
-/// Whether the running model asks for this mistake.
+/// Returns true if the running model asks for this mistake.
 #[cfg(loom)]
 pub fn mutant(m: Mutant) -> bool {
     ACTIVE.with(|a| a.get() == Some(m))

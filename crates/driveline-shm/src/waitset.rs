@@ -2,14 +2,14 @@
 //! Waiting for data of many subscriptions, for time, and for a kick, at once.
 
 use crate::error::WaitSetError;
-use crate::helpers::Helpers;
 use crate::inlet::{Edge, Inlet, has_unread};
-use crate::kick::KickWord;
+use crate::kick::{KickWord, Kicker};
 use crate::protocol::sleep;
 use crate::queue::lock;
 use crate::subscription::Subscription;
 use crate::sys::fork::Birthplace;
 use crate::sys::futex::{self, MAX_WORDS, Scope, WaitList, Word};
+use crate::wait_threads::WaitThreads;
 use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Rounds of spinning between two looks at the clock: about a microsecond.
 const ROUNDS_PER_CLOCK: u32 = 64;
 
-/// How a wait set sleeps.
+/// Mechanism by which a wait set sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitBackend {
     /// The best that this kernel has.
@@ -41,26 +41,15 @@ impl WaitBackend {
     }
 }
 
-/// Why a wait ended.
+/// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// An attached subscription that is not muted has something unread.
     Data,
-    /// Somebody kicked, or an attached subscription has a new event or publisher.
+    /// A kick, or a new event or publisher of an attached subscription.
     Kicked,
     /// The deadline has passed.
     TimedOut,
-}
-
-/// Ends the wait of one wait set, from any thread. Cheap when nobody waits.
-#[derive(Clone, Debug)]
-pub struct Kicker(Arc<KickWord>);
-
-impl Kicker {
-    /// Ends the running wait, or the next one. No system call if the waiter is awake.
-    pub fn kick(&self) {
-        self.0.kick();
-    }
 }
 
 /// One attached subscription.
@@ -87,9 +76,9 @@ pub struct WaitSet {
     birthplace: Birthplace,
     expected: Vec<u32>,
     list: WaitList,
-    helpers: Option<Helpers>,
-    /// The entries have changed since the helpers were made.
-    helpers_stale: bool,
+    wait_threads: Option<WaitThreads>,
+    /// The entries have changed since the wait threads were made.
+    wait_threads_stale: bool,
     mutes_changed: bool,
 }
 
@@ -120,19 +109,19 @@ impl WaitSet {
             birthplace: Birthplace::here().map_err(|_| WaitSetError::Forked)?,
             expected: Vec::new(),
             list: WaitList::with_room_for(MAX_WORDS),
-            helpers: None,
-            helpers_stale: false,
+            wait_threads: None,
+            wait_threads_stale: false,
             mutes_changed: false,
         })
     }
 
-    /// Whether this is the process that made the wait set. In a forked child it is of no use.
+    /// Returns true in the process that made the wait set. In a forked child it cannot be used.
     #[must_use]
     pub fn is_here(&self) -> bool {
         self.birthplace.is_here()
     }
 
-    /// How this wait set sleeps: what `Auto` came to.
+    /// Mechanism of this wait set; resolves `Auto`.
     #[must_use]
     pub fn backend(&self) -> WaitBackend {
         self.backend
@@ -149,7 +138,7 @@ impl WaitSet {
         let mut kick = lock(&sub.inlet.kick);
         match &*kick {
             Some(k) if Arc::ptr_eq(k, &self.kick) => return Ok(()),
-            // A wait set that is gone has left its word behind, which nobody else holds.
+            // A dropped wait set leaves its word behind, to which no other reference exists.
             Some(k) if Arc::strong_count(k) > 1 => {
                 return Err(WaitSetError::AttachedElsewhere { topic: sub.inlet.topic.to_string() });
             }
@@ -175,7 +164,7 @@ impl WaitSet {
         self.entries.retain(|e| !Arc::ptr_eq(&e.inlet, &sub.inlet));
         if self.entries.len() != before {
             *lock(&sub.inlet.kick) = None;
-            self.helpers_stale = true;
+            self.wait_threads_stale = true;
         }
     }
 
@@ -189,7 +178,7 @@ impl WaitSet {
         }
     }
 
-    /// What ends a wait from elsewhere.
+    /// Returns a handle that ends a wait from another thread.
     #[must_use]
     pub fn kicker(&self) -> Kicker {
         Kicker(Arc::clone(&self.kick))
@@ -252,13 +241,13 @@ impl WaitSet {
             if generation != e.generation {
                 e.edges = e.inlet.edges();
                 e.generation = generation;
-                self.helpers_stale = true;
+                self.wait_threads_stale = true;
             }
             closed |= e.inlet.closed.load(Relaxed);
         }
         if closed {
             self.entries.retain(|e| !e.inlet.closed.load(Relaxed));
-            self.helpers_stale = true;
+            self.wait_threads_stale = true;
         }
     }
 
@@ -271,11 +260,11 @@ impl WaitSet {
         let words: usize = self.entries.iter().map(|e| e.edges.len()).sum();
         let direct = words == 0 || (self.backend == WaitBackend::FutexWaitv && words < MAX_WORDS);
         if direct {
-            // Helpers of an earlier, greater set must not go on sleeping in its name.
-            self.helpers = None;
+            // WaitThreads of an earlier, greater set must not go on sleeping in its name.
+            self.wait_threads = None;
             self.sleep_here(deadline);
         } else {
-            self.sleep_with_helpers(deadline);
+            self.sleep_with_wait_threads(deadline);
         }
     }
 
@@ -305,25 +294,25 @@ impl WaitSet {
         self.kick.end();
     }
 
-    fn sleep_with_helpers(&mut self, deadline: Option<MonotonicNs>) {
-        if self.helpers_stale || self.helpers.is_none() {
-            self.helpers = None;
+    fn sleep_with_wait_threads(&mut self, deadline: Option<MonotonicNs>) {
+        if self.wait_threads_stale || self.wait_threads.is_none() {
+            self.wait_threads = None;
             let per_thread = if self.backend == WaitBackend::Threads { 1 } else { MAX_WORDS - 2 };
             let edges = self
                 .entries
                 .iter()
                 .flat_map(|e| e.edges.iter().map(|edge| (Arc::clone(edge), Arc::clone(&e.muted))));
-            self.helpers =
-                Some(Helpers::new(edges.collect(), per_thread, &self.kick, self.birthplace));
-            self.helpers_stale = false;
+            self.wait_threads =
+                Some(WaitThreads::new(edges.collect(), per_thread, &self.kick, self.birthplace));
+            self.wait_threads_stale = false;
         }
         if !self.kick.begin() {
             return;
         }
-        if let Some(helpers) = &mut self.helpers {
-            helpers.go(std::mem::take(&mut self.mutes_changed));
+        if let Some(wait_threads) = &mut self.wait_threads {
+            wait_threads.go(std::mem::take(&mut self.mutes_changed));
         }
-        // The helpers look for data themselves after they have armed; a change of publishers comes
+        // The wait threads look for data themselves after they have armed; a change of publishers comes
         // with a kick.
         self.kick.sleep(deadline);
         self.kick.end();

@@ -4,9 +4,9 @@
 //! `magic:u32 | version:u16 | kind:u16 | length:u32 | body`, little endian. The body is JSON
 //! because messages are rare, and because a person with a socket dump can read it.
 //!
-//! Growth: keys may be added, with a default that means "as before"; whoever does not know them
-//! ignores them. What must not be ignored is a new version of the protocol; the two ends agree on
-//! the newest that both speak.
+//! Growth: keys may be added with a default that means "as before"; old receivers ignore them. A
+//! change that must not be ignored is a new version of the protocol; the two ends agree on the
+//! newest that both speak.
 
 use crate::event::RefusalCode;
 use crate::info::hex_id;
@@ -46,7 +46,7 @@ pub(crate) struct Hello {
     pub(crate) schema: Option<Schema>,
     #[serde(deserialize_with = "json::object")]
     pub(crate) qos: Qos,
-    /// What a publisher must offer exactly; others are passed over.
+    /// Exact offer that a publisher must have; others are skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) offering: Option<(Reliability, Durability)>,
     /// Pins wanted: cells of the page in use.
@@ -62,11 +62,12 @@ pub(crate) struct Hello {
     pub(crate) oldest_version: u16,
     #[serde(default = "first_version")]
     pub(crate) newest_version: u16,
-    /// Whether the subscriber announces its sleep in a cache line of its own, to publishers that
-    /// say the same.
+    /// True if the subscriber announces its sleep in a separate cache line, to publishers that
+    /// support it.
     #[serde(default)]
     pub(crate) armed_apart: bool,
-    /// Why the subscriber cannot be matched now, in place of a request. Comes without a page.
+    /// Reason why the subscriber cannot be matched now, in place of a request. Comes without a
+    /// page.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -93,13 +94,13 @@ pub(crate) struct Accept {
     /// Version of the protocol for this match.
     #[serde(default = "first_version")]
     pub(crate) version: u16,
-    /// Whether the publisher looks for the subscriber's sleep in a cache line of its own. Only if
-    /// HELLO says so.
+    /// True if the publisher reads the subscriber's sleep in a separate cache line. Only if HELLO
+    /// has it.
     #[serde(default)]
     pub(crate) armed_apart: bool,
 }
 
-/// What the releases spoke that did not say it.
+/// Version of releases that do not send one.
 fn first_version() -> u16 {
     1
 }
@@ -163,7 +164,7 @@ impl Message {
         Some(packet)
     }
 
-    /// Reads a packet from anybody; any bytes give a message whose numbers are in range, or an
+    /// Reads a packet from any sender; any bytes give a message whose numbers are in range, or an
     /// error.
     pub(crate) fn decode(packet: &[u8]) -> Result<Self, WireError> {
         let Some((frame, body)) = packet.split_first_chunk::<FRAME_LEN>() else {
@@ -193,7 +194,7 @@ impl Message {
     }
 }
 
-/// Whether this release speaks a version.
+/// Returns true if this release speaks a version.
 fn is_spoken(version: u16) -> bool {
     (OLDEST_PROTOCOL_VERSION..=PROTOCOL_VERSION).contains(&version)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What gateways bring of publishers of other hosts: each sample is received or counts as missed
-//! once, whatever becomes of the gateways.
+//! Samples that gateways carry from other hosts: each is received or counts as missed once, over
+//! deaths and restarts of the gateways.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
@@ -149,7 +149,7 @@ fn what_was_passed_over_for_a_newer_sample_of_another_publisher_counts_once_what
     gateway.bring(0, 5);
     gateway.bring(1, 3);
     assert_eq!(publisher_of(&s.take_latest().unwrap().unwrap()), 7);
-    assert_eq!(missed_in_all(&s), 3, "2, 3 and 5; that 4 is missing nobody knows yet");
+    assert_eq!(missed_in_all(&s), 3, "2, 3 and 5; the loss of 4 is not known yet");
     let mut gateway = gateway.started_again(&a, &s);
     gateway.bring(0, 7);
     let taken = s.take_next().unwrap().unwrap();

@@ -215,7 +215,7 @@ fn a_publisher_that_lies_about_its_times_does_not_displace_others() {
     say_at(&mut liar, u64::MAX, "lie");
     assert_eq!(text(&s.take_latest().unwrap().unwrap()), "lie", "alone it is read");
     say(&mut honest, "honest");
-    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest", "and has taken nobody's place");
+    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest", "and has not replaced another");
     // Oldest of all, and never at an end.
     say(&mut honest, "honest");
     let mut order = Vec::new();
@@ -719,6 +719,23 @@ fn leftovers_of_the_dead_are_removed_and_nothing_of_ours_stays() {
     eventually(|| !names().iter().any(|n| n.ends_with("0000aa")));
     drop((p, a));
     assert_eq!(names().iter().filter(|n| !n.ends_with("bb")).count(), 0, "{:?}", names());
+}
+
+#[test]
+fn a_launcher_removes_the_leftovers_of_the_dead_and_nothing_else() {
+    let d = Domain::new();
+    let a = d.join("a");
+    let _p = publisher(&a, |_| {});
+    let names = || std::fs::read_dir(d.0.path()).unwrap().count();
+    let alive = names();
+    for name in [
+        "p-0000000000000001-000000000000000000000000000000aa",
+        "i-000000000000000000000000000000aa",
+    ] {
+        drop(std::os::unix::net::UnixListener::bind(d.0.path().join(name)).unwrap());
+    }
+    assert_eq!((names(), remove_dead(d.0.path()).unwrap(), names()), (alive + 2, 2, alive));
+    assert!(remove_dead(&d.0.path().join("none")).is_err());
 }
 
 #[test]

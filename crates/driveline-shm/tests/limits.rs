@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the one beyond each limit sees, at both ends. `docs/protocols/shm.md` section 8 lists the
-//! limits and these tests.
+//! Behaviour beyond each limit, at both ends. `docs/protocols/shm.md` section 8 lists the limits
+//! and these tests.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
@@ -69,7 +69,7 @@ fn the_257th_publisher_of_a_topic_is_refused_at_both_ends_and_matched_when_anoth
         "{text}"
     );
     assert_eq!((beyond.matched(), s.matched()), (0, MAX_MATCHES), "no match that carries nothing");
-    // Those that are matched are heard, and the one beyond is when there is room.
+    // The matched ones are received, and the one beyond the limit once another has ended.
     say(&mut all[MAX_MATCHES - 1]);
     eventually(|| s.take_next().unwrap().is_some());
     all.remove(0);
@@ -78,8 +78,7 @@ fn the_257th_publisher_of_a_topic_is_refused_at_both_ends_and_matched_when_anoth
     eventually(|| s.take_next().unwrap().is_some());
 }
 
-/// MAX_MATCHES: publishers that answer all at once are no more than those that come one after the
-/// other.
+/// MAX_MATCHES: publishers that answer all at once count as those that come one after the other.
 #[test]
 fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refused_at_both_ends() {
     const ALL: usize = 300;
@@ -98,12 +97,12 @@ fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refus
     });
     assert_eq!(s.matched(), MAX_MATCHES);
     assert_eq!(refusal_of_subscription(&mut s).unwrap().0, RefusalCode::Limit);
-    // Each of those that are matched is heard.
+    // Each of the matched ones is received.
     all.iter_mut().for_each(say);
-    let mut heard = 0;
+    let mut received = 0;
     eventually(|| {
-        heard += std::iter::from_fn(|| s.take_next().unwrap()).count();
-        heard == MAX_MATCHES
+        received += std::iter::from_fn(|| s.take_next().unwrap()).count();
+        received == MAX_MATCHES
     });
     assert!(all.iter().zip(&refused).all(|(p, told)| (p.matched() == 0) == *told));
 }
@@ -174,7 +173,7 @@ fn numbers_beyond_their_range_are_refused_at_creation_with_the_range() {
     assert!(text.contains("max_held is 1001 and must be between 1 and 1000"), "{text}");
 }
 
-/// MAX_ENDED: what is given up is counted, and what is left can be read.
+/// MAX_ENDED: dropped samples are counted, and the remaining ones can be read.
 #[test]
 fn samples_of_more_publishers_that_ended_than_are_kept_count_as_missed() {
     let d = Domain::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which memory a loan gets: that of the newest sample, once nobody can ask for it any more; never
-//! that of a sample which somebody may still read.
+//! Memory of a loan: that of the newest sample, once no subscription can read it any more; never
+//! that of a sample which a subscription may still read.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many system calls the data path makes: none, but one to wake whoever sleeps.
+//! Number of system calls on the data path: none, except one to wake sleepers.
 //!
-//! A thread of a process of its own forbids itself all system calls by a seccomp filter that turns
-//! each into a signal, whose handler writes it down. What is written down is then a fact and not a
-//! sample of one.
+//! A thread of a separate process forbids itself all system calls by a seccomp filter that turns
+//! each into a signal. The handler records it. The record is complete, not sampled.
 #![cfg(not(loom))]
 #![allow(unsafe_code, reason = "the test traces system calls by C calls")]
 #![allow(
@@ -20,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Tells the program that it is the watched process; the value is the domain directory.
+/// Marks the program as the watched process; the value is the domain directory.
 const VARIABLE: &str = "DRIVELINE_TEST_SYSCALLS";
 const ROOM: usize = 64;
 
@@ -61,7 +60,7 @@ fn forbid_system_calls() {
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
     ];
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: a handler that only touches atomics, for a signal that nobody else uses; a valid
+    // SAFETY: a handler that only touches atomics, for a signal that has no other use; a valid
     // filter of the given length.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -118,7 +117,7 @@ fn asleep(thread: libc::pid_t) {
     }
 }
 
-/// What the watched thread found, as text for the other process.
+/// Findings of the watched thread, as text for the other process.
 fn watched(domain: &Path) -> String {
     let open = || {
         Participant::open(ParticipantConfig {

@@ -37,8 +37,8 @@ fn subscription(p: &Participant, topic: &str) -> Subscription {
     p.create_subscription(c).unwrap()
 }
 
-/// The control threads tell of a match before they wake whoever waits for it. They answer tools one
-/// thing after the other: after this, that wake-up has been, and the next is about something else.
+/// The control threads report a match before they wake its waiters, and answer tools in sequence:
+/// after this answer, that wake-up is over, and the next one has another cause.
 fn settled(d: &tempfile::TempDir, w: &mut WaitSet) {
     let all = list(d.path(), Duration::from_secs(60)).unwrap();
     assert!(!all.is_empty() && all.iter().all(|p| p.name == "test"));
@@ -258,7 +258,7 @@ fn more_topics_than_one_call_can_wait_for() {
             kicker.kick();
             assert_eq!(w.wait(None, Duration::ZERO), Wake::Kicked);
         }
-        // A muted one is passed over, by the helpers too.
+        // A muted one is passed over, by the wait threads too.
         w.set_muted(&subscriptions[5], true);
         publish(&mut publishers[5]);
         assert_eq!(w.wait(in_ms(10), Duration::ZERO), Wake::TimedOut);

@@ -24,8 +24,8 @@ pub fn duration_ns(ns: f64) -> String {
     if ns.abs() < 999.5 { format!("{ns:.0} ns") } else { duration_us(ns / 1e3) }
 }
 
-/// A duration with three digits and a unit that fits, from microseconds up: the accounts of runs
-/// tell in those.
+/// Formats a duration with three digits and a fitting unit, from microseconds up: records of runs
+/// have microseconds.
 #[must_use]
 pub fn duration_us(us: f64) -> String {
     let (value, unit) = in_unit(us);

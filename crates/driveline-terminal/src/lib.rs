@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the commands of this project share at a terminal.
+//! Terminal support of this project's commands.
 //!
 //! - [`screen`]: standard output and standard error, with or without colours;
-//! - [`signals`]: a command is asked to end;
+//! - [`signals`]: requests to end a command;
 //! - [`version`]: the version and the commit of this build;
 //! - [`figures`]: numbers with their units; [`table`]: columns; [`paragraphs`]: lines of words.
 //!

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Words in lines, as wide as whoever reads them has room. Tables are no words:
-//! [`Columns`](crate::table::Columns) keeps those.
+//! Wraps words to the width of the terminal. Tables are not wrapped:
+//! [`Columns`](crate::table::Columns) has those.
 
 use std::io::IsTerminal as _;
 
-/// Lines of words get no longer than this, however wide the terminal: nobody finds the beginning of
-/// the next one.
+/// Maximum width of wrapped lines, on a terminal of any width: longer ones are hard to read.
 const WIDEST: usize = 110;
 /// Nor shorter: a terminal that says it is narrower has most lines broken twice anyway.
 const NARROWEST: usize = 20;
@@ -15,8 +14,8 @@ const UNITS: [&str; 23] = [
     "kB", "MB", "GB", "MB/s", "GB/s", "m", "km/h", "%",
 ];
 
-/// How wide words may be on standard output: as the terminal is, within limits. Where there is none
-/// they are not broken, so that `grep` finds whole statements.
+/// Returns the width of wrapped lines on standard output: that of the terminal, within limits.
+/// Without a terminal they are not wrapped, so that `grep` finds whole statements.
 #[must_use]
 pub fn width() -> usize {
     let stdout = std::io::stdout();

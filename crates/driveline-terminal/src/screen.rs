@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where output goes, and whether it may have colours.
+//! Destination of output, and its colours.
 
 use driveline_graph::Colour;
 use driveline_types::text::{plain, seen};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Bytes that are written at once.
 const PIECE: usize = 4096;
-/// How often it is looked whether it is over.
+/// Period at which the end of a wait is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Output of the command.
@@ -22,11 +22,11 @@ pub struct Screen {
     pub json: bool,
     /// Standard output is a terminal that people look at.
     pub interactive: bool,
-    /// Whether standard output has colours: a terminal, unless `NO_COLOR` or `TERM=dumb`.
+    /// Colours of standard output: on a terminal, unless `NO_COLOR` or `TERM=dumb`.
     pub colour: Colour,
     errors: Colour,
-    /// Why standard output takes nothing any more. What is under way goes on, in order: a run still
-    /// writes its report.
+    /// Reason why standard output is lost. Work in progress continues, in order: a run still writes
+    /// its report.
     lost: RefCell<Option<io::Error>>,
 }
 
@@ -59,8 +59,8 @@ impl Screen {
         }
     }
 
-    /// Text on standard output, unless `over` while nobody takes it: a pipe that is full, or a
-    /// terminal that stands still.
+    /// Prints to standard output, and gives up when `over` returns true while it blocks: a full
+    /// pipe, or a stopped terminal.
     pub fn print_unless(&self, text: &str, over: &dyn Fn() -> bool) {
         let mut rest = text;
         while !rest.is_empty() && self.lost.borrow().is_none() {
@@ -82,20 +82,19 @@ impl Screen {
         }
     }
 
-    /// Whether nobody can read standard output any more. A pipe tells so before anything is
-    /// written.
+    /// Returns true if standard output has no reader any more. A pipe reports that before a write.
     pub fn nobody_reads(&self) -> bool {
         self.lost.borrow().is_some()
             || polled(PollFlags::empty(), Duration::ZERO)
                 .intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
-    /// Whether whoever read standard output has gone away (`| head`).
+    /// Returns true if the reader of standard output has gone (`| head`).
     pub fn reader_is_gone(&self) -> bool {
         self.lost.borrow().as_ref().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
     }
 
-    /// What kept text from standard output, other than a reader who had enough.
+    /// Returns the reason why text was lost, other than a reader that has closed.
     pub fn loss(&self) -> Option<String> {
         self.lost
             .borrow()
@@ -104,7 +103,7 @@ impl Screen {
             .map(|e| format!("cannot write to standard output: {e}"))
     }
 
-    /// Text on standard error. There is nobody to tell if that does not work.
+    /// Prints to standard error. A failure cannot be reported.
     pub fn print_error(&self, text: &str) {
         let _ = io::stderr().lock().write_all(seen(text).as_bytes());
     }
@@ -134,7 +133,7 @@ impl Screen {
         ));
     }
 
-    /// Whether standard error has colours.
+    /// Colours of standard error.
     #[must_use]
     pub fn errors(&self) -> Colour {
         self.errors
@@ -159,7 +158,7 @@ impl Screen {
     }
 }
 
-/// What standard output is ready for, after at most `wait`.
+/// Polls standard output for at most `wait`.
 fn polled(events: PollFlags, wait: Duration) -> PollFlags {
     let stdout = io::stdout();
     let mut fds = [PollFd::new(&stdout, events)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a measurement is asked to end.
+//! Requests to end a measurement.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub fn interruption() -> io::Result<Arc<AtomicBool>> {
         if signal == signal_hook::consts::SIGHUP && is_ignored(signal) {
             continue;
         }
-        // It is heeded within a second, so a repetition (many senders signal process and group)
+        // It takes effect within a second, so a repetition (many senders signal process and group)
         // changes nothing.
         signal_hook::flag::register(signal, interrupted.clone())?;
     }

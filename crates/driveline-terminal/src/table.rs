@@ -17,7 +17,7 @@ impl Columns {
         Self { rows: vec![head.iter().map(|h| (*h).to_owned()).collect()] }
     }
 
-    /// The cells of a row, from the left; those that are missing are empty.
+    /// Adds a row of cells, from the left; missing ones are empty.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
@@ -32,7 +32,7 @@ impl Columns {
         self.rows.push(vec![text]);
     }
 
-    /// Whether there is nothing but the head, and headings.
+    /// Returns true if there are no rows, only head and headings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.iter().skip(1).all(|r| r.len() < 2)
@@ -43,7 +43,7 @@ impl Columns {
         self.rows.iter().filter(|r| r.len() > 1)
     }
 
-    /// Whether a column has more than its head. The first one always stands there.
+    /// Returns true if a column has more than its head. The first one is always shown.
     fn says(&self, column: usize) -> bool {
         column == 0 || self.wide().skip(1).any(|r| r.get(column).is_some_and(|t| !t.is_empty()))
     }
@@ -57,8 +57,7 @@ impl Columns {
         let mut text = String::new();
         for (i, row) in self.rows.iter().enumerate() {
             for c in &columns {
-                // Of a name of somebody's, neither a line's end nor an element may come out of the
-                // cell.
+                // Neither a line end nor markup of a foreign name may leave the cell.
                 let cell = row
                     .get(*c)
                     .map_or("", String::as_str)
@@ -98,7 +97,7 @@ impl Columns {
     }
 }
 
-/// Which way a column is aligned.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Its text begins at the same place in each line.

@@ -32,7 +32,7 @@ fn write(root: &Path, file: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Whether a build looks again when this file changes.
+/// Returns true if a build is repeated when this file changes.
 fn watches(root: &Path, file: &str) -> bool {
     watched(root, true).iter().any(|path| {
         root.join(file).canonicalize().unwrap().starts_with(path.canonicalize().unwrap())
@@ -105,7 +105,7 @@ fn without_a_repository_there_is_no_commit_and_nothing_is_missing() {
     write(dir.path(), "sources/Cargo.toml", "1");
     let root = dir.path().join("sources");
     assert_eq!((of(&root, true), watched(&root, true)), (None, vec![]));
-    // That of whoever has unpacked it in a repository of his own is not ours.
+    // The commit of another repository around an unpacked tree is not ours.
     write(dir.path(), "a", "1");
     git(dir.path(), "init -q");
     git(dir.path(), "add a");

@@ -91,7 +91,7 @@ impl Origins {
         &self.list[..usize::from(self.len)]
     }
 
-    /// How many distinct origins did not fit.
+    /// Number of distinct origins that did not fit.
     #[must_use]
     pub fn dropped(&self) -> u32 {
         self.dropped
@@ -169,7 +169,7 @@ impl Origins {
     }
 }
 
-/// How a sample came into a callback.
+/// Path by which a sample arrived in a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Its publication started the callback: the time since publish is communication.
@@ -178,7 +178,7 @@ pub enum Arrival {
     Read,
 }
 
-/// What a callback has consumed so far; what it publishes inherits it.
+/// Origins consumed by a callback so far; its samples inherit them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
     origins: Origins,
@@ -271,7 +271,7 @@ impl Lineage {
         }
     }
 
-    /// Whether anything was inherited.
+    /// Returns true if any origin was inherited.
     #[must_use]
     pub fn has_ancestors(&self) -> bool {
         self.origins.len != 0
@@ -283,7 +283,7 @@ impl Lineage {
 pub struct SampleHeader {
     /// 1 for a publisher's first sample, then one more each; never reused.
     pub sequence: u64,
-    /// When it was published.
+    /// Time of publication.
     pub publish_time: MonotonicNs,
     /// The publisher's `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time, in nanoseconds.
     pub wall_offset_ns: i64,
@@ -293,36 +293,36 @@ pub struct SampleHeader {
     pub payload_len: u64,
     /// XXH3-64 of the payload where the topic asks for it.
     pub checksum: Option<u64>,
-    /// How far the times of origins may be from the truth, in nanoseconds, because data came from
-    /// another host, whose clock is known no better. 0 where all is of this host.
+    /// Largest error of the origins' times in nanoseconds, from the clocks of other hosts. 0 if all
+    /// data is of this host.
     pub clock_error_ns: u64,
-    /// How the sample came to this host, if another one published it.
+    /// Gateway's record, if another host published the sample.
     pub remote: Option<Remote>,
     /// Of requests and responses only: whom it is for, or what it answers ([`crate::service`]).
     pub service: Option<u64>,
-    /// What this sample descends from.
+    /// Source topics that this sample descends from.
     pub origins: Origins,
 }
 
-/// What a gateway says of a sample that it has brought from another host.
+/// Record that a gateway adds to a sample from another host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remote {
     /// The other host's gateway: a random number, new after each of its starts.
     pub host: u64,
-    /// How many samples of this publisher did not get here, since the first that did; since its
-    /// very first one if `publisher` is not 0.
+    /// Number of samples of this publisher that did not arrive here, since the first that arrived;
+    /// since its first sample if `publisher` is not 0.
     pub lost: u64,
-    /// Which publisher of its host it is, whatever gateways bring its samples here: a part of its
-    /// id. 0: it is not said.
+    /// Part of the publisher's id on its host, the same for each gateway that carries its samples.
+    /// 0: not given.
     pub publisher: u64,
     /// From the publication there to the one here, in nanoseconds, by the estimate of the clocks'
     /// offset: negative if that is wrong by more than the way took.
     pub transit_ns: i64,
-    /// How far the estimate of the offset may be from the truth, in nanoseconds.
+    /// Largest error of the estimated offset, in nanoseconds.
     pub offset_error_ns: u64,
 }
 
-/// Why header words were refused.
+/// Reason why header words were refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
     /// Written by a newer library, or not a header at all.
@@ -380,7 +380,7 @@ impl SampleHeader {
         self.origins.copy_from(origins);
     }
 
-    /// When the oldest data in it was seen; none if it is not said what it descends from.
+    /// Returns the source time of the oldest data in it; `None` if the sample has no origins.
     #[must_use]
     pub fn oldest_source_time(&self) -> Option<MonotonicNs> {
         self.origins.as_slice().iter().map(|o| o.source_oldest).min_by_key(|t| t.signed())
@@ -392,9 +392,8 @@ impl SampleHeader {
         self.origins.dropped
     }
 
-    /// Gives `store` every word that is in use, with its place; the words that are not need not be
-    /// written. `written` is the number of this sample among those that are written at all, at most
-    /// `sequence`.
+    /// Passes each used word and its index to `store`; unused words need not be written. `written`
+    /// is the number of samples written so far, this one included; at most `sequence`.
     pub fn write(&self, written: u64, mut store: impl FnMut(usize, u64)) {
         let more = u32::try_from(self.sequence.saturating_sub(written)).unwrap_or(u32::MAX);
         let mut flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 }

@@ -31,7 +31,7 @@ fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
     SampleHeader { publish_time: MonotonicNs(now), ..h }
 }
 
-/// What the parts of each origin lack to be its age.
+/// Returns for each origin its age less the sum of its parts.
 fn missing(h: &SampleHeader) -> Vec<i64> {
     let of = |o: &Origin| {
         o.age_ns(h.publish_time)

@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Longest topic or node name, in bytes.
 pub const MAX_NAME_LEN: usize = 200;
 
-/// Why a name was refused.
+/// Reason why a name was refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
     "the name {name:?} is not valid: {reason}; names are parts of letters, digits, '_' and '-' separated by single '/', at most {MAX_NAME_LEN} bytes"

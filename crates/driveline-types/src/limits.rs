@@ -20,3 +20,5 @@ pub const DEFAULT_LOANS: u32 = 2;
 pub const MAX_PAYLOAD: usize = 1 << 36;
 /// Most inputs of one callback.
 pub const MAX_INPUTS: usize = 16;
+/// Most threads of one executor.
+pub const MAX_EXECUTOR_THREADS: usize = 256;

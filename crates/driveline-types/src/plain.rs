@@ -84,7 +84,7 @@ pub trait PlainField: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + '
     /// Number of entries that [`describe_field`](Self::describe_field) appends.
     const FIELD_COUNT: usize;
 
-    /// Whether this is a primitive or an array of them: one entry, however long the array.
+    /// True for a primitive or an array of primitives, which is one entry of any length.
     const PRIMITIVE: bool;
 
     /// Appends the entries of a field of this type that is called `name` and lies at `offset`.
@@ -139,7 +139,7 @@ where
 pub trait TailElement:
     FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static
 {
-    /// What an element is; `None` for [`NoTail`].
+    /// Returns the element type; `None` for [`NoTail`].
     fn element() -> Option<Element>;
 }
 

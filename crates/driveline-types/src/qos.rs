@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Whether a publisher waits for slow subscriptions.
+/// Behaviour of a publisher towards slow subscriptions.
 #[derive(
     Clone,
     Copy,
@@ -30,7 +30,7 @@ pub enum Reliability {
     Reliable,
 }
 
-/// Whether late subscriptions get samples from before they came.
+/// Delivery of earlier samples to late subscriptions.
 #[derive(
     Clone,
     Copy,
@@ -54,7 +54,7 @@ pub enum Durability {
     TransientLocal,
 }
 
-/// How a publisher shows that it is alive.
+/// Way in which a publisher shows that it is alive.
 #[derive(
     Clone,
     Copy,
@@ -145,11 +145,11 @@ pub struct QosMismatch {
     pub topic: String,
     /// The policy, by its DDS name; `CHECKSUM`, which DDS does not have.
     pub policy: &'static str,
-    /// What the publisher offers.
+    /// Policy offered by the publisher.
     pub offered: String,
-    /// What the subscription requests.
+    /// Policy requested by the subscription.
     pub requested: String,
-    /// What to do about it.
+    /// Remedy.
     pub remedy: &'static str,
 }
 

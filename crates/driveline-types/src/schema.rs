@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a topic carries, as MCAP and Foxglove understand it: name, encoding, definition, hash.
+//! Type of a topic, as in MCAP and Foxglove: name, encoding, definition, hash.
 
 use crate::plain::PlainLayout;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use thiserror::Error;
 
-/// How a payload is represented.
+/// Representation of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PayloadKind {

@@ -79,13 +79,13 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// Whether a topic's name is kept for services.
+/// Returns true for topic names that are reserved for services.
 #[must_use]
 pub fn is_reserved(topic: &str) -> bool {
     topic.strip_prefix(SERVICE_PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What a topic is to a service.
+/// Role of a topic in a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceTopic<'a> {
     /// Its requests.
@@ -134,7 +134,7 @@ impl fmt::Display for ShortId {
     }
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The payload is the response.
@@ -180,7 +180,7 @@ impl Outcome {
 pub struct Answer {
     /// Number of the request.
     pub request: u64,
-    /// What became of it.
+    /// Outcome of the request.
     pub outcome: Outcome,
 }
 

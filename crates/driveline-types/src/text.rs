@@ -2,16 +2,16 @@
 //! Text of others that people see in a terminal or on a page: names, log lines, errors of
 //! components.
 
-/// Whether a character has no shape of its own: it changes the direction of writing (U+202E), has
-/// no width, or is a line end that terminals do not show as one. Two names that differ in it look
-/// the same.
+/// Returns true for characters without a visible shape: they change the direction of writing
+/// (U+202E), have no width, or end a line that terminals do not break. Names that differ only in
+/// them look the same.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Whether a terminal or a reader could take a character for something else: control characters,
-/// line ends and tabs among them, and [`is_unseen`].
+/// Returns true for characters that a terminal or a reader could misinterpret: control characters
+/// including line ends and tabs, and [`is_unseen`].
 #[must_use]
 pub fn misleads(c: char) -> bool {
     c.is_control() || is_unseen(c)
@@ -35,7 +35,7 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_replaced(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Whether [`plain`] leaves a text as it is.
+/// Returns true if [`plain`] does not change the text.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {
     !text.chars().any(is_replaced)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attempts to connect, which Zenoh makes for what stands under `connect`, and once for whoever it
-//! is told of.
+//! Attempts to connect. Zenoh makes them by itself for endpoints under `connect`, and once for
+//! reported hosts.
 
 use crate::OwnRuntime;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use zenoh::internal::runtime::{Runtime, ZRuntime};
 /// Most that go on at a time: as many as there may be connections.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Attempts to connect that go on, at most one for each `K`. Each is a task among Zenoh's own, and
-/// the same call by which Zenoh connects to whoever it is told of: it makes no second connection,
-/// and ends after the time-out for opening one, or with the runtime.
+/// Attempts in progress, at most one for each `K`. Each is a task of Zenoh's runtime, with the call
+/// by which Zenoh connects to reported hosts: it makes no second connection, and ends after the
+/// time-out for opening one, or with the runtime.
 ///
-/// What the call returns says nothing. Zenoh tells that a connection has ended while it still lists
-/// it, so the call may find it there and do nothing; and the other end may list it still, in which
-/// case the new connection ends with the old one. That there is a connection is known from news of
-/// it alone, which Zenoh tells in order: of the next one when the one before is listed no longer.
+/// The result of the call is not reliable. Zenoh reports the end of a connection while it still
+/// lists it, so the call may find it and do nothing; the other end may list it, too, and then the
+/// new connection ends with the old one. Only connection events are reliable, which Zenoh reports
+/// in order: the next connection when the one before is no longer listed.
 pub struct Attempts<K> {
     runtime: Runtime,
     /// Each goes on as long as its task holds it.
@@ -51,13 +51,13 @@ impl<K: Ord> Attempts<K> {
         });
     }
 
-    /// Whether one of this `key` does.
+    /// Returns true while an attempt with this `key` is in progress.
     #[must_use]
     pub fn go_on(&self, key: &K) -> bool {
         self.running().contains_key(key)
     }
 
-    /// How many go on.
+    /// Returns the number of attempts in progress.
     #[must_use]
     pub fn count(&self) -> usize {
         self.running().len()

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What both gateways do with Zenoh beside what its sessions do for everybody: they have the
-//! runtime of a session, connect again where Zenoh does not, and see to its sockets.
+//! Zenoh support of both gateways: they hold the runtime of a session, reconnect where Zenoh does
+//! not, and set options of its sockets.
 //!
-//! Not here: who is connected to again, and when, which the gateways know (`neighbours.rs` of
-//! each); what they send. All of it needs the feature `engine`.
+//! Not here: the hosts to reconnect to, and the times, which each gateway decides (`neighbours.rs`
+//! of each); the data that they send. Everything here needs the feature `engine`.
 #![cfg(feature = "engine")]
 
 mod attempts;
+mod in_flight;
 mod links;
 mod opened;
 pub mod sockets;
-mod under_way;
 
 pub use attempts::Attempts;
+pub use in_flight::InFlight;
 pub use links::{Ends, MadeBy};
 pub use opened::{Opened, OwnRuntime};
-pub use under_way::UnderWay;

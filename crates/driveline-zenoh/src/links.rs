@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who has made a connection.
+//! End that has made a connection.
 
 use crate::OwnRuntime;
 use zenoh::session::Link;
 
-/// Who has made a connection.
+/// End that has made a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MadeBy {
     /// The other end. Where that one listens is not known.
     OtherEnd,
     /// Zenoh, which sees to what stands under `connect` as an address.
     Configuration,
-    /// This end, because it was told of the other one: it listens there.
+    /// This end, because the other one was reported: it listens there.
     Told(String),
 }
 
-/// Where a session listens and what it is told to connect to.
+/// Endpoints that a session listens on and connects to.
 pub struct Ends {
     listens: Vec<String>,
     connects: Vec<String>,
@@ -31,7 +31,7 @@ impl Ends {
         }
     }
 
-    /// Who has made this connection.
+    /// Returns the end that has made this connection.
     #[must_use]
     pub fn made_by(&self, link: &Link) -> MadeBy {
         self.made(link.src().as_str(), link.dst().as_str())

@@ -9,12 +9,12 @@ use zenoh::{Config, Session, Wait};
 pub struct Opened {
     /// The session.
     pub session: Session,
-    /// What it runs in.
+    /// Runtime of the session.
     pub runtime: OwnRuntime,
 }
 
-/// What a session runs in. It ends with this value and not with the session, so whoever has both
-/// lets go of this one behind the session.
+/// Runtime of a session. It ends with this value and not with the session, so drop it after the
+/// session.
 pub struct OwnRuntime(pub(crate) Runtime);
 
 impl OwnRuntime {
@@ -27,7 +27,7 @@ impl OwnRuntime {
 
 impl Drop for OwnRuntime {
     fn drop(&mut self) {
-        // What it listens on and is connected to. In vain where that is closed already.
+        // Closes its listeners and connections. Without effect if they are closed already.
         let _ = self.0.close().wait();
     }
 }
@@ -52,7 +52,7 @@ impl Opened {
     }
 }
 
-/// The keys in a list of the configuration; those that are none are passed over.
+/// Returns the keys in a list of the configuration; invalid ones are skipped.
 fn aggregated(config: &Config, key: &str) -> Vec<OwnedKeyExpr> {
     let keys: Vec<String> = config
         .get_json(key)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One message after another over shared memory, both ends on one thread: what an instruction
-//! counter looks at.
+//! Sends messages over shared memory with both ends on one thread, for an instruction counter.
 //!
-//! `data_path [TURNS [BYTES]]` loans, writes 16 bytes, publishes, takes and gives back. One match,
-//! nobody asleep. The turns are in two functions, so that a counter can be told to count only them
+//! `data_path [TURNS [BYTES]]` loans, writes 16 bytes, publishes, takes and releases. One match, no
+//! sleeping reader. The turns are in two functions, so that a counter can count only these
 //! (`docs/benchmarks.md`, Why not faster).
 
 use driveline::types::Qos;

@@ -181,8 +181,8 @@ impl Node {
         &self.parameters
     }
 
-    /// Calls that the node's clients have made and its services have got, by service: at most 256,
-    /// also of those that were dropped. Allocates; any thread.
+    /// Returns the calls of the node's clients and services, by service: at most 256, dropped ones
+    /// included. Allocates; any thread.
     #[must_use]
     pub fn calls(&self) -> Vec<ServiceCalls> {
         self.tallies.read()
@@ -327,8 +327,8 @@ fn option(
 mod tests {
     use super::*;
 
-    /// What the host transport would refuse is refused at every reach, so that changing the reach
-    /// changes nothing else.
+    /// A value that the host transport refuses is refused at every reach, so that changing the
+    /// reach changes nothing else.
     #[test]
     fn bounds_are_the_same_at_every_reach() {
         let dir = tempfile::tempdir().unwrap();

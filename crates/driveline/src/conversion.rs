@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time that callbacks spend between messages and bytes.
+//! Time that callbacks spend on converting between messages and bytes.
 //!
-//! Decoding and encoding are part of how a message gets from one component to the next, wherever
-//! they happen. So their time inside a callback counts as communication, in the ages that travel
-//! with samples and in the records of calls. Driveline tells it for the messages that it converts
-//! itself; a component that converts payloads of bytes tells it with [`during`].
+//! A message cannot pass between components without decoding and encoding, wherever they happen. So
+//! their time inside a callback counts as communication, in the ages that travel with samples and
+//! in the records of calls. Driveline measures its own conversions; a component that converts
+//! payloads itself reports the time with [`during`].
 
 use crate::scope;
 use driveline_types::MonotonicNs;
 
-/// What one call has spent on conversions.
+/// Conversions of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conversions {
-    /// Decoding inputs, and what the component told itself, in nanoseconds: part of this call's
+    /// Time to decode inputs, and the component's own reports, in nanoseconds: part of this call's
     /// transmission.
     pub own_ns: u64,
     /// Encoding what was published, in nanoseconds. It happens after the publish time, and so is
@@ -20,8 +20,8 @@ pub struct Conversions {
     pub publish_ns: u64,
 }
 
-/// When a conversion begins; `None` where no callback runs on this thread, and nothing need be
-/// told. For whom [`during`] does not fit.
+/// Begins a conversion; returns `None` outside of a callback, where no report is needed. For code
+/// that cannot use [`during`].
 #[must_use]
 pub fn begin() -> Option<MonotonicNs> {
     scope::is_open().then(MonotonicNs::now)

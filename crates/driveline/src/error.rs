@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One error type per family of operations. The texts are for whoever reads them beside the car.
+//! Error types, one per family of operations. The texts are for an engineer next to the car.
 
 use driveline_types::NameError;
 use thiserror::Error;
@@ -31,11 +31,11 @@ pub enum EndpointError {
     Option {
         /// The topic.
         topic: String,
-        /// Which option.
+        /// Option.
         option: &'static str,
         /// Its value.
         value: String,
-        /// What is permitted.
+        /// Permitted values.
         reason: String,
     },
     /// An option of a client or a service is out of range.
@@ -43,11 +43,11 @@ pub enum EndpointError {
     ServiceOption {
         /// The service.
         service: String,
-        /// Which option.
+        /// Option.
         option: &'static str,
         /// Its value.
         value: String,
-        /// What is permitted.
+        /// Permitted values.
         reason: String,
     },
     /// Objects are values of one language; they cannot leave the process.
@@ -72,7 +72,7 @@ pub enum EndpointError {
         needed: u64,
         /// Bytes left.
         available: u64,
-        /// Where the limit sits.
+        /// Place of the limit.
         limit: String,
     },
     /// Another process of this user does not end its own reservation of memory.
@@ -80,7 +80,7 @@ pub enum EndpointError {
     MemoryBusy {
         /// The topic.
         topic: String,
-        /// Which one, and what to do.
+        /// Refused amount, and the remedy.
         refusal: driveline_shm::MemoryRefusal,
     },
     /// The host transport refused.
@@ -88,7 +88,7 @@ pub enum EndpointError {
     Publisher {
         /// The topic.
         topic: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: driveline_shm::CreatePublisherError,
     },
     /// The host transport refused.
@@ -96,7 +96,7 @@ pub enum EndpointError {
     Subscription {
         /// The topic.
         topic: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: driveline_shm::CreateSubscriptionError,
     },
     /// The kernel refused what the endpoint needs.
@@ -104,7 +104,7 @@ pub enum EndpointError {
     Os {
         /// The topic.
         topic: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: std::io::Error,
     },
 }
@@ -163,7 +163,7 @@ pub enum LoanError {
     Host {
         /// The topic.
         topic: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: driveline_shm::LoanError,
     },
 }
@@ -172,7 +172,7 @@ pub enum LoanError {
 #[derive(Debug, Error)]
 #[error("cannot serialise: {reason}")]
 pub struct EncodeError {
-    /// What the serialiser says.
+    /// Error of the serialiser.
     pub reason: String,
 }
 
@@ -206,7 +206,7 @@ pub enum PublishError {
     Encode {
         /// The topic.
         topic: String,
-        /// What the serialiser says.
+        /// Error of the serialiser.
         source: EncodeError,
     },
     /// No room for the serialised value.
@@ -217,7 +217,7 @@ pub enum PublishError {
     Host {
         /// The topic.
         topic: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: driveline_shm::PublishError,
     },
 }
@@ -240,7 +240,7 @@ pub enum TakeError {
     Host {
         /// The topic.
         topic: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: driveline_shm::TakeError,
     },
 }
@@ -305,7 +305,7 @@ impl From<TakeError> for ReceiveError {
 #[derive(Debug, Error)]
 pub enum ExecutorError {
     /// Zero or absurdly many threads.
-    #[error("executor '{name}': threads = {threads} is not possible; 1 to {max} are", max = crate::executor::MAX_THREADS)]
+    #[error("executor '{name}': threads = {threads} is not possible; 1 to {max} are", max = driveline_types::limits::MAX_EXECUTOR_THREADS)]
     Threads {
         /// The executor.
         name: String,
@@ -317,7 +317,7 @@ pub enum ExecutorError {
     Trigger {
         /// The callback.
         callback: String,
-        /// What is wrong and what would be right.
+        /// Mistake, and a valid value.
         reason: String,
     },
     /// Callbacks can only be added before the start.
@@ -337,7 +337,7 @@ pub enum ExecutorError {
     Os {
         /// The executor.
         name: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: std::io::Error,
     },
 }
@@ -366,7 +366,7 @@ pub enum ParameterError {
     /// Text that is no value of a parameter.
     #[error("this is no JSON of a parameter's value: {text}")]
     Json {
-        /// What the parser says.
+        /// Error of the parser.
         text: String,
     },
     /// Declared twice with different defaults.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens to an endpoint besides samples.
+//! Events of an endpoint, other than samples.
 
 use driveline_types::MonotonicNs;
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum EndpointEvent {
     },
     /// A peer on the same topic cannot be matched.
     Refused {
-        /// Who, why and what to do.
+        /// Peer, reason and remedy.
         text: String,
     },
     /// No sample came, or was published, for longer than the deadline. Each period without a sample
@@ -55,29 +55,29 @@ pub enum EndpointEvent {
     },
     /// A reliable subscription is served best effort from now on.
     Downgraded {
-        /// Which, and why.
+        /// Peer and reason.
         text: String,
     },
-    /// Events were lost because nobody asked for them in time.
+    /// Events were lost because they were not polled in time.
     EventsLost {
-        /// How many.
+        /// Number of such events.
         count: u64,
     },
 }
 
-/// How much an event should worry whoever reads of it.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// As it should be.
     Info,
     /// Works, but worse than was asked for.
     Warning,
-    /// Does not work until somebody changes something.
+    /// Does not work until a person changes something.
     Error,
 }
 
 impl EndpointEvent {
-    /// How much it should worry whoever reads of it.
+    /// Returns the severity of the event.
     #[must_use]
     pub fn severity(&self) -> Severity {
         match self {
@@ -113,7 +113,7 @@ impl fmt::Display for EndpointEvent {
                 write!(f, "{text} ({timeouts} times since the last line, {total} in all)")
             }
             Self::EventsLost { count } => {
-                write!(f, "{count} events were lost because nobody asked for them")
+                write!(f, "{count} events were lost because they were not polled")
             }
             Self::LivelinessLost { peer } => write!(f, "{peer} gives no sign of life"),
             Self::LivelinessGained { peer } => write!(f, "{peer} is alive again"),

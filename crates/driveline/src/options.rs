@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an endpoint is created with.
+//! Options of endpoints.
 
 use driveline_shm::Access;
 use driveline_types::Qos;
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How far a topic reaches. Private by default.
+/// Reach of a topic. Private by default.
 #[derive(
     Clone,
     Copy,
@@ -30,7 +30,7 @@ pub enum Reach {
     Process,
     /// Every process of this host that shares the domain directory and has rights on the topic.
     Host,
-    /// As `Host`, and other hosts too: if a gateway of the domain is told to carry the topic.
+    /// As `Host`, and other hosts too, if a gateway of the domain carries the topic.
     Network,
 }
 
@@ -43,11 +43,11 @@ pub struct PublisherOptions {
     pub qos: Qos,
     /// Longest payload in bytes.
     pub max_payload: usize,
-    /// How many loans may be out at once.
+    /// Maximum number of loans at once.
     pub loans: u32,
-    /// How many samples all subscriptions together may hold at host reach.
+    /// Maximum number of samples that all subscriptions together may hold at host reach.
     pub pins: u32,
-    /// Who may subscribe at host reach.
+    /// Users that may subscribe at host reach.
     pub access: Access,
 }
 
@@ -71,9 +71,9 @@ pub struct SubscriptionOptions {
     pub reach: Reach,
     /// See [`Qos`]; `depth` bounds how many unread samples wait for this subscription.
     pub qos: Qos,
-    /// How many samples the reader may hold at once.
+    /// Maximum number of samples that the reader may hold at once.
     pub max_held: u32,
-    /// Whose publishers are believed at host reach.
+    /// Users whose publishers are accepted at host reach.
     pub access: Access,
 }
 
@@ -88,7 +88,7 @@ impl Default for SubscriptionOptions {
     }
 }
 
-/// How a blocking reader waits.
+/// Wait strategy of a blocking reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitMode {
     /// Sleep in the kernel until woken; an idle reader uses no CPU.

@@ -33,7 +33,7 @@ pub(crate) fn enter(lineage: Lineage) -> Scope {
 }
 
 impl Scope {
-    /// What was spent on conversions in this scope, the innermost, so far.
+    /// Returns the conversions of the innermost scope so far.
     pub(crate) fn conversions(&self) -> Conversions {
         RUNNING.with(|r| r.borrow().as_ref().map(|running| running.conversions).unwrap_or_default())
     }
@@ -45,7 +45,7 @@ impl Drop for Scope {
     }
 }
 
-/// Whether a callback runs on this thread.
+/// Returns true if a callback runs on this thread.
 pub(crate) fn is_open() -> bool {
     RUNNING.with(|r| r.borrow().is_some())
 }

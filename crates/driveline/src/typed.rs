@@ -149,7 +149,7 @@ impl<T: Plain> Loan<T> {
         PlainMut::new(self.raw.payload_mut()).ok()
     }
 
-    /// When the data was measured; see [`RawLoan::set_source_time`].
+    /// Sets the time of measurement; see [`RawLoan::set_source_time`].
     pub fn set_source_time(&mut self, time: MonotonicNs) {
         self.raw.set_source_time(time);
     }
@@ -246,7 +246,7 @@ impl<T: Plain> Sample<T> {
         self.raw.header()
     }
 
-    /// How many samples were missed before this one.
+    /// Returns the number of samples missed before this one.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.raw.missed()
@@ -255,7 +255,7 @@ impl<T: Plain> Sample<T> {
 
 /// A type that moves as a value: [`Protobuf`] or [`Object`].
 pub trait Value: Send + Sync + Sized + 'static {
-    /// What the value is in the program.
+    /// Type of the value in the program.
     type Inner: Send + Sync + 'static;
     /// The schema.
     fn schema() -> Schema;
@@ -477,7 +477,7 @@ impl<V: Value> ValueSample<V> {
         self.raw.header()
     }
 
-    /// How many samples were missed before this one.
+    /// Returns the number of samples missed before this one.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.raw.missed()

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use allocation_counter::measure;
-use driveline::types::MonotonicNs;
+use driveline::types::{MonotonicNs, Qos};
 use driveline::{
     CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node,
-    PublisherOptions, RawPublisher, Reach, SubscriptionOptions, Trigger,
+    PublisherOptions, RawPublisher, Reach, SubscriptionOptions, TimerOptions, Trigger,
 };
 use std::sync::Mutex;
 use std::time::Duration;
@@ -58,8 +58,8 @@ fn publishing_and_reading_allocate_nothing() {
     }
 }
 
-/// Payload memory inside the process: reserved with the publisher, and brought along by whoever
-/// subscribes later.
+/// Payload memory inside the process: reserved with the publisher, and added by later
+/// subscriptions.
 #[test]
 fn no_payload_buffer_is_allocated_when_a_reader_comes() {
     const LEN: usize = 1 << 20;
@@ -152,5 +152,46 @@ fn calling_back_allocates_nothing() {
         rounds(20);
         let info = measure(|| rounds(500));
         assert_eq!(info.count_total, 0, "{reach:?}");
+    }
+}
+
+/// What the executor's thread does between calls: deadlines of inputs, events, ticks.
+#[test]
+fn waiting_and_ticking_allocate_nothing() {
+    for reach in [Reach::Process, Reach::Host] {
+        let dir = tempfile::tempdir().unwrap();
+        let node = node(&dir);
+        let executor = Executor::new(ExecutorOptions::default()).unwrap();
+        let qos = Qos { deadline_ms: Some(60_000), ..Qos::default() };
+        let options = PublisherOptions { reach, qos: qos.clone(), ..Default::default() };
+        let mut p = node.bytes_publisher("topic", "raw", options).unwrap();
+        let options = SubscriptionOptions { reach, qos, max_held: 3, ..Default::default() };
+        let input = node.bytes_subscription("topic", "raw", options).unwrap();
+        let group = executor.group(GroupKind::MutuallyExclusive);
+        let inputs = vec![("topic".to_owned(), input)];
+        let options = CallbackOptions {
+            name: "c".into(),
+            group: group.clone(),
+            trigger: Trigger::any(),
+            inputs,
+        };
+        let callback = executor.add_callback(options, |_| {}).unwrap();
+        let period = Duration::from_micros(1);
+        let options = TimerOptions { name: "t".into(), group, period };
+        let timer = executor.add_timer(options, |_| {}).unwrap();
+        until(|| p.matched() == 1);
+        let mut round = || {
+            let ticks = timer.stats().invocations;
+            let loan = p.loan(10).unwrap();
+            p.publish(loan).unwrap();
+            until(|| executor.run_ready() > 0 && timer.stats().invocations > ticks);
+            assert!(executor.next_deadline().is_some());
+            executor.poll_events();
+        };
+        (0..20).for_each(|_| round());
+        let calls = callback.stats().invocations;
+        let info = measure(|| (0..500).for_each(|_| round()));
+        assert_eq!(info.count_total, 0, "{reach:?}");
+        assert!(callback.stats().invocations > calls);
     }
 }

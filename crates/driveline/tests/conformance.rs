@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every transport must do, run over each of them: inside a process, and over shared memory.
+//! Requirements on every transport, run over each of them: inside a process, and over shared
+//! memory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -250,7 +251,7 @@ conformance! {
         let blocked = p.published_counter().blocked();
         assert_eq!((blocked.waits, blocked.timeouts), (1, 1));
         assert!(blocked.blocked_ns >= 30_000_000, "it waited for the reader: {blocked:?}");
-        until("told to the publisher", || match p.poll_event() {
+        until("reported to the publisher", || match p.poll_event() {
             Some(EndpointEvent::ReliableTimeout { text, timeouts, total }) => {
                 assert_eq!((timeouts, total), (1, 1));
                 for part in ["topic 'topic'", "30 ms (`max_blocking_ms`)", "'receiver'", "raise `qos.depth`"] {
@@ -424,8 +425,8 @@ conformance! {
         };
         send(&mut p, 1);
         receive(&mut s).unwrap();
-        until("told to the publisher", || missed(p.poll_event()));
-        until("told to the subscription", || missed(s.poll_event()));
+        until("reported to the publisher", || missed(p.poll_event()));
+        until("reported to the subscription", || missed(s.poll_event()));
     }
 
     fn a_publisher_without_signs_of_life_is_lost_and_comes_back(r: &Rig) {
@@ -433,7 +434,7 @@ conformance! {
         let (mut p, mut s) = r.pair(qos.clone(), qos);
         send(&mut p, 1);
         until("lost", || matches!(s.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
-        until("told to the publisher", || matches!(p.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
+        until("reported to the publisher", || matches!(p.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
         until("back", || {
             p.assert_liveliness();
             matches!(s.poll_event(), Some(EndpointEvent::LivelinessGained { .. }))
@@ -491,8 +492,8 @@ conformance! {
 
     fn matches_come_and_go_with_events(r: &Rig) {
         let (mut p, mut s) = r.pair(depth(1), depth(1));
-        until("told to the subscription", || s.poll_event() == Some(EndpointEvent::Matched { peer: "sender".into() }));
-        until("told to the publisher", || p.poll_event() == Some(EndpointEvent::Matched { peer: "receiver".into() }));
+        until("reported to the subscription", || s.poll_event() == Some(EndpointEvent::Matched { peer: "sender".into() }));
+        until("reported to the publisher", || p.poll_event() == Some(EndpointEvent::Matched { peer: "receiver".into() }));
         drop(p);
         until("unmatched", || s.matched() == 0);
         until("told", || s.poll_event() == Some(EndpointEvent::Unmatched { peer: "sender".into() }));

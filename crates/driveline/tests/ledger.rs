@@ -24,7 +24,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LIFESPAN_MS: u32 = 10;
 
-/// Where the publishers of a schedule are, seen from the subscription.
+/// Place of the publishers of a schedule, seen from the subscription.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Placement {
     Process,
@@ -32,6 +32,17 @@ enum Placement {
     /// The even ones in the subscription's process at process reach, the odd ones in another
     /// process.
     Mixed,
+    /// As [`Self::Mixed`], all at host reach.
+    Own,
+}
+
+fn placements() -> impl Strategy<Value = Placement> {
+    prop_oneof![
+        Just(Placement::Process),
+        Just(Placement::Host),
+        Just(Placement::Mixed),
+        Just(Placement::Own),
+    ]
 }
 
 #[derive(Clone, Debug)]
@@ -125,10 +136,13 @@ impl World {
     }
 
     fn publisher(&mut self, index: usize, topic: &str) -> RawPublisher {
-        let near = self.placement == Placement::Process
-            || (self.placement == Placement::Mixed && index.is_multiple_of(2));
-        let (node, reach) =
-            if near { (&self.near, Reach::Process) } else { (&self.far, Reach::Host) };
+        let even = index.is_multiple_of(2);
+        let (node, reach) = match self.placement {
+            Placement::Process => (&self.near, Reach::Process),
+            Placement::Mixed if even => (&self.near, Reach::Process),
+            Placement::Own if even => (&self.near, Reach::Host),
+            _ => (&self.far, Reach::Host),
+        };
         let options = PublisherOptions {
             reach,
             qos: self.qos.clone(),
@@ -184,7 +198,7 @@ impl World {
     }
 }
 
-/// What a reader saw of a schedule.
+/// Reader's view of a schedule.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Sample(u64, u64),
@@ -259,7 +273,7 @@ proptest! {
 
     #[test]
     fn every_sample_is_accounted_for_once(
-        placement in prop_oneof![Just(Placement::Process), Just(Placement::Host), Just(Placement::Mixed)],
+        placement in placements(),
         (publishers, steps) in (1..=4usize).prop_flat_map(|n| (Just(n), steps(n, true))),
         depth in 1..=4u32,
         max_held in 1..=3u32,
@@ -279,12 +293,12 @@ proptest! {
 
     #[test]
     fn inputs_of_callbacks_are_accounted_for_as_well(
-        placement in prop_oneof![Just(Placement::Process), Just(Placement::Host)],
-        steps in steps(2, true), depth in 1..=3u32, keep: bool,
+        placement in placements(),
+        steps in steps(2, true), depth in 1..=3u32, keep: bool, lifespan: bool,
     ) {
         let clock = VirtualClock::starting_at(MonotonicNs::real_now());
         let _entered = clock.enter();
-        let mut w = World::new(placement, depth, false);
+        let mut w = World::new(placement, depth, lifespan);
         let (a, b) = (w.subscription("t", 2), w.subscription("t", 2));
         for i in 0..2 {
             let mut publisher = w.publisher(i, "t");
@@ -312,7 +326,8 @@ proptest! {
                 Step::Publish(i) => w.publish(*i),
                 Step::Take | Step::Latest => { executor.run_ready(); }
                 Step::Release => kept.lock().unwrap().clear(),
-                Step::Restart(_) | Step::Advance => {}
+                Step::Advance => clock.advance(Duration::from_millis(u64::from(LIFESPAN_MS) + 1)),
+                Step::Restart(_) => {}
             }
             for input in handle.inputs() {
                 w.check_ledger(&input.stats, step);

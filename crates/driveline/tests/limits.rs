@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the one beyond each limit sees inside a process. `docs/protocols/shm.md` section 8 lists
-//! the limits and these tests.
+//! Behaviour beyond each limit inside a process. `docs/protocols/shm.md` section 8 lists the limits
+//! and these tests.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline::types::{Qos, Schema};
@@ -71,7 +71,7 @@ fn what_a_publisher_lost_before_it_left_is_known_after_many_others_have_left() {
         say(&mut publisher(&node));
     }
     let missed: u64 = std::iter::from_fn(|| s.take().unwrap()).map(|x| x.missed()).sum();
-    // The one of the first publisher, and those that made room for the 300.
+    // One of the first publisher, and the forgotten ones that gave way to the 300.
     assert_eq!(missed, 301);
 }
 

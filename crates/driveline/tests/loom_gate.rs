@@ -36,7 +36,7 @@ fn a_group_that_was_passed_over_is_looked_at_again_when_its_call_ends() {
         caller.join().unwrap();
         assert!(
             !left_out || kicked.load(Ordering::Acquire),
-            "the waiter sleeps without the group, and nobody wakes it"
+            "the waiter sleeps without the group, and is not woken"
         );
     });
 }

@@ -23,10 +23,10 @@ use std::time::Duration;
 
 /// Only a failure takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the process is to be, and in which domain.
+/// Role of the process, and its domain.
 const ROLE: &str = "DRIVELINE_TEST_ROLE";
 const DOMAIN: &str = "DRIVELINE_TEST_DOMAIN";
-/// What stands before its words; the test harness writes to the same stream.
+/// Prefix of its messages; the test harness writes to the same stream.
 const MARK: &str = "@driveline ";
 
 /// A value, and as many numbers as it says: megabytes, so that what is held counts.
@@ -142,7 +142,7 @@ fn linger() -> ! {
     }
 }
 
-/// Not a test where nobody gives it a role.
+/// Not a test without a role in the environment.
 #[test]
 fn a_peer_plays_its_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -178,7 +178,7 @@ fn a_peer_plays_its_role() {
             }
         }
         "client_that_has_sent" => {
-            // time: nobody answers, so only the time-out ends it
+            // time: no server answers, so only the time-out ends it
             let error = client(&node).call(question(1), Duration::from_millis(1)).err().unwrap();
             assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
             // Drops nothing: it dies with all that it has.
@@ -196,7 +196,7 @@ fn a_peer_plays_its_role() {
             say("holds");
             linger();
         }
-        other => panic!("nobody knows the role '{other}'"),
+        other => panic!("unknown role '{other}'"),
     }
 }
 
@@ -331,7 +331,7 @@ fn a_client_that_is_killed_leaves_no_work_and_no_memory_behind() {
     sent.kill();
     until("gone", || service.raw().clients() == 0);
     until("dropped", || {
-        assert!(service.take().unwrap().is_none(), "nobody waits for it");
+        assert!(service.take().unwrap().is_none(), "its client does not wait for it");
         service.stats().client_gone == 1
     });
 

@@ -124,7 +124,7 @@ fn a_message_moves_as_a_pointer_inside_and_as_bytes_outside() {
         .unwrap();
     until(|| p.raw().matched() == 1);
     p.publish(detections()).unwrap();
-    assert_eq!(p.raw().stats().serialised, 0, "nobody listens outside");
+    assert_eq!(p.raw().stats().serialised, 0, "there is no reader outside");
     let sample = inside.latest().unwrap().unwrap();
     assert_eq!(*sample, detections());
 

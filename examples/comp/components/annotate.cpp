@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Annotate: draws each scene onto the frame that it is about,
+// SPDX-License-Identifier: Apache-2.0
+// Annotate: draws each scene onto the frame that it is about,
 // into a video or a folder of images. Scene and frame are paired by source time.
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Camera: frames of a video, a folder of images, a device or
+// SPDX-License-Identifier: Apache-2.0
+// Camera: frames of a video, a folder of images, a device or
 // the synthetic drive, rendered or decoded straight into the memory that the other components look
 // at.
 #include <chrono>
@@ -44,7 +45,7 @@ class Camera : public driveline::Component {
         log_info(frames_source_->name(), ": ", frames_source_->size().width, "x",
                  frames_source_->size().height, " at ", rate, " Hz",
                  own_times_ ? " in the mean, each frame at its own time" : "");
-        tell_fact("source", frames_source_->name());
+        add_run_note("source", frames_source_->name());
         return timer_.start(std::chrono::nanoseconds(std::llround(1e9 / rate)));
     }
 

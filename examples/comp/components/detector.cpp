@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Detector: vehicles in each frame, by a neural network given
+// SPDX-License-Identifier: Apache-2.0
+// Detector: vehicles in each frame, by a neural network given
 // by path, or else by a classical detector that says so.
 #include <cstdint>
 #include <memory>
@@ -35,8 +36,8 @@ class Detector : public driveline::Component {
         options.names_path = *names_;
         options.min_confidence = static_cast<float>(*confidence_);
         detector_ = make_vehicle_detector(options);
-        // Stands in the report beside the figures.
-        tell_fact("detector", detector_->name());
+        // Is in the report next to the figures.
+        add_run_note("detector", detector_->name());
         log_info("detector: ", detector_->name());
         return {};
     }

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The vision stages' values as Driveline messages, and back.
+// SPDX-License-Identifier: Apache-2.0
+// The vision stages' values as Driveline messages, and back.
 // Only here do the two vocabularies meet; the time that it takes counts as communication, as in the
 // experiment that the pipeline is after.
 #pragma once

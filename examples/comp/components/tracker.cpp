@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Tracker: follows vehicles from frame to frame with MOSSE
+// SPDX-License-Identifier: Apache-2.0
+// Tracker: follows vehicles from frame to frame with MOSSE
 // filters; starts them, and starts them again, from detections. The graph lets the camera trigger
 // it; detections contribute their newest, however old.
 #include <cstdint>

@@ -177,7 +177,7 @@ TEST(MosseMultiTracker, LostTargetIsStartedAgainUnderItsId) {
     }
     ASSERT_EQ(tracker.tracks().size(), 1U);
     EXPECT_EQ(tracker.tracks()[0].state, TrackState::lost);
-    // It shows up again 30 px further, looking different: only the detection can tell.
+    // It shows up again 30 px further, looking different: only the detection shows it.
     const cv::Point2f again(430, 305);
     const std::uint64_t restarts = tracker.counts().restarted;
     const DetectionSet set = one(tile_box(again), i * kFrameNs);

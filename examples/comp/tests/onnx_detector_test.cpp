@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The ONNX path, on networks small enough to write down: the
+// SPDX-License-Identifier: Apache-2.0
+// The ONNX path, on networks small enough to write down: the
 // test encodes the model file itself (ONNX is a protobuf), so the real loader reads a real file.
 // The network looks at a 64x64 input in four cells of 32x32; each cell reports one 24x16 box at its
 // centre whose score is the cell's mean brightness.
@@ -203,6 +204,25 @@ TEST_F(OnnxDetector, ReadsOtherLayoutsAndNames) {
         ASSERT_EQ(found.size(), 1U) << names;
         expect_box(found[0].box, {36, 40, 24, 16});
         EXPECT_EQ(found[0].kind, VehicleClass::car);
+    }
+}
+
+// A network that OpenCV cannot load is refused with what to do about it.
+TEST_F(OnnxDetector, FilesThatAreNoModelForOpenCvNameTheRemedy) {
+    const std::vector<std::uint16_t> halves(6U * 3 * 32 * 32, 0);
+    const std::string graph = node("Conv", {"images", "w"}, "output0",
+                                   ints("kernel_shape", {32, 32}) + ints("strides", {32, 32})) +
+                              bytes(5, tensor("w", {6, 3, 32, 32}, halves, 10)) +  // FLOAT16
+                              value(11, "images", {1, 3, 64, 64}) +
+                              value(12, "output0", {1, 6, 2, 2});
+    for (const auto& [content, remedy] :
+         {std::pair(model(graph), "export the model in single precision"),
+          std::pair(std::string("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
+                    "git lfs pull"),
+          std::pair(yolo_v8().substr(0, 300), "check that the download is whole")}) {
+        write(content);
+        const auto told = load_error();
+        EXPECT_NE(told.find(remedy), std::string::npos) << told;
     }
 }
 

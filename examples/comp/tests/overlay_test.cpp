@@ -64,7 +64,7 @@ TEST(Overlay, StaysInsideSmallFramesAndLeavesOthersAlone) {
         wide(cv::Rect({20, 20}, size)).setTo(cv::Scalar::all(5));
         EXPECT_EQ(cv::norm(wide, cv::Mat(wide.size(), CV_8UC3, cv::Scalar::all(5)), cv::NORM_INF),
                   0.0)
-            << "drew beside a frame of " << size;
+            << "drew outside of a frame of " << size;
     }
     cv::Mat grey(540, 960, CV_8UC1, cv::Scalar(90));
     draw_overlay(grey, scene, {"x", true, ""});

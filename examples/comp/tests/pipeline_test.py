@@ -93,7 +93,7 @@ class Drive(unittest.TestCase):
             self.assertGreater(s["received"], 0, s)
             self.assertLessEqual(s["received"] + s["missed"], published, s)
             if s["stage"] in ("lane", "detector"):
-                # Triggered by every frame: only what was under way at the end may be open.
+                # Triggered by every frame: only samples in flight at the end may be open.
                 self.assertGreaterEqual(s["received"] + s["missed"] + skipped[s["stage"]], published - 2, s)
         self.assertTrue(Path(self.out, "report.html").stat().st_size > 10_000)
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Accuracy on a real highway drive, against hand labels
+// SPDX-License-Identifier: Apache-2.0
+// Accuracy on a real highway drive, against hand labels
 // (labels/*.csv). The recording and the YOLO are not part of the project: without them these tests
 // are reported as skipped.
 #include <algorithm>

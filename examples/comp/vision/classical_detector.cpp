@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Vehicles without a network: the dark band under a car, after
+// SPDX-License-Identifier: Apache-2.0
+// Vehicles without a network: the dark band under a car, after
 // the oldest cue in the field. From the bottom of the image upwards, a run of pixels much darker
 // than the road, as wide as a car would be on that row, proposes a vehicle standing there; the
 // proposal stands if what is above it does not look like road. It knows nothing of classes, misses
@@ -131,7 +132,7 @@ private:
         if (body < kMinBodyShare || thickness < 0.5) {
             return;
         }
-        // The flank of a car beside our line of sight: the shadow under it recedes towards the
+        // The flank of a car next to our line of sight: the shadow under it recedes towards the
         // image centre.
         const bool flank_right = box.x + box.width / 2 < static_cast<float>(grey_.cols) / 2;
         const int flank =

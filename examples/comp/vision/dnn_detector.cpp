@@ -38,7 +38,7 @@ void require_file(const std::string& path, const char* what) {
     }
 }
 
-// OpenCV's message without its source location, which helps nobody beside a car.
+// OpenCV's message without its source location, which is of no use next to a car.
 std::string reason(const cv::Exception& e) { return e.err.empty() ? e.what() : e.err; }
 
 VehicleClass class_by_name(std::string name) {
@@ -212,7 +212,7 @@ DarknetPair find_pair(const DetectorOptions& options) {
 }
 
 // OpenCV reads as many weights as the .cfg asks for and does not mind when the file is shorter or
-// longer: a wrong pair would load and see nonsense. The sizes tell.
+// longer: a wrong pair would load and give wrong results. The sizes show it.
 void check_pair(cv::dnn::Net& net, const DarknetPair& pair) {
     std::uintmax_t parameters = 0;
     for (const std::string& layer_name : net.getLayerNames()) {
@@ -273,6 +273,13 @@ int round_to_multiple(double v) {
     return std::max(1, static_cast<int>(std::lround(v / kMultiple))) * kMultiple;
 }
 
+std::string darknet_remedy(const std::string& said) {
+    if (said.find("Unsupported") != std::string::npos) {
+        return "OpenCV " CV_VERSION " does not run this layer: use another network";
+    }
+    return "check that both are the files of one darknet model";
+}
+
 class DarknetDetector final : public NetworkDetector {
 public:
     DarknetDetector(const DetectorOptions& options, const DarknetPair& pair)
@@ -282,7 +289,7 @@ public:
             net_ = cv::dnn::readNetFromDarknet(pair.cfg, pair.weights);
         } catch (const cv::Exception& e) {
             throw VisionError(pair.cfg + ": cannot be loaded with " + pair.weights + ": " +
-                              reason(e) + "; check that both are the files of one darknet model");
+                              reason(e) + "; " + darknet_remedy(reason(e)));
         }
         check_pair(net_, pair);
         net_.setPreferableBackend(cv::dnn::DNN_BACKEND_OPENCV);
@@ -336,6 +343,21 @@ protected:
 
 // ---- ONNX ----
 
+// What to do about a file that OpenCV does not load, by what it says.
+std::string onnx_remedy(const std::string& path, const std::string& said) {
+    std::string begin(40, '\0');
+    std::ifstream(path, std::ios::binary).read(begin.data(), 40);
+    if (begin.starts_with("version https://git-lfs")) {
+        return "it is the pointer of Git LFS to the model: run `git lfs pull`";
+    }
+    if (said.find("FLOAT16") != std::string::npos) {
+        return std::string("its weights have half precision, which OpenCV " CV_VERSION
+                           " does not read: export the model in single precision (half=False)");
+    }
+    return "check that the download is whole, or export the model for OpenCV: single precision, "
+           "opset 12, without built-in suppression";
+}
+
 class OnnxDetector final : public NetworkDetector {
 public:
     explicit OnnxDetector(const DetectorOptions& options)
@@ -349,9 +371,8 @@ public:
         try {
             net_ = cv::dnn::readNetFromONNX(model_);
         } catch (const cv::Exception& e) {
-            throw VisionError(model_ + ": cannot be loaded as an ONNX model: " + reason(e) +
-                              "; check that the download is whole, or export the model for OpenCV: "
-                              "single precision, opset 12, without built-in suppression");
+            throw VisionError(model_ + ": cannot be loaded as an ONNX model: " + reason(e) + "; " +
+                              onnx_remedy(model_, reason(e)));
         }
         if (net_.empty()) {
             throw VisionError(model_ + ": the ONNX model is empty");
@@ -442,7 +463,7 @@ private:
                    : VehicleClass::unknown;
     }
 
-    // Boxes before fields or after; told apart by the number of classes, which the names fix.
+    // Boxes before fields or after; distinguished by the number of classes, which the names fix.
     [[nodiscard]] Layout layout_of() const {
         std::size_t output = outputs_.size();
         std::size_t masks = 0;  // numbers of a box for its mask, which a second output explains
@@ -466,7 +487,7 @@ private:
             throw VisionError(model_ + ": its output is " + shapes +
                               "; read are one tensor [1, boxes, 5 + classes] (YOLOv5), [1, 4 + "
                               "classes, boxes] (YOLOv8) or [1, boxes, 6] (with suppression), "
-                              "and beside it masks; export it with one of these");
+                              "and masks; export it with one of these");
         }
         const auto rows = static_cast<std::size_t>(outputs_[output].size[1]);
         const auto columns = static_cast<std::size_t>(outputs_[output].size[2]);

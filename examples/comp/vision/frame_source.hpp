@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Where frames come from: a video file, a folder of images, a
+// SPDX-License-Identifier: Apache-2.0
+// Where frames come from: a video file, a folder of images, a
 // camera device, or the synthetic drive, behind one interface.
 #pragma once
 

@@ -39,7 +39,7 @@ void place(FusedObject& object, const LaneEstimate& lanes, cv::Size image,
                                                options.lane_width_m / lane->width);
         return;
     }
-    // One marking still tells which side of it the object is on, if that is the outer side.
+    // One marking still shows which side of it the object is on, if that is the outer side.
     if (const auto left = lane_x_at(lanes.left, y); left && x < *left) {
         object.lane = LanePosition::left;
     } else if (const auto right = lane_x_at(lanes.right, y); right && x > *right) {

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 One scene out of three estimates of different age: lane
+// SPDX-License-Identifier: Apache-2.0
+// One scene out of three estimates of different age: lane
 // markings, detections, tracks. Pure function of its inputs.
 //
 // Objects are the tracks, plus detections that no track covers. Each is placed relative to the ego

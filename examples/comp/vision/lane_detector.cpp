@@ -122,7 +122,7 @@ LaneEstimate LaneDetector::detect(const cv::Mat& image) {
     Fit left = fit_side(true, std::nullopt);
     Fit right = fit_side(false, std::nullopt);
     // Parallel markings meet at the horizon. Where they do not, or one is missing (a lone dash
-    // gives no direction), the better supported side tells the other where to meet.
+    // gives no direction), the better supported side gives the other the meeting point.
     const bool left_leads = left.rows >= right.rows;
     Fit& leader = left_leads ? left : right;
     Fit& other = left_leads ? right : left;
@@ -434,7 +434,7 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     if ((!meeting_x && near_y - fit.far_y < span_needed) || !plausible(fit)) {
         return {};
     }
-    // A line that merely crosses stripes has more paint beside it than on it.
+    // A line that merely crosses stripes has more paint next to it than on it.
     const auto beside = std::count_if(mine.begin(), mine.end(), [&](const Stripe& s) {
         const double off = std::abs(s.x - fit.x_at(s.y)) / tolerance(s.y);
         return off >= 1.0 && off < kBesideReach;

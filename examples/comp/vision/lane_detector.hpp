@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Finds the two markings of the ego lane in one frame: grey,
+// SPDX-License-Identifier: Apache-2.0
+// Finds the two markings of the ego lane in one frame: grey,
 // Canny edges, contours filtered by their geometry, a pixel scan across each row for painted
 // stripes, and a robust line fit per side. No memory of earlier frames: what it reports is in the
 // picture, and a picture without markings yields two invalid lines. A line counts as a marking if

@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: Apache-2.0 One target, followed from frame to frame by a correlation
+// SPDX-License-Identifier: Apache-2.0
+// One target, followed from frame to frame by a correlation
 // filter: MOSSE, after Bolme, Beveridge, Draper, Lui, "Visual Object Tracking using Adaptive
 // Correlation Filters", CVPR 2010.
 //
 // The target's window, log-transformed, normalised and tapered by a cosine window, is correlated in
 // the Fourier domain with a filter that was trained to answer with a Gaussian peak on the target.
-// The peak's place is the motion, its peak-to-sidelobe ratio (PSR) tells whether the target was
+// The peak's place is the motion, its peak-to-sidelobe ratio (PSR) shows whether the target was
 // there at all. The filter is trained at start on small affine distortions of the first window and
 // adapted with a running average afterwards. It follows position, not size: size comes from whoever
 // starts it again.

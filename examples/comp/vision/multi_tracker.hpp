@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Many targets: MOSSE filters that run on every camera frame,
+// SPDX-License-Identifier: Apache-2.0
+// Many targets: MOSSE filters that run on every camera frame,
 // started, confirmed and restarted by a detector that runs when it can.
 //
 // A detection set is older than the frame that it arrives with. Each track remembers where it was,

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 ONNX is protobuf: fields of a number and a kind, of which all
+// SPDX-License-Identifier: Apache-2.0
+// ONNX is protobuf: fields of a number and a kind, of which all
 // that matter here are nested ones. As much of it as is needed.
 #include "onnx_input.hpp"
 

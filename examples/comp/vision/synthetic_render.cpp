@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Solid things of the synthetic drive: traffic and roadside,
+// SPDX-License-Identifier: Apache-2.0
+// Solid things of the synthetic drive: traffic and roadside,
 // drawn as projected polygons, farthest first.
 #include <algorithm>
 #include <array>
@@ -134,7 +135,7 @@ void draw_car(cv::Mat& bgr, const Scene& scene, const Car& car) {
               {b.left - 0.12, 0, b.far}}},
             {40, 37, 36});
 
-    // The flank that faces the camera, for a car beside our line of sight.
+    // The flank that faces the camera, for a car next to our line of sight.
     const bool see_right = b.right < scene.ego_x_m;
     if (see_right || b.left > scene.ego_x_m) {
         const double flank = see_right ? b.right : b.left;

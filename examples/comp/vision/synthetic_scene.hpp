@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The synthetic drive's world: where road, ego vehicle and
+// SPDX-License-Identifier: Apache-2.0
+// The synthetic drive's world: where road, ego vehicle and
 // traffic are at a time, and how they project. Private to synthetic_drive.cpp and
 // synthetic_render.cpp.
 #pragma once

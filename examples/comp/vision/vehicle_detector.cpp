@@ -112,7 +112,8 @@ std::unique_ptr<VehicleDetector> make_vehicle_detector(const DetectorOptions& op
     }
     throw VisionError(
         options.model_path +
-        ": unknown kind of model; use a darknet .cfg with its .weights, or an .onnx file");
+        ": unknown kind of model; use a darknet .cfg with its .weights, or an .onnx file "
+        "(export a .pt with format=onnx)");
 }
 
 }  // namespace comp

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Finds vehicles in one frame, with a neural network given by
+// SPDX-License-Identifier: Apache-2.0
+// Finds vehicles in one frame, with a neural network given by
 // path or, without one, with a classical detector that says so.
 #pragma once
 
@@ -18,7 +19,7 @@ struct DetectorOptions {
     //   or has the same stem
     //   *.onnx              YOLOv5 layout [1, boxes, 5 + classes] (cx cy w h objectness scores...),
     //                       YOLOv8 layout [1, 4 + classes, boxes] (cx cy w h scores...), each also
-    //                       transposed and with masks beside it, or with built-in suppression [1,
+    //                       transposed and with masks, or with built-in suppression [1,
     //                       boxes, 6] (x1 y1 x2 y2 score class); coordinates in input pixels,
     //                       scores 0 to 1
     std::string model_path;

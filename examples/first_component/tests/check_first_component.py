@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 README = HERE.parent.parent / "README.md"
-# As many as the example publishes by itself; and more, for a machine on which they are over before anybody has seen them.
+# As many as the example publishes by itself; and more, for a machine on which they are over before they are seen.
 PICTURES = (50, 500, 5000)
 ENOUGH = 10
 

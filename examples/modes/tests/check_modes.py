@@ -62,6 +62,11 @@ def main():
                 ask("mode", "autonomous")
                 ask("mode", "manual")
                 ask("mode", "autonomous")
+                # The mode has set the speed; a command changes the limit of it.
+                ask("param", "set", "planner.limit", "5")
+                for value, why in (("99", "99 is above 50"), ("0", "use a mode to stop")):
+                    refused = subprocess.run([tool, "param", "set", "planner.limit", value], env=environment, capture_output=True, text=True)
+                    assert refused.returncode == 1 and why in refused.stderr, refused
                 # The third death in a minute is one too many.
                 for restarts in range(3):
                     state = until(lambda s, n=restarts: s["processes"][0]["restarts"] == n and s["processes"][0]["state"] == "ready")
@@ -76,7 +81,7 @@ def main():
                 output.seek(0)
                 text = output.read()
         speeds = re.findall(r"drives at ([\d.]+) m/s", text)
-        assert speeds[:2] == ["2", "8"], text
+        assert speeds[:2] == ["2", "8"] and "5" in speeds, text
         summary = json.loads(Path(f"{directory}/out/summary.json").read_text())
         entered = [m["entered"] for m in summary["modes"]]
         assert entered == ["manual", "autonomous", "manual", "autonomous", "safe_stop"], entered

@@ -17,7 +17,7 @@ from ros2_example import PATIENCE_S, TOOL, Example
 
 HERE = Path(__file__).resolve().parent.parent
 BOX = re.compile(r"sample \d+ from ROS 2: square, 100x160 at \((\d+), 100\), seen (-?[\d.e+-]+) ms ago")
-NOBODY = "not received: nobody in ROS 2 publishes it"
+NOBODY = "not received: no node in ROS 2 publishes it"
 STARTED = re.compile(r"process 'gateway-ros2' started as process (\d+)")
 AGAIN = "'gateway-ros2' is started again in 1 s; until then nothing that it carries comes or goes"
 
@@ -70,7 +70,7 @@ class Bridge(Example):
         os.kill(self.node_of(process), signal.SIGKILL)
         # DDS believes in it until its lease is over, 10 s later.
         self.until("neither", lambda _: "read by" not in carried() and NOBODY in carried(), process)
-        self.assertRegex(carried(), r"camera/image: goes to ROS 2; [^\n]*\n  published here by 'pattern'[^\n]*\n  nobody in ROS 2 has a subscription")
+        self.assertRegex(carried(), r"camera/image: goes to ROS 2; [^\n]*\n  published here by 'pattern'[^\n]*\n  no node in ROS 2 has a subscription")
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())
 

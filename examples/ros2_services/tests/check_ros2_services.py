@@ -35,9 +35,9 @@ class Services(Example):
 
     def test_without_the_node_nothing_is_called_and_the_list_says_so(self):
         process = self.start(ROOT / "build/bin/driveline", "run", HERE / "graph.yaml")
-        self.until("nobody", lambda text: "nobody serves /ros/add yet" in text, process)
+        self.until("nobody", lambda text: "no node serves /ros/add yet" in text, process)
         listed = self.until("the server here", lambda _: re.search(r"driveline/add: [^\n]*", self.told("gateway", "list", "--explain")), process)
-        listed = self.until("the server there", lambda _: re.search(r"not called: nobody in ROS 2 offers it", self.told("gateway", "list", "--explain")), process)
+        listed = self.until("the server there", lambda _: re.search(r"not called: no node in ROS 2 offers it", self.told("gateway", "list", "--explain")), process)
         self.assertNotRegex(self.printed(), r"asked for|asks for", listed)
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())
@@ -49,11 +49,11 @@ class Services(Example):
         nodes = [pid for pid in children if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8") == "adder\n"]
         self.assertEqual(len(nodes), 1, self.printed())
         os.kill(nodes[0], signal.SIGTERM)
-        self.until("that it is missed", lambda text: "nobody serves /ros/add any more" in text, process)
+        self.until("that it is missed", lambda text: "no node serves /ros/add any more" in text, process)
         process.wait(PATIENCE_S)
         output = self.printed()
         self.assertEqual(output.count("any more"), 1, output)
-        self.assertLessEqual(output.count("nobody serves /ros/add yet"), 1, output)
+        self.assertLessEqual(output.count("no node serves /ros/add yet"), 1, output)
         counted = re.search(r"(\d+) calls were answered, (\d+) were not", output)
         self.assertTrue(counted, output)
         answered = len(re.findall(r"ROS 2 says that", output))

@@ -46,20 +46,20 @@ def check(output, roof, trunk):
     must(25 <= len(ages) <= 150, f"what was seen in some 100 pictures comes back, and {len(ages)} did", roof)
     must(min(ages) >= 0, "a picture is from the future: the clocks are not translated", roof)
     must("ended: 'pattern' has finished" in roof, "the run under the roof does not end as it should", roof)
-    must("host 'roof' is gone" in trunk, "the gateway in the trunk does not tell that the roof is gone", trunk)
+    must("host 'roof' is gone" in trunk, "the gateway in the trunk does not report that the roof is gone", trunk)
     first, last = output.split(ENDED)
     for topic, way in (("camera/image", "→ trunk (best effort, volatile): "), ("perception/lanes", "← trunk, published there by 'lane'")):
-        must(topic in first and way in first, f"`gateway list --explain` does not tell that '{topic}' is carried", output)
+        must(topic in first and way in first, f"`gateway list --explain` does not report that '{topic}' is carried", output)
     must(re.search(r"→ trunk \(.*\): [1-9][\d.]* samples/s", first), "the list shows no rate", output)
     clock = re.search(r"trunk\.[0-9a-f]{16}\s+there for.*?\s(-?[\d.]+ ms) ± ([\d.]+ ms)", first)
     must(clock, "the other host is shown without the offset of its clock and how wrong that may be", output)
     offset, error = (float(text.split()[0]) for text in clock.groups())
     # Two namespaces of one machine have one clock.
-    must(0 < error < 100 and abs(offset) <= error, f"the clock's offset is told as {offset} ± {error} ms, and it is 0", output)
+    must(0 < error < 100 and abs(offset) <= error, f"the clock's offset is {offset} ± {error} ms, and it is 0", output)
     for shown, what in ((first, "lanes"), (last, "pictures")):
-        must(re.search(r"the newest took -?[\d.]+ ms ± [\d.]+ ms", shown), f"it is not told how long the newest of the {what} took, and how wrong that may be", output)
+        must(re.search(r"the newest took -?[\d.]+ ms ± [\d.]+ ms", shown), f"the age of the newest of the {what} and its error are not reported", output)
     must(re.search(r"trunk\.[0-9a-f]{16}\s+there for", first), "the other host is not shown", output)
-    must(re.search(r"roof\.[0-9a-f]{16}\s+gone for", last), "the trunk's gateway does not tell that the roof is gone", output)
+    must(re.search(r"roof\.[0-9a-f]{16}\s+gone for", last), "the trunk's gateway does not report that the roof is gone", output)
 
 
 def main():

@@ -2,6 +2,7 @@
 //! What is told of chains wherever that is: transmission beside processing, and what the stages do.
 
 use crate::analysis::{CaseResult, ExperimentResult};
+use crate::chain_path::way_to;
 use crate::table::output_hz;
 use crate::words::NETWORK_IS_MISSING;
 use driveline_bench::chain::{ChainJob, StageSpec};
@@ -68,22 +69,6 @@ pub(crate) fn end_to_end(e: &ExperimentResult) -> Vec<String> {
         .filter(|s| s.output.is_none())
         .map(|sink| whole_way(&chain.stages, sink))
         .collect()
-}
-
-/// Where a sink's samples come from, along first inputs: the stage without any, by its name.
-pub(crate) fn source_of<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Option<&'a str> {
-    way_to(stages, sink).last().filter(|s| s.inputs.is_empty()).map(|s| s.name.as_str())
-}
-
-/// The sink first, and then what triggers it.
-fn way_to<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Vec<&'a StageSpec> {
-    let before = |s: &&StageSpec| {
-        stages
-            .iter()
-            .find(|w| w.output.as_ref().is_some_and(|topic| Some(topic) == s.inputs.first()))
-    };
-    // A chain has no circles; one that somebody wrote into an archive ends all the same.
-    std::iter::successors(Some(sink), before).take(stages.len()).collect()
 }
 
 /// A stage works when its first input comes, so the way to a sink goes along first inputs.

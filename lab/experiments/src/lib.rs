@@ -12,8 +12,10 @@
 pub mod analysis;
 pub mod archive;
 mod chain;
+mod chain_path;
 pub mod compare;
 pub mod csv;
+mod figure_text;
 mod further;
 mod gateway;
 mod left_out;

@@ -3,9 +3,10 @@
 //! it.
 
 use crate::analysis::{CaseResult, ExperimentResult, Here, PublishedRow};
+use crate::figure_text::TOO_SMALL;
 use crate::rows::{Row, Rows};
 use crate::scenario::Published;
-use crate::table::{TOO_SMALL, ratio, spread};
+use crate::table::{ratio, spread};
 use driveline_bench::harness::Reach;
 
 /// Times of two machines beside each other.

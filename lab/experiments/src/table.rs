@@ -5,13 +5,11 @@ use crate::analysis::{
     Analysis, CaseResult, ExperimentResult, Measure, Ratio, Totals, equal_goodput, ratio_columns,
 };
 use crate::archive::{Manifest, Role};
+use crate::figure_text::TOO_SMALL;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use driveline_terminal::figures::{digits, duration_ns};
 use std::path::Path;
-
-/// What is written where there are too few samples for a percentile.
-pub(crate) const TOO_SMALL: &str = "n too small";
 
 /// What can go wrong with samples, by name, and how often it did.
 pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
@@ -102,16 +100,6 @@ pub(crate) fn about_goodput() -> String {
         "goodput: the payload's size divided by the mean time from one sample in hand to the next. Greater is better: whoever has more than 1 in goodput ÷ Driveline gets more through. A difference counts where the whole interval lies more than {} from 1: a sender that keeps a rate has goodputs that differ by less, and mean nothing. Samples that were lost, passed over or not sent are not in it: where there are any, their number stands in the same row",
         equal_goodput()
     )
-}
-
-/// Bytes in a second: `117 MB/s`, or in kB/s or B/s what is less than one of these.
-pub(crate) fn goodput(bytes_per_s: f64) -> String {
-    let (scale, unit) = match bytes_per_s {
-        b if b >= 1e6 => (1e6, "MB/s"),
-        b if b >= 1e3 => (1e3, "kB/s"),
-        _ => (1.0, "B/s"),
-    };
-    format!("{} {unit}", digits(bytes_per_s / scale))
 }
 
 /// A value of an observed quantity, with its unit.

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 FastCycle, as its paper describes it: all modules in one
+// SPDX-License-Identifier: Apache-2.0
+// FastCycle, as its paper describes it: all modules in one
 // process; a publisher puts a shared pointer into the queue of each subscriber; the main thread
 // looks at the queues again and again and has a pool of threads call the subscribers.
 #include <atomic>

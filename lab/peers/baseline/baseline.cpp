@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 What the kernel offers for moving bytes between processes:
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel offers for moving bytes between processes:
 // what a middleware that copies cannot beat.
 #include <sys/utsname.h>
 

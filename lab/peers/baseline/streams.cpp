@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Pipe, Unix socket and TCP. Every payload of a job has the
+// SPDX-License-Identifier: Apache-2.0
+// Pipe, Unix socket and TCP. Every payload of a job has the
 // same size, so none needs a length before it.
 #include <arpa/inet.h>
 #include <fcntl.h>

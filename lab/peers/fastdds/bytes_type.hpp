@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Plain bytes, at most of a fixed number, as a DDS type.
+// SPDX-License-Identifier: Apache-2.0
+// Plain bytes, at most of a fixed number, as a DDS type.
 // Written by hand, because Debian has no fastddsgen.
 #pragma once
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 eProsima Fast DDS: UDP, its shared-memory transport, and data
+// SPDX-License-Identifier: Apache-2.0
+// eProsima Fast DDS: UDP, its shared-memory transport, and data
 // sharing with loans; and its latency tool.
 #include <fastrtps/config.h>
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Fast DDS's own latency tool. `make peers` fetches its source
+// SPDX-License-Identifier: Apache-2.0
+// Fast DDS's own latency tool. `make peers` fetches its source
 // from Debian's source package, and the build compiles it as it stands.
 #pragma once
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Closed loop: ping, pong, and half of the time between. One
+// SPDX-License-Identifier: Apache-2.0
+// Closed loop: ping, pong, and half of the time between. One
 // stamp at each end of the round trip. What is lost is counted, and the next round begins.
 #include <cstring>
 #include <optional>

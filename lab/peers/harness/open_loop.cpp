@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Open loop: the sender keeps its schedule whatever the
+// SPDX-License-Identifier: Apache-2.0
+// Open loop: the sender keeps its schedule whatever the
 // receivers do, so that waiting never hides latency.
 #include <cstring>
 #include <optional>

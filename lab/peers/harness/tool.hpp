@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Programs that come with a middleware, as child processes: its
+// SPDX-License-Identifier: Apache-2.0
+// Programs that come with a middleware, as child processes: its
 // own latency tool, and what answers it.
 #pragma once
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 iceoryx's own latency tool. Debian has it as an example in
+// SPDX-License-Identifier: Apache-2.0
+// iceoryx's own latency tool. Debian has it as an example in
 // source, which the build compiles as it stands.
 #pragma once
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 XmlRpc++ reserves a line break for every 72 characters of
+// SPDX-License-Identifier: Apache-2.0
+// XmlRpc++ reserves a line break for every 72 characters of
 // base64, rounded up. Debian builds it with libb64, which breaks lines after 72 characters and once
 // more at the end: where the last line is full, that break has no room, and a NUL byte is sent in
 // its place. Whoever gets it takes the text for cut off and waits for the rest for ever. Three of

@@ -2,6 +2,7 @@
 //! Which workloads there are, and what their parameters may be.
 
 use crate::chain::Chain;
+use crate::experiment::Experiment;
 use crate::faults::Faults;
 use crate::fusion::Fusion;
 use crate::job::WorkloadJob;
@@ -9,22 +10,9 @@ use crate::refsys::Refsys;
 use crate::topology::Topology;
 use anyhow::{Context, Result, anyhow, bail};
 use driveline_bench::observations::Observations;
-use schemars::{JsonSchema, Schema};
+use schemars::Schema;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-/// Parameters of a workload, which can run it.
-pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema {
-    const NAME: &'static str;
-    const DESCRIPTION: &'static str;
-
-    /// What a type cannot say.
-    fn verify(&self) -> Result<()>;
-
-    /// Runs it, in a process that does nothing else.
-    fn run(&self, job: &WorkloadJob) -> Result<Observations>;
-}
 
 /// A workload, for lists and for checking scenarios.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The processes of the parts of a run, from the side of whoever starts them.
 
+use crate::command_line::{PART, WORKLOAD_COMMAND};
 use crate::job::WorkloadJob;
-use crate::part::{Order, PART, Part, PartJob, Said};
+use crate::orders::{Assignment, Order, Said};
 use crate::record::Window;
-use crate::serve::WORKLOAD_COMMAND;
 use anyhow::{Context, Result, bail};
 use driveline_bench::child::{end_of, lines, readable};
 use driveline_bench::observations::Observations;
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::PathBuf;
@@ -47,14 +48,13 @@ impl<'a> Children<'a> {
 
     /// Starts a part and gives its number. Only from the process's first thread, with which the
     /// kernel ends parts.
-    pub(crate) fn start(&mut self, name: &str, part: Part) -> Result<usize> {
+    pub(crate) fn start(&mut self, name: &str, part: impl Serialize) -> Result<usize> {
         let index = self.members.len();
         let raw_dir = self.job.raw_dir.join(format!("part-{index}"));
         std::fs::create_dir_all(&raw_dir)
             .with_context(|| format!("cannot make {}", raw_dir.display()))?;
         let domain_dir = self.job.domain_dir.clone();
-        let job = PartJob {
-            part,
+        let assignment = Assignment {
             name: name.to_owned(),
             domain_dir,
             raw_dir,
@@ -67,7 +67,9 @@ impl<'a> Children<'a> {
             .spawn()
             .with_context(|| format!("cannot start {} as {name}", self.program.display()))?;
         let mut stdin = child.stdin.take();
-        let line = serde_json::to_string(&job)?;
+        let mut job = serde_json::to_value(assignment)?;
+        job["part"] = serde_json::to_value(part)?;
+        let line = job.to_string();
         // If it has died already, waiting for it tells.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         if let Some(out) = child.stdout.take() {
@@ -92,7 +94,7 @@ impl<'a> Children<'a> {
     }
 
     /// Starts a part and waits until it is ready to begin.
-    pub(crate) fn start_ready(&mut self, name: &str, part: Part) -> Result<usize> {
+    pub(crate) fn start_ready(&mut self, name: &str, part: impl Serialize) -> Result<usize> {
         let index = self.start(name, part)?;
         self.ready(index)?;
         Ok(index)

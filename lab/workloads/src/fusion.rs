@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fusion of several large channels of different rates, from publishers in processes of their own.
 
-use crate::catalogue::Experiment;
 use crate::children::{Children, PATIENCE};
+use crate::experiment::Experiment;
 use crate::job::WorkloadJob;
-use crate::part::{Part, PartJob, Superior, wait_matched};
+use crate::orders::{Assignment, Superior, wait_matched};
+use crate::part::Part;
 use crate::record::{Random, Recorder, Window};
 use crate::schedule::{Schedule, due_ns};
 use crate::usage::Watcher;
@@ -74,7 +75,7 @@ pub(crate) struct FusionPublisher {
 }
 
 impl FusionPublisher {
-    pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
+    pub(crate) fn run(&self, job: &Assignment, superior: &Superior) -> Result<Observations> {
         let options = PublisherOptions {
             reach: Reach::Host,
             max_payload: self.payload_bytes,

@@ -23,10 +23,13 @@
 mod catalogue;
 mod chain;
 mod children;
+mod command_line;
 pub mod deliveries;
+mod experiment;
 mod faults;
 mod fusion;
 mod job;
+mod orders;
 mod part;
 mod record;
 mod refsys;
@@ -37,5 +40,6 @@ mod usage;
 mod work;
 
 pub use catalogue::{Workload, check, workloads};
+pub use command_line::WORKLOAD_COMMAND;
 pub use job::{PROTOCOL, WorkloadEvent, WorkloadJob};
-pub use serve::{WORKLOAD_COMMAND, workload_main};
+pub use serve::workload_main;

@@ -3,8 +3,9 @@
 
 use crate::catalogue;
 use crate::chain::Builtin;
+use crate::command_line::{HOST, PART, WORKLOAD_COMMAND};
 use crate::job::{PROTOCOL, WorkloadEvent, WorkloadJob};
-use crate::part::{HOST, PART, part_main};
+use crate::part::part_main;
 use anyhow::{Context, Result, ensure};
 use driveline::Schedule;
 use driveline_bench::child::end_with_starter;
@@ -13,9 +14,6 @@ use driveline_runtime::host;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-
-/// The word on the command line that makes a program a run.
-pub const WORKLOAD_COMMAND: &str = "bench-workload";
 
 /// How much longer than it was asked to a run may take before it gives itself up.
 const BEYOND: Duration = Duration::from_secs(60);

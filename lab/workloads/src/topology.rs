@@ -4,11 +4,12 @@
 //! A message is in time if its callback begins within the deadline after it was due; else it is
 //! late, lost, or was never sent because its publisher did not come to it.
 
-use crate::catalogue::Experiment;
 use crate::children::{Children, PATIENCE};
 use crate::deliveries::{ALL, DUE, IN_TIME, LATE, LOST, SCHEDULED, SUBSCRIPTIONS};
+use crate::experiment::Experiment;
 use crate::job::WorkloadJob;
-use crate::part::{Order, Part, PartJob, Superior, wait_matched};
+use crate::orders::{Assignment, Order, Superior, wait_matched};
+use crate::part::Part;
 use crate::record::{Random, Recorder, Window};
 use crate::schedule::{Schedule, due_ns};
 use crate::usage::Watcher;
@@ -123,7 +124,7 @@ pub(crate) struct TopologySubscriber {
 const HEAD: usize = 16;
 
 impl TopologyPublisher {
-    pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
+    pub(crate) fn run(&self, job: &Assignment, superior: &Superior) -> Result<Observations> {
         let pins = u32::try_from(2 * self.subscriptions).unwrap_or(MAX_PINS).clamp(8, MAX_PINS);
         let options = PublisherOptions {
             reach: Reach::Host,
@@ -169,7 +170,7 @@ struct Deliveries {
 }
 
 impl TopologySubscriber {
-    pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
+    pub(crate) fn run(&self, job: &Assignment, superior: &Superior) -> Result<Observations> {
         let node = job.node()?;
         let mut subscriptions = Vec::new();
         for (topic, _) in &self.topics {

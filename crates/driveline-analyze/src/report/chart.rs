@@ -6,10 +6,10 @@ use super::scale::Scale;
 use crate::escape::escape;
 use std::fmt::Write;
 
-/// Series that have a colour of their own; more would not be told apart.
+/// Maximum number of series with their own colour; more could not be distinguished.
 pub(super) const MAX_SERIES: usize = 6;
 
-/// How an axis looks.
+/// Style of an axis.
 pub(super) struct Axis<'a> {
     pub(super) scale: Scale,
     pub(super) title: &'a str,
@@ -66,7 +66,7 @@ impl<'a> Chart<'a> {
         let _ = write!(self.body, r#"<path class="line s{}" d="{d}"/>"#, series % MAX_SERIES);
     }
 
-    /// An upright bar from the x axis up, told about by `hint` when pointed at.
+    /// Draws a vertical bar from the x axis, with `hint` when pointed at.
     pub(super) fn bar(&mut self, class: &str, from_x: f64, to_x: f64, y: f64, hint: &str) {
         let (left, right, top, bottom) =
             (self.px(from_x), self.px(to_x), self.py(y), self.height - BOTTOM);
@@ -78,7 +78,7 @@ impl<'a> Chart<'a> {
         );
     }
 
-    /// An invisible strip over the whole height that tells `hint` when pointed at.
+    /// Draws an invisible strip over the whole height that shows `hint` when pointed at.
     pub(super) fn hover(&mut self, from_x: f64, to_x: f64, hint: &str) {
         let (left, right) = (self.px(from_x), self.px(to_x));
         let (w, h, hint) = ((right - left).max(0.5), self.height - TOP - BOTTOM, escape(hint));
@@ -154,7 +154,7 @@ pub(super) struct Row {
 /// Lying bars, each made of parts, on one scale from zero. Not a picture but lines of text, so that
 /// a narrow page can put the words above their bar instead of cutting them off.
 pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
-    // A part below zero has no length; the figures tell it.
+    // A part below zero has no length; the figures show it.
     let longest =
         rows.iter().map(|r| r.parts.iter().map(|p| p.1.max(0.0)).sum::<f64>()).fold(0.0, f64::max);
     let scale = Scale::exactly(0.0, longest);
@@ -181,7 +181,7 @@ pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, nam
     format!(r#"<ul class="bars" aria-label="{}">{body}</ul>"#, escape(name))
 }
 
-/// Names beside their colours.
+/// Draws names next to their colours.
 pub(super) fn legend<'a>(entries: impl Iterator<Item = (String, &'a str)>) -> String {
     let items: String = entries
         .map(|(class, name)| format!(r#"<li><i class="{class}"></i>{}</li>"#, escape(name)))

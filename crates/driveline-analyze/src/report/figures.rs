@@ -23,7 +23,7 @@ const PARTS: [(&str, &str); 3] = [
     ("idle", "waiting (idle)"),
 ];
 
-/// Where the age of the data went, at the end of each stage; sinks with their percentiles.
+/// Parts of the data's age at the end of each stage; sinks with their percentiles.
 pub(super) fn age_split(summary: &Summary) -> Option<String> {
     let row = |e: &EndToEnd, what: &str, split: &Split, emphasised: bool| Row {
         label: format!("{} → {}{what}", e.origin, e.stage),

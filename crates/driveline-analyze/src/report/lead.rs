@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a report begins: what was asked, the answer, the figures that count most; and the remarks
-//! that come after the picture.
+//! Beginning of a report: the question, the answer, the most important figures; and the remarks
+//! after the picture.
 
 use super::scale::{duration, grouped, percent, significant};
 use crate::escape::{escape, sentence};
@@ -43,7 +43,7 @@ fn slowest(s: &Summary) -> Option<&EndToEnd> {
     s.end_to_end.iter().max_by(|a, b| a.age_us.p50.total_cmp(&b.age_us.p50))
 }
 
-/// What a reader wants to know, and the answer in one sentence or two.
+/// Answers the reader's main question in one or two sentences.
 pub(super) fn answer(s: &Summary) -> String {
     let question = "How old is what the sensors saw when the last component has used it, and where did that time go?";
     let text = match slowest(s) {
@@ -72,7 +72,7 @@ pub(super) fn answer(s: &Summary) -> String {
     format!("<p class=question>{question}</p><p class=answer>{text}{}</p>", missed(s))
 }
 
-/// Who did not keep up, most first.
+/// Lists stages that did not keep up, the worst first.
 fn missed(s: &Summary) -> String {
     let triggers = || s.subscriptions.iter().filter(|x| x.triggers);
     let lost = |x: &SubscriptionSummary| x.missed.saturating_add(x.lost_on_the_way);
@@ -199,7 +199,7 @@ pub(super) fn cards(s: &Summary) -> String {
         grouped(missed as f64),
         "samples not worked on".to_owned(),
         format!(
-            "{} of those that were to start a component; newer ones had come, or they were lost on the way{}",
+            "{} of the samples that were to start a component; newer ones had arrived, or they were lost on the way{}",
             percent(missed as f64, missed.saturating_add(received) as f64),
             match (s.unread_by_triggers, s.not_read_by_triggers) {
                 (0, 0) => "",
@@ -225,8 +225,7 @@ pub(super) fn cards(s: &Summary) -> String {
     format!("<div class=cards>{cards}</div>")
 }
 
-/// What a reader should know beside the figures. Only what takes something away from them stands in
-/// a box.
+/// Remarks for the reader. Only limitations of the figures are in a box.
 pub(super) fn remarks(s: &Summary) -> Option<String> {
     let items = |all: &mut dyn Iterator<Item = String>| {
         all.map(|text| format!("<li>{text}</li>")).collect::<String>()
@@ -238,7 +237,7 @@ pub(super) fn remarks(s: &Summary) -> Option<String> {
         format!("<div class=notice><ul>{limits}</ul></div>")
     };
     let facts = s.facts.iter().map(|f| {
-        // A component called after what it tells is named once.
+        // A component named after its note is named once.
         let about =
             if f.name == f.component { String::new() } else { format!(", {}", escape(&f.name)) };
         format!("<b>{}</b>{about}: {}", escape(&f.component), escape(&f.text))

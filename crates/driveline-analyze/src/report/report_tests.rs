@@ -227,7 +227,7 @@ fn every_key_of_the_summary_is_documented() {
                 [format!("`{key}`"), format!("`{key}[]`"), format!("{key}, "), format!("{key}}}`")];
             assert!(
                 documented.iter().any(|d| page.contains(d)),
-                "docs/reports.md does not tell {key} of {part}"
+                "docs/reports.md does not have {key} of {part}"
             );
         }
     }
@@ -325,7 +325,7 @@ fn the_answer_comes_first_and_remarks_after_the_picture() {
         end.age_us.n
     );
     assert!(page.contains(&sentence), "{sentence}");
-    // The detector is slower than the camera, and nobody else is.
+    // The detector is slower than the camera, and no other stage is.
     let missed = format!("{} of them at detector.", grouped(summary.missed_by_triggers as f64));
     assert!(summary.missed_by_triggers > 0 && page.contains(&missed), "{missed}");
     // What ran takes nothing away from the figures; what is missing in them does.
@@ -461,4 +461,19 @@ fn what_ran_in_containers_has_a_table_and_a_bare_run_has_none() {
     let page = page(&run);
     assert!(page.contains("Containers") && page.contains("localhost/&lt;lane&gt;:1"));
     assert!(page.contains("3.0 MiB") && page.contains("futex_waitv"));
+}
+
+#[test]
+fn what_modules_ask_of_the_kernel_has_a_table() {
+    let mut run = pipeline(3);
+    run.facts_mut().modules = vec![ModuleFacts::new("lane")];
+    let page = |run: &Collector| render(run, &run.summary());
+    assert!(!page(&run).contains("Real time"));
+    run.facts_mut().modules[0].settings = vec![SettingAccount {
+        setting: "lock_memory".into(),
+        in_force: "not locked".into(),
+        refused: Some("the limit is <8 MiB>".into()),
+    }];
+    let page = page(&run);
+    assert!(page.contains("Real time") && page.contains("the limit is &lt;8 MiB&gt;"));
 }

@@ -44,7 +44,8 @@ impl Scale {
         Self::Linear { min, max: if max > min { max } else { min + 1.0 } }
     }
 
-    /// Over at least one decade that holds `values`; those that are not positive are left out.
+    /// Makes a scale over at least one decade that contains `values`; values up to zero are
+    /// skipped.
     pub(super) fn log_around(values: impl Iterator<Item = f64>) -> Self {
         let (min, max) = values
             .filter(|v| *v > 0.0 && v.is_finite())
@@ -57,7 +58,7 @@ impl Scale {
         Self::Log { min, max: max.max(min * 10.0) }
     }
 
-    /// Where `value` lies; 0 at the lower bound, 1 at the upper one, clamped to them.
+    /// Returns the position of `value`: 0 at the lower bound, 1 at the upper one, clamped to them.
     pub(super) fn place(self, value: f64) -> f64 {
         let place = match self {
             Self::Linear { min, max } => (value - min) / (max - min),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The program that runs one module of a graph.
+//! Program that runs one module of a graph.
 //!
-//! It holds no part of Driveline itself: it loads `libdriveline.so`, which component libraries are
-//! linked to as well, so that a process has one core. The library is looked for beside the program
-//! (as cargo builds it) and where an installation has it.
+//! It contains no part of Driveline itself: it loads `libdriveline.so`, to which component
+//! libraries are linked as well, so that a process has one core. It searches the library next to
+//! the program (as cargo builds it) and in the place of an installation.
 #![expect(unsafe_code, reason = "loads a library and calls its C function")]
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX)),
         Err(text) => {
-            // Somebody may have closed it.
+            // Standard error may be closed.
             let _ = writeln!(std::io::stderr(), "error: {text}");
             ExitCode::from(UNUSABLE)
         }
@@ -68,6 +68,6 @@ fn run() -> Result<c_int, String> {
 fn library_beside(program: &Path) -> PathBuf {
     let directory = program.parent().unwrap_or(Path::new("/"));
     let candidates = PLACES.map(|p| directory.join(p));
-    // Where none is beside it, the system's own search path decides.
+    // Without one next to the program, the system's search path decides.
     candidates.into_iter().find(|p| p.exists()).unwrap_or_else(|| PathBuf::from(SONAME))
 }

@@ -58,7 +58,7 @@ pub(crate) enum Deployment {
     Kubernetes {
         #[command(flatten)]
         manifest: DeployManifest,
-        /// What runs the containers
+        /// Program that runs the containers
         #[arg(long, value_name = "KIND", default_value = "deployments")]
         workload: WorkloadKind,
     },
@@ -124,7 +124,7 @@ pub(crate) struct DeployBuild {
     pub(crate) insecure: bool,
 }
 
-/// What compose, kubernetes and quadlet share.
+/// Options shared by compose, kubernetes and quadlet.
 #[derive(Debug, Args)]
 pub(crate) struct DeployManifest {
     /// Graph file
@@ -152,7 +152,7 @@ pub(crate) struct DeployManifest {
     pub(crate) seccomp: Option<String>,
 }
 
-/// What runs the containers in Kubernetes.
+/// Kubernetes object that runs the containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkloadKind {
     /// For graphs that run until they are stopped

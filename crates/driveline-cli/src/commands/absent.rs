@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why an end of a topic is not seen: its module is suspended, restarts or is down, or the topic
-//! stays in its process.
+//! Reasons why an end of a topic is not seen: its module is suspended, restarting or down, or the
+//! topic stays in its process.
 
 use crate::text::cut;
 use driveline_runtime::launch::control::{
-    ModuleTopic, ProcessState, ProcessStatus, RunStatus, Verb, find,
+    ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunStatus, Verb, find,
 };
 use driveline_shm::domain;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ const NAME: usize = 80;
 /// Maximum number of topics that a line names.
 const MAX_NAMED: usize = 5;
 
-/// Which end of a topic is missing.
+/// Missing end of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Publisher,
@@ -51,7 +51,7 @@ impl Runs {
         Self(sockets.iter().filter_map(|s| s.ask(Verb::Status, ASK).ok()).collect())
     }
 
-    /// Topics of all modules, also of those that have no process.
+    /// Topics of all modules, also of those without a process.
     pub(super) fn topics(&self) -> BTreeSet<String> {
         self.modules().flat_map(|m| &m.topics).map(|t| cut(&t.name, NAME)).collect()
     }
@@ -67,11 +67,18 @@ impl Runs {
         self.0.iter().map(|run| cut(&run.graph, NAME)).collect()
     }
 
+    /// Names of the modules, for a completion script.
+    pub(super) fn modules_of_graphs(&self) -> BTreeSet<String> {
+        let modules = self.modules().filter(|p| p.kind == ProcessKind::Module);
+        modules.map(|m| cut(&m.name, NAME)).collect()
+    }
+
     fn modules(&self) -> impl Iterator<Item = &ProcessStatus> {
         self.0.iter().flat_map(|run| &run.processes)
     }
 
-    /// Why this end of the topic is not seen, for each module of the runs that has one.
+    /// Returns the reason why this end of the topic is not seen, for each module of the runs that
+    /// has one.
     pub(super) fn why(&self, topic: &str, end: End) -> Option<String> {
         let one = |module: &ProcessStatus| {
             let topic = module.topics.iter().find(|t| t.name == topic && end.is_of(t))?;
@@ -112,7 +119,7 @@ impl Runs {
     }
 }
 
-/// What keeps a module from answering, as the end of a sentence.
+/// Returns the reason why a module does not answer, as the end of a sentence.
 fn trouble(module: &ProcessStatus) -> Option<String> {
     if module.suspended {
         let pid = module.pid.unwrap_or_default();

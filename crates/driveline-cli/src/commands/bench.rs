@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline bench`: starts the laboratory's own program, `driveline-bench`, as cargo starts its
-//! subcommands.
+//! `driveline bench` and `driveline chaos`: start the laboratory's own programs, `driveline-bench`
+//! and `driveline-chaos`, as cargo starts its subcommands.
 
 use crate::exit;
 use clap::builder::PossibleValuesParser;
@@ -13,32 +13,42 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
-const PROGRAM: &str = "driveline-bench";
+const BENCH: &str = "driveline-bench";
+const CHAOS: &str = "driveline-chaos";
 
 /// Becomes `driveline-bench` with these arguments. Returns only if that cannot be started.
 pub(crate) fn bench(arguments: &[OsString], screen: &Screen) -> u8 {
-    let Some(program) = find() else {
+    become_program(BENCH, "measures", arguments, screen)
+}
+
+/// Becomes `driveline-chaos` with these arguments. Returns only if that cannot be started.
+pub(crate) fn chaos(arguments: &[OsString], screen: &Screen) -> u8 {
+    become_program(CHAOS, "causes faults", arguments, screen)
+}
+
+fn become_program(name: &str, does: &str, arguments: &[OsString], screen: &Screen) -> u8 {
+    let Some(program) = find(name) else {
         screen.error(format!(
-            "{PROGRAM}, which measures, is neither next to this program nor in PATH; build it with `make lab`"
+            "{name}, which {does}, is neither next to this program nor in PATH; build it with `make lab`"
         ));
         return exit::FAILED;
     };
     let json = screen.json.then_some("--json");
-    let e = Process::new(&program).arg0(PROGRAM).args(json).args(arguments).exec();
+    let e = Process::new(&program).arg0(name).args(json).args(arguments).exec();
     screen
         .error(format!("cannot start {}: {e}; build it again with `make lab`", program.display()));
     exit::FAILED
 }
 
 /// Looks next to this program, then in the directories of PATH.
-fn find() -> Option<PathBuf> {
+fn find(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    find_in(own.into_iter().chain(std::env::split_paths(&path)))
+    find_in(name, own.into_iter().chain(std::env::split_paths(&path)))
 }
 
-fn find_in(directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    directories.map(|directory| directory.join(PROGRAM)).find(|program| is_program(program))
+fn find_in(name: &str, directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    directories.map(|directory| directory.join(name)).find(|program| is_program(program))
 }
 
 fn is_program(path: &Path) -> bool {
@@ -68,7 +78,7 @@ struct DescribedArgument {
 /// The command line with the commands of `driveline-bench`, for completion; as it is where that
 /// program does not exist or cannot be read.
 pub(crate) fn with_commands(command: Command) -> Command {
-    let Some(described) = find().and_then(|program| described(program.as_os_str())) else {
+    let Some(described) = find(BENCH).and_then(|program| described(program.as_os_str())) else {
         return command;
     };
     command.mut_subcommand("bench", |_| built(described).name("bench"))
@@ -127,12 +137,13 @@ mod tests {
         let [a, b, c] = ["a", "b", "c"].map(|name| dir.path().join(name));
         for (directory, mode) in [(&a, 0o644), (&b, 0o755), (&c, 0o755)] {
             std::fs::create_dir(directory).unwrap();
-            let program = directory.join(PROGRAM);
+            let program = directory.join(BENCH);
             std::fs::write(&program, "").unwrap();
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
         }
-        let found = |directories: &[&PathBuf]| find_in(directories.iter().map(|d| (*d).clone()));
-        assert_eq!(found(&[&a, &b, &c]), Some(b.join(PROGRAM)));
+        let found =
+            |directories: &[&PathBuf]| find_in(BENCH, directories.iter().map(|d| (*d).clone()));
+        assert_eq!(found(&[&a, &b, &c]), Some(b.join(BENCH)));
         assert_eq!(found(&[&a]), None);
     }
 

@@ -2,7 +2,8 @@
 //! Names for the Tab key: topics, domains, runs, modules and parameters; and the man pages.
 
 use super::absent::Runs;
-use super::{bench, describer, without_hidden};
+use super::bench;
+use super::describer::describer;
 use crate::arguments::{Arguments, Complete, Names};
 use crate::exit;
 use clap::CommandFactory;
@@ -10,6 +11,7 @@ use clap_complete::Shell;
 use driveline_runtime::graph::{LoadOptions, load};
 use driveline_shm::domain;
 use driveline_terminal::screen::Screen;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -19,14 +21,18 @@ const ASK: Duration = Duration::from_millis(300);
 
 /// Prints the names that there are, one a line. What cannot be asked has none.
 pub(crate) fn complete(arguments: &Complete, screen: &Screen) -> u8 {
-    let domain = arguments.domain.as_deref();
-    let names = match arguments.names {
+    let (domain, graph) = (arguments.domain.as_deref(), arguments.graph.as_deref());
+    let mut names = match arguments.names {
         Names::Topics => topics(domain),
         Names::Domains => domain::all().into_iter().map(|(name, _)| name).collect(),
         Names::Runs => Runs::ask(domain).graphs(),
-        Names::Modules => arguments.graph.as_deref().map(modules).unwrap_or_default(),
-        Names::Parameters => arguments.graph.as_deref().map(parameters).unwrap_or_default(),
+        Names::Modules => graph.map_or_else(|| Runs::ask(domain).modules_of_graphs(), modules),
+        Names::Parameters => {
+            graph.map_or_else(|| super::parameters::names_of_runs(domain), parameters)
+        }
     };
+    // What other users may have chosen goes to a shell.
+    names.retain(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./=".contains(&b)));
     screen.print(&names.into_iter().map(|name| name + "\n").collect::<String>());
     exit::DONE
 }
@@ -41,8 +47,6 @@ fn topics(domain: Option<&str>) -> BTreeSet<String> {
             names.extend(p.subscriptions.into_iter().map(|s| s.topic));
         }
     }
-    // What other users may have chosen goes to a shell.
-    names.retain(|name| name.parse::<driveline_types::TopicName>().is_ok());
     names
 }
 
@@ -80,14 +84,77 @@ pub(crate) fn man(directory: &Path, screen: &Screen) -> u8 {
     }
 }
 
-/// What a shell's completion script needs for names that only a run or a graph knows.
-pub(super) fn script(shell: Shell) -> &'static str {
+/// Adds to a shell's completion script what names that only a run or a graph knows need.
+pub(super) fn with_names(shell: Shell, script: String) -> String {
     match shell {
-        Shell::Bash => BASH,
-        Shell::Fish => FISH,
-        _ => "",
+        Shell::Bash => script + BASH,
+        Shell::Fish => script + FISH,
+        Shell::Zsh => zsh(&script),
+        _ => script,
     }
 }
+
+/// Values in a script for zsh, and the names that they take.
+const ZSH_VALUES: [(&str, &str); 9] = [
+    ("--domain=[", "domains"),
+    ("--run=[", "runs"),
+    ("--module=[", "modules"),
+    ("--set=[", "parameters"),
+    (":topic -- ", "topics"),
+    (":mode -- ", "modes"),
+    (":module -- ", "modules"),
+    (":modules -- ", "modules"),
+    (":parameter -- ", "parameters"),
+];
+
+/// zsh calls for each value what its line in the script names: files, unless there is something
+/// better.
+fn zsh(script: &str) -> String {
+    let line = |line: &str| {
+        // After `*::`, zsh would complete no more options.
+        let line = match line.strip_prefix("'*::") {
+            Some(rest) if !rest.starts_with("arguments") => &format!("'*:{rest}"),
+            _ => line,
+        };
+        let of_names = ZSH_VALUES.iter().find(|(value, _)| line.contains(value));
+        let parts = of_names.zip(line.split_once(":_default'"));
+        parts.map_or_else(
+            || format!("{line}\n"),
+            |((_, names), (before, after))| {
+                // Without the space, zsh would put options before the argument.
+                format!("{before}: _driveline_names {names}'{after}\n")
+            },
+        )
+    };
+    let (head, rest) = script.split_once('\n').unwrap_or((script, ""));
+    format!("{head}\n{ZSH}{}", rest.lines().map(line).collect::<String>())
+}
+
+const ZSH: &str = r#"
+_driveline_names() {
+    local tool=${_comp_command1:-driveline} word= graph= domain= i
+    local -a ask names after
+    for ((i = 1; i < CURRENT; i++)); do
+        word=${(Q)words[i]}
+        case $word in
+            (*.yaml|*.yml) graph=$word ;;
+            (--domain) domain=${(Q)words[i+1]} ;;
+            (--domain=*) domain=${word#*=} ;;
+        esac
+    done
+    case $1 in
+        (domains) ask=(complete domains) ;;
+        (modes) ask=(mode --names) ;;
+        (*) ask=(complete $1) ;;
+    esac
+    [[ $1 == (modules|parameters) && -n $graph ]] && ask+=(--graph $graph)
+    [[ $1 != domains && -n $domain ]] && ask+=(--domain $domain)
+    names=(${(f)"$($tool $ask 2>/dev/null)"})
+    # COMPONENT.PARAMETER= goes on with the value.
+    [[ ${names[1]} == *= ]] && after=(-S '')
+    (( ${#names} )) && compadd $after -a names
+}
+"#;
 
 const BASH: &str = r#"
 _driveline_with_names() {
@@ -104,8 +171,9 @@ _driveline_with_names() {
     case "${before}" in
         --domain) words=(complete domains) ;;
         --run) words=(complete runs "${in[@]}") ;;
-        --module) words=(complete modules "${graph[@]}") ;;
+        --module|log-level) words=(complete modules "${graph[@]}" "${in[@]}") ;;
         --set) words=(complete parameters "${graph[@]}"); compopt -o nospace 2>/dev/null ;;
+        get|set) [[ "${COMP_WORDS[1]}" == param ]] && words=(complete parameters "${in[@]}") ;;
         mode) [[ ${COMP_CWORD} -eq 2 ]] && words=(mode --names) ;;
         info|echo) [[ "${COMP_WORDS[1]}" == topic ]] && words=(complete topics "${in[@]}") ;;
     esac
@@ -118,9 +186,40 @@ complete -F _driveline_with_names -o bashdefault -o default driveline
 const FISH: &str = r#"
 complete -c driveline -n "__fish_seen_subcommand_from mode" -f -a "(driveline mode --names 2>/dev/null)"
 complete -c driveline -n "__fish_seen_subcommand_from info echo" -f -a "(driveline complete topics 2>/dev/null)"
+complete -c driveline -n "__fish_seen_subcommand_from log-level" -f -a "(driveline complete modules 2>/dev/null)"
+complete -c driveline -n "__fish_seen_subcommand_from get set" -f -a "(driveline complete parameters 2>/dev/null)"
 complete -c driveline -l domain -x -a "(driveline complete domains 2>/dev/null)"
 complete -c driveline -l run -x -a "(driveline complete runs 2>/dev/null)"
 function __driveline_graph; string match -r '.*\.ya?ml$' -- (commandline -opc) | tail -n 1; end
 complete -c driveline -n "__fish_seen_subcommand_from run" -l module -x -a "(driveline complete modules --graph (__driveline_graph) 2>/dev/null)"
 complete -c driveline -n "__fish_seen_subcommand_from run validate" -l set -x -a "(driveline complete parameters --graph (__driveline_graph) 2>/dev/null)"
 "#;
+
+pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        shell,
+        &mut bench::with_commands(without_hidden(&Arguments::command())),
+        "driveline",
+        &mut script,
+    );
+    let script = with_names(shell, String::from_utf8_lossy(&script).into_owned());
+    if screen.json {
+        screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));
+    } else {
+        screen.print(&script);
+    }
+    exit::DONE
+}
+
+/// Returns the command line without hidden commands, which are for other programs: neither
+/// completion nor man pages show them.
+fn without_hidden(command: &clap::Command) -> clap::Command {
+    let text = |text: Option<&clap::builder::StyledStr>| text.cloned().unwrap_or_default();
+    clap::Command::new("driveline")
+        .about(text(command.get_about()))
+        .after_help(text(command.get_after_help()))
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_arguments().cloned())
+        .subcommands(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned())
+}

@@ -3,7 +3,7 @@
 //! (`docs/protocols/control.md`).
 
 use super::domains::DomainPlace;
-use super::list::print_table;
+use super::survey::print_table;
 use crate::arguments::{Health, Stop, WhichRun};
 use crate::exit;
 use crate::text::{count, cut};
@@ -27,11 +27,11 @@ pub(super) const AGAIN: Duration = Duration::from_millis(100);
 const SHORT_ID: usize = 8;
 /// Fewest digits that are taken for an id.
 const FEWEST_DIGITS: usize = 4;
-/// Columns for names, and for what somebody has written.
+/// Columns for names, and for foreign text.
 pub(super) const NAME: usize = 80;
 pub(super) const LINE: usize = 800;
 
-/// Why there is no run to talk to.
+/// Reason why there is no run to talk to.
 pub(super) enum Missing {
     /// None is there, or none of that name; another attempt may find one.
     None(String),
@@ -102,11 +102,11 @@ pub(crate) fn stop(arguments: &Stop, screen: &Screen) -> u8 {
         match socket.ask(Verb::Health, ASK.min(left)) {
             Err(AskError::Gone) => break,
             Ok(run) => reason = run.reason.unwrap_or_default(),
-            // Its modules have ended, and it writes its report; or it is stopped.
+            // Its modules have ended, and it writes its report; or it is suspended.
             Err(e @ AskError::Silent { .. }) if left > ASK => reason = e.to_string(),
             Err(AskError::Silent { .. }) => {}
             Err(e) => {
-                screen.error(format!("nobody knows whether {} has ended: {e}", called(&run)));
+                screen.error(format!("it is unknown whether {} has ended: {e}", called(&run)));
                 return exit::FAILED;
             }
         }
@@ -163,7 +163,7 @@ pub(crate) fn health(arguments: &Health, screen: &Screen) -> u8 {
     }
 }
 
-/// Whether a module has ended and is not started again in this run.
+/// Returns true if a module has ended and is not started again in this run.
 fn stays_down(run: &RunStatus) -> bool {
     run.processes.iter().any(|p| p.state == ProcessState::Down && p.kind == ProcessKind::Module)
 }
@@ -171,6 +171,9 @@ fn stays_down(run: &RunStatus) -> bool {
 /// Prints a verdict; the exit code. `waited`: time for which the run could have become ready.
 fn print_health(run: &RunStatus, waited: Option<Duration>, screen: &Screen) -> u8 {
     print_run(run, screen);
+    if !screen.json {
+        super::health::print(run, screen);
+    }
     if run.ready == Some(true) {
         return exit::DONE;
     }
@@ -262,7 +265,7 @@ pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Miss
     }
 }
 
-/// Whether a person means this run: by the name of its graph, or by the first digits of its id.
+/// Returns true if a name means this run: its graph's name, or the first digits of its id.
 fn is_named(name: &str, graph: &str, id: &str) -> bool {
     name == graph || name.len() >= FEWEST_DIGITS && id.starts_with(name)
 }

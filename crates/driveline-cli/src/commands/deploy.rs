@@ -17,8 +17,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a module may take to end before its process gives it up: the launcher's grace and a
-/// second.
+/// Time that a module may take to end before its process gives up: the launcher's grace period and
+/// a second.
 pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
 /// Images that hold this build, made in a directory.
@@ -62,7 +62,7 @@ pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
     })
 }
 
-/// What keeps a graph from being deployed on this machine.
+/// Returns the mistakes that prevent a deployment on this machine.
 pub(super) fn mistakes(
     graph: &ResolvedGraph,
     deploy: Deploy,
@@ -120,7 +120,7 @@ fn cleaned(engine: Option<&str>, screen: &Screen) -> Result<u8, String> {
 fn init(directory: &Path, library: &str, screen: &Screen) -> Result<u8, String> {
     for (name, text) in template::files(library) {
         let path = directory.join(name);
-        // A file that is there may be somebody's work.
+        // An existing file may be a user's work.
         let mut file = File::create_new(&path).map_err(|e| {
             format!("cannot write {}: {e}; remove it to have it written anew", path.display())
         })?;

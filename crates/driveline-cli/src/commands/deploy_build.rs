@@ -2,7 +2,8 @@
 //! `driveline deploy build`.
 
 use super::deploy::{ENDS_WITHIN, images_in};
-use super::{deployed, describer};
+use super::deployed;
+use super::describer::describer;
 use crate::arguments::DeployBuild;
 use crate::exit;
 use driveline_deploy::manifest::{image_part, local};
@@ -82,7 +83,7 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
     Ok(exit::DONE)
 }
 
-/// Whether a gateway carries something of a graph to other hosts or nodes.
+/// Returns true if a gateway carries a topic of the graph to other hosts or nodes.
 pub(super) fn has_gateway(graph: &ResolvedGraph) -> bool {
     let nowhere = Path::new("/");
     GatewayConfig::of_graph(graph, &graph.domain, nowhere).is_some()
@@ -120,7 +121,7 @@ fn collector(
     Ok(Built { module: COLLECTOR.to_owned(), image: name, digest })
 }
 
-/// Where images are pushed.
+/// Destination of pushed images.
 pub(super) struct PushTo<'a> {
     /// None: nowhere.
     pub(super) registry: Option<&'a str>,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a run needs before its modules start.
+/// Preparations of a run before its modules start.
 pub(super) enum Prepared {
     /// Nothing: modules are processes of this program.
     Bare,
@@ -82,7 +82,7 @@ impl Deployed {
         Placement { accounts: self.directory.accounts(), starter }
     }
 
-    /// Notes what ran where, and removes what is left of it.
+    /// Notes the places of the modules, and removes the remaining containers.
     pub(super) fn end(self, modules: &mut [ModuleFacts], screen: &Screen) {
         let Some(containers) = &self.containers else { return };
         for deployed in containers.deployed() {
@@ -93,7 +93,7 @@ impl Deployed {
             (m.digest, m.user) = (Some(deployed.digest), Some(deployed.user));
         }
         if let Err(e) = containers.remove() {
-            screen.error(format!("{e}; `driveline deploy clean` removes what is left"));
+            screen.error(format!("{e}; `driveline deploy clean` removes the remaining parts"));
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which domain is looked at, and where else something runs: who looks into the wrong one sees
-//! nothing and no reason.
+//! Domain of a command, and other domains in use: in the wrong domain, a user would see nothing and
+//! no reason.
 
 use crate::text::{count, cut};
 use driveline_shm::domain::{self, DEFAULT, DIRECTORY_VARIABLE, NAME_VARIABLE};
@@ -13,7 +13,7 @@ const ASK: Duration = Duration::from_millis(300);
 /// Columns for names.
 const NAME: usize = 80;
 
-/// What a domain is called.
+/// Name of a domain.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DomainPlace {
     Named(String),
@@ -21,7 +21,7 @@ pub(super) enum DomainPlace {
     Directory(String),
 }
 
-/// Another domain in which somebody is.
+/// Another domain in use.
 pub(super) struct Other {
     name: String,
     processes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Other {
 }
 
 impl DomainPlace {
-    /// What `--domain` and the environment mean.
+    /// Resolves `--domain` and the environment.
     pub(super) fn of(domain: Option<&str>) -> Result<Self, String> {
         let directory = domain::directory(domain).map_err(|e| e.to_string())?;
         let variable = |key| std::env::var(key).ok().filter(|v| !v.is_empty());
@@ -51,7 +51,7 @@ impl DomainPlace {
         }
     }
 
-    /// The command that lists what is there, in this environment.
+    /// Returns the command that lists the domain, in this environment.
     pub(super) fn look_on(&self) -> String {
         self.look_on_where(std::env::var_os(NAME_VARIABLE).is_some_and(|v| !v.is_empty()))
     }
@@ -86,7 +86,7 @@ impl DomainPlace {
         others: &[Other],
     ) -> String {
         let found = match (shown, processes) {
-            (0, 0) => format!("no {what}s in {self}: nobody is there now"),
+            (0, 0) => format!("no {what}s in {self}: the domain is empty now"),
             (0, n) => format!("no {what}s in {self}: {} there without any", processes_of(n)),
             (n, _) => format!("{} in {self}", count(n as u64, what)),
         };
@@ -120,7 +120,7 @@ impl Other {
     }
 }
 
-/// What this user cannot see, and how it can.
+/// Hint at other users' processes, which this user cannot see, with the remedy.
 fn hint_at_users(users: &[u32]) -> String {
     const MOST: usize = 4;
     let named: Vec<String> = users.iter().take(MOST).map(u32::to_string).collect();
@@ -139,7 +139,7 @@ fn processes_of(n: usize) -> String {
     if n == 1 { "1 process".to_owned() } else { format!("{n} processes") }
 }
 
-/// The other domains of this user in which somebody is, if that is wanted and a name could lead
+/// Returns the other domains of this user that are in use, if they are wanted and a name could lead
 /// there.
 pub(super) fn elsewhere(place: &DomainPlace, wanted: bool) -> Vec<Other> {
     let DomainPlace::Named(own) = place else { return Vec::new() };
@@ -204,7 +204,7 @@ mod tests {
                 0,
                 &[other("comp", 1, &["a", "b"]), other("pilot", 2, &["a"])]
             ),
-            "no nodes in domain 'default': nobody is there now\n\
+            "no nodes in domain 'default': the domain is empty now\n\
              in domain 'comp': 1 process, 2 host topics; add `--domain comp`\n\
              in domain 'pilot': 2 processes, 1 host topic; add `--domain pilot`\n"
         );

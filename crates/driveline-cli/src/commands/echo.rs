@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `topic echo`: the samples of a topic, one after the other.
 //!
-//! It joins its domain as an observer: publishers never wait for it, and it takes its pin from
-//! those that each of them keeps for tools. A sample is copied and given back before it is read and
-//! printed, so that a terminal that stands still holds nobody's memory.
+//! It joins its domain as an observer: publishers never wait for it, and it uses the pins that each
+//! of them reserves for tools. A sample is copied and released before it is read and printed, so
+//! that a stopped terminal holds no publisher's memory.
 
 mod record;
 mod waiting;
@@ -27,16 +27,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How often it is looked whether somebody wants an end, or whether there is a reason to tell why
-/// nothing comes.
+/// Period at which it checks for an end, or for a reason why no sample arrives.
 const TICK: Duration = Duration::from_millis(100);
 /// Samples that wait for this command, where the publisher keeps as many.
 const DEPTH: u32 = 8;
 /// Publishers that are remembered, more than can be matched at a time.
 const MOST_TALKERS: usize = 1100;
-/// How often the event that tells of a publisher is looked for, a millisecond apart.
+/// Number of attempts to find the event of a publisher, a millisecond apart.
 const LOOKS: u32 = 100;
-/// Refusals that are told.
+/// Maximum number of refusals shown.
 const MOST_REFUSALS: usize = 64;
 /// Columns for text that processes of other users may have chosen.
 const NAME: usize = 80;
@@ -70,13 +69,13 @@ struct Taken {
 }
 
 fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
-    let topic = super::name_of(&arguments.topic)?;
+    let topic = super::names::name_of(&arguments.topic)?;
     let place = DomainPlace::of(domain)?;
     let interrupted = driveline_terminal::signals::interruption()
         .map_err(|e| format!("cannot listen for signals: {e}"))?;
     let over = || interrupted.load(Relaxed) || screen.nobody_reads();
     let mut waiting = waiting::Waiting::new(&topic, domain, &place, arguments.timeout, screen);
-    // Who looks makes no directory: until somebody has joined, there is nothing to see.
+    // An observer creates no directory: before the first process joins, there is nothing to see.
     let directory = loop {
         if over() {
             return Ok(());
@@ -138,9 +137,9 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
     Ok(())
 }
 
-/// One for each kind of publisher, so that each is read as it is: what a transient-local one keeps
-/// for those who come late comes too, and nobody is refused. A publisher is matched with one of
-/// them, and passes over the others without a word.
+/// One subscription for each kind of publisher, so that none is refused and late-joiner samples of
+/// transient-local ones arrive, too. A publisher is matched with one of them, and ignores the
+/// others.
 fn subscriptions(
     participant: &Participant,
     topic: &TopicName,
@@ -156,14 +155,14 @@ fn subscriptions(
         config.offering = Some((reliability, durability));
         config.max_held = 1;
         config.observer = true;
-        // It shows what is there, whosever it is, and believes none of it.
+        // It shows samples of all users, and trusts none of them.
         config.access = Access::Anyone;
         participant.create_subscription(config).map_err(|e| e.to_string())
     };
     kinds.map(create).collect()
 }
 
-/// What is known of those who publish.
+/// Known publishers.
 struct Audience<'a> {
     talkers: HashMap<EndpointId, Arc<Talker>>,
     /// Node and process of the publisher that went last.
@@ -174,7 +173,7 @@ struct Audience<'a> {
 }
 
 impl Audience<'_> {
-    /// Takes note of who came, and tells why somebody cannot be heard.
+    /// Notes new publishers, and shows why one cannot be received.
     fn hear(&mut self, subscription: &mut Subscription, waits: bool) {
         while let Some(event) = subscription.poll_event() {
             match event {
@@ -225,8 +224,8 @@ impl Audience<'_> {
         talker
     }
 
-    /// Who has published a sample. Samples can be there a moment before the event that tells of
-    /// their publisher.
+    /// Returns the publisher of a sample. Samples can arrive just before the event of their
+    /// publisher.
     fn talker(&mut self, publisher: EndpointId, subscription: &mut Subscription) -> Arc<Talker> {
         for look in 0..LOOKS {
             if let Some(talker) = self.talkers.get(&publisher) {

@@ -19,7 +19,7 @@ const ARROW: &str = " → ";
 
 type Row = Vec<String>;
 
-/// What the components do.
+/// Lines on the components' work.
 pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
     let mut wide = vec![
         "COMPONENT",
@@ -47,7 +47,7 @@ pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
     table(&wide, &narrow, &groups, rows, columns)
 }
 
-/// What became of the sensors' data at the ends.
+/// Lines on the age of the sensors' data at the sinks.
 pub(super) fn ends(summary: &Summary, columns: usize) -> Vec<Line> {
     if summary.end_to_end.is_empty() {
         return Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn ends(summary: &Summary, columns: usize) -> Vec<Line> {
     table(&wide, &narrow, &[], summary.end_to_end.iter().map(end_to_end).collect(), columns)
 }
 
-/// What became of the calls of services.
+/// Lines on the calls of services.
 pub(super) fn services(summary: &Summary, columns: usize) -> Vec<Line> {
     if summary.services.is_empty() {
         return Vec::new();

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the gateways of this host carry now.
+//! Shows the traffic of this host's gateways.
 
 mod down;
 mod explain;
+mod format;
 mod presence;
 mod ros2;
 mod ros2_services;
 
 use super::domains::DomainPlace;
-use super::list::print_table;
 use super::services::servers;
+use super::survey::print_table;
 use crate::arguments::Gateway;
 use crate::exit;
 use crate::process;
 use crate::text::{count, cut};
-use driveline_gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
+use driveline_gateway::{Answer, HostReport, Report, RouteReport, ask};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
 use driveline_terminal::table::Align;
 use driveline_terminal::version::{COMMIT, VERSION};
+use format::{NAME, REASON, Rate, clock, dropped, hint, inlet_state, seconds, short};
 use presence::Presence;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,18 +30,8 @@ use std::time::Duration;
 const ASK: Duration = Duration::from_secs(3);
 /// Rates are measured over this time.
 const MEASURED: Duration = Duration::from_secs(1);
-/// Columns for names, which other hosts may have chosen.
-const NAME: usize = 80;
 /// Most topics that are named in an error.
 const MOST_NAMED: usize = 20;
-/// Longest reason of somebody else.
-const REASON: usize = 800;
-
-/// A node, for people; in reports, one that nobody has named is `?`.
-fn node(name: &str) -> String {
-    if name == "?" { "a node without a name".to_owned() } else { format!("'{}'", cut(name, NAME)) }
-}
-
 pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
     let Gateway::List { topic, explain } = command;
     match list(topic.as_deref(), *explain, domain, screen) {
@@ -52,7 +44,7 @@ pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) 
     }
 }
 
-/// Whether all gateways have answered.
+/// Returns true if all gateways have answered.
 fn list(
     topic: Option<&str>,
     explained: bool,
@@ -102,7 +94,8 @@ fn list(
             Answer::Report(report) => as_json(report, &earlier(report)),
             Answer::Dead { kind } => json!({ "gateway": kind, "state": "dead" }),
             Answer::Silent { kind, pid, reason } => {
-                let state = if pid.is_some_and(process::is_stopped) { "stopped" } else { "silent" };
+                let state =
+                    if pid.is_some_and(process::is_stopped) { "suspended" } else { "silent" };
                 json!({ "gateway": kind, "state": state, "pid": pid, "reason": reason })
             }
         };
@@ -116,7 +109,7 @@ fn list(
         _ => false,
     };
     let here = if explained && now.iter().any(expected) {
-        servers(&super::list::ask(domain, screen)?.1)
+        servers(&super::survey::ask(domain, screen)?.1)
     } else {
         BTreeMap::new()
     };
@@ -193,46 +186,6 @@ fn only(mut report: Report, topic: Option<&str>) -> Report {
     report
 }
 
-/// Samples and bytes each second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Rate {
-    samples: f64,
-    bytes: f64,
-}
-
-impl Rate {
-    fn of(now: &Report, before: &Report, samples: (u64, u64), bytes: (u64, u64)) -> Self {
-        let seconds = now.at_ns.saturating_sub(before.at_ns).max(1) as f64 / 1e9;
-        let per_second = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / seconds;
-        Self { samples: per_second(samples), bytes: per_second(bytes) }
-    }
-
-    fn of_edge(e: &EdgeReport, now: &Report, before: &Report) -> Self {
-        let old = before
-            .edges
-            .iter()
-            .find(|o| o.topic == e.topic && o.to == e.to && o.offered == e.offered)
-            .map(|o| o.figures)
-            .unwrap_or_default();
-        Self::of(now, before, (e.figures.sent, old.sent), (e.figures.sent_bytes, old.sent_bytes))
-    }
-
-    fn of_inlet(i: &InletReport, now: &Report, before: &Report) -> Self {
-        let old = before
-            .inlets
-            .iter()
-            .find(|o| o.publisher == i.publisher && o.topic == i.topic)
-            .map(|o| o.figures)
-            .unwrap_or_default();
-        Self::of(
-            now,
-            before,
-            (i.figures.published, old.published),
-            (i.figures.published_bytes, old.published_bytes),
-        )
-    }
-}
-
 fn as_json(report: &Report, before: &Report) -> Value {
     let mut value = serde_json::to_value(report).unwrap_or_default();
     let rates = |rate: Rate, of: &mut Value| {
@@ -262,25 +215,6 @@ fn as_json(report: &Report, before: &Report) -> Value {
     value
 }
 
-/// The name of a host without the number of its gateway's start.
-fn short(host: &str) -> String {
-    cut(host.split('.').next().unwrap_or(host), NAME)
-}
-
-/// How long something has been so: rounded down, unlike what the lab expects of a measurement.
-fn seconds(ms: u64) -> String {
-    match ms / 1000 {
-        s @ 0..120 => format!("{s} s"),
-        s @ 120..7200 => format!("{} min", s / 60),
-        s => format!("{} h", s / 3600),
-    }
-}
-
-/// A time that may be negative, in milliseconds.
-fn ms(ns: i64) -> String {
-    format!("{:.3} ms", ns as f64 / 1e6)
-}
-
 fn state(h: &HostReport) -> String {
     let before = match h.outages {
         0 => String::new(),
@@ -289,7 +223,7 @@ fn state(h: &HostReport) -> String {
     format!("{} {}{before}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
 }
 
-/// What else is to be known of a host, a line each.
+/// Remarks on a host, a line each.
 fn remarks(h: &HostReport) -> Vec<String> {
     let host = cut(&h.host, NAME);
     let problem = h
@@ -310,7 +244,7 @@ fn remarks(h: &HostReport) -> Vec<String> {
 }
 
 /// A line for a topic whose samples a host acknowledges that were never sent.
-fn impossible(e: &EdgeReport) -> Option<String> {
+fn impossible(e: &RouteReport) -> Option<String> {
     let count = Some(e.figures.impossible_acknowledgements)
         .filter(|n| *n > 0)
         .map(|n| count(n, "acknowledgement"))?;
@@ -320,22 +254,8 @@ fn impossible(e: &EdgeReport) -> Option<String> {
     ))
 }
 
-fn clock(h: &HostReport) -> String {
-    match (h.offset_ns, h.offset_error_ns) {
-        (Some(offset), Some(error)) => {
-            let steps = if h.clock_steps > 0 {
-                format!(", stepped {}", count(h.clock_steps, "time"))
-            } else {
-                String::new()
-            };
-            format!("{} ± {}{steps}", ms(offset), ms(i64::try_from(error).unwrap_or(i64::MAX)))
-        }
-        _ => "not measured".into(),
-    }
-}
-
-/// An endpoint, for people: port 0 is one that the kernel chose, which only those hosts learn that
-/// are told of it.
+/// Formats an endpoint, for people: port 0 is chosen by the kernel, and known only to hosts that it
+/// is reported to.
 fn listening(endpoint: &str) -> String {
     let (address, settings) = endpoint.split_once('#').unwrap_or((endpoint, ""));
     match address.strip_suffix(":0") {
@@ -345,20 +265,8 @@ fn listening(endpoint: &str) -> String {
     }
 }
 
-fn dropped(drops: &[(&str, u64)]) -> String {
-    if drops.is_empty() {
-        "-".into()
-    } else {
-        drops
-            .iter()
-            .map(|(why, n)| format!("{} {n}", cut(why, NAME)))
-            .collect::<Vec<_>>()
-            .join(", ")
-    }
-}
-
-/// Whether it was built from something else than this program is: what is seen there may be
-/// repaired here, or not be there yet.
+/// Returns a remark if it was built from other sources than this program: its faults may be fixed
+/// here, or its features missing.
 fn of_another_build(report: &Report) -> Option<String> {
     let (version, commit) = (report.version.as_str(), report.commit.as_str());
     // Those of older releases do not say it.
@@ -434,13 +342,13 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     if report.unknown > 0 || report.damaged > 0 {
         let (unknown, damaged) = (count(report.unknown, "sample"), count(report.damaged, "sample"));
         screen.print(&format!(
-            "\n{unknown} came for nobody who is here; {damaged} could not be understood\n"
+            "\n{unknown} had no receiver here; {damaged} could not be understood\n"
         ));
     }
     screen.print(&unexplained(report, explained));
 }
 
-/// What `--explain` says more of, for those who did not ask for it.
+/// Hint at the further output of `--explain`, if that was not used.
 fn unexplained(report: &Report, explained: bool) -> String {
     let carried = |topic: &str| {
         report.edges.iter().any(|e| e.topic == topic)
@@ -453,11 +361,6 @@ fn unexplained(report: &Report, explained: bool) -> String {
         }
         0 => String::new(),
     }
-}
-
-/// Where the reasons are.
-fn hint(explained: bool) -> &'static str {
-    if explained { "" } else { " (`--explain` says why)" }
 }
 
 /// The lines of one topic: each way to and from another host, or that there is none.
@@ -518,22 +421,12 @@ fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-fn inlet_state(state: InletState) -> &'static str {
-    match state {
-        InletState::Wanted => "carried",
-        InletState::NobodySubscribes => "nobody subscribes here",
-        InletState::ClockUnknown => "waits for that host's clock",
-        InletState::HostGone => "host is gone",
-        InletState::PublisherGone => "publisher is gone",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use driveline_gateway::{
-        EdgeFigures, InletFigures, NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport,
-        TopicReport,
+        NetworkReport, RemotePublisherFigures, RemotePublisherReport, RemotePublisherState,
+        Ros2Report, Ros2ServiceReport, Ros2TopicReport, RouteFigures, TopicReport,
     };
 
     #[test]
@@ -595,13 +488,13 @@ mod tests {
         assert_eq!(remarks(&host(0)), [""; 0]);
         let said = "host 'trunk.01': 1 exchange of its clock cannot be (an answer before its question), and none of them was used\n";
         assert_eq!(remarks(&host(1)), [said]);
-        let edge = |impossible_acknowledgements| EdgeReport {
+        let edge = |impossible_acknowledgements| RouteReport {
             topic: "lanes".into(),
             to: "trunk.01".into(),
             offered: "rv".into(),
             qos: "rv".into(),
             parked: false,
-            figures: EdgeFigures { impossible_acknowledgements, ..EdgeFigures::default() },
+            figures: RouteFigures { impossible_acknowledgements, ..RouteFigures::default() },
         };
         assert_eq!(impossible(&edge(0)), None);
         let said = "topic 'lanes': 2 acknowledgements by host 'trunk.01' of samples that were never sent, which were passed over\n";
@@ -612,15 +505,15 @@ mod tests {
     fn ways_to_and_from_a_host_that_is_gone_say_so_and_starts_are_told_apart() {
         let host =
             |host: &str, alive| HostReport { host: host.into(), alive, ..HostReport::default() };
-        let edge = |to: &str, parked| EdgeReport {
+        let edge = |to: &str, parked| RouteReport {
             topic: "lanes".into(),
             to: to.into(),
             offered: "rv".into(),
             qos: "rv".into(),
             parked,
-            figures: EdgeFigures::default(),
+            figures: RouteFigures::default(),
         };
-        let inlet = |from: &str, state| InletReport {
+        let inlet = |from: &str, state| RemotePublisherReport {
             topic: "lanes".into(),
             from: from.into(),
             node: "n".into(),
@@ -629,7 +522,7 @@ mod tests {
             qos: driveline_types::Qos::default(),
             max_payload: 1,
             state,
-            figures: InletFigures::default(),
+            figures: RemotePublisherFigures::default(),
         };
         let ways = |report: &Report| -> Vec<_> {
             let rows = rows("lanes", report, &Report::default()).into_iter();
@@ -637,8 +530,10 @@ mod tests {
         };
         // A cable is cut.
         let edges = vec![edge("roof.01", true), edge("trunk.01", true), edge("bonnet.01", false)];
-        let inlets =
-            vec![inlet("roof.01", InletState::HostGone), inlet("trunk.01", InletState::Wanted)];
+        let inlets = vec![
+            inlet("roof.01", RemotePublisherState::HostGone),
+            inlet("trunk.01", RemotePublisherState::Wanted),
+        ];
         let hosts = vec![host("roof.01", false), host("trunk.01", true)];
         let mut report = Report { hosts, edges, inlets, ..Report::default() };
         let gone = [
@@ -652,8 +547,10 @@ mod tests {
         // That host's gateway was started again.
         report.hosts.push(host("roof.02", true));
         report.edges = vec![edge("roof.01", true), edge("roof.02", false)];
-        report.inlets =
-            vec![inlet("roof.01", InletState::HostGone), inlet("roof.02", InletState::Wanted)];
+        report.inlets = vec![
+            inlet("roof.01", RemotePublisherState::HostGone),
+            inlet("roof.02", RemotePublisherState::Wanted),
+        ];
         let again = [
             "→ roof.01: restarted since",
             "→ roof: carried",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commands about graph files and libraries.
 
-use super::describer;
+use super::describer::describer;
 use crate::arguments::{Graph, Validate};
 use crate::text::count;
 use crate::{exit, picture};
@@ -148,7 +148,8 @@ pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
         }
         for p in &class.parameters {
             let default = serde_json::to_string(&p.default).unwrap_or_default();
-            out += &format!("  {} = {default}{}\n", p.name, doc(&p.doc));
+            let range = p.range.or(p.live).map_or_else(String::new, |r| format!(" ({r})"));
+            out += &format!("  {} = {default}{range}{}\n", p.name, doc(&p.doc));
         }
     }
     screen.print(&out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What gives no results although the run goes on: figures alone would look as if all was well.
+//! Modules without results while the run continues: the other figures alone would look normal.
 
 use driveline_analyze::Summary;
 use driveline_runtime::account::{Call, CallPlace, Record};
@@ -8,22 +8,21 @@ use driveline_runtime::launch::Event;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A process tells each second of a call that takes long; without a word for this long it has
-/// ended.
+/// Each second a process reports a long call; without a report for this time the call has ended.
 const HOLDS: Duration = Duration::from_millis(2500);
 
-/// Calls that take long, components that were refused a connection, and modules that are stopped.
+/// Calls that take long, components that were refused a connection, and modules that are suspended.
 pub(super) struct Hung {
     /// Components of each module.
     modules: BTreeMap<String, Vec<String>>,
-    /// How many components publish on a topic.
+    /// Number of components that publish on a topic.
     publishers: BTreeMap<String, usize>,
     calls: BTreeMap<String, Long>,
     /// The last refusal of each component that has not been called since.
     refused: BTreeMap<String, String>,
-    /// What is kept of inputs that get no samples since then, by component and input.
+    /// Inputs that have got no samples since then, by component and input.
     kept: BTreeMap<(String, String), (String, Instant)>,
-    stopped: BTreeMap<String, (u32, Instant)>,
+    suspended: BTreeMap<String, (u32, Instant)>,
     /// Modules without a process, and what comes next.
     away: BTreeMap<String, String>,
 }
@@ -52,7 +51,7 @@ impl Hung {
             calls: BTreeMap::new(),
             refused: BTreeMap::new(),
             kept: BTreeMap::new(),
-            stopped: BTreeMap::new(),
+            suspended: BTreeMap::new(),
             away: BTreeMap::new(),
         }
     }
@@ -95,11 +94,11 @@ impl Hung {
 
     pub(super) fn event(&mut self, event: &Event) {
         match event {
-            Event::Stopped { module, pid } => {
-                self.stopped.insert(module.clone(), (*pid, Instant::now()));
+            Event::Suspended { module, pid } => {
+                self.suspended.insert(module.clone(), (*pid, Instant::now()));
             }
-            Event::Continued { module } => drop(self.stopped.remove(module)),
-            Event::Ended { death, .. } => drop(self.stopped.remove(&death.module)),
+            Event::Continued { module } => drop(self.suspended.remove(module)),
+            Event::Ended { death, .. } => drop(self.suspended.remove(&death.module)),
             Event::Restarts { module, .. } => {
                 self.away.insert(module.clone(), "is started again".into());
             }
@@ -117,9 +116,9 @@ impl Hung {
     }
 
     fn lines_at(&self, now: Instant, summary: &Summary) -> Vec<String> {
-        let stopped = self.stopped.iter().map(|(module, (pid, since))| {
+        let suspended = self.suspended.iter().map(|(module, (pid, since))| {
             let s = (now - *since).as_secs();
-            let go_on = format!("is stopped; `kill -CONT {pid}` lets it go on");
+            let go_on = format!("is suspended; `kill -CONT {pid}` lets it go on");
             match self.modules.get(module) {
                 Some(components) => format!(
                     "no result from {} for {s} s (module '{module}' {go_on})",
@@ -131,7 +130,7 @@ impl Hung {
         });
         let still = |component: &str| {
             !self
-                .stopped
+                .suspended
                 .keys()
                 .any(|m| self.modules.get(m).is_some_and(|c| c.iter().any(|c| c == component)))
         };
@@ -158,10 +157,10 @@ impl Hung {
             .kept
             .values()
             .map(|(text, since)| format!("{text} (for {} s)", (now - *since).as_secs()));
-        away.chain(stopped).chain(calls).chain(refused).chain(kept).collect()
+        away.chain(suspended).chain(calls).chain(refused).chain(kept).collect()
     }
 
-    /// How many samples were published since the one that the call is busy with.
+    /// Number of samples published after the sample of the call.
     fn newer(&self, place: &CallPlace, summary: &Summary) -> String {
         // Each publisher has a sequence of its own.
         let topic = place.topic.as_ref().filter(|t| self.publishers.get(*t) == Some(&1));
@@ -191,18 +190,18 @@ mod tests {
             calls: BTreeMap::new(),
             refused: BTreeMap::new(),
             kept: BTreeMap::new(),
-            stopped: BTreeMap::new(),
+            suspended: BTreeMap::new(),
             away: BTreeMap::new(),
         };
-        let stopped = |module: &str, pid| Event::Stopped { module: module.into(), pid };
-        hung.event(&stopped("gateway", 41));
-        hung.event(&stopped("perception", 42));
+        let suspended = |module: &str, pid| Event::Suspended { module: module.into(), pid };
+        hung.event(&suspended("gateway", 41));
+        hung.event(&suspended("perception", 42));
         let (since, summary) = (Instant::now(), driveline_analyze::Collector::default().summary());
-        hung.stopped.values_mut().for_each(|(_, at)| *at = since);
+        hung.suspended.values_mut().for_each(|(_, at)| *at = since);
         let now = since + Duration::from_secs(4);
         let lines = [
-            "nothing is carried for 4 s (process 'gateway' is stopped; `kill -CONT 41` lets it go on)",
-            "no result from lane, fusion for 4 s (module 'perception' is stopped; `kill -CONT 42` lets it go on)",
+            "nothing is carried for 4 s (process 'gateway' is suspended; `kill -CONT 41` lets it go on)",
+            "no result from lane, fusion for 4 s (module 'perception' is suspended; `kill -CONT 42` lets it go on)",
         ];
         assert_eq!(hung.lines_at(now, &summary), lines);
         hung.event(&Event::Continued { module: "gateway".into() });

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs in a domain now.
+//! Lists the processes of a domain.
 
 use super::absent::{End, Runs};
-use super::domains::{DomainPlace, Other, elsewhere};
+use super::domains::{Other, elsewhere};
+use super::survey::{ask, print_table};
 use crate::arguments::{Node, Topic};
 use crate::exit;
-use crate::process;
 use crate::text::{count, cut};
 use driveline_rosidl::{CDR_ENCODING, Catalog};
 use driveline_runtime::graph::closest;
-use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo, Survey};
+use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
-use driveline_terminal::table::{Align, aligned};
+use driveline_terminal::table::Align;
 use driveline_types::service::ServiceTopic;
 use driveline_types::{Durability, Liveliness, PayloadKind, Qos, Reliability, Schema};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-/// Time for everybody to answer.
-const ASK: Duration = Duration::from_secs(1);
 /// Most topics that are named in one line.
 const MOST_NAMED: usize = 5;
 /// Columns for text that processes of other users may have chosen.
@@ -32,7 +29,7 @@ const DEFINITION: usize = 24;
 pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u8 {
     let info = match command {
         Topic::Echo(echo) => return super::echo::echo(echo, domain, screen),
-        Topic::Info { topic, definition } => match super::name_of(topic) {
+        Topic::Info { topic, definition } => match super::names::name_of(topic) {
             Ok(topic) => Some((topic, if *definition { usize::MAX } else { DEFINITION })),
             Err(text) => {
                 screen.error(text);
@@ -100,7 +97,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
                     format!("{meant}there are: {seen}")
                 };
                 let what = super::services::of_service(topic, &participants).unwrap_or(known);
-                screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
+                screen.error(format!("no process publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
                 exit::FAILED
             }
         },
@@ -127,55 +124,6 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
             exit::FAILED
         }
     }
-}
-
-/// Processes that are named because they do not answer.
-const MOST_SILENT: usize = 16;
-/// Characters of what a process says is missing in its listing.
-const MOST_OF_REASON: usize = 300;
-
-/// Everybody in the domain, and where that is. A domain that nobody has ever joined is empty.
-pub(super) fn ask(
-    domain: Option<&str>,
-    screen: &Screen,
-) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
-    let place = DomainPlace::of(domain)?;
-    let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())?
-    else {
-        return Ok((place, Vec::new()));
-    };
-    let Survey { participants, silent, silent_others } =
-        driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;
-    let mut silent: Vec<u32> = silent.into_iter().chain(silent_others).collect();
-    let all = silent.len();
-    silent.retain(|pid| *pid > 0);
-    silent.truncate(MOST_SILENT);
-    let more = all - silent.len();
-    if more > 0 {
-        let who =
-            if more == 1 { "1 participant".to_owned() } else { format!("{more} participants") };
-        screen.print_error(&format!(
-            "warning: {who} of this domain did not answer: what they have is not in the list\n"
-        ));
-    }
-    for pid in silent {
-        let name = process::name(pid).unwrap_or_else(|| "a process".to_owned());
-        let what = if process::is_stopped(pid) {
-            format!("is stopped; `kill -CONT {pid}` lets it go on")
-        } else {
-            "does not answer".into()
-        };
-        // Beside the list and not in it: nobody knows what it would say.
-        screen.print_error(&format!("warning: {} (pid {pid}): {what}\n", cut(&name, NAME)));
-    }
-    for p in participants.iter().filter(|p| !p.incomplete.is_empty()) {
-        let (name, pid) = (cut(&p.name, NAME), p.pid_in_its_namespace);
-        screen.print_error(&format!(
-            "warning: {name} (pid {pid}): {}\n",
-            cut(&p.incomplete, MOST_OF_REASON)
-        ));
-    }
-    Ok((place, participants))
 }
 
 #[derive(Default)]
@@ -214,8 +162,7 @@ fn topics(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
     topics
 }
 
-/// A tool may have a subscription for each kind of publisher: those that match nobody stand for
-/// nothing.
+/// A tool may have a subscription for each kind of publisher: unmatched ones have no meaning.
 fn is_spare(participant: &ParticipantInfo, s: &SubscriptionInfo) -> bool {
     let mut others = participant.subscriptions.iter().filter(|o| o.observer && o.topic == s.topic);
     s.observer && s.matches.is_empty() && others.any(|o| !o.matches.is_empty() || o.id < s.id)
@@ -253,7 +200,8 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
     print_table(&[Left, Left, Right, Right, Right, Right], &rows, screen);
 }
 
-/// What cannot be seen from here, for topics that miss a side: one line for all of them.
+/// Hint at ends that cannot be seen from here, for topics that miss a side: one line for all of
+/// them.
 fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
     topics: &BTreeMap<&str, E>,
     runs: &Runs,
@@ -283,20 +231,13 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
     let tell = |names: String, what: &str, who: &str| match names.as_str() {
         "" => String::new(),
         names => format!(
-            "nobody {what} {names} here: {who} with process reach would be seen in its own process only\n"
+            "no process {what} {names} here: {who} with process reach would be seen in its own process only\n"
         ),
     };
     known(End::Publisher)
         + &known(End::Subscription)
         + &tell(names(End::Publisher), "publishes", "a publisher")
         + &tell(names(End::Subscription), "listens to", "a subscription")
-}
-
-pub(super) fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen) {
-    for (i, line) in aligned(align, rows).iter().enumerate() {
-        let line = if i == 0 { screen.paint("1", line) } else { line.clone() };
-        screen.print(&(line + "\n"));
-    }
 }
 
 fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
@@ -348,7 +289,7 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
         let inside = match s.passed_by {
             0 => String::new(),
             n => format!(
-                "; {n} of them passed inside process {} only, as nobody else listened",
+                "; {n} of them passed inside process {} only, as no other process subscribed",
                 cut(&process.name, NAME)
             ),
         };
@@ -442,14 +383,14 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
     screen.print(&out);
 }
 
-/// Whether a process hands samples of this topic to itself, where the host transport does not see
-/// them.
+/// Returns true if a process passes samples of this topic to itself, which the host transport does
+/// not see.
 fn passes_inside(process: &ParticipantInfo, ends: &Ends<'_>) -> bool {
     let by_pointer = |p: &PublisherInfo| p.schema.kind == PayloadKind::Protobuf;
     ends.publishers.iter().any(|(other, p)| std::ptr::eq(*other, process) && by_pointer(p))
 }
 
-/// What a type consists of, in at most so many lines.
+/// Returns the definition of a type, in a limited number of lines.
 fn definition(schema: &Schema, lines: usize) -> String {
     let mut out = String::new();
     if schema.encoding == CDR_ENCODING
@@ -548,7 +489,7 @@ fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) -> usize {
             &(&str, u32),
             &NodeEnds<'_>,
         )| {
-            // What the runtime tells about a process is JSON; whatever else it may be stays text.
+            // The runtime's description of a process is JSON; any other text is shown unchanged.
             let about = serde_json::from_str::<serde_json::Value>(&process.description)
                 .unwrap_or_else(|_| json!(process.description));
             json!({ "node": node, "process": process.name, "pid": pid, "publishes": publishes, "subscribes": subscribes, "about": about })

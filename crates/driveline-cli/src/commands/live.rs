@@ -139,7 +139,8 @@ impl Live {
             cpu.iter().flat_map(|cpu| wrapped(cpu, columns)).map(plain("")).collect();
         let ends = figures::ends(summary, columns);
         let services = figures::services(summary, columns);
-        let blocked = summary.blocked_in_publish().into_iter().chain(summary.overruns());
+        let blocked = summary.failed_with_events().into_iter();
+        let blocked = blocked.chain(summary.blocked_in_publish()).chain(summary.overruns());
         let blocked: Vec<Line> =
             blocked.flat_map(|text| wrapped(&text, columns)).map(plain(TROUBLE)).collect();
         // Of many ends, the components come first.
@@ -239,8 +240,7 @@ impl Live {
     }
 }
 
-/// What a component says about the run; what it is about, only where that is not the component
-/// itself.
+/// Formats a note of a component; its subject only if that is not the component itself.
 pub(super) fn fact(component: &str, name: &str, text: &str) -> String {
     if component == name {
         format!("{component}: {text}")
@@ -293,7 +293,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use driveline_analyze::{Fact, InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
-    use driveline_runtime::account::{CallCounters, CallEnd, Record};
+    use driveline_runtime::account::{CallCounters, CallEnd, CallbackCounters, Record};
     use driveline_types::header::Arrival;
     use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicName};
 
@@ -360,6 +360,18 @@ mod tests {
         assert!(
             Live::table(&run().summary(), None, 30).iter().all(|l| l.text.chars().count() <= 30)
         );
+    }
+
+    #[test]
+    fn failed_calls_with_events_have_a_line_and_count_as_failures() {
+        let mut run = run();
+        let stats = CallbackCounters { invocations: 2, failed_events: 3, ..Default::default() };
+        run.take("m", &Record::Counters { component: "lane".into(), stats });
+        let live = Live::new(true, Duration::from_secs(1));
+        let table = live.live_table(&run.summary(), None, None, 80, 50).into_iter().map(|l| l.text);
+        let table = table.collect::<Vec<_>>().join("\n");
+        assert!(table.contains("superseded, 4\n  failures"), "{table}");
+        assert!(table.contains("calls with events (on_event) failed: 3 of lane"), "{table}");
     }
 
     /// A run with long names and large numbers.

@@ -3,7 +3,7 @@
 
 use super::deploy::ENDS_WITHIN;
 use super::deploy_build::has_gateway;
-use super::describer;
+use super::describer::describer;
 use crate::arguments::{DeployManifest, WorkloadKind};
 use crate::exit;
 use driveline_deploy::manifest::{self, Manifest, ManifestOptions, Workload, kubernetes_notes};

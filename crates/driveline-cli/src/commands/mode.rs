@@ -92,7 +92,7 @@ fn told(last: &LastSwitch) -> String {
     )
 }
 
-/// How a switch ended.
+/// Result of a switch.
 enum Ending {
     Entered(LastSwitch),
     Other(LastSwitch),

@@ -3,17 +3,19 @@
 //! (`docs/protocols/control.md`).
 
 use super::control::{AGAIN, ASK, Found, LINE, NAME, called, select};
-use super::list::print_table;
+use super::survey::print_table;
 use crate::arguments::{LogLevel, Param};
 use crate::exit;
 use crate::text::cut;
 use driveline_runtime::graph::parameters_of_file;
 use driveline_runtime::launch::control::{
-    Ask, ChangeAsk, ChangeState, ParameterStatus, ParametersStatus, RunStatus, Verb,
+    Ask, ChangeAsk, ChangeState, ParameterStatus, ParametersStatus, RunStatus, Verb, find,
 };
+use driveline_shm::domain;
 use driveline_terminal::screen::Screen;
 use driveline_terminal::table::Align;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 pub(crate) fn param(arguments: &Param, screen: &Screen) -> u8 {
@@ -71,6 +73,14 @@ fn told(found: &Found, outcome: Result<(), String>, screen: &Screen) -> u8 {
 fn parameters(found: &Found) -> Result<ParametersStatus, String> {
     let run = found.socket.ask(Verb::Param, ASK).map_err(|e| e.to_string())?;
     run.parameters.ok_or_else(|| "its launcher is of another version and has no parameters".into())
+}
+
+/// Parameters of the domain's runs, for a completion script.
+pub(super) fn names_of_runs(domain: Option<&str>) -> BTreeSet<String> {
+    let sockets = domain::existing(domain).ok().flatten().and_then(|dir| find(&dir).ok());
+    let runs = sockets.into_iter().flatten().filter_map(|s| s.ask(Verb::Param, ASK).ok());
+    let all = runs.filter_map(|run| run.parameters).flat_map(|all| all.parameters);
+    all.map(|p| cut(&format!("{}.{}", p.component, p.name), NAME)).collect()
 }
 
 fn parameter_ask(component: &str, name: &str, value: &str) -> Ask {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the components of a run did in the last seconds, and which of them call for attention.
+//! Activity of a run's components in the last seconds, and the components that need attention.
 
 use super::figures;
 use super::live::{Line, TROUBLE};
@@ -8,7 +8,7 @@ use driveline_terminal::figures::duration_us;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How far back the figures of the live table go.
+/// Time span of the live table.
 const WINDOW: Duration = Duration::from_secs(5);
 /// Components that a line names where a graph has more than this.
 pub(super) const MAX_NAMED: usize = 5;
@@ -23,7 +23,7 @@ struct Counts {
     processing: (f64, f64),
 }
 
-/// What a component did in the last seconds.
+/// Activity of a component in the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Activity {
     /// Calls per second.
@@ -40,12 +40,12 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// Whether somebody should look.
+    /// Returns true if it needs attention.
     fn is_trouble(&self) -> bool {
         self.failed > 0 || self.missed > 0 || self.silent
     }
 
-    /// Why it is named, the worst first; `None` if it is only slow.
+    /// Returns the reason why it is listed, the worst first; `None` if it is only slow.
     fn why(&self) -> Option<String> {
         let why = [
             (self.failed > 0).then(|| format!("{} failed", self.failed)),
@@ -73,7 +73,7 @@ fn counts(s: &StageSummary, summary: &Summary) -> Counts {
     let sum = |q: &driveline_analyze::Quantiles| (q.n as f64, q.n as f64 * q.mean);
     Counts {
         runs: s.runs,
-        failed: s.failed,
+        failed: s.failed.saturating_add(s.failed_events),
         missed: inputs.map(|i| i.missed).fold(0, u64::saturating_add),
         transmission: sum(&s.transmission_us),
         processing: sum(&s.processing_us),
@@ -158,7 +158,7 @@ impl Recent {
             return Vec::new();
         }
         let all = shown.len();
-        // Two lines are for the head, one for what is left out.
+        // Two lines for the head, one for skipped components.
         let room = rows.saturating_sub(3).max(1);
         if all > room {
             shown.truncate(room);

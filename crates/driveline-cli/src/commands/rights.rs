@@ -6,8 +6,7 @@ use driveline_runtime::graph::model::{Access, Reach};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What to tell where topics admit other users and the domain's directory does not; nothing if it
-/// does, or if none do.
+/// Returns a warning if topics admit other users and the domain's directory does not.
 pub(super) fn without_effect(graph: &ResolvedGraph, domain_dir: &Path) -> Option<String> {
     let mode = std::fs::metadata(domain_dir).ok()?.mode();
     text(graph, domain_dir, mode)

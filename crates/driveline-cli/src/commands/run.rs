@@ -2,7 +2,7 @@
 //! `driveline run`.
 
 use super::deployed::{Deployed, Prepared};
-use super::describer;
+use super::describer::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::{Live, fact};
@@ -11,7 +11,9 @@ use crate::arguments::Run;
 use crate::exit;
 use crate::process::{self, CpuUse};
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
+use driveline_analyze::{
+    Collector, Ended, ModuleFacts, ProblemKind, RunFacts, Summary, write_outputs,
+};
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::ros2::Ros2GatewayConfig;
 use driveline_runtime::account::{Record, Usage};
@@ -35,10 +37,10 @@ use std::time::{Duration, Instant};
 /// Colours of module names; dark enough on white, light enough on black.
 const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
 
-/// Colour of lines that call for somebody.
+/// Colour of lines that need attention.
 const TROUBLE: &str = "1;31";
 
-/// Components of which it is told that they were never called.
+/// Maximum number of components reported as never called.
 const MOST_WAITING: usize = 8;
 
 /// Problems of a run that are printed at its end; the report has all.
@@ -62,6 +64,8 @@ pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
 }
 
 fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
+    // While images are made, the signal itself ends the command.
+    let early = if arguments.deploy.is_none() { Some(signals()?) } else { None };
     let host = launch::find_host();
     let describer = describer();
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
@@ -76,6 +80,10 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         ..LoadOptions::new(&describer)
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
+    if early.as_ref().is_some_and(|(interrupt, _)| interrupt.was_asked()) {
+        // It also ended the process that was looking into a library.
+        return Ok(ended_before_its_start(screen));
+    }
     if screen.json && graph.is_none() {
         screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
     } else {
@@ -112,8 +120,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     {
         screen.print_error(&format!("{text}\n"));
     }
-    let (interrupt, interrupter) =
-        Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let (interrupt, interrupter) = early.map_or_else(signals, Ok)?;
     let mut gateways = Vec::new();
     if let Some(config) = GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
         let program = launch::find_gateway().map_err(|e| e.to_string())?;
@@ -181,6 +188,21 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     }
 }
 
+fn signals() -> Result<(Interrupt, Interrupter), String> {
+    Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))
+}
+
+/// Ctrl-C came while the graph was checked.
+fn ended_before_its_start(screen: &Screen) -> u8 {
+    let end = "ended as asked";
+    if screen.json {
+        screen.print_json_line(&json!({ "kind": "end", "end": end, "exit_code": exit::DONE }));
+    } else {
+        screen.print(&format!("{end}\n"));
+    }
+    exit::DONE
+}
+
 /// Makes the directory of a report and sees to it that files can be made there.
 fn writable(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
@@ -196,7 +218,7 @@ fn writable(directory: &Path) -> Result<(), String> {
         .map_err(|e| format!("--report {shown}: no files can be made there: {e}"))
 }
 
-/// The end of a run as programs want to know it. `read`: somebody still reads what it prints.
+/// Returns the end of a run for programs. `read`: its output still has a reader.
 fn ended(outcome: &Outcome, read: bool) -> Ended {
     let killed = killed(outcome).map(|text| format!("; {text}")).unwrap_or_default();
     let plain = |reason, ok, text: String| Ended {
@@ -227,7 +249,7 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
             }
             End::Interrupted => {
                 let why =
-                    if read { "as asked" } else { "because nobody reads its output any more" };
+                    if read { "as asked" } else { "because its output has no reader any more" };
                 plain("interrupted", outcome.killed.is_empty(), why.to_owned())
             }
             End::NotReady { modules } => {
@@ -284,7 +306,7 @@ fn down(outcome: &Outcome) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// How many calls of which components failed, and the first one's reason; nothing if none did.
+/// Returns the number of failed calls by component, and the first reason; empty if there are none.
 fn failed_calls(summary: &Summary) -> String {
     if summary.failed() == 0 {
         return String::new();
@@ -293,7 +315,7 @@ fn failed_calls(summary: &Summary) -> String {
     format!("; {}{first}", summary.failed_of().join(", "))
 }
 
-/// What else was not done, in short; nothing if all was.
+/// Returns a summary of other undone work; empty if there is none.
 fn not_done(summary: &Summary) -> String {
     let mut text: String =
         summary.problems.iter().take(MAX_PROBLEMS).map(|f| format!("; {}", f.what)).collect();
@@ -303,8 +325,8 @@ fn not_done(summary: &Summary) -> String {
     text
 }
 
-/// Of a component that was never called: what it waited for. `refused`: a connection of its was,
-/// which a note tells; `failed`: calls of others did, whose results may be what it lacked;
+/// Returns the cause for a component that was never called. `refused`: one of its connections was,
+/// which a note reports; `failed`: calls of others did, whose results may be its missing input;
 /// `cut_off`: those of others were.
 fn never(
     component: &str,
@@ -330,7 +352,7 @@ fn never(
     format!("{component} was never called: nothing came on topic {}{why}", topics.join(" and "))
 }
 
-/// Two runs of one graph in one domain would publish everything twice, and nobody would see why.
+/// Two runs of one graph in one domain would publish everything twice, without a visible reason.
 fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), String> {
     if !domain_dir.exists() {
         return Ok(());
@@ -345,7 +367,7 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
             .iter()
             .find(|p| p.name == name && p.of_this_user)
             .map(|p| p.pid_in_its_namespace);
-        // One that is stopped cannot say whose it is; the kernel keeps 15 bytes of its name.
+        // One that is suspended cannot say whose it is; the kernel keeps 15 bytes of its name.
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped =
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
@@ -354,12 +376,12 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
     runs_already(&alive, names_directory()).map_or(Ok(()), Err)
 }
 
-/// Whether the environment names the directory of the domain.
+/// Returns true if the environment names the directory of the domain.
 fn names_directory() -> bool {
     std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|d| !d.is_empty())
 }
 
-/// How to run a graph in another domain, for people.
+/// Describes how to run a graph in another domain.
 fn another_domain(directory: bool) -> String {
     if directory {
         format!("set another directory in {DIRECTORY_VARIABLE}")
@@ -368,7 +390,7 @@ fn another_domain(directory: bool) -> String {
     }
 }
 
-/// Why a run cannot begin while modules of an earlier one live; nothing if none does.
+/// Returns the reason why a run cannot begin while modules of an earlier one live.
 fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
     let (_, first) = alive.first()?;
     let how = process::how_to_end(*first);
@@ -437,7 +459,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Who looks on from outside must look there.
+    /// Observers from outside must use this domain.
     fn domain(&mut self, place: &DomainPlace) {
         if self.screen.json {
             return self.screen.print_json_line(
@@ -459,7 +481,7 @@ impl<'a> Show<'a> {
             .iter()
             .position(|m| m == module)
             .map_or("1", |i| COLOURS[i % COLOURS.len()]);
-        // On a terminal, lines may bring their colours; nobody wants them in a file.
+        // On a terminal, lines may have their own colours; a file must not.
         let line: String = line
             .chars()
             .filter(|c| !c.is_control() || *c == '\t' || (*c == '\x1b' && self.screen.interactive))
@@ -526,8 +548,10 @@ impl<'a> Show<'a> {
         for module in &outcome.killed {
             self.cut_off(module);
         }
+        // Where the run ends for a module, no event says that it stays down.
+        outcome.down.iter().for_each(|down| self.collector.stays_down(&down.module));
         let facts = self.collector.facts_mut();
-        facts.stopped.clone_from(&outcome.stopped);
+        facts.suspended.clone_from(&outcome.suspended);
         facts.cut_off.clone_from(&outcome.cut_off);
         facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
@@ -549,6 +573,8 @@ impl<'a> Show<'a> {
                 "\n{}",
                 figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()
             ));
+            let settings = summary.modules.iter().flat_map(ModuleFacts::setting_lines);
+            settings.for_each(|line| self.print_wrapped(&line, columns));
             // Components that were never called have lines of their own, also those of which
             // nothing else could be expected.
             let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
@@ -599,8 +625,12 @@ impl<'a> Show<'a> {
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
             }
-            let lines =
-                [summary.missed_deadlines(), summary.blocked_in_publish(), summary.overruns()];
+            let lines = [
+                summary.failed_with_events(),
+                summary.missed_deadlines(),
+                summary.blocked_in_publish(),
+                summary.overruns(),
+            ];
             lines.iter().flatten().for_each(|text| self.print_wrapped(text, columns));
         }
         if !self.screen.json {
@@ -667,8 +697,11 @@ impl Sink for Show<'_> {
     }
 
     fn record(&mut self, module: &str, record: Record) {
-        if let Record::Started { waits: Some(waits), .. } = &record {
-            self.collector.facts_mut().waits(module, waits);
+        if let Record::Started { waits, settings, .. } = &record {
+            if let Some(waits) = waits {
+                self.collector.facts_mut().waits(module, waits);
+            }
+            self.collector.facts_mut().settings(module, settings);
         }
         if let Record::Fact { component, name, text } = &record {
             self.fact(component, name, text);
@@ -740,7 +773,7 @@ impl Sink for Show<'_> {
                 | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
-                | Event::Stopped { .. }
+                | Event::Suspended { .. }
                 | Event::NotSuspended
                 | Event::CutOff { .. }
                 | Event::Killed { .. }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which services are offered now, and who calls them.
+//! Lists offered services and their clients.
 
 use super::domains::elsewhere;
-use super::list::{ask, print_table};
+use super::survey::{ask, print_table};
 use crate::arguments::Service;
 use crate::exit;
 use crate::text::cut;
@@ -65,7 +65,7 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
         let row = |(name, e): (&&str, &Ends<'_>)| {
             let n = |n: u64| n.to_string();
             let (request, response) = (types(&e.request), types(&e.response));
-            // Who has taken them tells of them.
+            // Only a server reports its requests.
             let requests = if e.servers.is_empty() { "-".to_owned() } else { n(e.requests) };
             vec![
                 cut(name, NAME),
@@ -89,7 +89,7 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
             )),
             1 => {}
             0 => screen.print(&format!(
-                "nobody offers '{}' here: a server with process reach would be seen in its own process only\n",
+                "no process offers '{}' here: a server with process reach would be seen in its own process only\n",
                 cut(name, NAME)
             )),
             _ => screen.print(&format!(
@@ -116,19 +116,19 @@ pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, Stri
         .collect()
 }
 
-/// What to look at instead, if this is the name of a service, or of a topic that one is made of,
-/// and not that of a topic.
+/// Suggests what to inspect, if this is the name of a service, or of a topic of one, and not that
+/// of a topic.
 pub(super) fn of_service(name: &str, participants: &[ParticipantInfo]) -> Option<String> {
     if let Some(topic) = ServiceTopic::of(name) {
         return Some(format!(
-            "it belongs to the service '{}'; `driveline service list` tells who serves and who calls",
+            "it belongs to the service '{}'; `driveline service list` lists servers and clients",
             topic.service()
         ));
     }
     let (name, _) = services(participants).into_iter().find(|(service, _)| *service == name)?;
     let requests = format!("{SERVICE_PREFIX}/{name}/request");
     Some(format!(
-        "'{name}' is a service: `driveline service list` tells who serves and who calls, `driveline topic info {requests}` all about its ends"
+        "'{name}' is a service: `driveline service list` lists servers and clients, `driveline topic info {requests}` shows its ends"
     ))
 }
 

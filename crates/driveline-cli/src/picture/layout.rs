@@ -77,7 +77,7 @@ pub(super) fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
     place(&rows, &items, sizes, edges, &forward, &chains)
 }
 
-/// The edges, those that close a circle turned round. Edges of a node to itself stay.
+/// Reverses edges that close a cycle. Edges of a node to itself stay.
 fn break_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {
@@ -91,7 +91,7 @@ fn break_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> 
     }
     let mut state = vec![State::New; nodes];
     let mut result = edges.to_vec();
-    // Nodes that nobody points at come first, so that a circle is cut where data enters it.
+    // Nodes without incoming edges come first, so that a cycle is cut where data enters it.
     let mut starts: Vec<usize> = (0..nodes).collect();
     starts.sort_by_key(|n| edges.iter().any(|(_, to)| to == n));
     for start in starts {

@@ -59,7 +59,7 @@ pub(crate) fn text(graph: &ResolvedGraph, screen: &Screen) -> String {
     out
 }
 
-/// What passes between Driveline and ROS 2, and which way.
+/// Draws the traffic between Driveline and ROS 2, with its directions.
 fn ros2(spec: &Ros2Spec, screen: &Screen) -> String {
     let profiles = [spec.dds.then_some("DDS"), spec.zenoh.is_some().then_some("rmw_zenoh")];
     let profiles: Vec<_> = profiles.into_iter().flatten().collect();
@@ -110,7 +110,7 @@ fn reach(reach: driveline_runtime::graph::model::Reach) -> &'static str {
     }
 }
 
-/// What starts a component, in few words.
+/// Short description of a component's trigger.
 fn trigger(c: &ResolvedComponent) -> String {
     match &c.trigger {
         ResolvedTrigger::Own => "own timers".into(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline status`, `stop` and `health`, with a run beside them.
+//! `driveline status`, `stop` and `health`, during a run.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -66,6 +66,9 @@ fn a_run_is_shown_is_healthy_and_ends_in_good_order_when_it_is_stopped() {
         "{out}{err}"
     );
     assert_eq!(f.json(&["health", "--json"])["ready"], true);
+    // For the Tab key, without a graph file.
+    assert_eq!(f.run(&["complete", "modules"]).1, "rest\nsource\n");
+    assert!(f.run(&["complete", "parameters"]).1.contains("counter.limit\n"));
 
     let (code, out, err) = f.run(&["stop", "--timeout", "60"]);
     assert_eq!(
@@ -121,7 +124,7 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
     let (code, out, err) = f.run(&["health", "--wait", "ready", "--timeout", "0.01"]);
     assert!(
         code == 1
-            && err.contains("is not ready within 0.01 s: module 'source' is stopped by SIGSTOP"),
+            && err.contains("is not ready within 0.01 s: module 'source' is suspended by SIGSTOP"),
         "{out}{err}"
     );
     assert!(out.contains("ready, suspended"), "{out}");
@@ -250,7 +253,7 @@ fn a_launcher_that_is_suspended_is_named() {
     assert!(
         code == 1
             && err.contains(&format!(
-                "did not respond within 2 s: process {} may be stopped",
+                "did not respond within 2 s: process {} may be suspended",
                 run.0.id()
             )),
         "{err}"

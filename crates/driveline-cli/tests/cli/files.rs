@@ -37,7 +37,7 @@ fn mistakes_are_explained_with_place_and_remedy() {
     ] {
         assert!(out.contains(part), "{part:?} is not in\n{out}");
     }
-    assert!(!out.contains('\x1b'), "no colours where nobody looks");
+    assert!(!out.contains('\x1b'), "no colours in a pipe");
     let json = f.json(&["validate", "g.yaml", "--json"]);
     let first = &json[0]["diagnostics"][0];
     assert_eq!(

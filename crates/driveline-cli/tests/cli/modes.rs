@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline mode`, with a run beside it.
+//! `driveline mode`, during a run.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};

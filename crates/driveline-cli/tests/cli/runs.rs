@@ -5,6 +5,7 @@ use crate::fixture::{Background, Fixture, GRAPH};
 use driveline::{Context, ContextOptions, PublisherOptions, Reach};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
     ] {
         assert!(out.contains(part), "{part:?} is not in\n{out}{err}");
     }
-    assert!(!out.contains('\x1b'), "no colours where nobody looks");
+    assert!(!out.contains('\x1b'), "no colours in a pipe");
     assert!(std::fs::read_to_string(f.path("out/x/report.html")).unwrap().contains("<html"));
     let summary: Value =
         serde_json::from_str(&std::fs::read_to_string(f.path("out/x/summary.json")).unwrap())
@@ -131,7 +132,7 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
     );
 }
 
-/// A relay that keeps the last two samples of those that it may hold.
+/// A relay that keeps the last two of the samples that it may hold.
 const KEEPS: &str = "--set=relay.keep=2";
 
 #[test]
@@ -190,6 +191,48 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
     }
 }
 
+/// The components' own lines against the account: three counts that nothing else compares.
+#[test]
+fn counts_of_both_ends_are_what_the_components_print() {
+    for (reach, depth) in [("host", 64), ("host", 2), ("process", 2)] {
+        let graph = GRAPH.replace("depth: 64", &format!("depth: {depth}"));
+        let graph = if reach == "host" {
+            graph
+        } else {
+            graph.replace("reach: host", "reach: process").replace("  rest:\n    components:\n", "")
+        };
+        let f = Fixture::new(&graph);
+        let set = ["--set", "counter.limit=60", "--set", "relay.take_ms=25"];
+        let (code, out, err) = f.run(&[&["run", "g.yaml", "--report", "out"], &set[..]].concat());
+        assert_eq!(code, 0, "{out}{err}");
+        let printed = out.lines().filter(|l| l.contains("printer got ")).count() as u64;
+        let summary = std::fs::read_to_string(f.path("out/summary.json")).unwrap();
+        let summary: Value = serde_json::from_str(&summary).unwrap();
+        let inputs = summary["subscriptions"].as_array().unwrap();
+        let of = |stage: &str, key: &str| {
+            inputs.iter().find(|s| s["stage"] == stage).unwrap()[key].clone()
+        };
+        let n = |stage: &str, key: &str| of(stage, key).as_u64().unwrap();
+        let what = format!("{reach}, depth {depth}: {inputs:?}");
+        // Each call of the relay publishes a number, which the printer has time for.
+        assert_eq!(
+            (n("relay", "received"), n("printer", "received")),
+            (printed, printed),
+            "{what}"
+        );
+        assert_eq!(n("relay", "missed") + n("relay", "not_read"), 60 - printed, "{what}");
+        // Inside one process, one thread runs them in turn.
+        assert_eq!(n("relay", "missed") > 0, (reach, depth) == ("host", 2), "{what}");
+        for stage in ["relay", "printer"] {
+            assert_eq!(
+                (n(stage, "not_connected"), of(stage, "checked")),
+                (0, true.into()),
+                "{what}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_waits_at_ctrl_c_is_not_read_and_leaves_the_exit_code_alone() {
     let f = Fixture::new(GRAPH);
@@ -224,11 +267,54 @@ fn what_waits_at_ctrl_c_is_not_read_and_leaves_the_exit_code_alone() {
     );
 }
 
+/// As a terminal does, which signals the whole process group.
 #[test]
-fn a_module_that_is_stopped_until_the_run_ends_is_named_and_all_it_did_not_read_is_counted() {
+fn ctrl_c_at_each_step_of_a_start_ends_the_run_as_asked() {
+    let steps = ["the domain in ", "'source' started", "'rest' started", "printer is ready"];
+    for step in [&steps[..], &["running", "printer got 1"]].concat() {
+        let f = Fixture::new(GRAPH);
+        let mut command = f.command(&["run", "g.yaml", "--set", "counter.limit=0"]);
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Background(command.spawn().unwrap());
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.by_ref().any(|l| l.contains(step)), "{step}");
+        let group = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+        let out: String = lines.map(|l| l + "\n").collect();
+        let mut err = String::new();
+        child.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!((child.0.wait().unwrap().code(), err.as_str()), (Some(0), ""), "{step}: {out}");
+        assert!(out.ends_with("ended as asked\n") && !out.contains("SIGINT"), "{step}: {out}");
+    }
+}
+
+/// The signal also ends the process that looks into a library.
+#[test]
+fn ctrl_c_while_the_graph_is_checked_ends_the_run_as_asked() {
+    let f = Fixture::new(GRAPH);
+    let write =
+        ["-c", r#"printf '#!/bin/sh\nkill -INT 0\nexec sleep 60\n' > host && chmod 755 host"#];
+    assert!(Command::new("sh").args(write).current_dir(f.dir.path()).status().unwrap().success());
+    let mut command = f.command(&["run", "g.yaml"]);
+    let run = command.env("DRIVELINE_HOST", f.path("host")).process_group(0).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    assert_eq!(
+        (run.status.code(), text(run.stdout), text(run.stderr)),
+        (Some(0), "ended as asked\n".into(), String::new())
+    );
+}
+
+#[test]
+fn a_module_that_is_suspended_until_the_run_ends_is_named_and_all_it_did_not_read_is_counted() {
+    for interrupted in [false, true] {
+        suspended_until_the_end(interrupted);
+    }
+}
+
+fn suspended_until_the_end(interrupted: bool) {
     let f = Fixture::new(&GRAPH.replace("qos: {depth: 64}", "qos: {depth: 4}"));
-    let mut command =
-        f.command(&["run", "g.yaml", "--set", "counter.limit=300", "--report", "out"]);
+    let limit = if interrupted { "counter.limit=0" } else { "counter.limit=300" };
+    let mut command = f.command(&["run", "g.yaml", "--set", limit, "--report", "out"]);
     let mut child =
         Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -240,12 +326,17 @@ fn a_module_that_is_stopped_until_the_run_ends_is_named_and_all_it_did_not_read_
         rustix::process::Signal::STOP,
     )
     .unwrap();
+    assert!(lines.by_ref().any(|l| l.contains("module 'rest' is suspended and does nothing")));
+    if interrupted {
+        let launcher = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+        rustix::process::kill_process(launcher, rustix::process::Signal::INT).unwrap();
+    }
     let out: String = lines.map(|l| l + "\n").collect();
     let mut err = String::new();
     child.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(6), "{out}{err}");
     assert!(
-        err.ends_with("error: work was not done: 'rest' was stopped when the run ended\n"),
+        err.ends_with("error: work was not done: 'rest' was suspended when the run ended\n"),
         "{err}"
     );
     let summary: Value =
@@ -258,12 +349,11 @@ fn a_module_that_is_stopped_until_the_run_ends_is_named_and_all_it_did_not_read_
         .find(|s| s["stage"] == "relay")
         .unwrap();
     let of = |key: &str| relay[key].as_u64().unwrap();
-    assert_eq!(
-        (summary["published"]["a"].as_u64(), of("received") + of("missed") + of("not_read")),
-        (Some(300), 300),
-        "{relay}"
-    );
-    assert!(of("missed") > 0 && relay["unknown"].is_null(), "{relay}");
+    // Readers end before publishers: a source without an end publishes on for a moment.
+    let all = ["received", "missed", "not_read", "not_connected"].map(of).iter().sum::<u64>();
+    assert_eq!(summary["published"]["a"].as_u64(), Some(all), "{relay}");
+    assert!(interrupted || (all, of("not_connected")) == (300, 0), "{relay}");
+    assert!((interrupted || of("missed") > 0) && relay["unknown"].is_null(), "{relay}");
 }
 
 #[test]
@@ -434,7 +524,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     );
     assert!(err.contains(&other), "{err}");
 
-    // What is stopped does not vanish.
+    // What is suspended does not vanish.
     let rest = nodes.as_array().unwrap().iter().find(|n| n["node"] == "relay").unwrap()["pid"]
         .as_i64()
         .unwrap();
@@ -444,7 +534,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     assert_eq!((code, out.contains("relay")), (0, false), "{out}");
     assert!(
         err.contains(&format!(
-            "warning: rest (pid {rest}): is stopped; `kill -CONT {rest}` lets it go on\n"
+            "warning: rest (pid {rest}): is suspended; `kill -CONT {rest}` lets it go on\n"
         )),
         "{err}"
     );
@@ -466,7 +556,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let place = format!("the domain in {} (DRIVELINE_DOMAIN_DIR)", f.path("domain").display());
     assert_eq!(
         f.run(&["topic", "list"]).1,
-        format!("no host topics in {place}: nobody is there now\n")
+        format!("no host topics in {place}: the domain is empty now\n")
     );
     assert_eq!(f.json(&["node", "list", "--json"]), Value::Array(vec![]));
 }
@@ -480,7 +570,7 @@ fn topics_with_one_side_only_say_what_cannot_be_seen() {
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut lines = lines;
     assert!(lines.any(|l| l.contains("all modules are ready")));
-    let line = "nobody publishes 'a' here: a publisher with process reach would be seen in its own process only\n";
+    let line = "no process publishes 'a' here: a publisher with process reach would be seen in its own process only\n";
     let (code, out, _) = f.asked(&["topic", "list"], &[line]);
     assert!(code == 0 && !out.contains("listens to"), "{out}");
     assert!(f.asked(&["topic", "info", "a"], &[line]).1.ends_with(line));
@@ -624,7 +714,7 @@ fn without_a_reader_a_run_ends_in_good_order() {
     assert_eq!((child.0.wait().unwrap().code(), err.as_str()), (Some(0), ""));
     let end = &ended(&f)["ended"];
     assert_eq!((&end["reason"], &end["ok"]), (&"interrupted".into(), &true.into()));
-    assert_eq!(end["text"], "because nobody reads its output any more");
+    assert_eq!(end["text"], "because its output has no reader any more");
 }
 
 #[test]

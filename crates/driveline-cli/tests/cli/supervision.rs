@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a person sees of modules that end while the graph runs.
+//! Output about modules that end while the graph runs.
 
 use crate::fixture::{Background, Fixture, GRAPH};
 use serde_json::Value;
@@ -61,6 +61,24 @@ fn a_dead_module_is_named_and_the_run_goes_on_and_ends_with_code_4() {
         std::fs::read_to_string(f.path("out/report.html"))
             .unwrap()
             .contains("<h2>Modules that ended</h2>")
+    );
+}
+
+#[test]
+fn a_module_for_which_the_run_ends_is_down_in_the_report() {
+    let graph =
+        GRAPH.replace("  rest:\n", "  rest:\n    restart: {policy: never, on_exhausted: stop}\n");
+    let f = Fixture::new(&graph);
+    let set = "relay.abort_on=5";
+    let (code, out, err) = f.run(&["run", "g.yaml", "--set", set, "--report", "out"]);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(out.contains("it stays down"), "{out}");
+    assert_eq!(std::fs::read_dir(f.path("domain")).unwrap().count(), 0, "its sockets are removed");
+    let summary = std::fs::read_to_string(f.path("out/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(
+        (&summary["faults"][0]["module"], &summary["faults"][0]["down"]),
+        (&"rest".into(), &true.into())
     );
 }
 

@@ -60,7 +60,7 @@ fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(PointCloud, Range
     Ok((head, data.start..data.start + rows_len(&head)))
 }
 
-/// What the numbers of a checked head say there is, which is at most what there is.
+/// Bytes of all rows by the checked head, which are at most the bytes present.
 fn rows_len(head: &PointCloud) -> usize {
     head.row_step as usize * head.height as usize
 }

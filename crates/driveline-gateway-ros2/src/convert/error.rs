@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a sample is not carried.
+//! Reasons why a sample is not carried.
 
 use driveline_msgs::{CloudError, ImageError, TextError};
 use driveline_rosidl::cdr::CdrError;
 use driveline_types::PayloadError;
 use thiserror::Error;
+
+pub(super) type Result<T, E = ConvertError> = std::result::Result<T, E>;
 
 /// A sample that is dropped, and why.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -18,7 +20,7 @@ pub enum ConvertError {
     TooLong {
         /// Its length in bytes.
         len: usize,
-        /// What is permitted, in bytes.
+        /// Permitted length in bytes.
         max: usize,
     },
     /// The stamp is no time on the other side.
@@ -41,9 +43,9 @@ pub enum ConvertError {
     /// The name of a point's field does not fit.
     #[error("field {index} of the points: {source}")]
     FieldName {
-        /// Which, from 0.
+        /// Index, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// Mistake in it.
         source: TextError,
     },
     /// Points or pixels of the other byte order.
@@ -54,9 +56,9 @@ pub enum ConvertError {
     /// Not one class for each box.
     #[error("detection {index} has {count} hypotheses; one fits: have the detector send its best")]
     Hypotheses {
-        /// Which detection, from 0.
+        /// Index of the detection, from 0.
         index: usize,
-        /// How many.
+        /// Number of them.
         count: u32,
     },
     /// Something of a detection has no place on the other side.
@@ -64,11 +66,11 @@ pub enum ConvertError {
         "detection {index} has {what}, for which there is no place; carry the topic with `as: cdr`"
     )]
     Detection {
-        /// Which, from 0.
+        /// Index, from 0.
         index: usize,
         /// Name to count it under.
         reason: &'static str,
-        /// What it has.
+        /// Actual value.
         what: &'static str,
     },
     /// The payload is not what its schema says.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `std_msgs/msg/Header`.
 
-use super::{ConvertError, Result};
+use super::error::{ConvertError, Result};
 use driveline_gateway::ros2::SourceTime;
 use driveline_msgs::Header;
 use driveline_rosidl::cdr::{Decoder, Encoder};
@@ -12,14 +12,14 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// Under which circumstances a sample from ROS 2 arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// When.
+    /// Time of arrival.
     pub time: MonotonicNs,
-    /// How far the clock of stamps is ahead of this host's `CLOCK_MONOTONIC` then, in nanoseconds;
-    /// `None`: nobody has said yet, so stamps mean nothing.
+    /// Offset of the clock of stamps to this host's `CLOCK_MONOTONIC` at that time, in nanoseconds;
+    /// `None`: unknown, so stamps have no meaning.
     pub stamps_ahead_ns: Option<i64>,
     /// Number of the sample, from 0.
     pub frame_index: u64,
-    /// Which time counts.
+    /// Rule for the source time.
     pub source_time: SourceTime,
 }
 
@@ -67,8 +67,7 @@ pub(super) fn read(from: &mut Decoder<'_>, arrival: &Arrival) -> Result<Header> 
     Header::new(time, raw.frame()?, arrival.frame_index).map_err(ConvertError::FrameId)
 }
 
-/// Seconds and nanoseconds on the clock of stamps; zeros where there is no time to tell, or no
-/// clock yet.
+/// Seconds and nanoseconds on the clock of stamps; zeros without a time or a clock.
 pub(super) fn stamp(source_time_ns: u64, stamps_ahead_ns: Option<i64>) -> Result<(i32, u32)> {
     let Some(ahead) = stamps_ahead_ns.filter(|_| source_time_ns != 0) else { return Ok((0, 0)) };
     let beyond = || ConvertError::Stamp(format!("{source_time_ns} ns after this host's start"));

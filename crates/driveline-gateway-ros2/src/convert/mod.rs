@@ -10,19 +10,20 @@ mod compressed_image;
 mod detections;
 mod error;
 mod header;
+mod health;
 mod image;
 mod imu;
 mod pieces;
 mod radar;
+mod to_ros;
 
 pub use error::ConvertError;
 pub use header::Arrival;
 pub use pieces::{PassedOn, Pieces};
+pub use to_ros::ToRos;
 
 use crate::types::Kind;
-use driveline_rosidl::cdr::HEADER_LEN;
-
-type Result<T, E = ConvertError> = std::result::Result<T, E>;
+use error::Result;
 
 /// A sample from ROS 2 that fits, on its way into a slot.
 #[derive(Debug)]
@@ -70,6 +71,7 @@ impl<'a> FromRos<'a> {
             Kind::Detections2D => sample.read(|from| detections::read(from, arrival)).map(|d| {
                 (d.header.as_ref().map_or(0, |h| h.source_time_ns), Content::Detections2D(d))
             }),
+            Kind::RunHealth => Err(ConvertError::Payload("health goes to ROS 2 only".into())),
         }
         .map(|(time, content)| (content, time))?;
         Ok(Self { content, source_time_ns })
@@ -117,22 +119,12 @@ impl<'a> FromRos<'a> {
     }
 }
 
-/// A sample for ROS 2: three parts, one behind the other, with the encapsulation at the beginning
-/// and padding at the end.
-#[derive(Debug)]
-pub struct ToRos<'a> {
-    head: Vec<u8>,
-    body: &'a [u8],
-    tail: [u8; 4],
-    tail_len: usize,
-}
-
 impl<'a> ToRos<'a> {
-    /// What a payload of Driveline's is in ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may
-    /// have at most `max_len` bytes. Allocates for what is not pixels, points or returns.
+    /// Converts a Driveline payload to ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may have
+    /// at most `max_len` bytes. Allocates for everything except pixels, points and returns.
     ///
     /// # Errors
-    /// [`ConvertError`]: its publisher wrote something that is no such message, or something in it does not fit.
+    /// [`ConvertError`]: the payload is not such a message, or a value in it does not fit.
     pub fn new(
         kind: Kind,
         payload: &'a [u8],
@@ -146,53 +138,9 @@ impl<'a> ToRos<'a> {
             Kind::Imu => imu::sample(payload, stamps_ahead_ns),
             Kind::RadarScan => radar::sample(payload, stamps_ahead_ns),
             Kind::Detections2D => detections::sample(payload, stamps_ahead_ns, max_len),
+            Kind::RunHealth => health::sample(payload, stamps_ahead_ns, max_len),
         }?
         .bounded(max_len)
-    }
-
-    /// A payload that is a sample of ROS 2 already.
-    ///
-    /// # Errors
-    /// [`ConvertError`] if its encapsulation is none of plain CDR, or it is too long.
-    pub fn of_cdr(payload: &'a [u8], max_len: usize) -> Result<Self> {
-        driveline_rosidl::cdr::Decoder::new(payload)?;
-        let (encapsulation, body) = payload.split_at(HEADER_LEN);
-        // Its options may tell of padding that was cut off since.
-        Self::of(vec![encapsulation[0], encapsulation[1], 0, 0], body, &[]).bounded(max_len)
-    }
-
-    /// `head` begins with an encapsulation.
-    fn of(head: Vec<u8>, body: &'a [u8], behind: &[u8]) -> Self {
-        let mut sample = Self { head, body, tail: [0; 4], tail_len: 0 };
-        // At most one byte of data, then up to three zeros.
-        for (to, from) in sample.tail.iter_mut().zip(behind) {
-            *to = *from;
-        }
-        let len = sample.head.len() + body.len() + behind.len();
-        let padding = len.wrapping_neg() & 3;
-        sample.tail_len = (behind.len() + padding).min(4);
-        if let Some(options) = sample.head.get_mut(3) {
-            *options = padding as u8;
-        }
-        sample
-    }
-
-    fn bounded(self, max: usize) -> Result<Self> {
-        let len = self.len();
-        if len > max { Err(ConvertError::TooLong { len, max }) } else { Ok(self) }
-    }
-
-    /// Length in bytes, a multiple of 4.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "there is always an encapsulation")]
-    pub fn len(&self) -> usize {
-        self.head.len() + self.body.len() + self.tail_len
-    }
-
-    /// The parts.
-    #[must_use]
-    pub fn parts(&self) -> [&[u8]; 3] {
-        [&self.head, self.body, self.tail.get(..self.tail_len).unwrap_or_default()]
     }
 }
 

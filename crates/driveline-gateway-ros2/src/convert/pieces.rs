@@ -2,7 +2,7 @@
 //! Samples in one piece or in several: over Zenoh, a long one comes as it was cut for the links.
 //! What is long in it is copied from where it lies to where it goes, once.
 
-use super::{ConvertError, Result};
+use super::error::{ConvertError, Result};
 use driveline_rosidl::cdr::{Decoder, HEADER_LEN};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -49,7 +49,7 @@ impl<'a> Pieces<'a> {
         self.len
     }
 
-    /// What lies in a range of the sample, piece by piece; less where there is less.
+    /// Returns the pieces of a range of the sample; fewer bytes if the sample ends earlier.
     pub fn part(&self, range: Range<usize>) -> impl Iterator<Item = &'a [u8]> {
         let (one, several) = match self.pieces {
             Of::One([piece]) => (Some(piece), &[][..]),
@@ -175,7 +175,7 @@ impl<'a> PassedOn<'a> {
         if len > max_len {
             return Err(ConvertError::TooLong { len, max: max_len });
         }
-        // Its options may tell of padding that was cut off since.
+        // Its options may state padding that was cut off since.
         Ok(Self { head: [first, second, 0, padding as u8], sample, padding })
     }
 

@@ -222,14 +222,14 @@ fn stamps_are_exact_or_refused() {
     assert_eq!(time(-1, 0, SourceTime::Arrival), Ok(9_000));
     assert_eq!(header::stamp(1, Some(WALL)), Ok((1_700_000_000, 1)));
     assert_eq!(header::stamp(0, Some(WALL)), Ok((0, 0)));
-    assert_eq!(header::stamp(1, None), Ok((0, 0)), "no clock has told the time yet");
+    assert_eq!(header::stamp(1, None), Ok((0, 0)), "the time is not known yet");
     assert_eq!(header::stamp(2, Some(-5)), Ok((-1, 999_999_997)));
     for (source, offset) in [(u64::MAX, 0), (1 << 62, i64::MAX), (3_000_000_000_000_000_000, 0)] {
         assert!(header::stamp(source, Some(offset)).is_err(), "{source} {offset}");
     }
 }
 
-/// What another reader, which knows nothing but the definition, makes of a sample.
+/// Value of a sample as read by another reader, which knows only the definition.
 fn by_definition(kind: Kind, sample: &[u8]) -> Value {
     let types = Types::new(&[]).unwrap();
     let ros = types.to_ros(&kind.schema()).unwrap().ros;
@@ -303,6 +303,7 @@ fn long_sample(kind: Kind, order: ByteOrder, frame: usize, len: usize) -> Vec<u8
                 to.string(b"").unwrap();
             }
         }
+        Kind::RunHealth => to.length(0).unwrap(),
     }
     to.finish()
 }
@@ -510,4 +511,86 @@ fn cdr_passes_as_it_is_and_is_padded() {
     assert_eq!(ToRos::of_cdr(&sample, 11).unwrap_err().name(), "too_long");
     assert_eq!(ToRos::of_cdr(&[0, 7, 0, 0], 99).unwrap_err().name(), "encapsulation");
     assert_eq!(ToRos::of_cdr(&[], 99).unwrap_err().name(), "no_header");
+}
+
+#[test]
+fn health_becomes_diagnostics_with_levels_and_figures() {
+    use driveline_msgs::proto;
+    let end = |port: &str, state: &str, min_hz| proto::TopicEndHealth {
+        port: port.into(),
+        topic: format!("t/{port}"),
+        state: state.into(),
+        rate_hz: 24.5,
+        min_hz,
+        ..Default::default()
+    };
+    let lane = proto::ComponentHealth {
+        name: "lane".into(),
+        state: "active".into(),
+        calls: 7,
+        ends: vec![end("image", "flowing", 0.0), end("lanes", "slow", 25.0)],
+        ..Default::default()
+    };
+    let fault = proto::HealthFault { text: "killed by SIGKILL".into(), ago_ms: 5 };
+    let module = |name: &str, state: &str, components, last_fault| proto::ModuleHealth {
+        name: name.into(),
+        state: state.into(),
+        ready: state == "ready",
+        components,
+        last_fault,
+        ..Default::default()
+    };
+    let run = proto::RunHealth {
+        header: Some(proto::Header { source_time_ns: 1_000_000_005, ..Default::default() }),
+        graph: "comp".into(),
+        phase: "running".into(),
+        reason: "module 'sensing' is down".into(),
+        modules: vec![
+            module("sensing", "down", Vec::new(), Some(fault)),
+            module("perception", "ready", vec![lane], None),
+        ],
+        ..Default::default()
+    };
+    let payload = prost::Message::encode_to_vec(&run);
+    let sample = ToRos::new(Kind::RunHealth, &payload, Some(WALL), usize::MAX).unwrap();
+    let bytes = joined(&sample);
+    let types = Types::new(&[]).unwrap();
+    types.to_ros(&Kind::RunHealth.schema()).unwrap().check(&bytes).unwrap();
+    let mut from = driveline_rosidl::cdr::Decoder::new(&bytes).unwrap();
+    let stamp: (i32, u32) = (from.number().unwrap(), from.number().unwrap());
+    assert_eq!(stamp, (1_700_000_001, 5));
+    let text = |from: &mut driveline_rosidl::cdr::Decoder<'_>| {
+        String::from_utf8(from.string().unwrap().to_vec()).unwrap()
+    };
+    assert_eq!(text(&mut from), "", "frame");
+    let count = from.length(1).unwrap();
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let level: u8 = from.number().unwrap();
+        let (name, message, hardware) = (text(&mut from), text(&mut from), text(&mut from));
+        assert_eq!(hardware, "");
+        let values = from.length(1).unwrap();
+        let values: Vec<_> = (0..values).map(|_| (text(&mut from), text(&mut from))).collect();
+        all.push((level, name, message, values));
+    }
+    let short: Vec<_> = all.iter().map(|(l, n, m, _)| (*l, n.as_str(), m.as_str())).collect();
+    assert_eq!(
+        short,
+        [
+            (2, "comp", "module 'sensing' is down"),
+            (2, "comp/sensing", "down"),
+            (1, "comp/perception/lane", "active: 't/lanes' is slow"),
+            (0, "comp/perception", "ready"),
+        ]
+    );
+    let has = |of: usize, key: &str, value: &str| {
+        let found = all[of].3.iter().any(|(k, v)| k == key && v == value);
+        assert!(found, "{key}: {:?}", all[of].3);
+    };
+    has(1, "last_fault", "killed by SIGKILL");
+    has(2, "lanes min_hz", "25");
+    has(2, "lanes rate_hz", "24.5");
+    has(2, "calls", "7");
+    let short = ToRos::new(Kind::RunHealth, &payload, Some(WALL), 100).unwrap_err();
+    assert!(matches!(short, ConvertError::TooLong { .. }), "{short}");
 }

@@ -24,12 +24,12 @@ pub(crate) struct Endpoint {
     pub(crate) topic: String,
     pub(crate) type_name: String,
     pub(crate) qos: EndpointQos,
-    /// Samples that it keeps, if it tells: `u32::MAX` where it keeps all.
+    /// Number of samples that it keeps, if announced: `u32::MAX` for all.
     pub(crate) depth: Option<u32>,
     pub(crate) user_data: Vec<u8>,
 }
 
-/// What was found out.
+/// Result of discovery.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
     Here(Endpoint),
@@ -37,7 +37,7 @@ pub(crate) enum Found {
     Gone(u64),
 }
 
-/// Tells of writers, or of readers.
+/// Discovers writers, or readers.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     reader: Entity,
@@ -69,7 +69,7 @@ impl Discovery {
         waiting.add(&self.reader)
     }
 
-    /// What has changed, at most 64 at once; empty: nothing.
+    /// Returns up to 64 changes; empty: none.
     pub(crate) fn take(&self) -> Result<Vec<Found>> {
         let mut samples = [std::ptr::null_mut(); BATCH];
         // SAFETY: plain numbers and bools, for which zeros are good.
@@ -167,7 +167,7 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
     let depth = if history == c::dds_history_kind_DDS_HISTORY_KEEP_ALL {
         Some(u32::MAX)
     } else {
-        // 1 is DDS's default, which CycloneDDS puts in where a writer does not tell its own.
+        // 1 is DDS's default, which CycloneDDS uses if a writer does not announce its own.
         u32::try_from(depth).ok().filter(|depth| *depth > 1)
     };
     Some(Endpoint { handle, gid: endpoint.key.v, topic, type_name, qos, depth, user_data })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What CycloneDDS says to people: lines on standard error, as many as somebody can read. Of each
-//! packet that is broken it says so, and whoever reaches its ports sends as many as he likes.
+//! Log lines of CycloneDDS on standard error, limited to a readable number. It logs each broken
+//! packet, and every process that reaches its ports can send many.
 
 use cyclors as c;
 use driveline_gateway::{LineLimit, LineVerdict};
@@ -21,11 +21,11 @@ fn limit<T>(look: impl FnOnce(&mut LineLimit) -> T) -> T {
     look(&mut LIMIT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What people should know of lines that were not shown, at most once a minute.
+/// Returns a note on lines that were not shown, at most once a minute.
 pub(crate) fn withheld() -> Option<String> {
     let lines = limit(|limit| limit.withheld(Instant::now()))?;
     Some(format!(
-        "CycloneDDS has said {lines} more lines, which were not shown: mostly, somebody sends to its UDP ports what is broken; the lines that were shown say what and who"
+        "CycloneDDS has logged {lines} more lines, which were not shown: mostly, a program sends broken packets to its UDP ports; the shown lines name sender and fault"
     ))
 }
 
@@ -39,7 +39,7 @@ fn printable(line: &[u8]) -> String {
         .collect()
 }
 
-/// Whoever read standard error may be gone: what is carried does not end with it.
+/// The reader of standard error may be gone; that does not end the gateway.
 fn show(line: &[u8], verdict: &LineVerdict) {
     let more = if *verdict == LineVerdict::Last {
         "\nCycloneDDS: what it says in the rest of this minute is not shown, and counted"
@@ -61,7 +61,7 @@ unsafe extern "C" fn sink(_: *mut c_void, said: *const c::dds_log_data_t) {
     {
         return;
     }
-    // SAFETY: as many bytes of a buffer of the calling thread, which nobody changes as long as the
+    // SAFETY: as many bytes of a buffer of the calling thread, which is not changed during the
     // call; without the end of the line.
     show(unsafe { std::slice::from_raw_parts(said.message.cast::<u8>(), said.size) }, &verdict);
 }

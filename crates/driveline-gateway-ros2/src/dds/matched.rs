@@ -24,7 +24,7 @@ fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec
             return Err(DdsError {
                 action,
                 reason: format!(
-                    "{count} are matched, and at most {MAX_MATCHES} are looked at: end those that are not needed"
+                    "{count} are matched, and at most {MAX_MATCHES} are supported: end endpoints that are not needed"
                 ),
             });
         }
@@ -37,7 +37,7 @@ impl Writer {
     /// Its readers; those of this process are not among them. An error if they are more than can be
     /// looked at.
     pub(crate) fn readers(&self) -> Result<Vec<Endpoint>> {
-        // SAFETY: room for as many numbers as it is told.
+        // SAFETY: the buffer has room for as many numbers as passed.
         let tell = |to: &mut [u64]| unsafe {
             c::dds_get_matched_subscriptions(self.entity.0, to.as_mut_ptr(), to.len())
         };
@@ -45,7 +45,7 @@ impl Writer {
         let of = |handle: &u64| unsafe {
             owned(c::dds_get_matched_subscription_data(self.entity.0, *handle), *handle)
         };
-        Ok(matches("tell who reads", tell)?.iter().filter_map(of).collect())
+        Ok(matches("list readers", tell)?.iter().filter_map(of).collect())
     }
 
     /// Has `waiting` wake up as readers come and go. [`Self::looked`] is for what has been seen.
@@ -53,7 +53,8 @@ impl Writer {
         watch(&self.entity, c::dds_status_id_DDS_PUBLICATION_MATCHED_STATUS_ID, waiting)
     }
 
-    /// From now on, only later changes wake anybody up. Before a look, so that nothing is missed.
+    /// From now on, only later changes wake a waiting thread. Call it before the check, so that no
+    /// change is missed.
     pub(crate) fn looked(&self) {
         // SAFETY: plain numbers, for which zeros are good; written by the call, which keeps no
         // pointer.
@@ -67,11 +68,11 @@ impl Writer {
 impl Reader {
     /// As [`Writer::readers`].
     pub(crate) fn writers(&self) -> Result<Vec<Endpoint>> {
-        // SAFETY: room for as many numbers as it is told.
+        // SAFETY: the buffer has room for as many numbers as passed.
         let tell = |to: &mut [u64]| unsafe {
             c::dds_get_matched_publications(self.entity.0, to.as_mut_ptr(), to.len())
         };
-        Ok(matches("tell who writes", tell)?
+        Ok(matches("list writers", tell)?
             .iter()
             .filter_map(|handle| self.writer(*handle))
             .collect())

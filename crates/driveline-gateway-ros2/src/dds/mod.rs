@@ -34,9 +34,9 @@ use unacknowledged::Unacknowledged;
 #[derive(Debug, Error)]
 #[error("CycloneDDS cannot {action}: {reason}")]
 pub struct DdsError {
-    /// What was tried.
+    /// Attempted action.
     pub action: &'static str,
-    /// What it says.
+    /// Error text of CycloneDDS.
     pub reason: String,
 }
 
@@ -68,7 +68,7 @@ impl Entity {
     }
 
     fn close(&self) {
-        // Once: afterwards the number may be somebody else's.
+        // Once: afterwards the number may belong to another entity.
         if !self.1.swap(true, Ordering::AcqRel) {
             #[cfg(test)]
             let _beside_a_participant = TURN.read();
@@ -94,12 +94,12 @@ impl Entity {
     pub(crate) fn gid(&self) -> Result<Gid> {
         let mut guid = c::dds_guid_t { v: [0; 16] };
         // SAFETY: it writes 16 bytes to where 16 bytes are, and keeps no pointer.
-        checked("tell the id of an endpoint", unsafe { c::dds_get_guid(self.0, &raw mut guid) })?;
+        checked("get the id of an endpoint", unsafe { c::dds_get_guid(self.0, &raw mut guid) })?;
         Ok(guid.v)
     }
 }
 
-/// How a writer or a reader keeps samples.
+/// History of a writer or a reader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum History {
     KeepLast(u32),
@@ -110,7 +110,7 @@ pub(crate) enum History {
     },
 }
 
-/// What a writer or a reader is created with.
+/// Configuration of a writer or a reader.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointConfig<'a> {
     pub(crate) qos: EndpointQos,
@@ -140,8 +140,8 @@ fn or_infinite(t: Option<Duration>) -> i64 {
 
 impl Native {
     fn new(user_data: &str) -> Self {
-        // SAFETY: `dds_create_qos` gives a structure that is ours, or ends the program where there
-        // is no memory; `dds_qset_userdata` copies as many bytes as it is told there are.
+        // SAFETY: `dds_create_qos` returns a structure that is ours, or ends the program if there
+        // is no memory; `dds_qset_userdata` copies the given number of bytes.
         unsafe {
             let qos = c::dds_create_qos();
             c::dds_qset_userdata(qos, user_data.as_ptr().cast(), user_data.len());
@@ -203,8 +203,8 @@ impl Native {
     }
 }
 
-/// Taking part in a DDS domain. Everything that was made from it ends with it, so that it goes when
-/// nobody writes any more.
+/// Participant of a DDS domain. Its entities end with it, so it is dropped when no thread writes
+/// any more.
 #[derive(Debug)]
 pub(crate) struct Participant {
     participant: Entity,
@@ -309,8 +309,8 @@ impl Participant {
     }
 }
 
-/// Writes samples of one topic, which must outlive it: whoever has a writer has its topic too, and
-/// lets go of it later.
+/// Writes samples of one topic, which must outlive it: the owner of a writer also holds its topic,
+/// and drops it later.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) entity: Entity,
@@ -356,9 +356,9 @@ impl Reader {
         self.entity.close();
     }
 
-    /// How many samples were lost, and how many rejected for good, so far. To a reliable reader
-    /// without room CycloneDDS offers a sample again and again, and calls each time a rejection:
-    /// none of them is a loss.
+    /// Number of samples lost, and of those rejected for good. To a reliable reader without room
+    /// CycloneDDS offers a sample repeatedly, and counts a rejection each time: none of them is a
+    /// loss.
     pub(crate) fn losses(&self) -> (u32, u32) {
         // SAFETY: plain numbers, for which zeros are good; written by the calls, which keep no
         // pointer. If they fail, zeros stay.
@@ -374,7 +374,7 @@ impl Reader {
     }
 }
 
-/// Waits until something can be taken, or somebody says so.
+/// Waits until a sample can be taken, or another thread wakes it.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     set: Entity,
@@ -403,8 +403,7 @@ impl Waiting {
 
     /// Waits, at most for so long.
     pub(crate) fn wait(&self, longest: Duration) -> Result<()> {
-        // SAFETY: numbers; it is told that there is room for none of what was attached, and writes
-        // nothing.
+        // SAFETY: numbers; it is passed a length of zero for the attachments, so it writes none.
         unsafe {
             checked("wait", c::dds_waitset_wait(self.set.0, std::ptr::null_mut(), 0, ns(longest)))?;
             c::dds_set_guardcondition(self.guard.0, false);

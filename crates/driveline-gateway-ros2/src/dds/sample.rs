@@ -12,9 +12,9 @@ use std::time::Instant;
 pub(crate) struct Taken {
     data: *mut c::ddsi_serdata,
     reference: c::ddsrt_iovec_t,
-    /// Who wrote it, by the number that discovery has for the writer.
+    /// Writer, by its number in discovery.
     pub(crate) writer: u64,
-    /// When its writer wrote it, on that host's wall clock, in nanoseconds.
+    /// Time of writing, on that host's wall clock, in nanoseconds.
     pub(crate) source_timestamp: i64,
 }
 
@@ -25,8 +25,8 @@ impl Taken {
             return &[];
         }
         // SAFETY: `reference` was given for all bytes of `data` (`cdds_to_ser_ref`: a pointer into
-        // the one block in which the sample was put together, and its length). The block is written
-        // once, before anybody can take the sample, and lives as long as `data`, of which we hold a
+        // the one block in which the sample was assembled, and its length). The block is written
+        // once, before the sample can be taken, and lives as long as `data`, of which we hold a
         // reference until this value is dropped. Lengths above isize::MAX are excluded in `take`.
         unsafe {
             std::slice::from_raw_parts(self.reference.iov_base.cast(), self.reference.iov_len)
@@ -52,8 +52,8 @@ pub(super) fn take(reader: &Entity) -> Result<Option<Taken>> {
         let mut data: *mut c::ddsi_serdata = std::ptr::null_mut();
         // SAFETY: plain numbers and a bool, for which zeros are good.
         let mut info: c::dds_sample_info_t = unsafe { std::mem::zeroed() };
-        // SAFETY: room for one pointer and one info, which is what it is told; both are written
-        // before it says that there was one.
+        // SAFETY: room for one pointer and one info, as passed; both are written before the call
+        // reports that there was one.
         let count =
             unsafe { c::dds_takecdr(reader.0, &raw mut data, 1, &raw mut info, c::DDS_ANY_STATE) };
         if checked("take a sample", count)? == 0 || data.is_null() {
@@ -68,7 +68,7 @@ pub(super) fn take(reader: &Entity) -> Result<Option<Taken>> {
             source_timestamp: info.source_timestamp,
         };
         if !info.valid_data {
-            // Tells that a writer has gone; has no bytes, and must not be asked for any.
+            // Reports the end of a writer; has no bytes, which must not be requested.
             continue;
         }
         // SAFETY: `data` is a valid sample of a topic made by `cdds_create_blob_topic`, whose size
@@ -138,10 +138,10 @@ pub(super) fn write(
     let iov: Vec<_> = parts.iter().map(pointed).collect();
     let mut sertype: *const c::ddsi_sertype = std::ptr::null();
     // SAFETY: room for one pointer. It points to the type of the writer's topic (CycloneDDS derives
-    // another for a writer only if the type says how, and those of `cdds_create_blob_topic` do
-    // not), of which the topic has a reference of its own. Another thread may close the writer at
-    // any moment; its topic outlives the value (see `Writer`), and the value this function. What
-    // else would end the topic is its participant, which goes last.
+    // another type for a writer only if the type requests it, and types of `cdds_create_blob_topic`
+    // do not), and the topic has a reference of its own. Another thread may close the writer
+    // at any moment; its topic outlives the value (see `Writer`), and the value this function. Only
+    // its participant could end the topic otherwise, and that is dropped last.
     checked(ACTION, unsafe { c::dds_get_entity_sertype(writer.0, &raw mut sertype) })?;
     // SAFETY: `sertype` is that of a topic made by `cdds_create_blob_topic`. `iov` has as many
     // entries as is said, whose lengths add up to `len`, below 2^31; they are only read (mutable by

@@ -11,7 +11,7 @@ const DUE: Duration = Duration::from_millis(20);
 
 /// A sample that was written.
 pub(super) trait Written {
-    /// Whether the writer's history still has it: a reader has not acknowledged it yet.
+    /// Returns true while the writer's history has it: a reader has not acknowledged it yet.
     fn is_in_history(&self) -> bool;
 }
 
@@ -20,7 +20,7 @@ pub(super) trait Written {
 pub(super) struct Unacknowledged<T> {
     depth: usize,
     samples: VecDeque<T>,
-    /// When one was acknowledged last, or none was outstanding.
+    /// Time of the last acknowledgement, or when none was outstanding.
     acknowledged: Option<Instant>,
     /// Samples that were replaced since then, and may have been received.
     replaced: u64,
@@ -45,7 +45,8 @@ impl<T: Written> Unacknowledged<T> {
             self.samples.pop_front();
         }
         if self.samples.is_empty() || self.samples.len() < before {
-            // Who acknowledges a sample has all before it, or was told that they are gone.
+            // A reader that acknowledges a sample has all earlier ones, or was informed that they
+            // are gone.
             (self.acknowledged, self.replaced) = (Some(now), 0);
         }
         if self.samples.len() >= self.depth {

@@ -2,8 +2,8 @@
 //! Publishers here that offer less than subscriptions in ROS 2 request: each hears of it, as a
 //! writer in DDS does.
 
-use super::conductor::Common;
 use super::endpoint::{Endpoint, Handle, Profile, Writing};
+use super::gateway_state::GatewayState;
 use crate::names::RosNode;
 use crate::names::inlet_node;
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind, mismatches, of_publisher};
@@ -13,8 +13,8 @@ use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Subscriptions in ROS 2 whose publishers are asked at a time; the others are told by the gateway
-/// alone.
+/// Maximum number of ROS 2 subscriptions whose publishers are notified; the gateway alone reports
+/// the others.
 const MAX_ASKED: usize = 64;
 
 /// A subscription in ROS 2, and a class of publishers on this host.
@@ -60,12 +60,12 @@ fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
 }
 
 impl Asking {
-    /// Asks publishers on this host for what a subscription in ROS 2 requests and does not get, as
-    /// long as both are there. The publisher refuses it, and hears why. An observer's request holds
-    /// up nobody and takes no pins of others.
+    /// Requests from publishers on this host the QoS that a ROS 2 subscription requests and does
+    /// not get, while both exist. The publisher refuses the request, and so gets an event with the
+    /// reason. An observer's request delays no publisher and takes no pins of others.
     pub(super) fn look<'a>(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         pairs: impl Iterator<Item = (&'a Writing, &'a Endpoint)>,
         node: impl Fn(&Endpoint) -> Option<RosNode>,
     ) {
@@ -86,7 +86,7 @@ impl Asking {
             config.max_held = 1;
             config.observer = true;
             config.own_process = OwnProcess::Exclude;
-            // If there is none, the gateway has told of the pair nonetheless.
+            // Without it, the gateway has reported the pair anyway.
             let subscription = common.participant.create_subscription(config).ok();
             self.asked.insert(pair, subscription);
         }

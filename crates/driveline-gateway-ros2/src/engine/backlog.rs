@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// no backlog.
 const MIN_SAMPLES: usize = 16;
 
-/// What became of a sample that was to wait, and of those before it.
+/// Outcome of a queued sample, and of earlier ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pushed {
     /// Samples that gave way to it, the oldest first.
@@ -38,8 +38,8 @@ struct Shared<T> {
     more: Condvar,
 }
 
-/// Keeps the newest samples that wait. When it is dropped, the thread hands over what still waits,
-/// and ends; nobody waits for that.
+/// Queue of the newest samples. When it is dropped, its thread passes on the queued samples and
+/// ends, without a waiting caller.
 pub(super) struct Backlog<T> {
     shared: Arc<Shared<T>>,
     most: usize,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of samples of one topic in one direction.
+//! Counters of the samples of one topic in one direction.
 
 use super::lock;
-use super::outlet::Written;
+use super::ros_writer::Written;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -65,7 +65,7 @@ impl Counters {
         *count == 1
     }
 
-    /// Takes over a count that somebody else keeps.
+    /// Sets a counter that another part keeps.
     pub(super) fn set(&self, reason: &'static str, count: u64) {
         if count > 0 {
             lock(&self.drops).insert(reason, count);

@@ -59,12 +59,12 @@ pub(super) struct Endpoint {
     pub(super) depth: Option<u32>,
     /// It is a gateway's.
     pub(super) gateway: bool,
-    /// Its node, as far as its own announcement tells it.
+    /// Its node, as far as its own announcement has it.
     pub(super) node: Option<RosNode>,
 }
 
-/// What is to be known of two ends over DDS which name one type and have different definitions of
-/// it: nodes of ROS 2 talk to each other nonetheless.
+/// Remark on two ends over DDS that name one type with different definitions: nodes of ROS 2
+/// exchange samples anyway.
 pub(super) fn definitions_differ(
     writer: Option<TypeHash>,
     reader: Option<TypeHash>,
@@ -75,7 +75,7 @@ pub(super) fn definitions_differ(
     ))
 }
 
-/// What was found out about endpoints.
+/// Result of discovery.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Here(Box<Endpoint>),
@@ -85,8 +85,7 @@ pub(super) enum Change {
     Gone(Handle),
 }
 
-/// What has changed: endpoints of topics, with whether each is a writer, and servers and clients of
-/// services.
+/// Changes: endpoints of topics, with true for writers, and servers and clients of services.
 pub(super) type Changes = (Vec<(bool, Change)>, Vec<ServiceChange>);
 
 impl Change {
@@ -200,11 +199,11 @@ pub(super) struct Writing {
     pub(super) type_hash: Option<TypeHash>,
     pub(super) ros_type: String,
     pub(super) converted: bool,
-    /// Who publishes here; of what passes from one profile to the other, nobody.
+    /// Local publisher; none for samples that pass from one profile to the other.
     pub(super) publisher: Option<NodeName>,
-    /// What that publisher offers here.
+    /// Offer of that publisher.
     pub(super) offered: Option<Qos>,
-    /// What to know of a publisher that offers less here than the writer does in ROS 2.
+    /// Remark on a publisher that offers less here than the writer does in ROS 2.
     pub(super) weaker: Option<String>,
     /// In the ROS graph.
     pub(super) node: RosNode,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a gateway cannot start.
+//! Errors at the start of a gateway.
 
 use crate::dds::DdsError;
 use thiserror::Error;
@@ -7,17 +7,17 @@ use thiserror::Error;
 /// A gateway could not be started.
 #[derive(Debug, Error)]
 pub enum GatewayError {
-    /// What the configuration says cannot be.
+    /// The configuration has mistakes.
     #[error(transparent)]
     Mistakes(#[from] driveline_gateway::ConfigMistakes),
-    /// What stands under `ros2:` cannot be.
+    /// The section `ros2:` is not possible.
     #[error("ros2.{key}: {message}; {help}")]
     Config {
         /// The key.
         key: &'static str,
-        /// What is the matter.
+        /// Description.
         message: String,
-        /// What to do.
+        /// Remedy.
         help: String,
     },
     /// A definition of a type is missing or has a mistake.
@@ -25,26 +25,26 @@ pub enum GatewayError {
     Types(#[from] driveline_rosidl::DefinitionError),
     /// Taking part in DDS is not possible.
     #[error(
-        "{source}; the line above says why. It uses {interface} (`ip link` lists what there is), and in DDS domain {domain_id} the UDP ports {ports} (`ss -lunp` tells who has them)"
+        "{source}; the line above says why. It uses {interface} (`ip link` lists the interfaces), and in DDS domain {domain_id} the UDP ports {ports} (`ss -lunp` lists their owners)"
     )]
     Network {
-        /// What CycloneDDS says.
+        /// Error of CycloneDDS.
         source: DdsError,
         /// The interface.
         interface: String,
         /// `ros2.domain_id`.
         domain_id: u32,
-        /// Which ports it needs.
+        /// Required ports.
         ports: String,
     },
     /// Zenoh refuses.
     #[error(
-        "Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` tells who has a port, and ros2.zenoh.listen names another"
+        "Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` lists the owners of ports, and ros2.zenoh.listen names another"
     )]
     Zenoh {
-        /// Where it was to listen, or which setting it does not take.
+        /// Configured endpoints, or the setting that was refused.
         endpoints: String,
-        /// What it says.
+        /// Zenoh's error.
         reason: String,
     },
     /// CycloneDDS refuses.
@@ -67,15 +67,15 @@ pub enum GatewayError {
     Read {
         /// Topic.
         topic: String,
-        /// Why.
+        /// Reason.
         source: driveline_shm::CreateSubscriptionError,
     },
     /// Something of the system.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// Attempted action.
         action: &'static str,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// Waiting is not possible.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the samples of one topic come from.
+//! Source of the samples of one topic.
 
-use super::conductor::Common;
 use super::dds::HEAD_BYTES;
 use super::endpoint::{Endpoint, Handle, Profile, handle_of};
+use super::gateway_state::GatewayState;
 use super::lock;
 use super::zenoh;
 use crate::convert::Pieces;
@@ -21,15 +21,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What may wait for the thread of a topic, in bytes and in samples.
+/// Limits of samples that wait for the thread of a topic, in bytes and in number.
 const KEPT_BYTES: u64 = 128 << 20;
 const KEPT: std::ops::RangeInclusive<u64> = 16..=MOST_KEPT;
 /// Samples of a reader that wait at most; over Zenoh, of a topic.
 const MOST_KEPT: u64 = 4096;
 
-/// How many samples of a topic may wait. Zenoh's end knows a topic's own bound before it keeps one;
-/// DDS has one bound for all topics, so that there samples of any may be as long as the longest of
-/// any.
+/// Number of samples of a topic that may wait. Zenoh's end knows the limit of its topic before it
+/// keeps a sample; DDS has one limit for all topics, so there samples of each topic may be as long
+/// as the longest of any.
 pub(super) fn kept(profile: Profile, of_topic: u64, of_any: u64) -> u32 {
     let longest = if profile == Profile::Dds { of_topic.max(of_any) } else { of_topic };
     // At most 4096.
@@ -43,18 +43,18 @@ pub(super) fn longest(rule: &Rule) -> usize {
 
 /// A sample that has come.
 pub(super) struct Came<'a> {
-    /// Who has written it.
+    /// Writer of the sample.
     pub(super) writer: Handle,
     /// With what it was asked for.
     pub(super) class: ReaderClass,
-    /// When it was written, on its writer's wall clock, in nanoseconds.
+    /// Time of writing, on its writer's wall clock, in nanoseconds.
     pub(super) source_timestamp: i64,
-    /// Its number among those of its writer, from 1, where it tells.
+    /// Its number among those of its writer, from 1, if announced.
     pub(super) number: Option<i64>,
     /// Samples of this class that did not come, of whichever writer, and that no header has yet:
-    /// the inlet that counts one takes it from here.
+    /// the remote publisher that counts one takes it from here.
     pub(super) lost: &'a AtomicU64,
-    /// Samples of its writer that came before it and found no room: they are among those that its
+    /// Number of earlier samples of its writer that found no space: they are among those that its
     /// number shows to be missing.
     pub(super) rejected: u64,
     /// The sample, as it came; or its length, if it is longer than anything that is kept.
@@ -65,7 +65,7 @@ pub(super) struct Came<'a> {
 /// gateway.
 const MOST_SHOWN: usize = 64;
 
-/// What a reader asks for, type and hash.
+/// QoS, type and hash of a reader.
 type ReaderKey = (ReaderClass, String, String);
 
 /// Readers of one topic.
@@ -103,7 +103,11 @@ pub(super) fn pieces<'a>(payload: &'a ZBytes, list: &'a mut Vec<&'a [u8]>) -> Pi
 }
 
 impl Feed {
-    pub(super) fn new(common: &Common, profile: Profile, rule: &Rule) -> Result<Self, String> {
+    pub(super) fn new(
+        common: &GatewayState,
+        profile: Profile,
+        rule: &Rule,
+    ) -> Result<Self, String> {
         let kept = kept(profile, rule.max_payload_bytes(), common.longest);
         match profile {
             Profile::Dds => {
@@ -128,7 +132,7 @@ impl Feed {
     /// Sees to it that a writer of this class, type and hash is read.
     pub(super) fn read(
         &self,
-        common: &Common,
+        common: &GatewayState,
         of: &Endpoint,
         class: ReaderClass,
         crossing: &Crossing,
@@ -178,7 +182,7 @@ impl Feed {
     /// it.
     pub(super) fn history(
         &self,
-        common: &Common,
+        common: &GatewayState,
         of: &Endpoint,
         class: ReaderClass,
     ) -> Result<(), String> {
@@ -191,14 +195,14 @@ impl Feed {
         }
     }
 
-    /// What comes of a writer waits for no history any more: it is not taken from, or is gone.
+    /// Samples of a writer wait for no history any more: it is refused, or gone.
     pub(super) fn waits_no_more(&self, writer: Handle) {
         if let Self::Zenoh { inbox, .. } = self {
             inbox.waits_no_more(writer);
         }
     }
 
-    /// The inlet of a writer has ended, or one that had none is gone.
+    /// The remote publisher of a writer has ended, or one that had none is gone.
     pub(super) fn parted(&self, writer: Handle) {
         if let Self::Zenoh { inbox, .. } = self {
             inbox.parted(writer);
@@ -218,8 +222,8 @@ impl Feed {
                     };
                     any = true;
                     let losses = u64::from(losses.0) + u64::from(losses.1);
-                    // DDS does not tell whose they are: one inlet has them, and none has them
-                    // twice.
+                    // DDS does not report the writer: one remote publisher counts them, so none is
+                    // counted twice.
                     r.lost.fetch_add(
                         losses.saturating_sub(r.seen.swap(losses, Ordering::Relaxed)),
                         Ordering::Relaxed,
@@ -260,8 +264,8 @@ impl Feed {
         }
     }
 
-    /// Samples that did not come, by reason, so far. Over Zenoh those that were lost on the way
-    /// show in what comes after them.
+    /// Number of samples that did not arrive, by reason. Over Zenoh, losses on the way show in
+    /// later samples.
     pub(super) fn losses(&self) -> [(&'static str, u64); 2] {
         match self {
             Self::Dds { readers, .. } => {
@@ -280,7 +284,7 @@ impl Feed {
         }
     }
 
-    /// Waits until something has come or somebody wakes it, at most for so long.
+    /// Waits until a sample arrives or another thread wakes it, at most for this time.
     pub(super) fn wait(&self, longest: Duration) -> Result<(), String> {
         match self {
             Self::Dds { waiting, .. } => waiting.wait(longest).map_err(|e| e.to_string()),
@@ -298,9 +302,9 @@ impl Feed {
         }
     }
 
-    /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the conductor
+    /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the control thread
     /// does, for all topics.
-    pub(super) fn show(&self, common: &Common, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
+    pub(super) fn show(&self, common: &GatewayState, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
         let (Self::Zenoh { readers, shown, .. }, Ok(session)) = (self, common.zenoh()) else {
             return;
         };

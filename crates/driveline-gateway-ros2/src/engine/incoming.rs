@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics that come from ROS 2 by one profile: which writers are taken from, and which are not.
 
-use super::conductor::Common;
-use super::departed::Departed;
+use super::draining::Draining;
 use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
 use super::feed::{Feed, longest};
-use super::inlet::{Across, Inlet, MOST_LATE};
-use super::leaving::Gone;
-use super::outlet::{Offer, OpenError, Outlet};
-use super::taking::{Known, Open, Shared};
+use super::gateway_state::GatewayState;
+use super::receiver::{Known, Open, Shared};
+use super::remote_publisher::{Across, MOST_LATE, RemotePublisher};
+use super::ros_writer::{Offer, OpenError, RosWriter};
+use super::sequence_memory::SequenceMemory;
 use super::{FEWER, PANICKED, lock};
 use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::{ReaderClass, of_writer};
@@ -25,10 +25,10 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 const MAX_TOPICS: usize = 256;
-const MAX_INLETS: usize = 512;
-const MAX_INLETS_OF_TOPIC: usize = 64;
+const MAX_REMOTE_PUBLISHERS: usize = 512;
+const MAX_REMOTE_PUBLISHERS_OF_TOPIC: usize = 64;
 const MAX_REFUSED: usize = 16_384;
-/// Bytes that an inlet of a volatile writer keeps at most, if it keeps more than one sample.
+/// Bytes that a remote publisher of a volatile writer keeps at most, if it keeps more than one sample.
 const INLET_BYTES: u64 = 32 << 20;
 /// Bytes that a writer of the other profile keeps at most, if it keeps more than a few samples.
 const ACROSS_BYTES: u64 = 64 << 20;
@@ -56,21 +56,21 @@ impl Drop for IncomingTopic {
 pub(super) struct Incoming {
     profile: Profile,
     topics: BTreeMap<TopicName, IncomingTopic>,
-    /// Topics of writers that have an inlet.
+    /// Topics of writers that have a remote publisher.
     writers: HashMap<Handle, TopicName>,
     /// Writers that have none; there may be no topic yet.
     refused: HashMap<Handle, RefusedWriter>,
     /// Inlets of writers that have gone: they count as long as they are there.
-    leaving: HashMap<Handle, (TopicName, Weak<Inlet>)>,
-    /// An inlet or a topic has ended since those for whom there was no room were tried again.
+    draining: HashMap<Handle, (TopicName, Weak<RemotePublisher>)>,
+    /// A remote publisher or a topic has ended since those for whom there was no room were tried again.
     freed: bool,
-    /// Writers that have an inlet, and do not pass to the other profile for want of room: the one
+    /// Writers that have a remote publisher, and do not pass to the other profile for want of room: the one
     /// that came first is first.
     short: Vec<(Handle, Newcomer)>,
-    /// How many writers were refused so far.
+    /// Number of writers refused so far.
     count: u64,
     /// Writers that are gone, and may come back.
-    departed: Arc<Mutex<Departed>>,
+    sequence_memory: Arc<Mutex<SequenceMemory>>,
 }
 
 /// A writer that is not taken from.
@@ -80,7 +80,7 @@ struct RefusedWriter {
     counted: &'static str,
     node: String,
     why: Why,
-    /// Where there was no room for it: its place in the row, and what it takes to try again.
+    /// Place in the queue and data for a new attempt, if there was no room for it.
     waits: Option<(u64, Newcomer)>,
 }
 
@@ -96,7 +96,7 @@ impl Newcomer {
     }
 }
 
-/// Why a writer is not taken from.
+/// Reason why a writer is refused.
 #[derive(Debug)]
 struct Why {
     /// For people.
@@ -108,8 +108,8 @@ struct Why {
 enum Kind {
     /// As long as it is as it is.
     Lasting,
-    /// It offers less than the rule asks for, and there is a reader that asks for it: so DDS tells
-    /// the writer's node.
+    /// It offers less than the rule requests, and a reader with that request exists: so DDS
+    /// notifies the writer's node.
     Asked,
     /// Until others have gone.
     NoRoom,
@@ -146,12 +146,12 @@ impl Incoming {
             profile,
             topics: BTreeMap::new(),
             writers: HashMap::new(),
-            leaving: HashMap::new(),
+            draining: HashMap::new(),
             refused: HashMap::new(),
             freed: false,
             short: Vec::new(),
             count: 0,
-            departed: Arc::default(),
+            sequence_memory: Arc::default(),
         }
     }
 
@@ -159,7 +159,7 @@ impl Incoming {
     /// known.
     pub(super) fn writer(
         &mut self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         rule: &Rule,
         endpoint: &Endpoint,
         node: Option<&RosNode>,
@@ -190,9 +190,9 @@ impl Incoming {
         }
     }
 
-    /// Takes from writers for which there was no room, who came first before the others, if
-    /// somebody has gone; and passes to the other profile what could not.
-    pub(super) fn try_again(&mut self, common: &Arc<Common>) {
+    /// Accepts waiting writers, oldest first, when another has gone; and passes samples to the
+    /// other profile that could not be passed.
+    pub(super) fn try_again(&mut self, common: &Arc<GatewayState>) {
         self.pass_again(common);
         if !std::mem::take(&mut self.freed) {
             return;
@@ -206,7 +206,7 @@ impl Incoming {
         // Topics for which there still is no room: one try of each is enough.
         let mut full = HashSet::new();
         for (_, handle) in waiting {
-            if self.writers.len() + self.leaving.len() >= MAX_INLETS {
+            if self.writers.len() + self.draining.len() >= MAX_REMOTE_PUBLISHERS {
                 return;
             }
             let Some(mut refused) = self.refused.remove(&handle) else { continue };
@@ -239,7 +239,7 @@ impl Incoming {
         }
     }
 
-    fn refuse(&mut self, common: &Common, handle: Handle, refused: RefusedWriter) {
+    fn refuse(&mut self, common: &GatewayState, handle: Handle, refused: RefusedWriter) {
         if self.refused.len() >= MAX_REFUSED {
             common.tell(format!(
                 "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not carried, which is the most there can be: one more is neither listed nor tried \
@@ -256,7 +256,7 @@ impl Incoming {
 
     fn try_writer(
         &mut self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         rule: &Rule,
         endpoint: &Endpoint,
         node: Option<&RosNode>,
@@ -264,28 +264,28 @@ impl Incoming {
         let topic = &endpoint.topic;
         // Its own from before, if it is there yet, makes way for this one.
         let own = endpoint.handle;
-        let leaving = || {
-            self.leaving
+        let draining = || {
+            self.draining
                 .iter()
                 .filter(move |(handle, _)| **handle != own)
                 .map(|(_, (topic, _))| topic)
         };
-        let of_topic = self.writers.values().chain(leaving()).filter(|t| *t == topic).count();
-        if of_topic >= MAX_INLETS_OF_TOPIC {
+        let of_topic = self.writers.values().chain(draining()).filter(|t| *t == topic).count();
+        if of_topic >= MAX_REMOTE_PUBLISHERS_OF_TOPIC {
             return Err(Why::no_room(format!(
                 "{of_topic} publishers of it are taken from by {}, which is the most there can be of a topic: end those that are not needed, or have them publish on \
                  several topics",
                 self.profile
             )));
         }
-        if self.writers.len() + leaving().count() >= MAX_INLETS {
+        if self.writers.len() + draining().count() >= MAX_REMOTE_PUBLISHERS {
             let profile = self.profile;
             return Err(Why::no_room(format!(
-                "this gateway takes from {MAX_INLETS} publishers by {profile}, which is the most there can be: {FEWER}"
+                "this gateway takes from {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is the most there can be: {FEWER}"
             )));
         }
-        // Before anything is opened or told: whoever waits is tried again each time that somebody
-        // has gone.
+        // Before anything is opened or logged: waiting writers are tried again each time that
+        // another has gone.
         self.has_room_for(topic)?;
         let crossing =
             common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
@@ -299,29 +299,35 @@ impl Incoming {
         let late = late(endpoint, class, rule);
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
-        let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule)?;
-        inlet.remark = remark(endpoint, &inlet).or_else(|| keeps_less(endpoint, &inlet, late));
+        let mut remote_publisher =
+            RemotePublisher::open(&common.participant, topic, name, crossing, what, rule)?;
+        remote_publisher.remark = remark(endpoint, &remote_publisher)
+            .or_else(|| keeps_less(endpoint, &remote_publisher, late));
         let shared = self.topic(common, topic, rule)?;
-        inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
-        if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
+        remote_publisher
+            .remark
+            .iter()
+            .for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
+        if self.passes(common, topic) && !self.pass(common, rule, endpoint, &remote_publisher, node)
+        {
             self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
         // Only then is it known: what comes of it meanwhile waits for that.
-        let read = shared.feed.read(common, endpoint, class, &inlet.crossing);
+        let read = shared.feed.read(common, endpoint, class, &remote_publisher.crossing);
         if let Err(e) = read.and_then(|()| shared.feed.history(common, endpoint, class)) {
             self.short.retain(|(short, _)| *short != endpoint.handle);
             return Err(e.into());
         }
         self.writers.insert(endpoint.handle, topic.clone());
-        shared.know(endpoint.handle, Known::of(inlet));
+        shared.know(endpoint.handle, Known::of(remote_publisher));
         Ok(())
     }
 
-    /// Asks for what a writer does not offer, by `class`, so that its node is told by DDS; `text`
-    /// says what that is. By keys alone, rmw_zenoh would have it read.
+    /// Requests what a writer does not offer, by `class`, so that DDS notifies its node; `text`
+    /// describes it. rmw_zenoh, which matches by keys alone, would match it.
     fn ask(
         &mut self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         rule: &Rule,
         of: &Endpoint,
         class: ReaderClass,
@@ -334,30 +340,30 @@ impl Incoming {
         let topic = self.topic(common, &of.topic, rule).map_err(|why| why.text);
         match topic.and_then(|shared| shared.feed.read(common, of, class, crossing)) {
             Ok(()) => Why { text, kind: Kind::Asked },
-            Err(e) => format!("{text}; DDS does not tell its node: {e}").into(),
+            Err(e) => format!("{text}; DDS does not notify its node: {e}").into(),
         }
     }
 
-    /// Whether a topic goes on by the other profile: if there is one, and rules carry the topic in
-    /// both directions.
-    fn passes(&self, common: &Common, topic: &TopicName) -> bool {
+    /// Returns true if a topic continues to the other profile: if that exists, and rules carry the
+    /// topic in both directions.
+    fn passes(&self, common: &GatewayState, topic: &TopicName) -> bool {
         common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
     }
 
-    /// Has samples of a writer go on by the other profile. `false`: there is no room for that, as
-    /// was told.
+    /// Passes samples of a writer to the other profile. `false`: there is no room for that, which
+    /// was logged.
     fn pass(
         &self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         rule: &Rule,
         endpoint: &Endpoint,
-        inlet: &Inlet,
+        remote_publisher: &RemotePublisher,
         node: Option<&RosNode>,
     ) -> bool {
         let (topic, profile) = (&endpoint.topic, self.profile.other());
         let offer = Offer {
             topic,
-            crossing: &inlet.crossing,
+            crossing: &remote_publisher.crossing,
             qos: endpoint.qos,
             depth: across_depth(endpoint, rule),
             lifespan: None,
@@ -367,9 +373,9 @@ impl Incoming {
             weaker: None,
             node: ros_name_of(node, &endpoint.gid),
         };
-        match Outlet::open(common, profile, offer) {
-            Ok(outlet) => {
-                let _ = inlet.across.set(Across { outlet, longest: longest(rule) });
+        match RosWriter::open(common, profile, offer) {
+            Ok(ros_writer) => {
+                let _ = remote_publisher.across.set(Across { ros_writer, longest: longest(rule) });
                 true
             }
             Err(e) => {
@@ -384,18 +390,24 @@ impl Incoming {
 
     /// Opens writers of the other profile for which there was no room, if there is some now, in the
     /// order in which they came.
-    fn pass_again(&mut self, common: &Arc<Common>) {
+    fn pass_again(&mut self, common: &Arc<GatewayState>) {
         for (handle, newcomer) in std::mem::take(&mut self.short) {
             let topic = &newcomer.endpoint.topic;
             let known =
                 self.topics.get(topic).zip(common.spec.rule(topic, true)).and_then(|(t, rule)| {
                     let writers = lock(&t.shared.writers);
                     let Some(Known::Open(open)) = writers.known.get(&handle) else { return None };
-                    Some((open.inlet.clone(), rule))
+                    Some((open.remote_publisher.clone(), rule))
                 });
-            let Some((inlet, rule)) = known else { continue };
-            if !Outlet::has_room(common)
-                || !self.pass(common, rule, &newcomer.endpoint, &inlet, newcomer.node.as_ref())
+            let Some((remote_publisher, rule)) = known else { continue };
+            if !RosWriter::has_room(common)
+                || !self.pass(
+                    common,
+                    rule,
+                    &newcomer.endpoint,
+                    &remote_publisher,
+                    newcomer.node.as_ref(),
+                )
             {
                 self.short.push((handle, newcomer));
             }
@@ -414,7 +426,7 @@ impl Incoming {
 
     fn topic(
         &mut self,
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         topic: &TopicName,
         rule: &Rule,
     ) -> Result<Arc<Shared>, Why> {
@@ -422,8 +434,11 @@ impl Incoming {
             return Ok(t.shared.clone());
         }
         self.has_room_for(topic)?;
-        let shared =
-            Arc::new(Shared::new(topic, Feed::new(common, self.profile, rule)?, &self.departed));
+        let shared = Arc::new(Shared::new(
+            topic,
+            Feed::new(common, self.profile, rule)?,
+            &self.sequence_memory,
+        ));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
         }
@@ -437,22 +452,22 @@ impl Incoming {
         Ok(shared)
     }
 
-    /// A writer has gone, if it was one of these: its inlet may be there for a while, and counts.
+    /// A writer has gone, if it was one of these: its remote publisher may be there for a while, and counts.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
         self.short.retain(|(short, _)| *short != handle);
         let taken = self.writers.remove(&handle);
         let Some(topic) = taken.or(refused) else { return };
-        let leaving = self
+        let draining = self
             .topics
             .get(&topic)
-            .and_then(|t| t.shared.gone(handle, Gone::new(self.profile, Instant::now())));
-        self.leaving.extend(leaving.map(|inlet| (handle, (topic, inlet))));
+            .and_then(|t| t.shared.gone(handle, Draining::new(self.profile, Instant::now())));
+        self.draining.extend(draining.map(|remote_publisher| (handle, (topic, remote_publisher))));
     }
 
-    /// Lets go of topics that nobody publishes any more, or as it is asked for, and of those whose
-    /// threads cannot go on.
-    pub(super) fn tidy(&mut self, common: &Common) {
+    /// Drops topics without a publisher, or with other requests, and those whose threads cannot
+    /// continue.
+    pub(super) fn tidy(&mut self, common: &GatewayState) {
         let ended = self
             .topics
             .iter()
@@ -465,24 +480,23 @@ impl Incoming {
         let open = |t: &IncomingTopic| {
             lock(&t.shared.writers).known.values().any(|k| matches!(k, Known::Open(_)))
         };
-        let before = self.topics.len() + self.leaving.len();
+        let before = self.topics.len() + self.draining.len();
         self.topics.retain(|topic, t| asked.contains(topic) || open(t));
-        self.leaving.retain(|_, (_, inlet)| inlet.strong_count() > 0);
-        self.freed |= self.topics.len() + self.leaving.len() < before;
+        self.draining.retain(|_, (_, remote_publisher)| remote_publisher.strong_count() > 0);
+        self.freed |= self.topics.len() + self.draining.len() < before;
     }
 
-    /// The thread of a topic has ended: its writers are refused. Those that come later get another
-    /// one.
-    fn give_up(&mut self, common: &Common, topic: &TopicName) {
+    /// The thread of a topic has ended: its writers are refused. Later ones get another thread.
+    fn give_up(&mut self, common: &GatewayState, topic: &TopicName) {
         let Some(t) = self.topics.remove(topic) else { return };
         let why = t.shared.ended.get().map_or(PANICKED, String::as_str);
         common.tell(format!("topic '/{topic}' is not taken from ROS 2 any more: {why}"));
         for (handle, known) in lock(&t.shared.writers).known.drain() {
-            if let Known::Open(Open { inlet, .. }) = known
+            if let Known::Open(Open { remote_publisher, .. }) = known
                 && self.writers.remove(&handle).is_some()
             {
                 let (node, topic, why) =
-                    (inlet.node.to_string(), topic.clone(), why.to_owned().into());
+                    (remote_publisher.node.to_string(), topic.clone(), why.to_owned().into());
                 self.short.retain(|(short, _)| *short != handle);
                 self.freed = true;
                 self.refuse(
@@ -513,17 +527,21 @@ impl Incoming {
     pub(super) fn report(&self) -> Vec<Ros2TopicReport> {
         let of = |(topic, t): (&TopicName, &IncomingTopic)| {
             let publisher = |k: &Known| match k {
-                Known::Open(Open { inlet, .. }) => Some(Ros2Publisher {
-                    node: inlet.node.to_string(),
-                    ros_type: inlet.crossing.ros.to_string(),
-                    converted: inlet.crossing.kind.is_some(),
-                    qos: inlet.offered.to_string(),
+                Known::Open(Open { remote_publisher, .. }) => Some(Ros2Publisher {
+                    node: remote_publisher.node.to_string(),
+                    ros_type: remote_publisher.crossing.ros.to_string(),
+                    converted: remote_publisher.crossing.kind.is_some(),
+                    qos: remote_publisher.offered.to_string(),
                     profile: self.profile.to_string(),
                 }),
                 Known::Refused(_) => None,
             };
             let remark = |k: &Known| {
-                if let Known::Open(Open { inlet, .. }) = k { inlet.remark.clone() } else { None }
+                if let Known::Open(Open { remote_publisher, .. }) = k {
+                    remote_publisher.remark.clone()
+                } else {
+                    None
+                }
             };
             let writers = lock(&t.shared.writers);
             let mut publishers: Vec<_> = writers.known.values().filter_map(publisher).collect();
@@ -561,7 +579,7 @@ impl Incoming {
     }
 }
 
-/// Number of samples of a writer that its inlet keeps for slow readers and for those who come late:
+/// Number of samples of a writer that its remote publisher keeps for slow readers and for those who come late:
 /// as many as the writer does, as far as that is known and takes little memory.
 fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
     let kept = if class.durability == Durability::TransientLocal {
@@ -580,30 +598,35 @@ fn across_depth(endpoint: &Endpoint, rule: &Rule) -> u32 {
     rule.qos.depth.unwrap_or_else(|| endpoint.depth.unwrap_or(MOST_LATE).clamp(1, most as u32))
 }
 
-/// What is to be known of a writer over DDS whose definition is another one than the one at hand.
-fn remark(endpoint: &Endpoint, inlet: &Inlet) -> Option<String> {
-    let differ = definitions_differ(endpoint.announced, inlet.crossing.hash)?;
-    let (node, ros_type) = (&inlet.node, &inlet.crossing.ros);
-    let remedy = if inlet.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
+/// Remark on a writer over DDS whose definition differs from the known one.
+fn remark(endpoint: &Endpoint, remote_publisher: &RemotePublisher) -> Option<String> {
+    let differ = definitions_differ(endpoint.announced, remote_publisher.crossing.hash)?;
+    let (node, ros_type) = (&remote_publisher.node, &remote_publisher.crossing.ros);
+    let remedy =
+        if remote_publisher.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
     Some(format!(
         "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; name its packages under `types`{remedy}"
     ))
 }
 
-/// What is to be known of a writer that keeps more for late joiners than its inlet does.
-fn keeps_less(endpoint: &Endpoint, inlet: &Inlet, late: u32) -> Option<String> {
-    let all = endpoint
-        .depth
-        .filter(|depth| *depth > late && inlet.class.durability == Durability::TransientLocal)?;
+/// Remark on a writer that keeps more for late joiners than its remote publisher does.
+fn keeps_less(
+    endpoint: &Endpoint,
+    remote_publisher: &RemotePublisher,
+    late: u32,
+) -> Option<String> {
+    let all = endpoint.depth.filter(|depth| {
+        *depth > late && remote_publisher.class.durability == Durability::TransientLocal
+    })?;
     let all = if all == u32::MAX { "all samples".to_owned() } else { format!("{all} samples") };
     Some(format!(
         "node '{}' keeps {all} for late joiners, and the gateway {late} of them for those here; give the rule `qos: {{depth: …}}`, at most {}",
-        inlet.node,
+        remote_publisher.node,
         Qos::MAX_DEPTH
     ))
 }
 
-/// Whether a writer's type is the one of which the definition is at hand.
+/// Checks that a writer's type is the one of the known definition.
 fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
     let Some(ours) =
         crossing.hash.filter(|_| endpoint.profile == Profile::Zenoh && endpoint.hash != NO_HASH)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use crate::engine::draining::GRACE;
 use crate::engine::endpoint::Writing;
 use crate::engine::feed::Came;
-use crate::engine::leaving::GRACE;
+use crate::engine::receiver::Patience;
 use crate::engine::rig::{self, LONG, eventually};
-use crate::engine::taking::Patience;
 use crate::engine::unknown::MAX_UNKNOWN;
 use crate::qos::EndpointQos;
 use driveline_gateway::ros2::{Direction, Form};
@@ -17,28 +17,42 @@ use std::sync::mpsc::channel;
 
 const WRITER: Handle = 7;
 
-fn inlet(common: &Common, topic: &TopicName, rule: &Rule, class: ReaderClass, qos: Qos) -> Inlet {
+fn remote_publisher(
+    common: &GatewayState,
+    topic: &TopicName,
+    rule: &Rule,
+    class: ReaderClass,
+    qos: Qos,
+) -> RemotePublisher {
     let crossing = common.types.from_ros("rosgraph_msgs::msg::dds_::Clock_", Form::Cdr).unwrap();
     let what = (EndpointQos::default(), class, qos);
-    Inlet::open(&common.participant, topic, "camera".parse().unwrap(), crossing, what, rule)
-        .unwrap()
+    RemotePublisher::open(
+        &common.participant,
+        topic,
+        "camera".parse().unwrap(),
+        crossing,
+        what,
+        rule,
+    )
+    .unwrap()
 }
 
 #[test]
 fn writers_of_a_topic_whose_thread_cannot_go_on_are_refused_with_the_reason() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
-    let (common, topic) = (&conductor.common, "ends".parse().unwrap());
+    let control_thread =
+        rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
+    let (common, topic) = (&control_thread.common, "ends".parse().unwrap());
     let (rule, mut incoming) =
         (Rule::new("/ends", Direction::FromRos), Incoming::new(Profile::Dds));
     let shared = incoming.topic(common, &topic, &rule).unwrap();
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
-    shared.know(WRITER, Known::of(inlet(common, &topic, &rule, class, Qos::default())));
+    shared.know(WRITER, Known::of(remote_publisher(common, &topic, &rule, class, Qos::default())));
     incoming.writers.insert(WRITER, topic);
     incoming.tidy(common);
     assert_eq!((incoming.topics.len(), incoming.refusals().count()), (1, 0));
-    conductor.control().close_dds();
+    control_thread.control().close_dds();
     eventually("let go of", || {
         incoming.tidy(common);
         incoming.topics.is_empty()
@@ -58,21 +72,22 @@ fn writers_of_a_topic_whose_thread_cannot_go_on_are_refused_with_the_reason() {
 #[test]
 fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let common =
+        rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
     let topic: TopicName = "slow".parse().unwrap();
     let rule = Rule::new("/slow", Direction::FromRos);
     let class = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
     // An hour: until the test says that it is over.
     let qos =
         Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
-    let inlet = inlet(&common, &topic, &rule, class, qos);
+    let remote_publisher = remote_publisher(&common, &topic, &rule, class, qos);
     let mut incoming = Incoming::new(Profile::Zenoh);
     let shared = Arc::new(Shared::new(
         &topic,
         Feed::new(&common, Profile::Zenoh, &rule).unwrap(),
-        &incoming.departed,
+        &incoming.sequence_memory,
     ));
-    shared.know(WRITER, Known::of(inlet));
+    shared.know(WRITER, Known::of(remote_publisher));
     incoming.topics.insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: None });
     incoming.writers.insert(WRITER, topic.clone());
     let mut config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
@@ -130,14 +145,14 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
 }
 
 /// Has as many topics as there can be, for which nothing comes.
-fn fill(incoming: &mut Incoming, common: &Common) {
+fn fill(incoming: &mut Incoming, common: &GatewayState) {
     let rule = Rule::new("/**", Direction::FromRos);
     for n in 0..MAX_TOPICS {
         let topic: TopicName = format!("other_{n}").parse().unwrap();
         let shared = Shared::new(
             &topic,
             Feed::new(common, Profile::Zenoh, &rule).unwrap(),
-            &incoming.departed,
+            &incoming.sequence_memory,
         );
         incoming.topics.insert(topic, IncomingTopic { shared: Arc::new(shared), thread: None });
     }
@@ -148,16 +163,16 @@ fn for_topics_for_which_there_is_no_room_nothing_is_opened_nor_told_again() {
     let dir = tempfile::tempdir().unwrap();
     let rules =
         serde_json::json!([{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }]);
-    let conductor =
-        rig::conductor(dir.path(), serde_json::json!({ "dds": false, "topics": rules }));
-    let (common, mut incoming) = (conductor.common.clone(), Incoming::new(Profile::Dds));
+    let control_thread =
+        rig::control_thread(dir.path(), serde_json::json!({ "dds": false, "topics": rules }));
+    let (common, mut incoming) = (control_thread.common.clone(), Incoming::new(Profile::Dds));
     fill(&mut incoming, &common);
     let crossing =
         common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
     for handle in 0..3 {
         let topic = format!("late_{handle}").parse().unwrap();
-        // Once it has an inlet, that is remarked on.
+        // Once it has a remote publisher, that is remarked on.
         let of_dds = Endpoint {
             profile: Profile::Dds,
             announced: Some(other),
@@ -165,7 +180,7 @@ fn for_topics_for_which_there_is_no_room_nothing_is_opened_nor_told_again() {
         };
         incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
     }
-    let told = conductor.control().take_notices();
+    let told = control_thread.control().take_notices();
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(
         told.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")),
@@ -175,7 +190,7 @@ fn for_topics_for_which_there_is_no_room_nothing_is_opened_nor_told_again() {
         incoming.freed = true;
         incoming.try_again(&common);
     }
-    assert_eq!(conductor.control().take_notices(), [""; 0]);
+    assert_eq!(control_thread.control().take_notices(), [""; 0]);
     assert_eq!((incoming.refusals().count(), incoming.topics.len()), (3, MAX_TOPICS));
 }
 
@@ -206,19 +221,19 @@ fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() 
     let dir = tempfile::tempdir().unwrap();
     let rules =
         serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
-    let conductor = rig::conductor(
+    let control_thread = rig::control_thread(
         dir.path(),
         serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }),
     );
-    let (common, topic) = (conductor.common.clone(), "image".parse().unwrap());
+    let (common, topic) = (control_thread.common.clone(), "image".parse().unwrap());
     let (mut incoming, rule) = (Incoming::new(Profile::Dds), &common.spec.topics[0]);
     let crossing =
         common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let of_dds = |handle| Endpoint { profile: Profile::Dds, ..found(&topic, &crossing, handle) };
     let shared = incoming.topic(&common, &topic, rule).unwrap();
-    conductor.control().close_dds();
+    control_thread.control().close_dds();
     incoming.writer(&common, rule, &of_dds(1), None);
-    // One that there was no room for before, which nobody took from so far.
+    // A writer without room until now, whose samples were not taken so far.
     let waits = Some((1, Newcomer::new(&of_dds(2), None)));
     let waiting = RefusedWriter {
         topic: topic.clone(),
@@ -237,7 +252,7 @@ fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() 
     );
     assert!(
         incoming.writers.is_empty() && incoming.refused.values().all(|r| r.waits.is_none()),
-        "its place is free, and it is told for good"
+        "its place is free, and it is logged for good"
     );
     let writers = lock(&shared.writers);
     assert!(
@@ -267,7 +282,7 @@ fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
 #[test]
 fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone() {
     let dir = tempfile::tempdir().unwrap();
-    let common = rig::conductor(
+    let common = rig::control_thread(
         dir.path(),
         serde_json::json!({ "dds": false, "zenoh": {}, "topics": [{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }] }),
     );
@@ -279,13 +294,16 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     let here = |incoming: &mut Incoming, topic: &TopicName, handle| {
         incoming.writer(&common, rule, &found(topic, &crossing, handle), None)
     };
-    let most = MAX_INLETS_OF_TOPIC as Handle;
+    let most = MAX_REMOTE_PUBLISHERS_OF_TOPIC as Handle;
     (0..most + 2).for_each(|handle| here(&mut incoming, &topic, handle));
-    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS_OF_TOPIC, 2));
+    assert_eq!(
+        (incoming.writers.len(), incoming.refusals().count()),
+        (MAX_REMOTE_PUBLISHERS_OF_TOPIC, 2)
+    );
     let why = incoming.refusals().next().unwrap().reason;
     assert!(why.starts_with("64 publishers of it are taken from by rmw_zenoh, which is the most there can be of a topic: end"), "{why}");
     incoming.try_again(&common);
-    assert_eq!(incoming.writers.len(), MAX_INLETS_OF_TOPIC, "nobody has gone");
+    assert_eq!(incoming.writers.len(), MAX_REMOTE_PUBLISHERS_OF_TOPIC, "no writer has gone");
     // What has gone is there for a while, and counts, but not against itself.
     let counts = |incoming: &mut Incoming, topic: &TopicName, gone: Handle| {
         let (writers, refused) = (incoming.writers.len(), incoming.refusals().count());
@@ -304,7 +322,7 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
         let left = incoming.refusals().count() - (gone.end - gone.start) as usize;
         gone.for_each(|handle| incoming.gone(handle));
         eventually("taken from", || {
-            assert!(incoming.writers.len() + incoming.leaving.len() <= MAX_INLETS);
+            assert!(incoming.writers.len() + incoming.draining.len() <= MAX_REMOTE_PUBLISHERS);
             incoming.tidy(&common);
             incoming.try_again(&common);
             incoming.refusals().count() == left
@@ -318,10 +336,11 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     go(&mut incoming, 4..5);
     // And what is the most of a gateway.
     let more: Vec<TopicName> = (0..8).map(|n| format!("crowded_{n}").parse().unwrap()).collect();
-    (0..MAX_INLETS as Handle).for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
+    (0..MAX_REMOTE_PUBLISHERS as Handle)
+        .for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
     assert_eq!(
         (incoming.writers.len(), incoming.refusals().count()),
-        (MAX_INLETS, MAX_INLETS_OF_TOPIC)
+        (MAX_REMOTE_PUBLISHERS, MAX_REMOTE_PUBLISHERS_OF_TOPIC)
     );
     let why = incoming.refusals().next().unwrap().reason;
     assert!(
@@ -333,13 +352,11 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     go(&mut incoming, 1000..1010);
     assert_eq!(
         (incoming.writers.len(), incoming.refusals().count()),
-        (MAX_INLETS, MAX_INLETS_OF_TOPIC - 10)
+        (MAX_REMOTE_PUBLISHERS, MAX_REMOTE_PUBLISHERS_OF_TOPIC - 10)
     );
-    assert!(
-        incoming
-            .writers
-            .contains_key(&(1000 + MAX_INLETS as Handle - MAX_INLETS_OF_TOPIC as Handle))
-    );
+    assert!(incoming.writers.contains_key(
+        &(1000 + MAX_REMOTE_PUBLISHERS as Handle - MAX_REMOTE_PUBLISHERS_OF_TOPIC as Handle)
+    ));
 }
 
 #[test]
@@ -348,11 +365,11 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     let dir = tempfile::tempdir().unwrap();
     let rules =
         serde_json::json!([{ "topic": "/passes", "direction": "both", "max_payload": "4 KiB" }]);
-    let conductor = rig::conductor(
+    let control_thread = rig::control_thread(
         dir.path(),
         serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }),
     );
-    let common = conductor.common.clone();
+    let common = control_thread.common.clone();
     let crossing =
         common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let (topic, rule): (TopicName, _) = ("passes".parse().unwrap(), &common.spec.topics[0]);
@@ -366,12 +383,12 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     let passes = |incoming: &Incoming| -> Vec<Handle> {
         let writers = lock(&incoming.topics[&topic].shared.writers);
         let across = |handle: &Handle| match writers.known.get(handle) {
-            Some(Known::Open(open)) => open.inlet.across.get().is_some(),
+            Some(Known::Open(open)) => open.remote_publisher.across.get().is_some(),
             _ => panic!("it is taken from in any case"),
         };
         (WRITER..WRITER + 8).filter(across).collect()
     };
-    let told = conductor.control().take_notices();
+    let told = control_thread.control().take_notices();
     assert!(
         told.iter().any(|line| line
             .contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")),
@@ -418,11 +435,11 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
         { "topic": "/converted", "direction": "both", "max_payload": "4 KiB" },
         { "topic": "/as_it_is", "direction": "both", "max_payload": "4 KiB", "as": "cdr" },
     ]);
-    let conductor = rig::conductor(
+    let control_thread = rig::control_thread(
         dir.path(),
         serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }),
     );
-    let (common, mut incoming) = (conductor.common.clone(), Incoming::new(Profile::Zenoh));
+    let (common, mut incoming) = (control_thread.common.clone(), Incoming::new(Profile::Zenoh));
     let mut comes = |topic: &str| {
         let (topic, rule): (TopicName, _) = (
             topic.parse().unwrap(),
@@ -484,17 +501,21 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
 #[test]
 fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_comes_first() {
     let dir = tempfile::tempdir().unwrap();
-    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let common =
+        rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
     let (topic, rule): (TopicName, _) =
         ("leaves".parse().unwrap(), Rule::new("/leaves", Direction::FromRos));
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
     let shared =
         Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
     let here = |handle| {
-        shared.know(handle, Known::of(inlet(&common, &topic, &rule, class, Qos::default())))
+        shared.know(
+            handle,
+            Known::of(remote_publisher(&common, &topic, &rule, class, Qos::default())),
+        )
     };
     let went = Instant::now();
-    let gone = |at| shared.gone(WRITER, Gone::new(Profile::Zenoh, at)).unwrap();
+    let gone = |at| shared.gone(WRITER, Draining::new(Profile::Zenoh, at)).unwrap();
     let comes = |number| {
         // A rosgraph_msgs/Clock: two words.
         let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
@@ -515,8 +536,8 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     here(WRITER);
     let first = gone(went);
     let next = shared.part(&common, went + GRACE / 4, true, 0);
-    assert_eq!((next, comes(1)), (GRACE * 3 / 4, 1), "it was under way");
-    // It is back before its inlet has ended, and goes again: that one is another one, with as much
+    assert_eq!((next, comes(1)), (GRACE * 3 / 4, 1), "it was in flight");
+    // It is back before its remote publisher has ended, and goes again: that one is another one, with as much
     // time.
     let (kept, over) = (shared.feed.kept(), went + GRACE * 3);
     shared.part(&common, over, false, 1);
@@ -530,15 +551,16 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     // Nor does anything that comes behind one that was refused keep the others waiting.
     shared.know(WRITER + 1, Known::Refused("refused"));
     let before = lock(&shared.writers).unknown();
-    assert!(shared.gone(WRITER + 1, Gone::new(Profile::Zenoh, went)).is_none());
+    assert!(shared.gone(WRITER + 1, Draining::new(Profile::Zenoh, went)).is_none());
     assert_eq!(lock(&shared.writers).unknown(), before + 1);
 }
 
-/// What `Sample::missed` adds up to, for samples of two writers.
+/// Sum of `Sample::missed` over samples of two writers.
 #[test]
 fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     let dir = tempfile::tempdir().unwrap();
-    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let common =
+        rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
     let topic: TopicName = "two".parse().unwrap();
     let rule = Rule::new("/two", Direction::FromRos);
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
@@ -548,7 +570,13 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     for writer in writers {
         shared.know(
             writer,
-            Known::of(inlet(&common, &topic, &rule, class, Qos { depth: 16, ..Qos::default() })),
+            Known::of(remote_publisher(
+                &common,
+                &topic,
+                &rule,
+                class,
+                Qos { depth: 16, ..Qos::default() },
+            )),
         );
     }
     let mut config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
@@ -571,7 +599,7 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     };
     writers.iter().for_each(|writer| comes(*writer, None, 0));
     assert_eq!(missed(), 0);
-    // Over DDS nobody says whose they were.
+    // DDS does not report their writer.
     lost.store(5, std::sync::atomic::Ordering::Relaxed);
     writers.iter().cycle().take(6).for_each(|writer| comes(*writer, None, 0));
     assert_eq!(missed(), 5);
@@ -589,13 +617,17 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
 fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_announcement_has_its_place()
  {
     let dir = tempfile::tempdir().unwrap();
-    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let common =
+        rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
     let topic: TopicName = "strangers".parse().unwrap();
     let rule = Rule::new("/strangers", Direction::FromRos);
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
     let incoming = Incoming::new(Profile::Zenoh);
-    let shared =
-        Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
+    let shared = Shared::new(
+        &topic,
+        Feed::new(&common, Profile::Zenoh, &rule).unwrap(),
+        &incoming.sequence_memory,
+    );
     let mut patience = Patience::new(Instant::now());
     let mut comes = |writer, number| {
         // A rosgraph_msgs/Clock: two words.
@@ -609,7 +641,7 @@ fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_anno
             rejected: 0,
             sample,
         };
-        // Nobody waits: what is announced is announced already.
+        // Nothing waits: announced writers are already known.
         patience.spend(Instant::now());
         shared.sample(&common, Profile::Zenoh, &came, &mut patience);
         shared.counters.figures()
@@ -620,7 +652,10 @@ fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_anno
     }
     assert_eq!(lock(&shared.writers).unknown(), MAX_UNKNOWN);
     for writer in [3, most + 3] {
-        shared.know(writer, Known::of(inlet(&common, &topic, &rule, class, Qos::default())));
+        shared.know(
+            writer,
+            Known::of(remote_publisher(&common, &topic, &rule, class, Qos::default())),
+        );
         comes(writer, 2);
     }
     let (carried, dropped) = comes(most + 11, 1);
@@ -634,11 +669,11 @@ fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarke
     let dir = tempfile::tempdir().unwrap();
     let rules =
         serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
-    let conductor = rig::conductor(
+    let control_thread = rig::control_thread(
         dir.path(),
         serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }),
     );
-    let common = conductor.common.clone();
+    let common = control_thread.common.clone();
     let crossing =
         common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let mut incoming = Incoming::new(Profile::Dds);
@@ -664,6 +699,6 @@ fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarke
             && remark.ends_with("under `types` and carry it `as: cdr`"),
         "{remark}"
     );
-    let told = conductor.control().take_notices();
+    let told = control_thread.control().take_notices();
     assert_eq!(told, [format!("topic '/image': {remark}")]);
 }

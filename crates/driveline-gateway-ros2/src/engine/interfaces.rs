@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network interfaces that sockets of the gateway are bound to, none of which tells when its
-//! interface is another one: `docs/protocols/ros2-dds.md`, section 5.
+//! Network interfaces of the gateway's sockets. A socket does not report that its interface was
+//! replaced: `docs/protocols/ros2-dds.md`, section 5.
 
 use driveline_gateway::interfaces::Interface;
 use driveline_gateway::ros2::Ros2Spec;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-/// How often they are looked at.
+/// Period of checks.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What the sockets were bound to.
+/// Interface that the sockets were bound to.
 struct Bound {
     name: String,
     /// Its number in the kernel; `None`: it was not there.
     index: Option<u32>,
-    /// CycloneDDS takes the first one of an interface, and tells it to others. `None`: none is
+    /// CycloneDDS takes the first address of an interface, and announces it to others. `None`: not
     /// used.
     address: Option<Ipv4Addr>,
     /// With an address of IPv4 alone.
     by_address: bool,
-    /// It is not as it was, as was told.
+    /// It has changed, which was logged.
     away: bool,
 }
 
@@ -43,7 +43,7 @@ impl Bound {
         }
     }
 
-    /// What is the matter, in words that go on after its name.
+    /// Description of the problem, to follow its name in a sentence.
     fn lacks(&self, interface: Option<&Interface>) -> Option<String> {
         let Some(i) = interface else { return Some("is not there any more".to_owned()) };
         if Some(i.index) != self.index {
@@ -58,14 +58,14 @@ impl Bound {
         }
     }
 
-    /// Whether a gateway that starts now could take part on it.
+    /// Returns true if a gateway that starts now could use it.
     fn is_usable(&self, interface: &Interface) -> bool {
         interface.is_up
             && (interface.ipv4().next().is_some()
                 || !self.by_address && !interface.addresses.is_empty())
     }
 
-    /// A line for people; an error if what is there now needs sockets of its own.
+    /// A line for the log; an error if the present interface needs new sockets.
     fn look(&mut self, there: &[Interface]) -> Result<Option<String>, String> {
         let interface = there.iter().find(|i| i.name == self.name);
         let name = &self.name;
@@ -75,7 +75,7 @@ impl Bound {
                  whoever has started it by hand does that himself"
             )),
             Some(what) if !std::mem::replace(&mut self.away, true) => Ok(Some(format!(
-                "the network interface {name} {what}: nobody is reached by it until it is there again (`ip address` lists them)"
+                "the network interface {name} {what}: no node is reached by it until it is back (`ip address` lists them)"
             ))),
             None if std::mem::take(&mut self.away) => {
                 Ok(Some(format!("the network interface {name} is there again as it was")))
@@ -128,8 +128,7 @@ mod tests {
         vec![Interface { name: "eth0".into(), index, is_up, is_running: is_up, addresses }]
     }
 
-    /// What is said of one that was there with the number 3 and two addresses, one look after the
-    /// other.
+    /// Log lines about an interface that had the number 3 and two addresses, over several checks.
     fn said(looks: &[Vec<Interface>]) -> Vec<Result<Option<String>, String>> {
         let mut bound =
             Bound::new("eth0", true, &card(3, UP, &["fe80::1", "10.0.0.1", "10.0.0.2"]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics of this host that a pattern takes to ROS 2 although the graph does not have them: whoever
-//! publishes in the domain is asked.
+//! Topics of this host that a pattern takes to ROS 2 and that the graph does not list: found by
+//! querying the participants of the domain.
 
 use super::lock;
 use super::waiting::Waiting;
@@ -14,13 +14,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// How often it is checked whether endpoints have come or gone, which shows in the domain's
-/// directory.
+/// Period at which changes of endpoints are checked, which show in the domain's directory.
 const CHECKED: Duration = Duration::from_millis(250);
-/// How often participants are asked after a change: who has just begun to publish may not say so
-/// yet.
+/// Number of queries after a change: a new publisher may not be listed yet.
 const ASKED: u32 = 4;
-/// How long answers are waited for.
+/// Time-out of answers.
 const ANSWERED: Duration = Duration::from_millis(500);
 
 struct Shared {
@@ -35,7 +33,7 @@ pub(super) struct LocalTopics {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Whether a gateway says this of itself: what it publishes comes from elsewhere.
+/// Returns true for the description of a gateway, whose topics come from elsewhere.
 fn is_gateway(description: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(description)
         .is_ok_and(|description| description.get("gateway").is_some())
@@ -58,7 +56,7 @@ impl LocalTopics {
     pub(super) fn start(
         spec: &Ros2Spec,
         domain_dir: &Path,
-        conductor: &Arc<Waiting>,
+        control_thread: &Arc<Waiting>,
     ) -> std::io::Result<Option<Self>> {
         if !spec
             .topics
@@ -72,21 +70,21 @@ impl LocalTopics {
             stop: Mutex::new(false),
             more: Condvar::new(),
         });
-        let (of_thread, spec, domain_dir, conductor) =
-            (shared.clone(), spec.clone(), domain_dir.to_owned(), conductor.clone());
-        let run = move || of_thread.run(&spec, &domain_dir, &conductor);
+        let (of_thread, spec, domain_dir, control_thread) =
+            (shared.clone(), spec.clone(), domain_dir.to_owned(), control_thread.clone());
+        let run = move || of_thread.run(&spec, &domain_dir, &control_thread);
         let thread = Some(std::thread::Builder::new().name("dl-topics".into()).spawn(run)?);
         Ok(Some(Self { shared, thread }))
     }
 
-    /// Those that were found since the last call, some of them perhaps once more.
+    /// Topics found since the last call, some perhaps repeated.
     pub(super) fn take(&self) -> BTreeSet<TopicName> {
         std::mem::take(&mut lock(&self.shared.found))
     }
 }
 
 impl Shared {
-    fn run(&self, spec: &Ros2Spec, domain_dir: &PathBuf, conductor: &Waiting) {
+    fn run(&self, spec: &Ros2Spec, domain_dir: &PathBuf, control_thread: &Waiting) {
         let (mut seen, mut asks) = (None::<SystemTime>, ASKED);
         let mut known = BTreeSet::new();
         loop {
@@ -101,7 +99,7 @@ impl Shared {
                 let new: BTreeSet<_> = covered.difference(&known).cloned().collect();
                 if !new.is_empty() {
                     lock(&self.found).extend(new);
-                    conductor.wake();
+                    control_thread.wake();
                 }
                 known = covered;
             }

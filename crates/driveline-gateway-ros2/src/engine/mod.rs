@@ -2,7 +2,7 @@
 //! The gateway itself: `docs/protocols/ros2-dds.md`, `docs/protocols/ros2-zenoh.md` and
 //! `docs/protocols/ros2-services.md`.
 //!
-//! One thread, the *conductor*, listens to the discovery of both profiles and decides what is
+//! One thread, the *control thread*, listens to the discovery of both profiles and decides what is
 //! carried. Samples do not pass through it: each topic has a thread of its own in each direction,
 //! and from ROS 2 for each profile. Each service has one (its executor), and over DDS one more for
 //! each of its ends; requests and responses by rmw_zenoh come on threads of Zenoh's. What of a
@@ -10,190 +10,48 @@
 
 mod asking;
 mod backlog;
-mod conductor;
+mod control_thread;
 mod counters;
 mod dds;
-mod departed;
+mod draining;
 mod endpoint;
 mod error;
 mod feed;
+mod gateway;
+mod gateway_state;
 mod incoming;
-mod inlet;
 mod interfaces;
-mod leaving;
 mod local_topics;
 mod outgoing;
-mod outlet;
+mod receiver;
+mod remote_publisher;
 mod report;
 #[cfg(test)]
 mod rig;
+mod ros_writer;
+mod sequence_memory;
 mod service;
 mod sim_time;
 mod sources;
-mod taking;
 mod unknown;
 mod waiting;
 mod zenoh;
 
 pub use error::GatewayError;
+pub use gateway::Gateway;
 
-use driveline_gateway::ros2::Ros2GatewayConfig;
-use driveline_gateway::{Report, StatusSocket};
-use driveline_zenoh::sockets::break_unanswered;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What this gateway is called among those of a domain.
+/// Name of this kind of gateway in a domain.
 const KIND: &str = "ros2";
-/// The commit that it was built from.
-const COMMIT: &str = env!("DRIVELINE_COMMIT");
-/// Why a thread does not go on that has not said why.
-const PANICKED: &str = "its thread has panicked; what it says stands in the gateway's output";
+/// Reason of a thread that ended without one.
+const PANICKED: &str = "its thread has panicked; the gateway's output has the message";
 
-/// What to do where a gateway has as much as it can have.
+/// Remedy for a gateway at its limits.
 const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ros2:` of the graph file), or move some to a graph with another `domain`, \
                      which has a gateway of its own";
 
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What it says of itself, with what it was built from.
-fn report(control: &conductor::Control) -> Report {
-    Report { version: env!("CARGO_PKG_VERSION").into(), commit: COMMIT.into(), ..control.report() }
-}
-
-/// A running gateway. Dropping it ends it, and with it what it has brought to this host. A process
-/// can have one for each DDS domain, and any number without DDS.
-pub struct Gateway {
-    control: Arc<conductor::Control>,
-    thread: Option<JoinHandle<()>>,
-    status: Option<StatusSocket>,
-    greeting: String,
-}
-
-impl Gateway {
-    /// Joins the domain, and ROS 2 by the profiles that are configured. Returns when it takes part
-    /// in them; others are found later. Blocks on files of definitions.
-    ///
-    /// # Errors
-    /// [`GatewayError`] if something in the configuration, the domain, DDS or Zenoh does not let it.
-    pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
-        config.check()?;
-        let zenoh =
-            config.ros2.zenoh.as_ref().map(|z| format!("rmw_zenoh at {}", z.connect.join(", ")));
-        let profiles: Vec<_> =
-            config.ros2.dds.then(|| "DDS".to_owned()).into_iter().chain(zenoh).collect();
-        let greeting = format!(
-            "exchanges topics and services with ROS 2 in domain {} over {}",
-            config.ros2.domain_id,
-            profiles.join(" and ")
-        );
-        let conductor = conductor::Conductor::new(config)?;
-        let control = conductor.control();
-        let asked = control.clone();
-        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || report(&asked))
-            .map_err(|source| GatewayError::System {
-                action: "listen on gateway-ros2.status in the domain's directory",
-                source,
-            })?;
-        let thread = std::thread::Builder::new()
-            .name("dl-gateway".into())
-            .spawn(move || conductor.run())
-            .map_err(|source| GatewayError::System { action: "start a thread", source })?;
-        Ok(Self { control, thread: Some(thread), status: Some(status), greeting })
-    }
-
-    /// What it carries at present, what became of it, and what is not carried, why. Blocks until
-    /// the gateway has looked, at most 2 s.
-    #[must_use]
-    pub fn report(&self) -> Report {
-        report(&self.control)
-    }
-
-    /// Why it cannot go on, if it cannot: nothing new is carried any more. Whoever has it lets go
-    /// of it, and may start another one.
-    #[must_use]
-    pub fn failure(&self) -> Option<String> {
-        self.control.failure().or_else(|| {
-            self.thread.as_ref().filter(|thread| thread.is_finished()).map(|_| PANICKED.to_owned())
-        })
-    }
-
-    /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
-    #[must_use]
-    pub fn take_notices(&self) -> Vec<String> {
-        self.control.take_notices()
-    }
-}
-
-impl driveline_gateway::Gateway for Gateway {
-    type Config = Ros2GatewayConfig;
-    type Error = GatewayError;
-    const COMMIT: &'static str = COMMIT;
-    const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes, over DDS and by rmw_zenoh, and has services of one side called from the other. \
-`driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys domain, domain_dir, ros2 (as in graph files) and topics.";
-
-    fn environment(config: &Self::Config) -> Vec<(&'static str, &'static str)> {
-        config.environment()
-    }
-
-    fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
-        let over_zenoh = config.ros2.zenoh.is_some();
-        let gateway = Self::start(config)?;
-        // All TCP connections of this program are Zenoh's, which those of a program that it is
-        // embedded in are not.
-        if over_zenoh && let Err(why) = break_unanswered(zenoh::UNANSWERED) {
-            gateway.control.tell(format!(
-                "what this gateway has open cannot be looked at ({why}): topics may stay silent after a link to a node or router was. Is /proc mounted?"
-            ));
-        }
-        Ok(gateway)
-    }
-
-    fn greeting(&self) -> String {
-        self.greeting.clone()
-    }
-
-    fn take_notices(&self) -> Vec<String> {
-        self.take_notices()
-    }
-
-    fn failure(&self) -> Option<String> {
-        self.failure()
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        // While there is a conductor to answer for it.
-        drop(self.status.take());
-        self.control.stop();
-        if let Some(thread) = self.thread.take() {
-            // A panic in it has been reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gateway_whose_dds_has_ended_says_that_it_cannot_go_on() {
-        let _alone = lock(&rig::ALONE);
-        let dir = tempfile::tempdir().unwrap();
-        let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/a", "direction": "to_ros" }] });
-        let gateway = Gateway::start(rig::config(dir.path(), rules)).unwrap();
-        assert_eq!(gateway.failure(), None);
-        gateway.control.close_dds();
-        rig::eventually("over", || gateway.failure().is_some());
-        assert!(
-            gateway.failure().unwrap().contains("CycloneDDS cannot wait"),
-            "{:?}",
-            gateway.failure()
-        );
-    }
 }

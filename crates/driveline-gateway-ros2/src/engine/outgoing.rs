@@ -2,13 +2,13 @@
 //! Topics that go to ROS 2: one thread for each, which takes samples of local publishers and writes
 //! them by every profile.
 
-use super::conductor::Common;
 use super::counters::Counters;
 use super::dds::HEAD_BYTES;
 use super::endpoint::{Profile, Writing};
 use super::error::GatewayError;
+use super::gateway_state::GatewayState;
 use super::lock;
-use super::outlet::{Offer, OpenError, Outlet};
+use super::ros_writer::{Offer, OpenError, RosWriter};
 use super::sources::Sources;
 use crate::convert::{ConvertError, ToRos};
 use crate::names::ros_node;
@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a sample waits for the news of its publisher, and how often it is asked for: it takes
-/// microseconds, or a stalled machine's while.
+/// Longest wait of a sample for the report of its publisher, and pause between checks: it takes
+/// microseconds, or as long as a machine stalls.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 /// After a take that failed, so that a cause that lasts costs no CPU.
@@ -57,7 +57,7 @@ impl Drop for OutgoingTopic {
 
 impl OutgoingTopic {
     pub(super) fn start(
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         local: &LocalTopic,
         rule: &Rule,
     ) -> Result<Self, GatewayError> {
@@ -117,9 +117,9 @@ impl AsRef<[u8]> for Pinned {
     }
 }
 
-/// Where samples of a publisher go.
+/// Destinations of a publisher's samples.
 struct Carried {
-    outlets: Vec<Outlet>,
+    ros_writers: Vec<RosWriter>,
     crossing: Crossing,
 }
 
@@ -133,8 +133,8 @@ struct Known {
     gone: bool,
 }
 
-/// What to know of a publisher of which a rule has the gateway offer more in ROS 2 than the
-/// publisher does here; `None`: it does not.
+/// Remark on a publisher that a rule offers with more QoS in ROS 2 than it has here; `None` if it
+/// does not.
 fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
     let weaker = mismatches(&of_publisher(qos, &RuleQos::default()), &of_publisher(qos, rule));
     let pairs: Vec<_> = weaker
@@ -149,18 +149,18 @@ fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
     })
 }
 
-/// What became of opening writers for a publisher.
+/// Result of opening writers for a publisher.
 #[derive(Default)]
 struct Opened {
-    outlets: Vec<Outlet>,
+    ros_writers: Vec<RosWriter>,
     /// Profiles for which there was no room.
     short: Vec<Profile>,
-    /// Why not, by those that it has none for.
+    /// Reasons of the profiles without a writer.
     reasons: Vec<String>,
 }
 
 struct Sender {
-    common: Arc<Common>,
+    common: Arc<GatewayState>,
     topic: TopicName,
     max_len: usize,
     rule: Rule,
@@ -169,12 +169,16 @@ struct Sender {
     publishers: HashMap<EndpointId, Known>,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
-    /// Somebody has no writer for want of room.
+    /// A publisher has no writer for lack of room.
     short: Arc<AtomicBool>,
 }
 
 impl Sender {
-    fn new(common: &Arc<Common>, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
+    fn new(
+        common: &Arc<GatewayState>,
+        local: &LocalTopic,
+        rule: &Rule,
+    ) -> Result<Self, GatewayError> {
         let sources = Sources::new(common, local, rule)?;
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         sources.attach(&mut set)?;
@@ -241,7 +245,7 @@ impl Sender {
         self.common.tell(format!("topic '/{}' does not go to ROS 2: {text}", self.topic));
     }
 
-    /// Somebody on this host publishes what cannot go there.
+    /// Refuses a publisher on this host whose samples cannot go there.
     fn refuse(&self, publisher: EndpointId, node: &str, reason: String) {
         self.tell(&reason);
         let refusal = Refusal {
@@ -273,7 +277,7 @@ impl Sender {
         }
     }
 
-    /// Somebody publishes: of whom nothing was heard yet, or who is back.
+    /// Handles a new publisher, or one that is back.
     fn here(&mut self, publisher: EndpointId, node: &str, schema: &Schema, qos: &Qos) {
         let refused = lock(&self.common.refusals).contains_key(&publisher);
         if let Some(known) = self.publishers.get_mut(&publisher)
@@ -290,7 +294,7 @@ impl Sender {
         match opened {
             Ok((opened, crossing)) => {
                 let weaker =
-                    weaker(node, qos, &self.rule.qos).filter(|_| !opened.outlets.is_empty());
+                    weaker(node, qos, &self.rule.qos).filter(|_| !opened.ros_writers.is_empty());
                 weaker.iter().for_each(|weaker| {
                     self.common.tell(format!("topic '/{}': {weaker}", self.topic))
                 });
@@ -305,12 +309,12 @@ impl Sender {
     fn settle(&mut self, publisher: EndpointId, node: &str, opened: Opened, crossing: Crossing) {
         let known = self.publishers.entry(publisher).or_default();
         known.short = opened.short;
-        if !opened.outlets.is_empty() {
+        if !opened.ros_writers.is_empty() {
             known
                 .carried
-                .get_or_insert_with(|| Carried { outlets: Vec::new(), crossing })
-                .outlets
-                .extend(opened.outlets);
+                .get_or_insert_with(|| Carried { ros_writers: Vec::new(), crossing })
+                .ros_writers
+                .extend(opened.ros_writers);
         }
         if known.carried.is_some() {
             opened.reasons.iter().for_each(|reason| self.tell(reason));
@@ -319,7 +323,8 @@ impl Sender {
         }
     }
 
-    /// Whether anybody has no writer for want of room: the conductor says when there is some.
+    /// Counts publishers without a writer for lack of room, so that the control thread retries
+    /// them.
     fn count_short(&self) {
         self.short.store(
             self.publishers.values().any(|known| !known.short.is_empty()),
@@ -329,7 +334,7 @@ impl Sender {
 
     /// Opens writers for which there was no room, if there is some now.
     fn try_again(&mut self) {
-        if !self.short.load(Ordering::Acquire) || !Outlet::has_room(&self.common) {
+        if !self.short.load(Ordering::Acquire) || !RosWriter::has_room(&self.common) {
             return;
         }
         for MatchedPublisher { publisher, node, schema, qos, .. } in self.sources.publishers() {
@@ -344,10 +349,10 @@ impl Sender {
             };
             let Ok(opened) = self.open(node.as_str(), &crossing, &qos, &profiles) else { continue };
             if opened.short == profiles {
-                // As was told already.
+                // Already logged.
                 continue;
             }
-            if !opened.outlets.is_empty() {
+            if !opened.ros_writers.is_empty() {
                 lock(&self.common.refusals).remove(&publisher);
                 self.common
                     .tell(format!("topic '/{}': what node '{node}' publishes goes to ROS 2 now, since there is room again", self.topic));
@@ -357,8 +362,8 @@ impl Sender {
         self.count_short();
     }
 
-    /// Events were pushed out while a sample waited for readers in ROS 2: what they added up to,
-    /// whoever is there tells.
+    /// Events were dropped while a sample waited for readers in ROS 2: recovers their sum from the
+    /// present publishers.
     fn compare(&mut self) {
         let there = self.sources.publishers();
         for (publisher, known) in &mut self.publishers {
@@ -382,7 +387,7 @@ impl Sender {
         profiles: &[Profile],
     ) -> Result<Opened, String> {
         let node: NodeName = node.parse().map_err(|e| format!("{e}"))?;
-        let outlet = |profile| {
+        let ros_writer = |profile| {
             let offer = Offer {
                 topic: &self.topic,
                 crossing,
@@ -395,12 +400,12 @@ impl Sender {
                 weaker: weaker(node.as_str(), qos, &self.rule.qos),
                 node: ros_node(&node),
             };
-            Outlet::open(&self.common, profile, offer)
+            RosWriter::open(&self.common, profile, offer)
         };
         let mut opened = Opened::default();
         for &profile in profiles {
-            match outlet(profile) {
-                Ok(outlet) => opened.outlets.push(outlet),
+            match ros_writer(profile) {
+                Ok(ros_writer) => opened.ros_writers.push(ros_writer),
                 Err(e) => {
                     opened.reasons.push(format!("by {profile}: {e}"));
                     if matches!(e, OpenError::NoRoom) {
@@ -493,8 +498,8 @@ impl Sender {
             }
         };
         let mut taken = false;
-        for outlet in &carried.outlets {
-            match outlet.write(&converted.parts(), Some(&slot), published) {
+        for ros_writer in &carried.ros_writers {
+            match ros_writer.write(&converted.parts(), Some(&slot), published) {
                 Ok(written) => {
                     taken = true;
                     self.counters.written(&written, "not_written", |why| {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::engine::conductor::Conductor;
+use crate::engine::control_thread::ControlThread;
 use crate::engine::rig::{self, LONG, eventually};
 use driveline_gateway::ros2::Direction;
 use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, TakeError};
 use driveline_types::SampleHeader;
 use std::path::Path;
 
-fn sender(conductor: &Conductor, topic: &TopicName, qos: Qos) -> Sender {
+fn sender(control_thread: &ControlThread, topic: &TopicName, qos: Qos) -> Sender {
     let local = LocalTopic {
         topic: topic.clone(),
         max_payload: 64,
@@ -15,11 +15,11 @@ fn sender(conductor: &Conductor, topic: &TopicName, qos: Qos) -> Sender {
         qos,
         access: Default::default(),
     };
-    Sender::new(&conductor.common, &local, &Rule::new(format!("/{topic}"), Direction::ToRos))
+    Sender::new(&control_thread.common, &local, &Rule::new(format!("/{topic}"), Direction::ToRos))
         .unwrap()
 }
 
-/// In the domain of [`rig::conductor`].
+/// In the domain of [`rig::control_thread`].
 fn others(dir: &Path) -> Participant {
     Participant::open(ParticipantConfig {
         domain_dir: Some(dir.join("domain")),
@@ -40,9 +40,9 @@ fn publisher(of: &Participant, topic: &TopicName, node: &str, qos: Qos) -> Publi
 #[test]
 fn a_sample_that_is_still_held_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
+    let control_thread = rig::control_thread(dir.path(), serde_json::json!({ "dds": false }));
     let (topic, qos) = ("held".parse().unwrap(), Qos { depth: 2, ..Qos::default() });
-    let mut sender = sender(&conductor, &topic, qos.clone());
+    let mut sender = sender(&control_thread, &topic, qos.clone());
     let others = others(dir.path());
     let mut publisher = publisher(&others, &topic, "camera", qos);
     eventually("heard of", || {
@@ -72,10 +72,11 @@ fn a_sample_that_is_still_held_is_waited_for() {
 fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
+    let control_thread =
+        rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
     let (topic, qos): (TopicName, _) =
         ("never_empty".parse().unwrap(), Qos { depth: 4, ..Qos::default() });
-    let mut sender = sender(&conductor, &topic, qos.clone());
+    let mut sender = sender(&control_thread, &topic, qos.clone());
     let others = others(dir.path());
     let publisher = |node| publisher(&others, &topic, node, qos.clone());
     let publish = |publisher: &mut Publisher| {
@@ -86,10 +87,10 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
     eventually("matched", || sender.sources.matched() == 1);
     publish(&mut stays);
     let most = |sender: &mut Sender, stays: &mut Publisher| {
-        // Before the one that is taken, so that there is always another one.
+        // Before the taken one, so that there is always another one.
         publish(stays);
         assert!(sender.step() && sender.sources.has_unread());
-        lock(&conductor.common.writings).len()
+        lock(&control_thread.common.writings).len()
     };
     for n in 0..600 {
         let mut goes = publisher("goes");
@@ -105,7 +106,7 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
     assert!(
         carried >= 600
             && !dropped.contains_key("refused")
-            && lock(&conductor.common.refusals).is_empty(),
+            && lock(&control_thread.common.refusals).is_empty(),
         "{carried} {dropped:?}"
     );
 }
@@ -114,9 +115,10 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
 fn who_loses_everything_because_his_schema_has_no_definition_is_told_so() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
+    let control_thread =
+        rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
     let (topic, qos): (TopicName, _) = ("undefined".parse().unwrap(), Qos::default());
-    let mut sender = sender(&conductor, &topic, qos.clone());
+    let mut sender = sender(&control_thread, &topic, qos.clone());
     let others = others(dir.path());
     let mut publisher = publisher(&others, &topic, "talker", qos);
     eventually("carried", || {
@@ -127,7 +129,7 @@ fn who_loses_everything_because_his_schema_has_no_definition_is_told_so() {
     loan.payload_mut().copy_from_slice(&[0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
     publisher.publish(loan, &mut SampleHeader::default()).unwrap();
     eventually("taken", || sender.step());
-    let told = conductor.control().take_notices();
+    let told = control_thread.control().take_notices();
     let says = |line: &String| {
         line.contains("dropped (trailing)")
             && line.contains("its schema has no definition")
@@ -139,16 +141,16 @@ fn who_loses_everything_because_his_schema_has_no_definition_is_told_so() {
 #[test]
 fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
     let dir = tempfile::tempdir().unwrap();
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
+    let control_thread = rig::control_thread(dir.path(), serde_json::json!({ "dds": false }));
     let topic: TopicName = "busy".parse().unwrap();
-    let mut sender = sender(&conductor, &topic, Qos::default());
+    let mut sender = sender(&control_thread, &topic, Qos::default());
     let others = others(dir.path());
     let publisher = |node| publisher(&others, &topic, node, Qos::default());
     // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was
     // heard of and is there.
     let refused = || {
         let mut nodes: Vec<_> =
-            lock(&conductor.common.refusals).values().map(|r| r.host.clone()).collect();
+            lock(&control_thread.common.refusals).values().map(|r| r.host.clone()).collect();
         nodes.sort();
         nodes
     };
@@ -157,8 +159,8 @@ fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
         sender.events();
         refused() == ["goes", "stays"]
     });
-    // As while a sample waits for readers in ROS 2: nobody asks for what has happened, and more
-    // happens than is kept.
+    // As while a sample waits for readers in ROS 2: events are not polled, and more happen than are
+    // kept.
     drop(goes);
     eventually("gone", || sender.sources.matched() == 1);
     let comes = publisher("comes");

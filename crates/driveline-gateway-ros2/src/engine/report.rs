@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the gateway says about itself when it is asked.
+//! Report of the gateway.
 
 use super::KIND;
-use super::conductor::{Conductor, WITH_A_REMARK, against, pairs, remarks};
+use super::control_thread::{ControlThread, WITH_A_REMARK, against, pairs, remarks};
 use super::endpoint::{Endpoint, Writing};
 use super::lock;
 use super::service::written;
@@ -16,7 +16,7 @@ const MAX_REFUSALS: usize = 1024;
 /// Remarks on subscriptions that a report has, for each topic.
 const MAX_REMARKS: usize = 64;
 
-impl Conductor {
+impl ControlThread {
     pub(super) fn report(&self, writings: &[Writing]) -> Report {
         let spec = &self.common.spec;
         let mut to_ros: Vec<_> =
@@ -90,8 +90,7 @@ impl Conductor {
         }
     }
 
-    /// What is to be known of publishers of a topic here, and of subscriptions in ROS 2 that get
-    /// its samples.
+    /// Remarks on publishers of a topic here, and on subscriptions in ROS 2 that get its samples.
     fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
         let matched = pairs(writings, &self.readers)
             .filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());

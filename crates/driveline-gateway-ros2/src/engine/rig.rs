@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tests of the gateway's parts have in common.
+//! Helpers for tests of the gateway's parts.
 
-use super::conductor::Conductor;
+use super::control_thread::ControlThread;
 use driveline_gateway::ros2::Ros2GatewayConfig;
 use std::path::Path;
 use std::sync::Mutex;
@@ -32,6 +32,6 @@ pub(super) fn config(dir: &Path, ros2: serde_json::Value) -> Ros2GatewayConfig {
 }
 
 /// The same gateway, whose thread does not run.
-pub(super) fn conductor(dir: &Path, ros2: serde_json::Value) -> Conductor {
-    Conductor::new(config(dir, ros2)).unwrap()
+pub(super) fn control_thread(dir: &Path, ros2: serde_json::Value) -> ControlThread {
+    ControlThread::new(config(dir, ros2)).unwrap()
 }

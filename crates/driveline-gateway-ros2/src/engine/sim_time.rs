@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Listens to a simulation's clock, where stamps are of it (`use_sim_time`).
 
-use super::conductor::Common;
 use super::endpoint::{Endpoint, Profile};
 use super::error::GatewayError;
 use super::feed::Feed;
+use super::gateway_state::GatewayState;
 use crate::clock;
 use crate::qos::{EndpointQos, ReaderClass};
 use crate::rmw_zenoh::key_hash;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Nobody needs to look more often than that if nothing comes.
+/// Longest pause between checks without an event.
 const LOOK: Duration = Duration::from_secs(1);
 /// A clock that says nothing for so long is missed.
 const MISSED_AFTER: Duration = Duration::from_secs(5);
@@ -28,7 +28,10 @@ pub(super) struct SimTime {
 }
 
 impl SimTime {
-    pub(super) fn start(common: &Arc<Common>, profile: Profile) -> Result<Self, GatewayError> {
+    pub(super) fn start(
+        common: &Arc<GatewayState>,
+        profile: Profile,
+    ) -> Result<Self, GatewayError> {
         let refused = |message: String| GatewayError::Config {
             key: "use_sim_time",
             message: format!("cannot listen to /{} over {profile}: {message}", clock::TOPIC),
@@ -38,7 +41,7 @@ impl SimTime {
         let topic: TopicName = clock::TOPIC.parse().map_err(|_| refused("its name".into()))?;
         let crossing =
             common.types.from_ros(clock::TYPE, Form::Cdr).map_err(|e| refused(e.to_string()))?;
-        // Whoever tells the time, at whatever QoS, is heard by who asks for least.
+        // The lowest request matches a clock of any QoS.
         let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
         let anybody = Endpoint {
             profile,
@@ -67,7 +70,7 @@ impl SimTime {
     }
 }
 
-fn listen(common: &Common, feed: &Feed, stop: &AtomicBool) {
+fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
     let mut missed_at = Some(Instant::now() + MISSED_AFTER);
     let mut broken = false;
     while !stop.load(Ordering::Acquire) {
@@ -91,7 +94,7 @@ fn listen(common: &Common, feed: &Feed, stop: &AtomicBool) {
             missed_at = None;
         } else if missed_at.is_some_and(|at| Instant::now() > at) {
             missed_at = None;
-            common.tell(format!("nobody tells the time on /{} yet: until then stamps mean nothing, in both directions", clock::TOPIC));
+            common.tell(format!("no node publishes the time on /{} yet: until then stamps have no meaning, in both directions", clock::TOPIC));
         }
         let waited = match took {
             Ok(true) => Ok(()),
@@ -99,7 +102,7 @@ fn listen(common: &Common, feed: &Feed, stop: &AtomicBool) {
             Err(e) => Err(e),
         };
         if let Err(e) = waited {
-            // Stamps would go on with a clock that nobody hears.
+            // Otherwise stamps would continue with an outdated clock.
             common.fail(format!("the time on /{} is not heard any more: {e}", clock::TOPIC));
             return;
         }

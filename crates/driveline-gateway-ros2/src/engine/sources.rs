@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Local publishers of a topic that goes to ROS 2, each read as it offers its samples.
 
-use super::conductor::Common;
 use super::error::GatewayError;
+use super::gateway_state::GatewayState;
 use driveline_gateway::ros2::{LocalTopic, Rule};
 use driveline_runtime::graph::model::Access as Spec;
 use driveline_shm::{
@@ -16,7 +16,7 @@ use driveline_types::{Durability, EndpointId, Qos, Reliability};
 /// publisher keeps for it, and one that asks for more would not match.
 pub(super) struct Sources {
     subscriptions: Vec<Subscription>,
-    /// Which of them has its turn.
+    /// Index of the next one to read.
     turn: usize,
 }
 
@@ -29,8 +29,8 @@ fn access(spec: &Spec) -> Access {
     }
 }
 
-/// What the gateway requests of publishers that offer this. A rule that has less pass than is
-/// offered asks for no more here either.
+/// QoS that the gateway requests of publishers with this offer. If a rule passes less than is
+/// offered, the gateway requests no more here either.
 fn requested(
     local: &LocalTopic,
     rule: &Rule,
@@ -48,7 +48,7 @@ fn requested(
 
 impl Sources {
     pub(super) fn new(
-        common: &Common,
+        common: &GatewayState,
         local: &LocalTopic,
         rule: &Rule,
     ) -> Result<Self, GatewayError> {
@@ -83,7 +83,7 @@ impl Sources {
             .for_each(|subscription| subscription.kick_when_given_back(kicker.clone()));
     }
 
-    /// Whether samples that can be taken end a wait of the set.
+    /// Mutes or unmutes the set for samples that can be taken.
     pub(super) fn set_muted(&self, set: &mut WaitSet, muted: bool) {
         self.subscriptions.iter().for_each(|subscription| set.set_muted(subscription, muted));
     }
@@ -125,7 +125,7 @@ impl Sources {
         self.subscriptions.iter().flat_map(Subscription::unread_of_gone).collect()
     }
 
-    /// Why publishers that are there are not matched.
+    /// Reasons why existing publishers are not matched.
     pub(super) fn refusals(&self) -> Vec<String> {
         self.subscriptions.iter().flat_map(|subscription| subscription.refusal_source()()).collect()
     }

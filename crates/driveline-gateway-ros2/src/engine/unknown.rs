@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whose samples have come to a topic, and of whom discovery has not told.
+//! Writers whose samples have arrived and that discovery has not reported.
 
 use super::endpoint::Handle;
 use std::collections::{HashSet, VecDeque};
 
-/// Writers that are kept in mind; over Zenoh anybody may send what no publisher has announced,
-/// under as many names as he likes.
+/// Maximum number of remembered writers; over Zenoh any session may send samples of unannounced
+/// publishers, under many names.
 pub(super) const MAX_UNKNOWN: usize = 1024;
 
-/// Those for whose announcement nobody waits any more. Of too many, the one that came first is
-/// forgotten, and waited for again.
+/// Writers whose announcement is not awaited any more. At the limit, the oldest is forgotten, and
+/// awaited again.
 #[derive(Debug, Default)]
 pub(super) struct Unknown {
     writers: HashSet<Handle>,
@@ -38,7 +38,7 @@ impl Unknown {
         }
     }
 
-    /// Discovery has told of it, or it has gone.
+    /// Removes a writer that discovery has reported, or that has gone.
     pub(super) fn remove(&mut self, writer: Handle) {
         if self.writers.remove(&writer) {
             self.order.retain(|w| *w != writer);
@@ -55,7 +55,7 @@ mod tests {
         let mut unknown = Unknown::default();
         let most = MAX_UNKNOWN as Handle;
         (0..most).chain(0..most).for_each(|writer| unknown.insert(writer));
-        assert!((0..most).all(|writer| unknown.contains(writer)), "nobody is kept twice");
+        assert!((0..most).all(|writer| unknown.contains(writer)), "no writer is kept twice");
         unknown.insert(most);
         assert!(!unknown.contains(0) && unknown.contains(1) && unknown.contains(most));
         unknown.remove(1);

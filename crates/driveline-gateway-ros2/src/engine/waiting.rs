@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How threads wait: the conductor for discovery and for whoever wakes it, a topic's thread for
-//! samples that come over Zenoh.
+//! Waiting of threads: the control thread for discovery and wake-ups, a topic's thread for samples
+//! over Zenoh.
 
 use super::lock;
 use crate::dds;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lets a thread wait until somebody says so.
+/// Blocks a thread until another one signals.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
     raised: Mutex<bool>,
@@ -27,7 +27,7 @@ impl Signal {
     }
 }
 
-/// What the conductor waits with: for news of DDS if it takes part there, and for whoever wakes it.
+/// Wait of the control thread: on DDS discovery if that is used, and for wake-ups.
 pub(super) enum Waiting {
     Dds(dds::Waiting),
     Signal(Signal),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each sample has with it.
+//! Data attached to each sample.
 
 use crate::discovery_info::Gid;
 use thiserror::Error;
@@ -9,7 +9,7 @@ use thiserror::Error;
 pub struct Attachment {
     /// Number of the sample among those of its publisher, from 1.
     pub sequence: i64,
-    /// When it was published, on that host's wall clock, in nanoseconds.
+    /// Time of publication, on that host's wall clock, in nanoseconds.
     pub source_timestamp: i64,
     /// Its publisher.
     pub gid: Gid,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What nodes on rmw_zenoh say to each other beside their data: keys, liveliness tokens,
-//! attachments. `docs/protocols/ros2-zenoh.md`, sections 2 and 3.
+//! Metadata of nodes on rmw_zenoh: keys, liveliness tokens, attachments.
+//! `docs/protocols/ros2-zenoh.md`, sections 2 and 3.
 
 mod attachment;
 mod qos;

@@ -15,13 +15,13 @@ const INFINITE: (u64, u32) = (9_223_372_036, 854_775_807);
 /// QoS of an endpoint as its token says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenQos {
-    /// What decides about matching, in DDS.
+    /// QoS that decides a match in DDS.
     pub endpoint: EndpointQos,
-    /// Whether all samples are kept and not the last `depth`.
+    /// True if all samples are kept, not only the last `depth`.
     pub keep_all: bool,
     /// Samples that are kept.
     pub depth: u32,
-    /// How long samples are good for.
+    /// Lifespan of samples.
     pub lifespan: Option<Duration>,
 }
 
@@ -32,7 +32,7 @@ impl Default for TokenQos {
     }
 }
 
-/// What differs from its default, and nothing else.
+/// Returns values other than the default.
 fn differing<T: PartialEq + Display>(value: T, default: T) -> String {
     if value == default { String::new() } else { value.to_string() }
 }
@@ -78,7 +78,7 @@ fn number<T: FromStr>(text: &str, default: T) -> Option<T> {
     }
 }
 
-/// `None`: malformed. Zero means that nobody has said anything: infinite.
+/// `None`: malformed. Zero is the default: infinite.
 fn duration(s: &str, ns: &str) -> Option<Option<Duration>> {
     let (s, ns) = (number(s, INFINITE.0)?, number(ns, INFINITE.1)?);
     let finite = (s, ns) < INFINITE && (s, ns) != (0, 0);

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use thiserror::Error;
 use twox_hash::XxHash3_128;
 
-/// What all tokens begin with.
+/// Prefix of all tokens.
 const SPACE: &str = "@ros2_lv";
 /// In the place of a type hash, in Humble.
 pub const NO_HASH: &str = "TypeHashNotSupported";
@@ -22,7 +22,7 @@ const MAX_FIELD: usize = 256;
 /// Digits of a session's id.
 const MAX_ZID: usize = 32;
 
-/// What a token stands for.
+/// Kind of entity that a token announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -52,7 +52,7 @@ pub struct Token {
     pub node_id: u64,
     /// Number of the endpoint; of a node, the same.
     pub id: u64,
-    /// What it stands for.
+    /// Kind of entity.
     pub kind: Kind,
     /// Enclave, with its leading `/`.
     pub enclave: String,
@@ -60,7 +60,7 @@ pub struct Token {
     pub namespace: String,
     /// Its name.
     pub node: String,
-    /// What it is an endpoint of; nodes are none.
+    /// Endpoint; `None` for nodes.
     pub endpoint: Option<TokenEndpoint>,
 }
 
@@ -88,8 +88,8 @@ pub fn gid_of(token: &str) -> Gid {
     XxHash3_128::oneshot(token.as_bytes()).to_le_bytes()
 }
 
-/// What stands in keys for the hash of a type in a release of ROS 2; `None`: the hash is needed,
-/// and not known.
+/// Returns the form of a type's hash in keys of a release of ROS 2; `None`: the hash is needed and
+/// unknown.
 #[must_use]
 pub fn key_hash(hash: Option<TypeHash>, release: Release) -> Option<String> {
     if release == Release::Humble { Some(NO_HASH.to_owned()) } else { hash.map(|h| h.to_string()) }

@@ -1,11 +1,13 @@
-// SPDX-License-Identifier: Apache-2.0 A node of ROS 2 as its middleware on Fast DDS has it on the
-// wire: Debian's Fast DDS 2.9, CDR written field by field.
+// SPDX-License-Identifier: Apache-2.0
+// Node of ROS 2 with the wire format of its middleware on Fast DDS: Debian's Fast DDS 2.9, CDR
+// written field by field.
 //
-//   peer pub TOPIC string|string_be|image SIZE COUNT PERIOD_US QOS   as peer.c; string_be: in the
-//   other byte order peer sub TOPIC string|image QOS                                  as peer.c
-//   peer serve SERVICE                                               a server of AddTwoInts, which
-//   prints the length of what reaches it, and answers nothing peer call SERVICE a client, which
-//   asks whoever is matched, once each 100 ms
+// - peer pub TOPIC string|string_be|image SIZE COUNT PERIOD_US QOS: as peer.c; string_be: in the
+//   other byte order
+// - peer sub TOPIC string|image QOS: as peer.c
+// - peer serve SERVICE: a server of AddTwoInts that prints the length of each request, without an
+//   answer
+// - peer call SERVICE: a client that sends a request to each match every 100 ms
 #include <fastcdr/Cdr.h>
 #include <fastcdr/FastBuffer.h>
 #include <poll.h>
@@ -277,7 +279,7 @@ void service(fast::DomainParticipant* participant, const std::string& name, bool
     std::puts("there");
     std::fflush(stdout);
     for (bool said = false, last = false; !last;) {
-        // What has come by then is told even at the end.
+        // Samples that have arrived by then are printed even at the end.
         last = over(100);
         fast::SubscriptionMatchedStatus read;
         fast::PublicationMatchedStatus written;

@@ -5,6 +5,8 @@
    peer pub TOPIC string|image|bad SIZE COUNT PERIOD_US QOS  writes COUNT samples once somebody
    reads, then waits for the end of its input; bad: strings that say they were images; image@SEC:
    with that stamp; image_short: with a row more than data; image_frame: with a frame of 48 letters
+   peer sub TOPIC diagnostics QOS          prints a line for each status: number, level, number of
+   values, name, seconds of the stamp
    peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum,
    frame, seconds of the stamp; ends with its input peer clock SEC                          tells
    the time of a simulation on /clock, which begins with SEC seconds; ends with its input peer graph
@@ -203,6 +205,27 @@ static void subscribe(dds_entity_t participant, char** arg) {
     }
 }
 
+static void diagnostics(dds_entity_t participant, char** arg) {
+    dds_entity_t topic =
+        ok(dds_create_topic(participant, &diagnostic_msgs_msg_dds__DiagnosticArray__desc, arg[0],
+                            NULL, NULL),
+           "topic");
+    dds_entity_t reader = ok(dds_create_reader(participant, topic, qos_of(arg[2]), NULL), "reader");
+    for (int n = 0; !over(1);) {
+        void* sample = NULL;
+        dds_sample_info_t info;
+        if (ok(dds_take(reader, &sample, &info, 1, 1), "take") <= 0) continue;
+        const diagnostic_msgs_msg_dds__DiagnosticArray_* all = sample;
+        for (unsigned s = 0; info.valid_data && s < all->status._length; s++) {
+            const diagnostic_msgs_msg_dds__DiagnosticStatus_* of = &all->status._buffer[s];
+            printf("%d %u %u %s %d\n", n++, of->level, of->values._length, of->name,
+                   (int)all->header.stamp.sec);
+        }
+        fflush(stdout);
+        dds_return_loan(reader, &sample, 1);
+    }
+}
+
 static void clock_of(dds_entity_t participant, int begin) {
     dds_entity_t topic = ok(
         dds_create_topic(participant, &rosgraph_msgs_msg_dds__Clock__desc, "rt/clock", NULL, NULL),
@@ -361,6 +384,8 @@ int main(int count, char** arg) {
            "participant");
     if (count == 8 && !strcmp(arg[1], "pub"))
         publish(participant, arg + 2);
+    else if (count == 5 && !strcmp(arg[1], "sub") && !strcmp(arg[3], "diagnostics"))
+        diagnostics(participant, arg + 2);
     else if (count == 5 && !strcmp(arg[1], "sub"))
         subscribe(participant, arg + 2);
     else if (count == 3 && !strcmp(arg[1], "clock"))

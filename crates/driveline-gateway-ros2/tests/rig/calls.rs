@@ -23,7 +23,7 @@ pub(crate) const BLOB: &str = "test_srvs/srv/Blob";
 /// The same types as DDS and keys of rmw_zenoh have them.
 pub(crate) const ADD_DDS: &str = "example_interfaces::srv::dds_::AddTwoInts_";
 pub(crate) const BLOB_DDS: &str = "test_srvs::srv::dds_::Blob_";
-/// What most services here are called, of either type.
+/// Name of most services here, of each type.
 pub(crate) const SERVICE: &str = "math/add";
 pub(crate) const TYPES: &str = "rcl_interfaces/srv/GetParameterTypes";
 const LONGEST: usize = BIG + 1024;
@@ -143,7 +143,7 @@ pub(crate) fn offered(rig: &Rig) {
     eventually("offered", || rig.service(SERVICE).callable);
 }
 
-/// A server here, which answers as it is told for as long as the value lives.
+/// Server here, which answers by `answer` while the value lives.
 pub(crate) fn serve(
     rig: &Rig,
     service: &str,
@@ -192,7 +192,7 @@ pub(crate) fn client_of(node: &Node, service: &str, ros_type: &str) -> RawClient
 #[track_caller]
 pub(crate) fn matched(node: &Node, service: &str, ros_type: &str) -> RawClient {
     let mut client = client_of(node, service, ros_type);
-    assert!(client.wait_for_server(PATIENCE), "nobody offers it here");
+    assert!(client.wait_for_server(PATIENCE), "it is not offered here");
     client
 }
 
@@ -231,7 +231,7 @@ pub(crate) fn ended(rig: &Rig, reason: &str) -> u64 {
     report(rig).ended.get(reason).copied().unwrap_or(0)
 }
 
-/// What came and ended no call.
+/// Number of messages that ended no call.
 pub(crate) fn strays(rig: &Rig, reason: &str) -> u64 {
     report(rig).strays.get(reason).copied().unwrap_or(0)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! DDS domains of tests. Each test has one of its own, and each test program a range, so that
-//! programs can run at the same time.
+//! DDS domains of tests. Each test has its own, and each test program a range, so that programs can
+//! run at the same time.
 //!
-//! No more than 101: ports of higher ones are those that Linux gives to anybody. Domain 1 is that
-//! of tests in `src/`, 7 and 8 are those of `examples/`, which are run by tests of their own; nodes
-//! on Zenoh alone need none, and `network` is in namespaces where nobody else is.
+//! At most 101: Linux uses the ports of higher ones for other programs. Domain 1 is for tests in
+//! `src/`, 7 and 8 for `examples/`, which have their own tests; nodes on Zenoh alone need none, and
+//! `network` runs in separate namespaces.
 
 use std::ops::RangeInclusive;
 
-const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 15] = [
+const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 17] = [
     ("network", 0..=2),
     ("ros2_client_services", 2..=6),
     ("ros2_client_services", 9..=9),
@@ -19,7 +19,9 @@ const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 15] = [
     ("kills", 71..=71),
     ("live", 72..=74),
     ("across", 30..=44),
-    ("dds_services", 45..=70),
+    ("dds_services", 45..=68),
+    ("live", 69..=69),
+    ("dds_services", 70..=70),
     ("vendors", 75..=94),
     ("vendors", 100..=100),
     ("live", 101..=101),

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 const PYTHON: &str = "DRIVELINE_ROS2_PYTHON";
 /// Names the directory with nodes on ros2-client: `jazzy` and `humble`.
 const ROS2_CLIENT: &str = "DRIVELINE_ROS2_CLIENT";
-/// What is known of types: of ROS 2's, as upstream has it, and of one of these tests' own.
+/// Known types: of ROS 2, as upstream defines them, and of these tests.
 pub(crate) const DEFINITIONS: [(&str, &str, &str); 5] = [
     ("std_msgs", "msg/String.msg", "string data\n"),
     ("example_interfaces", "srv/AddTwoInts.srv", "int64 a\nint64 b\n---\nint64 sum\n"),
@@ -57,7 +57,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What nodes are made of.
+/// Implementation of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Vendor {
     /// Debian's CycloneDDS in C, with types that its own compiler has made.
@@ -74,7 +74,7 @@ pub(crate) enum Vendor {
     Ros2ClientHumble,
 }
 
-/// What somebody else has built.
+/// Program built elsewhere.
 fn from_environment(variable: &str, what: &str) -> PathBuf {
     let named = std::env::var_os(variable).map(PathBuf::from);
     named.unwrap_or_else(|| {
@@ -82,8 +82,8 @@ fn from_environment(variable: &str, what: &str) -> PathBuf {
     })
 }
 
-/// Builds a program, and says where it is: what an earlier run has left there is replaced, at once
-/// and by the same, whoever runs it meanwhile.
+/// Builds a program and returns its path. The result of an earlier run is replaced at once and by
+/// the same content, also under a concurrent run.
 fn built(name: &str, build: impl FnOnce(&Path, &Path)) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -108,7 +108,7 @@ fn cyclone(source: &Path, out: &Path, name: &str, defined: &[&str]) {
 }
 
 impl Vendor {
-    /// What starts a node; programs are built once.
+    /// Command that starts a node; programs are built once.
     fn program(self) -> Vec<PathBuf> {
         static CYCLONE: OnceLock<PathBuf> = OnceLock::new();
         static HUMBLE: OnceLock<PathBuf> = OnceLock::new();
@@ -199,7 +199,7 @@ impl Peer {
         std::mem::take(&mut self.printed)
     }
 
-    /// Whether it has ended by itself.
+    /// Returns true if it has ended by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
@@ -252,7 +252,7 @@ pub(crate) struct Rig {
     notices: Mutex<Vec<String>>,
 }
 
-/// After each test: every call was answered, is under way, or has ended, and none of them twice.
+/// After each test: every call was answered, is in flight, or has ended, and none of them twice.
 impl Drop for Rig {
     fn drop(&mut self) {
         if std::thread::panicking() || self.gateway.is_none() {
@@ -355,7 +355,7 @@ impl Rig {
         gateway
     }
 
-    /// Why it cannot go on, if it cannot.
+    /// Reason why it cannot continue, if it cannot.
     pub(crate) fn failure(&self) -> Option<String> {
         self.gateway.as_ref().unwrap().failure()
     }
@@ -375,13 +375,13 @@ impl Rig {
         &self.config
     }
 
-    /// How many routers and nodes the gateway is connected to.
+    /// Number of routers and nodes that the gateway is connected to.
     pub(crate) fn neighbours(&self) -> (usize, usize) {
         let network = self.gateway.as_ref().unwrap().report().network;
         (network.routers, network.peers)
     }
 
-    /// What it says of a service.
+    /// Report on a service.
     pub(crate) fn service(&self, name: &str) -> driveline_gateway::Ros2ServiceReport {
         self.report().services.into_iter().find(|s| s.service == name).unwrap()
     }
@@ -391,7 +391,7 @@ impl Rig {
         self.service(name).ended.get(reason).copied().unwrap_or_default()
     }
 
-    /// What came for a service and ended no call, for this reason.
+    /// Number of messages of a service that ended no call, for this reason.
     pub(crate) fn strays(&self, name: &str, reason: &str) -> u64 {
         self.service(name).strays.get(reason).copied().unwrap_or_default()
     }
@@ -400,7 +400,7 @@ impl Rig {
         self.gateway.as_ref().unwrap().report().refused
     }
 
-    /// Whether somebody was told this.
+    /// Returns true if this was logged.
     pub(crate) fn told(&self, part: &str) -> bool {
         let mut notices = self.notices.lock().unwrap();
         notices.extend(self.gateway.as_ref().unwrap().take_notices());
@@ -474,11 +474,11 @@ impl Rig {
         Peer::start(command.env("NODE", name).env("ZENOH_CONFIG_OVERRIDE", settings))
     }
 
-    /// Waits until the one topic that goes out has this node as its reader. By Zenoh nothing is
-    /// lost from then on: a node tells of its subscription before it tells of it in the graph, on
-    /// the same connection, and no router passes on either. That something was heard says less: a
-    /// new connection carries all until the other end has told what it wants, and then nothing
-    /// until it wants it.
+    /// Waits until the one outgoing topic has this node as its reader. Over Zenoh, no sample is
+    /// lost from then on: a node announces its subscription before it appears in the graph, on the
+    /// same connection, and no router forwards either. A received sample proves less: a new
+    /// connection carries everything until the other end has announced its interests, and then
+    /// nothing until it announces this one.
     #[track_caller]
     pub(crate) fn is_read_by(&self, node: &str) {
         eventually(&format!("read by {node}"), || {

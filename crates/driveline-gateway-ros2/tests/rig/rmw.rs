@@ -26,7 +26,7 @@ pub(crate) const IMAGE: (&str, &str) = (
 );
 pub(crate) const HUMBLE_STRING: (&str, &str) = (STRING.0, "TypeHashNotSupported");
 
-/// What rmw_zenoh sets for nodes, beside where the router is.
+/// Settings of rmw_zenoh for nodes, except for the router's address.
 pub(crate) const NODE_SETTINGS: [(&str, &str); 7] = [
     ("mode", "'peer'"),
     ("listen/endpoints", "['tcp/localhost:0']"),
@@ -68,7 +68,7 @@ impl Router {
         Self { session }
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     pub(crate) fn endpoint(&self) -> String {
         self.session.info().locators().wait().first().unwrap().to_string()
     }
@@ -221,7 +221,7 @@ impl Node {
             .collect()
     }
 
-    /// Whoever sends nonsense.
+    /// Sends arbitrary bytes.
     pub(crate) fn put(
         &self,
         topic: &str,
@@ -270,7 +270,7 @@ impl Publisher {
         self.publisher.put(payload).attachment(attachment).wait().unwrap();
     }
 
-    /// Whether anybody subscribes.
+    /// Returns true if there is a subscription.
     pub(crate) fn matched(&self) -> bool {
         self.publisher.matching_status().wait().unwrap().matching()
     }
@@ -295,12 +295,12 @@ impl Subscription {
         self.heard.lock().unwrap().clone()
     }
 
-    /// How many have come.
+    /// Number of samples that have arrived.
     pub(crate) fn count(&self) -> usize {
         self.heard.lock().unwrap().len()
     }
 
-    /// Those that have come.
+    /// Forgets the samples that have arrived.
     pub(crate) fn forget(&self) {
         self.heard.lock().unwrap().clear();
     }

@@ -33,7 +33,7 @@ fn read(attachment: &[u8]) -> (i64, [u8; 16]) {
 pub(crate) struct Client {
     session: Session,
     key: String,
-    /// Tells whether a server is known here: what is asked before reaches nobody.
+    /// Reports whether a server is known here: earlier requests reach none.
     matching: Querier<'static>,
     pub(crate) gid: [u8; 16],
     number: i64,
@@ -49,7 +49,7 @@ struct Replies {
     final_came: AtomicBool,
 }
 
-/// A call under way, and what has come of it.
+/// Call in flight, and its outcome.
 pub(crate) struct Call {
     replies: Arc<Replies>,
     pub(crate) number: i64,

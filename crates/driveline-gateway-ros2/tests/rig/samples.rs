@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes both ways in these tests, and with which QoS.
+//! Samples that pass both ways in these tests, with their QoS.
 
 use super::PATIENCE;
 use driveline_msgs::{Encoding, Header, Image, ImageMut};

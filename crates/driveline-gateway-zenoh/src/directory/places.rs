@@ -16,24 +16,23 @@ use std::time::Duration;
 pub const MAX_PUBLISHERS: usize = 1024;
 /// Most of these that publish one topic.
 pub const MAX_PUBLISHERS_OF_TOPIC: usize = 64;
-/// How long the inlet of a publisher that is listed no longer waits for samples that are on their
-/// way.
+/// Time that the remote publisher of an unlisted publisher still waits for samples in flight.
 const LINGERS: Duration = Duration::from_secs(1);
-/// How long what a host has published here waits for the host to come back.
+/// Time that the remote publishers of a lost host wait for its return.
 const HOST_MAY_RETURN: Duration = Duration::from_secs(60);
 
-/// A publisher of another host that has an inlet here.
+/// A publisher of another host that has a remote publisher here.
 pub struct Publisher<I> {
     /// Its host.
     pub host: HostId,
     /// Its topic.
     pub topic: TopicName,
-    /// Its inlet.
-    pub inlet: I,
-    /// What its inlet was made with.
+    /// Its remote publisher.
+    pub remote_publisher: I,
+    /// Offer that its remote publisher was created with.
     pub(super) offer: Offer,
     pub(super) gone: Option<Gone>,
-    /// What the inlet knows of it.
+    /// State that the remote publisher knows.
     told: Option<Fate>,
 }
 
@@ -50,7 +49,7 @@ impl Gone {
     }
 }
 
-/// When an inlet that was busy is asked again.
+/// Pause before a busy remote publisher is tried again.
 const BUSY: Duration = Duration::from_millis(20);
 
 impl<I> Publisher<I> {
@@ -64,23 +63,27 @@ impl<I> Publisher<I> {
             .map_or(Fate::There, |gone| gone.end.unwrap_or(Fate::Unknown(Uncounted::OutOfReach)))
     }
 
-    /// Has its inlet know its fate. `false`: that is busy.
-    fn tell(&mut self, fate: Fate, inlets: &mut impl Inlets<Inlet = I>) -> bool {
-        if self.told != Some(fate) && inlets.fate(&self.inlet, fate) {
+    /// Has its remote publisher know its fate. `false`: that is busy.
+    fn tell(
+        &mut self,
+        fate: Fate,
+        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
+    ) -> bool {
+        if self.told != Some(fate) && remote_publishers.fate(&self.remote_publisher, fate) {
             self.told = Some(fate);
         }
         self.told == Some(fate)
     }
 
-    /// Has its inlet know that its place goes to another, or that its host did not come back.
-    fn ends(&mut self, why: Uncounted, inlets: &mut impl Inlets<Inlet = I>) {
+    /// Has its remote publisher know that its place goes to another, or that its host did not come back.
+    fn ends(&mut self, why: Uncounted, remote_publishers: &mut impl Inlets<RemotePublisher = I>) {
         let fate = self.gone.and_then(|gone| gone.end).unwrap_or(Fate::Unknown(why));
-        self.tell(fate, inlets);
+        self.tell(fate, remote_publishers);
     }
 }
 
 impl<I> Directory<I> {
-    /// How many hosts more would find a place, whoever they are.
+    /// Returns the number of free places for hosts.
     pub fn places(&self) -> usize {
         MAX_HOSTS - self.hosts.len()
             + self.may_give_way().filter(|(h, _)| !self.is_of_use(h)).count()
@@ -91,25 +94,26 @@ impl<I> Directory<I> {
         self.hosts.iter().filter(|(_, state)| !state.alive)
     }
 
-    /// Whether it is another start of a host that is gone, whose place it gets.
+    /// Returns true if it is a restart of a departed host, whose place it gets.
     pub fn has_place_of_its_own(&self, id: &HostId) -> bool {
         self.may_give_way().any(|(h, _)| h.name() == id.name())
     }
 
-    /// It has inlets, which wait for its return.
+    /// It has remote publishers, which wait for its return.
     fn is_of_use(&self, id: &HostId) -> bool {
         self.publishers.values().any(|p| p.host == *id)
     }
 
-    /// Who gives way to `new`: an earlier start of the same host, whose inlets the new one takes
-    /// over or nobody does, or whoever is gone for longest and of no more use.
+    /// Returns the host that gives way to `new`: an earlier start of the same host, whose remote
+    /// publishers the new one takes over or drops, or the host that has been gone longest and is of
+    /// no more use.
     pub(super) fn gives_way(&self, new: &HostId) -> Option<HostId> {
         let earlier = |h: &HostId| h.name() == new.name();
         let all = self.may_give_way().filter(|(h, _)| earlier(h) || !self.is_of_use(h));
         all.min_by_key(|(h, state)| (!earlier(h), state.changed)).map(|(h, _)| h.clone())
     }
 
-    /// A publisher is in a list. Gives why it has no inlet.
+    /// A publisher is in a list. Gives why it has no remote publisher.
     #[allow(clippy::too_many_arguments, reason = "all of one answer")]
     pub(super) fn take(
         &mut self,
@@ -119,7 +123,7 @@ impl<I> Directory<I> {
         list: &List,
         offer: &Offer,
         now: MonotonicNs,
-        inlets: &mut impl Inlets<Inlet = I>,
+        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
     ) -> Result<(), String> {
         if let Some(known) = self.publishers.get_mut(&id) {
             if known.topic != list.topic || !same_terms(&known.offer, offer) {
@@ -137,29 +141,29 @@ impl<I> Directory<I> {
                 }
                 // Its host has a new gateway.
                 known.host = host.clone();
-                inlets.goes_on(&known.inlet, host, clock);
+                remote_publishers.goes_on(&known.remote_publisher, host, clock);
             }
             known.gone = None;
             return Ok(());
         }
         offer.check()?;
-        self.make_room(&list.topic, now, inlets)?;
-        let inlet = inlets.open(host, clock, id, &list.topic, offer)?;
+        self.make_room(&list.topic, now, remote_publishers)?;
+        let remote_publisher = remote_publishers.open(host, clock, id, &list.topic, offer)?;
         let (host, topic, offer) = (host.clone(), list.topic.clone(), offer.clone());
         self.publishers.insert(
             id,
-            Publisher { host, topic, inlet, offer, gone: None, told: Some(Fate::There) },
+            Publisher { host, topic, remote_publisher, offer, gone: None, told: Some(Fate::There) },
         );
         Ok(())
     }
 
-    /// What is left of publishers that are gone gives way, first what promises least; nothing of
-    /// one that is there does.
+    /// Frees a place: departed publishers give way, those with the weakest promise first. Present
+    /// publishers never do.
     fn make_room(
         &mut self,
         topic: &TopicName,
         now: MonotonicNs,
-        inlets: &mut impl Inlets<Inlet = I>,
+        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
     ) -> Result<(), String> {
         let of_topic = self.publishers.values().filter(|p| p.topic == *topic).count()
             >= MAX_PUBLISHERS_OF_TOPIC;
@@ -183,11 +187,11 @@ impl<I> Directory<I> {
             ));
         };
         if let Some(mut p) = self.publishers.remove(&id) {
-            p.ends(Uncounted::GaveWay, inlets);
+            p.ends(Uncounted::GaveWay, remote_publishers);
             let (host, gone) = (p.host.name(), now.since(since).as_secs());
-            inlets
+            remote_publishers
                 .tell(format!("topic '{}': what a publisher of host '{host}', gone for {gone} s, has left gave way to a new one", p.topic));
-            inlets.close(id, p.inlet);
+            remote_publishers.close(id, p.remote_publisher);
         }
         Ok(())
     }
@@ -196,11 +200,11 @@ impl<I> Directory<I> {
     pub fn forget(
         &mut self,
         now: MonotonicNs,
-        inlets: &mut impl Inlets<Inlet = I>,
+        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
     ) -> Option<MonotonicNs> {
         let mut next: Option<MonotonicNs> = None;
         for p in self.publishers.values_mut() {
-            if !p.tell(p.fate(), inlets) {
+            if !p.tell(p.fate(), remote_publishers) {
                 next = Some(now + BUSY);
             }
         }
@@ -219,8 +223,8 @@ impl<I> Directory<I> {
             .collect();
         for id in gone {
             if let Some(mut p) = self.publishers.remove(&id) {
-                p.ends(Uncounted::HostGone, inlets);
-                inlets.close(id, p.inlet);
+                p.ends(Uncounted::HostGone, remote_publishers);
+                remote_publishers.close(id, p.remote_publisher);
                 self.room = true;
             }
         }
@@ -231,8 +235,7 @@ impl<I> Directory<I> {
             .filter(|(_, h)| h.alive)
             .map(|(id, _)| id.name().to_owned())
             .collect();
-        // One that was there is told of for as long as no other start of it is, and as long as
-        // there is room.
+        // A departed host is listed while no other start of it exists and there is a place.
         let kept = |id: &HostId, h: &Host| h.alive || (h.met && !there.contains(id.name()));
         self.hosts.retain(|id, h| {
             kept(id, h)
@@ -243,8 +246,8 @@ impl<I> Directory<I> {
     }
 }
 
-/// Whether an inlet that was made with one serves the other: nodes may have another name after a
-/// restart.
+/// Returns true if a remote publisher made for one offer serves the other. The node's name may
+/// differ after a restart.
 fn same_terms(a: &Offer, b: &Offer) -> bool {
     a.schema == b.schema && a.qos == b.qos && a.max_payload == b.max_payload
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Acknowledgements on their way to one host: `docs/protocols/network.md`, section 5. They are sent
 //! by a thread of their own, which may wait for room where the threads that receive must not; what
-//! waits meanwhile becomes one for each edge.
+//! waits meanwhile becomes one for each route.
 
 use super::worker::{Mailbox, Worker};
 use crate::wire::{Ack, Outcome};
@@ -14,7 +14,7 @@ use zenoh::sample::Locality;
 use zenoh::{Session, Wait};
 
 /// Most acknowledgements that wait for one host; further ones are dropped and counted. The next one
-/// of the edge makes good for it, or its sender's time-out.
+/// of the route makes good for it, or its sender's time-out.
 const MAX_WAITING: usize = 1024;
 
 /// Acknowledgements that wait for the thread, the oldest first.
@@ -26,7 +26,7 @@ struct Waiting {
 
 impl Waiting {
     /// One says that all before it have arrived, so it takes the place of the one before it of the
-    /// same edge if both say nothing else. Without room it is dropped, and counted.
+    /// same route if both say nothing else. Without room it is dropped, and counted.
     fn push(&mut self, key: String, ack: Ack) {
         if let Some((_, last)) = self.queue.iter_mut().rev().find(|(other, _)| *other == key)
             && (last.outcome, ack.outcome) == (Outcome::Published, Outcome::Published)
@@ -67,7 +67,7 @@ impl Acknowledgements {
     }
 }
 
-/// Hands an acknowledgement to Zenoh. What fails has no connection, and then the edge is parked.
+/// Hands an acknowledgement to Zenoh. What fails has no connection, and then the route is parked.
 fn put(session: &Session, key: String, mut ack: Ack) {
     // What it has waited is not of the way.
     ack.answered = driveline_types::MonotonicNs::now();

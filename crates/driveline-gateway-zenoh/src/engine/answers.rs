@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists of publishers on their way to whoever has asked for them: `docs/protocols/network.md`,
-//! section 5. They are sent by threads of their own: one that is longer than two of Zenoh's batches
-//! waits for room, and over TLS it is the thread that receives which makes some.
+//! Answers to requests for lists of publishers: `docs/protocols/network.md`, section 5. Separate
+//! threads send them. A list longer than two of Zenoh's batches waits for space, and over TLS the
+//! receiving thread is the one that frees it.
 //!
-//! How long it waits is Zenoh's setting for all messages, up to a minute where samples are long and
-//! links are slow. So a host is answered by one thread at a time, and what it has asked meanwhile
-//! and has given up on is not answered any more: it holds up itself.
+//! Zenoh has one time-out for all messages, up to a minute for long samples on slow links. So one
+//! thread at a time answers a host, and requests that the host has given up meanwhile are dropped:
+//! a slow host delays only itself.
 
 use super::incoming::{ASKED_BY, LIST_WITHIN};
 use super::outgoing::Lists;
@@ -22,8 +22,8 @@ use zenoh::query::Query;
 
 /// Hosts that are answered at a time.
 const THREADS: usize = 4;
-/// Most questions that wait: as many as there are if each of 64 hosts asks for 64 topics at once.
-/// Whoever is not answered asks again.
+/// Maximum number of pending requests: 64 hosts with 64 topics each. A dropped request is repeated
+/// by its sender.
 const MAX_WAITING: usize = 4096;
 /// Most bytes of a question: its key, which may have 512, and parameters, which say who asks.
 /// Longer ones are not answered.
@@ -31,8 +31,8 @@ const MAX_QUESTION_LEN: usize = 1024;
 
 /// A question for a list.
 struct Question<Q> {
-    /// Who asks. `None`: a gateway that does not say so, or somebody else; all of these are one to
-    /// the threads.
+    /// Requesting host. `None`: an older gateway or an unknown sender; the threads treat all of
+    /// these as one.
     by: Option<HostId>,
     /// For which list.
     key: String,
@@ -43,7 +43,7 @@ struct Question<Q> {
 /// Questions that wait for a thread, the oldest first.
 struct Waiting<Q> {
     queue: VecDeque<Question<Q>>,
-    /// Who is being answered.
+    /// Hosts being answered.
     answered: Vec<Option<HostId>>,
     /// One was turned away since nothing waited.
     full: bool,
@@ -56,7 +56,7 @@ struct TurnedAway<Q> {
     first: bool,
 }
 
-/// What a thread does next.
+/// Next step of a thread.
 struct Turn<Q> {
     by: Option<HostId>,
     /// To be answered, if its asker still waits for that.
@@ -83,8 +83,8 @@ impl<Q> Waiting<Q> {
         None
     }
 
-    /// The oldest question of somebody who is not just being answered, and all that ask the same
-    /// for him.
+    /// Returns the oldest request of a host that is not being answered, with all equal requests of
+    /// that host.
     fn next(&mut self, now: MonotonicNs) -> Option<Turn<Q>> {
         self.full &= !self.queue.is_empty();
         let at = self.queue.iter().position(|q| !self.answered.contains(&q.by))?;
@@ -118,9 +118,9 @@ impl<Q> Waiting<Q> {
     }
 }
 
-/// What each thread does, until the handle is dropped.
+/// Body of each thread, until the handle is dropped.
 fn serve<Q>(mailbox: &Mailbox<Waiting<Q>>, answer: impl Fn(Q)) {
-    // Whoever else waits may be answered now; this thread looks next, so it wakes no other.
+    // Another request may be ready now; this thread checks next, so it wakes no other.
     while let Some(Turn { by, answer: query, end }) =
         mailbox.next(|waiting| waiting.next(MonotonicNs::now()))
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is answered when, and who is not any more.
+//! Order and time-outs of answers.
 
 use super::*;
 use std::sync::mpsc::{Receiver, channel};
@@ -18,7 +18,7 @@ fn question<Q>(by: &str, key: &str, came: MonotonicNs, query: Q) -> Question<Q> 
     Question { by: host(by), key: key.into(), came, query }
 }
 
-/// What a thread would do next: what it answers, and what it ends.
+/// Returns the next step of a thread: the request it answers, and those it drops.
 fn turn(waiting: &mut Waiting<u32>, now: MonotonicNs) -> Option<(Option<u32>, Vec<u32>)> {
     waiting.next(now).map(|turn| (turn.answer, turn.end))
 }

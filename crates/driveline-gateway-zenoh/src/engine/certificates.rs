@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is the matter with the certificates of this host, in words that name the file. Zenoh says
-//! of a key that fits no certificate only where it listens, and of one that has expired nothing at
-//! all: each connection ends, here and there, without a reason.
+//! Checks this host's certificates and reports problems with the file's name. Zenoh reports a key
+//! that does not fit its certificate only where it listens, and an expired certificate not at all:
+//! connections then end on both sides without a reason.
 
 use super::GatewayError;
 use driveline_gateway::network::TlsSpec;
@@ -82,8 +82,8 @@ impl Certificates {
         })
     }
 
-    /// Why hosts of the same authority refuse the certificate now, and what to do: that may be
-    /// otherwise later, and elsewhere.
+    /// Reason why hosts of the same authority refuse the certificate now, with the remedy. It may
+    /// be valid later, or on another clock.
     pub(super) fn refused(&self) -> Option<String> {
         self.refused_at(UnixTime::now())
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What outlives a conductor: what the gateway's owner asks, what is told meanwhile, and that there
-//! is no other gateway of the domain on this host.
+//! State that outlives a control thread: requests of the gateway's owner, lines to log, and the
+//! lock against a second gateway of the domain on this host.
 
 use super::error::GatewayError;
-use super::{KIND, lock, session};
+use super::{lock, session};
 use driveline_gateway::network::{CarriedTopic, GatewayConfig};
 use driveline_gateway::{
-    NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport,
+    NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportRequests, TopicReport,
 };
 use driveline_shm::{Kicker, Participant, ParticipantConfig};
 use driveline_types::MonotonicNs;
@@ -15,28 +15,31 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Reasons that are remembered as told, while a host is kept out of the network.
+/// Name of this kind of gateway in a domain.
+pub(super) const KIND: &str = "zenoh";
+
+/// Number of remembered reasons that were logged while a host cannot join the network.
 const MAX_TOLD: usize = 16;
 
 /// The gateway on this host.
 struct Here {
-    /// One for all conductors, by which each knows what the one before still publishes for other
+    /// One for all control threads, by which each knows what the one before still publishes for other
     /// hosts.
     participant: Participant,
     /// Goes last: the only gateway of the domain on this host.
     _only: OnlyOne,
 }
 
-/// What the gateway's owner can ask of the conductor, also of one that follows another.
+/// Requests of the gateway's owner to the control thread, also to its successor.
 pub(super) struct Control {
     stop: AtomicBool,
-    desk: ReportDesk,
+    report_requests: ReportRequests,
     notices: Arc<Notices>,
     /// The present one, and what the host is called since it has begun.
     present: Mutex<Option<(Kicker, String)>>,
-    /// Also between one conductor and the next.
+    /// Also between one control thread and the next.
     here: Mutex<Option<Here>>,
-    /// Why this process is of no more use for the network.
+    /// Reason why this process cannot use the network any more.
     failure: Mutex<Option<String>>,
     /// All sockets of this process are the gateway's.
     owns_sockets: AtomicBool,
@@ -46,10 +49,10 @@ pub(super) struct Control {
 impl Control {
     pub(super) fn new() -> Arc<Self> {
         let first = Report { gateway: KIND.into(), pid: std::process::id(), ..Report::default() };
-        let desk = ReportDesk::new(first);
+        let report_requests = ReportRequests::new(first);
         Arc::new(Self {
             stop: AtomicBool::new(false),
-            desk,
+            report_requests,
             notices: Arc::default(),
             present: Mutex::default(),
             here: Mutex::default(),
@@ -92,33 +95,37 @@ impl Control {
         }
     }
 
-    /// The report, or the one before if the conductor is busy.
+    /// The report, or the one before if the control thread is busy.
     pub(super) fn report(&self) -> Report {
         let is_there = lock(&self.present).is_some();
-        if is_there { self.desk.ask(|| self.kick()) } else { self.desk.last() }
+        if is_there {
+            self.report_requests.ask(|| self.kick())
+        } else {
+            self.report_requests.last()
+        }
     }
 
-    /// Where the conductor answers for its report.
-    pub(super) fn desk(&self) -> &ReportDesk {
-        &self.desk
+    /// Returns the place where the control thread answers requests for its report.
+    pub(super) fn report_requests(&self) -> &ReportRequests {
+        &self.report_requests
     }
 
     pub(super) fn notices(&self) -> Arc<Notices> {
         self.notices.clone()
     }
 
-    /// A conductor is there, and the host is called so since.
+    /// A control thread is there, and the host is called so since.
     pub(super) fn is_there(&self, kicker: Kicker, host: String) {
         *lock(&self.present) = Some((kicker, host));
     }
 
-    /// There is no conductor any more, or not yet.
+    /// There is no control thread any more, or not yet.
     pub(super) fn is_away(&self) {
         *lock(&self.present) = None;
     }
 
-    /// What keeps this host out of the network, where it is tried again: for reports, and told
-    /// unless it was `told` lately.
+    /// Notes the reason why this host cannot join the network, which is retried: for reports, and
+    /// for the log unless it was `told` recently.
     pub(super) fn kept_out(
         &self,
         config: &GatewayConfig,
@@ -142,7 +149,7 @@ impl Control {
             ..NetworkReport::default()
         };
         let topics = config.topics.iter().map(|t| topic_report(t, Vec::new(), None)).collect();
-        self.desk.put(Report {
+        self.report_requests.put(Report {
             gateway: KIND.into(),
             pid: std::process::id(),
             domain: config.domain.clone(),
@@ -185,7 +192,7 @@ impl Control {
     }
 }
 
-/// What does not change of a topic, and what does.
+/// Report on a topic: its fixed and its changing parts.
 pub(super) fn topic_report(
     t: &CarriedTopic,
     publishers: Vec<PublisherReport>,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of samples, edge by edge and inlet by inlet, readable from any thread.
+//! Counters of samples for each route and remote publisher, readable from any thread.
 
 use crate::window::WindowCounters;
-use driveline_gateway::EdgeFigures;
+use driveline_gateway::RouteFigures;
 use driveline_shm::SubscriptionStats;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// An edge's, written by its thread.
+/// A route's, written by its thread.
 #[derive(Debug, Default)]
-pub(super) struct EdgeCounters {
+pub(super) struct RouteCounters {
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     in_flight: AtomicU64,
@@ -26,7 +26,7 @@ pub(super) struct EdgeCounters {
     excess_acknowledgements: AtomicU64,
 }
 
-impl EdgeCounters {
+impl RouteCounters {
     pub(super) fn store(&self, window: &WindowCounters, subscription: &SubscriptionStats) {
         for (to, value) in [
             (&self.sent, window.sent),
@@ -60,9 +60,9 @@ impl EdgeCounters {
         self.decimated.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn figures(&self) -> EdgeFigures {
+    pub(super) fn figures(&self) -> RouteFigures {
         let read = |a: &AtomicU64| a.load(Relaxed);
-        EdgeFigures {
+        RouteFigures {
             sent: read(&self.sent),
             sent_bytes: read(&self.sent_bytes),
             in_flight: read(&self.in_flight),
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn acknowledgements_of_what_was_never_sent_are_reported_and_are_no_drops() {
-        let counters = EdgeCounters::default();
+        let counters = RouteCounters::default();
         counters.acknowledged_in_excess();
         counters.store(
             &WindowCounters { nonsense: 3, ..WindowCounters::default() },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a gateway cannot start.
+//! Errors at the start of a gateway.
 
 use driveline_gateway::ConfigMistakes;
 use std::net::IpAddr;
@@ -9,17 +9,17 @@ use thiserror::Error;
 /// A gateway could not be started.
 #[derive(Debug, Error)]
 pub enum GatewayError {
-    /// What the configuration says cannot be.
+    /// The configuration has mistakes.
     #[error(transparent)]
     Mistakes(#[from] ConfigMistakes),
-    /// What stands under `network:` cannot be.
+    /// The section `network:` is not possible.
     #[error("network.{key}: {message}; {help}")]
     Network {
         /// The key.
         key: &'static str,
-        /// What is the matter.
+        /// Description.
         message: String,
-        /// What to do.
+        /// Remedy.
         help: String,
     },
     /// Zenoh's configuration file cannot be used.
@@ -27,30 +27,30 @@ pub enum GatewayError {
     ZenohFile {
         /// The file.
         path: PathBuf,
-        /// What Zenoh says.
+        /// Zenoh's error.
         reason: String,
     },
     /// Zenoh does not take a setting.
     #[error("Zenoh refuses {key} = {value}: {reason}")]
     ZenohRefuses {
-        /// Which.
+        /// Key.
         key: &'static str,
         /// Its value.
         value: String,
-        /// What Zenoh says.
+        /// Zenoh's error.
         reason: String,
     },
-    /// An interface that is named is not there, or cannot be used yet. Zenoh would look for nobody,
-    /// and never again.
+    /// A named interface does not exist, or cannot be used yet. Zenoh would search for no hosts
+    /// there, and never retry.
     #[error("the network interface {name} {why}; `ip address` lists them")]
     Interface {
         /// Its name.
         name: String,
-        /// What it lacks.
+        /// Missing property.
         why: &'static str,
     },
     /// An address to listen on is not one of this host's, or not yet.
-    #[error("this host has no address {0}; `ip address` lists those that it has")]
+    #[error("this host has no address {0}; `ip address` lists its addresses")]
     Address(IpAddr),
     /// The session does not open.
     #[error(
@@ -59,17 +59,17 @@ pub enum GatewayError {
         advice(reason)
     )]
     Open {
-        /// Where it was to listen and to connect to.
+        /// Configured endpoints.
         endpoints: Vec<String>,
-        /// What Zenoh says.
+        /// Zenoh's error.
         reason: String,
     },
     /// A declaration was refused.
     #[error("Zenoh refuses to declare {what}: {reason}")]
     Declare {
-        /// What.
+        /// Declared object.
         what: String,
-        /// What Zenoh says.
+        /// Zenoh's error.
         reason: String,
     },
     /// The domain's name cannot stand in keys.
@@ -88,15 +88,15 @@ pub enum GatewayError {
     Watch {
         /// Topic.
         topic: String,
-        /// Why.
+        /// Reason.
         source: driveline_shm::CreateSubscriptionError,
     },
     /// Something of the system.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// Attempted action.
         action: &'static str,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// Waiting is not possible.
@@ -105,8 +105,8 @@ pub enum GatewayError {
 }
 
 impl GatewayError {
-    /// Whether it may be otherwise without anybody doing anything: a computer that starts may not
-    /// have all its addresses and interfaces yet.
+    /// Returns true if the cause may end by itself: a starting computer may not have all its
+    /// addresses and interfaces yet.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Interface { .. } | Self::Address(_) => true,
@@ -128,7 +128,7 @@ fn unnamed(endpoints: &[String], reason: &str) -> String {
     }
 }
 
-/// What to look at when Zenoh cannot listen: it says why in words only.
+/// Remedy if Zenoh cannot listen, derived from the text of its error.
 fn advice(reason: &str) -> &'static str {
     if reason.contains("(os error 98)") {
         "; who is there already (`ss -ltnp`)?"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The receiving side: hosts, their clocks, their publishers, and what of them is wanted here.
 
-use super::conductor::Common;
-use super::crowd::{Foreign, TurnedAway};
-use super::inlet::{Inlet, Receiving};
+use super::admission::{Foreign, TurnedAway};
+use super::events::Event;
+use super::gateway_state::GatewayState;
 use super::lock;
-use super::news::News;
+use super::remote_publisher::{Receiving, RemotePublisher};
 use crate::clock::{ASK_EVERY, ClockEstimate};
 use crate::directory::{
     Directory, Fate, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts,
@@ -14,7 +14,9 @@ use crate::neighbours::Standing;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark};
 use driveline_gateway::network::CarriedTopic;
-use driveline_gateway::{HostReport, InletReport, InletState, Refusal, zenoh_says};
+use driveline_gateway::{
+    HostReport, Refusal, RemotePublisherReport, RemotePublisherState, zenoh_says,
+};
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -24,31 +26,31 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::query::ConsolidationMode;
 
-/// How long a question for a list may take.
+/// Time-out of a request for a list.
 pub(super) const LIST_WITHIN: Duration = Duration::from_secs(5);
 /// The parameter of a question for a list that says who asks.
 pub(super) const ASKED_BY: &str = "by";
-/// How long what is left of a gateway that has gone may be told of: a lease, 10 s with routers that
-/// have Zenoh's own settings.
+/// Time during which Zenoh may still report the token of a departed gateway: a lease, 10 s with
+/// routers that use Zenoh's defaults.
 const NAMESAKES_AFTER: Duration = Duration::from_secs(15);
 
 /// Of which host, publishers with which offer, of which topic.
 type WantKey = (HostId, QosMark, TopicName);
 
-fn want_key(p: &Publisher<Arc<Inlet>>) -> WantKey {
-    (p.host.clone(), QosMark::of(&p.inlet.offer.qos), p.topic.clone())
+fn want_key(p: &Publisher<Arc<RemotePublisher>>) -> WantKey {
+    (p.host.clone(), QosMark::of(&p.remote_publisher.offer.qos), p.topic.clone())
 }
 
 /// See the module.
 pub(super) struct Incoming {
     topics: BTreeMap<TopicName, CarriedTopic>,
-    directory: Directory<Arc<Inlet>>,
+    directory: Directory<Arc<RemotePublisher>>,
     probing: Probing,
     /// There are topics to carry.
     carries: bool,
     wants: BTreeMap<WantKey, (QosMark, LivelinessToken)>,
     receiving: Arc<Receiving>,
-    /// As it was told to `receiving`.
+    /// Refused publishers, as passed to `receiving`.
     refused: BTreeSet<EndpointId>,
     turned_away: TurnedAway,
     foreign: Foreign,
@@ -56,15 +58,15 @@ pub(super) struct Incoming {
     namesakes: BTreeMap<String, MonotonicNs>,
 }
 
-/// Makes inlets for the directory.
+/// Makes remote publishers for the directory.
 struct Making<'a> {
-    common: &'a Common,
+    common: &'a GatewayState,
     topics: &'a BTreeMap<TopicName, CarriedTopic>,
     receiving: &'a Arc<Receiving>,
 }
 
 impl Inlets for Making<'_> {
-    type Inlet = Arc<Inlet>;
+    type RemotePublisher = Arc<RemotePublisher>;
 
     fn open(
         &mut self,
@@ -73,9 +75,9 @@ impl Inlets for Making<'_> {
         id: EndpointId,
         topic: &TopicName,
         offer: &Offer,
-    ) -> Result<Arc<Inlet>, String> {
+    ) -> Result<Arc<RemotePublisher>, String> {
         let topic = self.topics.get(topic).ok_or("its topic is not received here")?;
-        let inlet = Inlet::open(
+        let remote_publisher = RemotePublisher::open(
             self.common,
             topic,
             from,
@@ -84,19 +86,24 @@ impl Inlets for Making<'_> {
             self.receiving,
         )
         .map_err(|e| e.to_string())?;
-        self.receiving.add(id, inlet.clone());
-        Ok(inlet)
+        self.receiving.add(id, remote_publisher.clone());
+        Ok(remote_publisher)
     }
 
-    fn goes_on(&mut self, inlet: &Arc<Inlet>, from: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
-        inlet.comes_from(from, clock.clone(), self.receiving);
+    fn goes_on(
+        &mut self,
+        remote_publisher: &Arc<RemotePublisher>,
+        from: &HostId,
+        clock: &Arc<Mutex<ClockEstimate>>,
+    ) {
+        remote_publisher.comes_from(from, clock.clone(), self.receiving);
     }
 
-    fn fate(&mut self, inlet: &Arc<Inlet>, fate: Fate) -> bool {
-        inlet.is(fate)
+    fn fate(&mut self, remote_publisher: &Arc<RemotePublisher>, fate: Fate) -> bool {
+        remote_publisher.is(fate)
     }
 
-    fn close(&mut self, id: EndpointId, _: Arc<Inlet>) {
+    fn close(&mut self, id: EndpointId, _: Arc<RemotePublisher>) {
         self.receiving.remove(id);
     }
 
@@ -132,7 +139,7 @@ impl Incoming {
     /// many.
     pub(super) fn clock(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         id: &HostId,
         now: MonotonicNs,
     ) -> Option<Arc<Mutex<ClockEstimate>>> {
@@ -140,11 +147,11 @@ impl Incoming {
         clock.map_err(|TooManyHosts| self.turn_away(common, id)).ok()
     }
 
-    fn turn_away(&mut self, common: &Common, id: &HostId) {
+    fn turn_away(&mut self, common: &GatewayState, id: &HostId) {
         self.turned_away.add(id).into_iter().for_each(|line| common.tell(line));
     }
 
-    /// Whether any other host was ever there, of whatever version.
+    /// Returns true if another host was ever present, of any version.
     pub(super) fn has_met_a_host(&self) -> bool {
         !self.directory.hosts().is_empty() || !self.foreign.is_empty()
     }
@@ -154,12 +161,12 @@ impl Incoming {
         self.directory.similar(carried)
     }
 
-    /// Whether another host sends it, and it is not received here.
+    /// Returns true if another host sends it and it is not received here.
     pub(super) fn is_sent_elsewhere(&self, topic: &TopicName) -> bool {
         self.directory.is_sent_elsewhere(topic)
     }
 
-    /// Whether another host sends it.
+    /// Returns true if another host sends it.
     pub(super) fn is_sent(&self, topic: &TopicName) -> bool {
         self.directory.is_sent(topic)
     }
@@ -167,7 +174,7 @@ impl Incoming {
     /// A gateway has come or gone.
     pub(super) fn host_token(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         id: &HostId,
         alive: bool,
         now: MonotonicNs,
@@ -197,9 +204,13 @@ impl Incoming {
         }
     }
 
-    /// Tells of hosts with one name, when none of them is what is left of a gateway that has been
-    /// started again.
-    fn tell_of_namesakes(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    /// Logs hosts with the same name, unless one of them is the remaining token of a gateway that
+    /// was restarted.
+    fn tell_of_namesakes(
+        &mut self,
+        common: &GatewayState,
+        now: MonotonicNs,
+    ) -> Option<MonotonicNs> {
         let (hosts, mut next) = (self.directory.hosts(), None::<MonotonicNs>);
         self.namesakes.retain(|name, since| {
             let others = hosts.iter().filter(|(id, h)| h.alive && id.name() == name).count();
@@ -216,14 +227,20 @@ impl Incoming {
     }
 
     /// A gateway that speaks another version of the protocol has come or gone.
-    pub(super) fn foreign_token(&mut self, common: &Common, id: HostId, version: u16, alive: bool) {
+    pub(super) fn foreign_token(
+        &mut self,
+        common: &GatewayState,
+        id: HostId,
+        version: u16,
+        alive: bool,
+    ) {
         self.foreign.is(id, version, alive).into_iter().for_each(|line| common.tell(line));
     }
 
     /// A host sends a topic, or says so no longer.
     pub(super) fn topic_token(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         host: &HostId,
         topic: &TopicName,
         alive: bool,
@@ -245,8 +262,8 @@ impl Incoming {
         self.directory.changed(host, topic, change, now);
     }
 
-    /// A host was asked for the time, and has told as well how many changes of its lists there
-    /// were.
+    /// Handles the answer to a request for the time, which has the number of changes of the host's
+    /// lists.
     pub(super) fn counted(
         &mut self,
         host: &HostId,
@@ -266,7 +283,7 @@ impl Incoming {
     /// A list that was asked for has come.
     pub(super) fn listed(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         question: &Question,
         bytes: &[u8],
         now: MonotonicNs,
@@ -283,7 +300,7 @@ impl Incoming {
         self.directory.hosts().iter().filter_map(|(id, host)| host.alive.then_some(id))
     }
 
-    /// What is known of a gateway, given the number of its start.
+    /// Returns the state of a gateway, given the number of its start.
     pub(super) fn standing(&self, start: u64) -> Standing {
         let hosts = self.directory.hosts();
         let Some((id, _)) = hosts.iter().find(|(id, _)| id.incarnation() == start) else {
@@ -295,7 +312,7 @@ impl Incoming {
     }
 
     /// Does what is due, and gives when to look again.
-    pub(super) fn look(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    pub(super) fn look(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
         let forgotten = self.directory.forget(now, making);
         let places = self.give_places(common, now);
@@ -312,8 +329,8 @@ impl Incoming {
         [forgotten, places, asked, probed, namesakes].into_iter().flatten().min()
     }
 
-    /// Whoever found no place is asked again once there is one.
-    fn give_places(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    /// Asks hosts without a place again once there is one.
+    fn give_places(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         if self.turned_away.is_empty() {
             return None;
         }
@@ -327,13 +344,12 @@ impl Incoming {
         next
     }
 
-    /// Asks the hosts that are there for the time, and whether their lists have changed: those that
-    /// send nothing that is received here less often, to find out whether they can be reached at
-    /// all.
-    fn probe(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    /// Asks present hosts for the time and for changes of their lists. Hosts that send no topic
+    /// received here are asked less often, only to find out whether they can be reached.
+    fn probe(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let hosts = self.directory.hosts();
         let every = |h: &Host| if h.sends_something() { ASK_EVERY } else { ASK_OTHERS_EVERY };
-        // Whoever carries no topics is there for others, as a router is.
+        // A host without topics is present for others, as a router is.
         let there = hosts
             .iter()
             .filter(|(_, h)| h.alive && self.carries)
@@ -350,23 +366,23 @@ impl Incoming {
         self.probing.silent(now)
     }
 
-    /// What the next one begins with, when the gateway is started anew now.
+    /// State for the next one when the gateway restarts now.
     pub(super) fn tried(&mut self, now: MonotonicNs) -> BTreeSet<String> {
         std::mem::take(&mut self.probing).tried(now)
     }
 
     /// Says what of other hosts is wanted here.
-    fn want(&mut self, common: &Common, now: MonotonicNs) {
+    fn want(&mut self, common: &GatewayState, now: MonotonicNs) {
         let mut wanted: BTreeMap<WantKey, QosMark> = BTreeMap::new();
         for p in self.directory.publishers().values().filter(|p| p.is_there()) {
-            let inlet = &p.inlet;
-            inlet.look();
+            let remote_publisher = &p.remote_publisher;
+            remote_publisher.look();
             let measured = self
                 .directory
                 .hosts()
                 .get(&p.host)
                 .is_some_and(|h| h.alive && lock(&h.clock).offset(now).is_some());
-            let Some(mark) = inlet.wanted().filter(|_| measured) else { continue };
+            let Some(mark) = remote_publisher.wanted().filter(|_| measured) else { continue };
             let all = wanted.entry(want_key(p)).or_insert(mark);
             all.reliability = all.reliability.max(mark.reliability);
         }
@@ -377,7 +393,7 @@ impl Incoming {
             let (of, offered, topic) = key.clone();
             let token = Parsed::Want { host: common.me.clone(), of, offered, qos: *mark, topic };
             if let Some(token) = common.token(&token) {
-                // The one before goes after this one has come: the edge changes, and does not end.
+                // The one before goes after this one has come: the route changes, and does not end.
                 self.wants.insert(key.clone(), (*mark, token));
             }
         }
@@ -412,36 +428,36 @@ impl Incoming {
             .collect()
     }
 
-    pub(super) fn inlets_report(&self) -> Vec<InletReport> {
-        let of = |(id, p): (&EndpointId, &Publisher<Arc<Inlet>>)| InletReport {
+    pub(super) fn inlets_report(&self) -> Vec<RemotePublisherReport> {
+        let of = |(id, p): (&EndpointId, &Publisher<Arc<RemotePublisher>>)| RemotePublisherReport {
             topic: p.topic.to_string(),
             from: p.host.to_string(),
-            node: p.inlet.offer.node.to_string(),
+            node: p.remote_publisher.offer.node.to_string(),
             publisher: id.to_string(),
-            schema: p.inlet.offer.schema.name.to_string(),
-            qos: p.inlet.offer.qos.clone(),
-            max_payload: p.inlet.offer.max_payload,
+            schema: p.remote_publisher.offer.schema.name.to_string(),
+            qos: p.remote_publisher.offer.qos.clone(),
+            max_payload: p.remote_publisher.offer.max_payload,
             state: self.state(p),
-            figures: p.inlet.figures(),
+            figures: p.remote_publisher.figures(),
         };
         self.directory.publishers().iter().map(of).collect()
     }
 
-    fn state(&self, p: &Publisher<Arc<Inlet>>) -> InletState {
+    fn state(&self, p: &Publisher<Arc<RemotePublisher>>) -> RemotePublisherState {
         if self.directory.hosts().get(&p.host).is_none_or(|h| !h.alive) {
-            InletState::HostGone
+            RemotePublisherState::HostGone
         } else if !p.is_there() {
-            InletState::PublisherGone
-        } else if p.inlet.wanted().is_none() {
-            InletState::NobodySubscribes
+            RemotePublisherState::PublisherGone
+        } else if p.remote_publisher.wanted().is_none() {
+            RemotePublisherState::NobodySubscribes
         } else if self.wants.contains_key(&want_key(p)) {
-            InletState::Wanted
+            RemotePublisherState::Wanted
         } else {
-            InletState::ClockUnknown
+            RemotePublisherState::ClockUnknown
         }
     }
 
-    /// What does not come from other hosts.
+    /// Reports the topics that do not come from other hosts.
     pub(super) fn refusals(&self, now: MonotonicNs) -> Vec<Refusal> {
         let refusal = |n: NotReceived<'_>| Refusal {
             topic: n.topic.to_string(),
@@ -449,14 +465,14 @@ impl Incoming {
             outgoing: false,
             subscription: false,
             reason: n.reason,
-            again_ms: n.again.map(|at| at.since(now).as_millis() as u64),
+            again_ms: n.retry_at.map(|at| at.since(now).as_millis() as u64),
         };
         self.directory.not_received().into_iter().map(refusal).collect()
     }
 }
 
 /// Asks whether a host that found no place is there, what it sends and what it wants.
-fn ask_whether_there(common: &Common, host: &HostId) {
+fn ask_whether_there(common: &GatewayState, host: &HostId) {
     for key in [
         common.keys.key(&Parsed::Host(host.clone())),
         common.keys.addressed("pub", host),
@@ -466,9 +482,9 @@ fn ask_whether_there(common: &Common, host: &HostId) {
         let asked =
             common.session.liveliness().get(key).timeout(LIST_WITHIN).callback(move |reply| {
                 let Ok(sample) = reply.result() else { return };
-                News::of_token(&keys, &me, sample.key_expr().as_str(), true)
+                Event::of_token(&keys, &me, sample.key_expr().as_str(), true)
                     .into_iter()
-                    .for_each(|news| inbox.push(news));
+                    .for_each(|events| inbox.push(events));
             });
         if let Err(e) = asked.wait() {
             common.tell(format!(
@@ -481,7 +497,7 @@ fn ask_whether_there(common: &Common, host: &HostId) {
 }
 
 /// Asks a host for a list.
-fn ask(common: &Common, question: Question) {
+fn ask(common: &GatewayState, question: Question) {
     let key = common
         .keys
         .key(&Parsed::Topic { host: question.host.clone(), topic: question.topic.clone() });
@@ -500,7 +516,7 @@ fn ask(common: &Common, question: Question) {
     let get = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let Ok(sample) = reply.result() else { return };
         if sample.payload().len() <= MAX_LIST_LEN {
-            inbox.push(News::List {
+            inbox.push(Event::List {
                 question: question.clone(),
                 bytes: sample.payload().to_bytes().into_owned(),
             });
@@ -511,11 +527,11 @@ fn ask(common: &Common, question: Question) {
     }
 }
 
-fn ask_for_time(common: &Common, host: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
+fn ask_for_time(common: &GatewayState, host: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
     let key = common.keys.key(&Parsed::Clock(host.clone()));
     let (inbox, host) = (common.inbox.clone(), host.clone());
     // From then on its samples can be wanted.
     let counted =
-        move |asked, changes| inbox.push(News::Counted { host: host.clone(), changes, asked });
+        move |asked, changes| inbox.push(Event::Counted { host: host.clone(), changes, asked });
     common.questions.ask(&common.session, &key, clock, Duration::ZERO, counted);
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 
-/// What there was when Zenoh was first used here.
+/// Interfaces that existed when Zenoh was first used in this process.
 static SEEN: OnceLock<Vec<Interface>> = OnceLock::new();
 
 /// Zenoh is about to be used.
@@ -17,13 +17,13 @@ pub(super) fn zenoh_looks() {
     SEEN.get_or_init(interfaces);
 }
 
-/// Those that are named, and whether others are to be found there.
+/// Named interfaces, and true for those used for discovery.
 fn named(spec: &NetworkSpec) -> impl Iterator<Item = (&str, bool)> {
     spec.interface.as_deref().map(|name| (name, true)).into_iter().chain(spec.listen_interfaces())
 }
 
-/// Each that is named with its number in the kernel: another one when it is made anew. Those that
-/// are not there have none.
+/// Named interfaces with their numbers in the kernel; a recreated interface has a new number, a
+/// missing one none.
 pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
     let names: Vec<&str> = named(spec).map(|(name, _)| name).collect();
     let there = if names.is_empty() { Vec::new() } else { interfaces() };
@@ -34,7 +34,7 @@ pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
         .collect()
 }
 
-/// What this host lacks for it now, and may have later. To be looked at before Zenoh is used.
+/// Returns what this host lacks now and may have later. Check it before Zenoh is used.
 pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
     let there = interfaces();
     let lacks = |name: &str, to_be_found: bool| match there.iter().find(|i| i.name == name) {
@@ -45,7 +45,7 @@ pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
         Some(i) if addresses(i).is_empty() => Some("has no IPv4 address"),
         Some(_) => None,
     };
-    // Where it listens on all addresses of an interface, others are told which those are.
+    // If it listens on all addresses of an interface, others are sent these addresses.
     let lacking =
         named(spec).find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
     let lacking = lacking.map(|(name, why)| GatewayError::Interface { name: name.to_owned(), why });
@@ -61,8 +61,8 @@ pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
     seen.map(addresses).unwrap_or_default()
 }
 
-/// Why Zenoh is of no more use in this process: an interface that is named has none of the
-/// addresses that it has seen, but others.
+/// Reason why Zenoh cannot be used any more in this process: a named interface has different
+/// addresses from those that Zenoh has read.
 pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     let seen = SEEN.get()?;
     let there = interfaces();

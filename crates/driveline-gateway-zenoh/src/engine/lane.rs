@@ -2,9 +2,9 @@
 //! Samples of reliable publishers of another host, one after the other: which is taken, and a
 //! thread that publishes it, which may wait for readers.
 
-use super::inlet::{Arrived, Inlet, Receiving};
+use super::remote_publisher::{Arrived, Receiving, RemotePublisher};
 use super::worker::{Mailbox, Worker};
-use crate::intake::{Entry, Intake, Queued};
+use crate::receive_window::{Entry, Queued, ReceiveWindow};
 use crate::wire::{HostId, Outcome, QosMark};
 use driveline_types::TopicName;
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 /// Of which host's name, publishers with which offer, of which topic.
 pub(super) type LaneKey = (String, QosMark, TopicName);
 
-/// What an acknowledgement says.
+/// Content of an acknowledgement.
 #[derive(Clone, Copy)]
 pub(super) struct Reply {
     pub(super) outcome: Outcome,
@@ -30,14 +30,14 @@ pub(super) struct Lane {
 /// Samples that wait for the thread.
 #[derive(Default)]
 struct Waiting {
-    /// Whose samples these are; another incarnation counts from elsewhere.
+    /// Sending host; another incarnation counts from another number.
     from: Option<HostId>,
-    /// Each with the inlet that publishes it; none where its fate is known.
-    intake: Intake<(Arrived, Weak<Inlet>)>,
+    /// Each with the remote publisher that publishes it; none where its fate is known.
+    receive_window: ReceiveWindow<(Arrived, Weak<RemotePublisher>)>,
 }
 
-/// What is said of a sample that will not be published, where nothing is known of those before it:
-/// a final answer would say that these have arrived, too.
+/// Outcome for a sample that will not be published, if the state of earlier samples is unknown: a
+/// final answer would acknowledge those, too.
 pub(super) fn out_of_turn(outcome: Outcome, place: u16) -> Outcome {
     if place > 1 { Outcome::NotYet } else { outcome }
 }
@@ -48,7 +48,7 @@ impl Waiting {
     fn enter(
         &mut self,
         sample: Arrived,
-        due: Result<Weak<Inlet>, Outcome>,
+        due: Result<Weak<RemotePublisher>, Outcome>,
     ) -> Option<(Arrived, Reply)> {
         let (number, place, len) = (sample.head.number, sample.head.place, sample.payload.len());
         if self.from.as_ref() != Some(&sample.from) {
@@ -56,11 +56,13 @@ impl Waiting {
                 return Some((sample, Reply { outcome: out_of_turn(outcome, place), number }));
             }
             self.from = Some(sample.from.clone());
-            self.intake.begin_anew();
+            self.receive_window.begin_anew();
         }
-        let (fate, inlet) =
-            due.map_or_else(|outcome| (Some(outcome), Weak::new()), |inlet| (None, inlet));
-        match self.intake.enter(number, place, len, fate, (sample, inlet)) {
+        let (fate, remote_publisher) = due.map_or_else(
+            |outcome| (Some(outcome), Weak::new()),
+            |remote_publisher| (None, remote_publisher),
+        );
+        match self.receive_window.enter(number, place, len, fate, (sample, remote_publisher)) {
             Entry::Queued | Entry::Silent => None,
             Entry::Reply { what: (sample, _), outcome, number } => {
                 Some((sample, Reply { outcome, number }))
@@ -90,7 +92,7 @@ impl Lane {
         &self,
         receiving: &Receiving,
         sample: Arrived,
-        due: Result<Weak<Inlet>, Outcome>,
+        due: Result<Weak<RemotePublisher>, Outcome>,
     ) {
         if let Some((sample, reply)) = self.worker.put(|waiting| waiting.enter(sample, due)) {
             receiving.acknowledge(&sample, self.offered, self.topic.clone(), reply);
@@ -105,18 +107,24 @@ fn publish(
     offered: QosMark,
     topic: &TopicName,
 ) {
-    let next =
-        || Some((mailbox.next(|waiting| waiting.intake.next_in_turn())?, receiving.upgrade()?));
-    while let Some((Queued { number, place, fate, what: (sample, inlet), .. }, receiving)) = next()
+    let next = || {
+        Some((mailbox.next(|waiting| waiting.receive_window.next_in_turn())?, receiving.upgrade()?))
+    };
+    while let Some((
+        Queued { number, place, fate, what: (sample, remote_publisher), .. },
+        receiving,
+    )) = next()
     {
-        // An inlet that is gone may come back, or its publisher be refused, when the sample comes
+        // An remote publisher that is gone may come back, or its publisher be refused, when the sample comes
         // again.
         let outcome = fate.unwrap_or_else(|| {
-            inlet.upgrade().map_or(Outcome::NotYet, |inlet| inlet.take(&sample))
+            remote_publisher
+                .upgrade()
+                .map_or(Outcome::NotYet, |remote_publisher| remote_publisher.take(&sample))
         });
         mailbox.with(|waiting| {
             if waiting.from.as_ref() == Some(&sample.from) {
-                waiting.intake.finished(number, place, outcome);
+                waiting.receive_window.finished(number, place, outcome);
             }
         });
         receiving.acknowledge(&sample, offered, topic.clone(), Reply { outcome, number });

@@ -2,28 +2,30 @@
 //! The gateway itself: local publishers to other hosts, publishers of other hosts to local
 //! subscriptions.
 //!
-//! One thread, the *conductor*, decides what exists: tokens, offers, edges, inlets. It is woken by
+//! One thread, the *control thread*, decides what exists: tokens, offers, routes, remote publishers. It is woken by
 //! the host transport and by Zenoh's callbacks, and sleeps otherwise. Samples do not pass through
-//! it: each edge has a thread of its own, what arrives is published on Zenoh's, and
+//! it: each route has a thread of its own, what arrives is published on Zenoh's, and
 //! acknowledgements to each host have a thread. Lists of publishers have some of their own.
 
 mod acknowledgements;
-mod again;
+mod admission;
 mod answers;
 mod certificates;
-mod conductor;
 mod control;
+mod control_thread;
 mod counters;
-mod crowd;
-mod edge;
 mod error;
+mod events;
+mod gateway_state;
 mod incoming;
-mod inlet;
 mod interfaces;
-mod introducing;
 mod lane;
-mod news;
+mod lock;
 mod outgoing;
+mod peer_discovery;
+mod reconnect;
+mod remote_publisher;
+mod route;
 mod session;
 mod socket_file;
 mod time;
@@ -32,18 +34,17 @@ mod worker;
 
 pub use error::GatewayError;
 
-use conductor::Conductor;
-use control::Control;
+use control::{Control, KIND};
+use control_thread::ControlThread;
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::{Report, StatusSocket};
 use driveline_zenoh::sockets::break_unanswered;
+use lock::lock;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What this gateway is called among those of a domain.
-const KIND: &str = "zenoh";
 /// The commit that it was built from.
 const COMMIT: &str = env!("DRIVELINE_COMMIT");
 
@@ -51,12 +52,7 @@ const COMMIT: &str = env!("DRIVELINE_COMMIT");
 /// not be free yet.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Locks, and takes the content as it is if another thread panicked while it held the lock.
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What it says of itself, with what it was built from.
+/// Report of the gateway, with its version and commit.
 fn report(control: &Control) -> Report {
     Report { version: env!("CARGO_PKG_VERSION").into(), commit: COMMIT.into(), ..control.report() }
 }
@@ -73,18 +69,17 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Joins the domain and the network. Returns when both know of it; others are found later.
-    /// Where this host has an address or an interface not yet, as when it starts, it returns as
-    /// well, and the network is tried again each second. Zenoh asks for the interfaces of a host
-    /// once in a process: where it was used before, those that come later are not used. Blocks, for
-    /// at most a few seconds.
+    /// Joins the domain and the network. Returns when both are joined; other hosts are found later.
+    /// If this host lacks an address or an interface, as at boot, it returns as well, and retries
+    /// the network each second. Zenoh reads the interfaces of a host once in a process: if it was
+    /// used before, later ones are not used. Blocks for at most a few seconds.
     ///
     /// # Errors
-    /// [`GatewayError`] if something in the configuration, the domain or the network does not let it.
+    /// [`GatewayError`] if the configuration, the domain or the network does not permit it.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         config.check()?;
         let control = Control::new();
-        let first = match Conductor::new(config.clone(), control.clone(), BTreeSet::new()) {
+        let first = match ControlThread::new(config.clone(), control.clone(), BTreeSet::new()) {
             Err(e) if e.may_pass() => {
                 let mut told = BTreeSet::new();
                 control.kept_out(&config, &e, &mut told);
@@ -114,31 +109,35 @@ impl Gateway {
         self.control.host()
     }
 
-    /// What it carries at present, what became of it, and what is not carried, why. Blocks until
-    /// the gateway has looked, at most 2 s.
+    /// Returns the carried topics with their counters, and the topics that are not carried with the
+    /// reason. Blocks until the control thread has answered, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
         report(&self.control)
     }
 
-    /// Why this process is of no more use for the network, if it is not: an interface that is named
-    /// has other addresses than Zenoh has seen. The gateway goes on, and other hosts do not find it
-    /// there; the gateway's program ends with that.
+    /// Reason why this process cannot use the network any more: a named interface has other
+    /// addresses than Zenoh has read. The gateway continues, but other hosts do not find it there;
+    /// the gateway's program then ends with this reason.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure()
     }
 
-    /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
+    /// Returns the lines for the log since the last call; at most 256 are kept.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
         self.control.take_notices()
     }
 }
 
-/// Has one conductor after the other, until it is stopped. `first`: or what has kept this host out
+/// Has one control thread after the other, until it is stopped. `first`: or what has kept this host out
 /// of the network.
-fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, control: &Arc<Control>) {
+fn run(
+    first: Result<ControlThread, BTreeSet<String>>,
+    config: &GatewayConfig,
+    control: &Arc<Control>,
+) {
     let (mut told, mut next) = match first {
         Ok(first) => (BTreeSet::new(), Ok(first.run())),
         Err(told) => (told, Err(BTreeSet::new())),
@@ -159,14 +158,14 @@ fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, contr
         if control.is_stopped() {
             return;
         }
-        next = match Conductor::new(config.clone(), control.clone(), tried.clone()) {
-            Ok(conductor) => {
+        next = match ControlThread::new(config.clone(), control.clone(), tried.clone()) {
+            Ok(control_thread) => {
                 control.tell(format!(
                     "in the network now: this host is '{}' for others",
                     control.host()
                 ));
                 told.clear();
-                Ok(conductor.run())
+                Ok(control_thread.run())
             }
             Err(e) => {
                 control.kept_out(config, &e, &mut told);
@@ -189,7 +188,7 @@ impl driveline_gateway::Gateway for Gateway {
 
     fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let of_sockets = config.clone();
-        // First: it tells all that is wrong with the configuration.
+        // First: it reports all mistakes in the configuration.
         let gateway = Self::start(config)?;
         // All sockets of this program are its own, which those of a program that it is embedded in
         // are not.
@@ -224,7 +223,7 @@ impl driveline_gateway::Gateway for Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // While there is a conductor to answer for it.
+        // While there is a control thread to answer for it.
         drop(self.status.take());
         self.control.stop();
         if let Some(thread) = self.thread.take() {

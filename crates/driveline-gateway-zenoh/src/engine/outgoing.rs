@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sending side: local publishers that others may have, and who wants them.
 
-use super::conductor::Common;
-use super::edge::{Edge, EdgeInbox, EdgeParts, Ending, access};
 use super::error::GatewayError;
+use super::gateway_state::GatewayState;
 use super::lock;
+use super::route::{Ending, Route, RouteInbox, RouteParts, access};
 use crate::clock::ClockEstimate;
 use crate::offering::Offering;
 use crate::wire::{HostId, Offer, Parsed, QosMark};
 use driveline_gateway::network::CarriedTopic;
-use driveline_gateway::{EdgeReport, PublisherReport, Refusal, zenoh_says};
+use driveline_gateway::{PublisherReport, Refusal, RouteReport, zenoh_says};
 use driveline_shm::{
     MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig,
     SubscriptionEvent, WaitSet,
@@ -23,40 +23,40 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Locality;
 
-/// Most edges, each with a thread; those count that have ended and whose thread has not.
+/// Most routes, each with a thread; those count that have ended and whose thread has not.
 const MAX_EDGES: usize = 256;
 /// Edges that could not be made, and are tried again.
 const MAX_FAILED: usize = 1024;
 /// Pairs of publisher and host of which it is kept what was to go there first; of further ones it
 /// is not announced.
 const MAX_FIRSTS: usize = 4096;
-/// How long an edge that nobody wants is kept as it is.
+/// Time for which an unwanted route is kept.
 const KEPT_PARKED: Duration = Duration::from_secs(60);
-/// When an edge that could not be made is tried again; then less and less often.
+/// First pause before a failed route is tried again; it doubles.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LONGEST: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether they are through.
+/// Period at which pending ends are checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A topic that is sent.
 struct SentTopic {
     config: CarriedTopic,
-    /// Tells of publishers; takes no samples.
+    /// Reports publishers; takes no samples.
     scout: Subscription,
-    /// What others are told of.
+    /// Publishers announced to others.
     offering: Offering,
-    /// Why publishers that are there are not offered.
+    /// Reasons why existing publishers are not offered.
     refusals: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Says that the topic is sent from here; none before that was said.
     _token: Option<LivelinessToken>,
 }
 
 impl SentTopic {
-    /// Compares the list with the publishers that are there now, and those that are gone while
-    /// edges owe their last samples. Events only say when to look: some may have been dropped.
-    /// Gives whether the list is another one now.
-    fn compare(&mut self, common: &Common, owed: impl Fn(EndpointId) -> bool) -> bool {
+    /// Compares the list with the present publishers, and with departed ones whose last samples are
+    /// still on routes. Events only trigger the comparison, because some may have been dropped.
+    /// Returns true if the list has changed.
+    fn compare(&mut self, common: &GatewayState, owed: impl Fn(EndpointId) -> bool) -> bool {
         let offer = |MatchedPublisher { publisher, node, schema, qos, max_payload }| {
             Some((publisher, Offer { node, schema: schema?, qos, max_payload }))
         };
@@ -83,7 +83,7 @@ impl SentTopic {
     }
 }
 
-/// An edge that is wanted and could not be made.
+/// A route that is wanted and could not be made.
 struct Failed {
     mark: QosMark,
     clock: Arc<Mutex<ClockEstimate>>,
@@ -93,7 +93,7 @@ struct Failed {
     pause: Option<Duration>,
 }
 
-/// Why there is no room for an edge.
+/// Reason why there is no place for a route.
 enum NoRoom {
     /// As things are.
     Now(String),
@@ -105,8 +105,8 @@ enum NoRoom {
 type EdgeKey = (HostId, QosMark, TopicName);
 
 /// Edges by the key of their acknowledgements, for Zenoh's thread.
-pub(super) type Inboxes = Arc<RwLock<HashMap<EdgeKey, Arc<EdgeInbox>>>>;
-/// What others are told on request, for Zenoh's thread.
+pub(super) type Inboxes = Arc<RwLock<HashMap<EdgeKey, Arc<RouteInbox>>>>;
+/// Lists that others request, for Zenoh's thread.
 pub(super) type Lists = Arc<RwLock<Listed>>;
 
 /// Lists of publishers.
@@ -114,20 +114,20 @@ pub(super) type Lists = Arc<RwLock<Listed>>;
 pub(super) struct Listed {
     /// Encoded.
     pub(super) of_topic: HashMap<TopicName, Vec<u8>>,
-    /// How many changes there were of all of them.
+    /// Number of changes of all lists.
     pub(super) changes: u64,
 }
 
-/// Publishers that others are not told of, for edges: nobody will ever know them.
+/// Publishers that are not announced, for routes: they have no receiver.
 pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 
-/// By publisher and host, the first sample of the publisher that was to go there; for edges, which
+/// By publisher and host, the first sample of the publisher that was to go there; for routes, which
 /// know it.
 #[derive(Clone, Default)]
 pub(super) struct Firsts(Arc<Mutex<BTreeMap<(EndpointId, HostId), u64>>>);
 
 impl Firsts {
-    /// Of several edges to a host, one after the other, the newest one's counts.
+    /// Of several routes to a host, one after the other, the newest one's counts.
     pub(super) fn note(&self, publisher: EndpointId, host: &HostId, first: u64) {
         let mut firsts = lock(&self.0);
         if firsts.len() < MAX_FIRSTS {
@@ -151,13 +151,13 @@ impl Firsts {
 /// See the module.
 pub(super) struct Outgoing {
     topics: BTreeMap<TopicName, SentTopic>,
-    edges: BTreeMap<EdgeKey, Edge>,
-    /// Edges that have ended and whose thread had not when that was looked at; with `edges` at most
+    routes: BTreeMap<EdgeKey, Route>,
+    /// Edges that have ended and whose thread had not when that was looked at; with `routes` at most
     /// `MAX_EDGES`.
     ending: Vec<(EdgeKey, Ending)>,
     /// Some of them have since.
     freed: bool,
-    /// At most `MAX_FAILED`: anybody may say that he wants something.
+    /// At most `MAX_FAILED`, because any host may request a topic.
     failed: BTreeMap<EdgeKey, Failed>,
     pub(super) inboxes: Inboxes,
     pub(super) lists: Lists,
@@ -167,7 +167,7 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn new(
-        common: &Common,
+        common: &GatewayState,
         topics: &[CarriedTopic],
         set: &mut WaitSet,
     ) -> Result<Self, GatewayError> {
@@ -201,7 +201,7 @@ impl Outgoing {
         let lists = Arc::new(RwLock::new(lists));
         Ok(Self {
             topics: sent,
-            edges: BTreeMap::new(),
+            routes: BTreeMap::new(),
             ending: Vec::new(),
             freed: false,
             failed: BTreeMap::new(),
@@ -213,7 +213,7 @@ impl Outgoing {
     }
 
     /// Says which topics are sent from here, once others can ask for their publishers.
-    pub(super) fn announce(&mut self, common: &Common) -> Result<(), GatewayError> {
+    pub(super) fn announce(&mut self, common: &GatewayState) -> Result<(), GatewayError> {
         for (topic, sent) in &mut self.topics {
             let key =
                 common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: topic.clone() });
@@ -226,7 +226,7 @@ impl Outgoing {
     }
 
     /// Looks at which local publishers have come and gone.
-    pub(super) fn look(&mut self, common: &Common) {
+    pub(super) fn look(&mut self, common: &GatewayState) {
         let mut compared = false;
         for topic in self.topics.values_mut() {
             let mut changed = false;
@@ -243,10 +243,12 @@ impl Outgoing {
                 changed = true;
             }
             if changed || topic.offering.lingers() {
-                let edges = &self.edges;
+                let routes = &self.routes;
                 let name = &topic.config.topic.clone();
                 let owed = |publisher| {
-                    edges.iter().any(|((_, _, of), edge)| of == name && edge.inbox.owes(publisher))
+                    routes
+                        .iter()
+                        .any(|((_, _, of), route)| of == name && route.inbox.owes(publisher))
                 };
                 if topic.compare(common, owed) {
                     tell_of_change(common, &self.lists, &self.firsts, topic);
@@ -266,7 +268,7 @@ impl Outgoing {
     /// Another host wants a topic.
     pub(super) fn wanted(
         &mut self,
-        common: &Common,
+        common: &GatewayState,
         key: EdgeKey,
         mark: QosMark,
         clock: Arc<Mutex<ClockEstimate>>,
@@ -279,9 +281,9 @@ impl Outgoing {
             ));
             return;
         };
-        if let Some(edge) = self.edges.get_mut(&key).filter(|e| e.mark == mark) {
-            edge.parked_since = None;
-            edge.inbox.park(false);
+        if let Some(route) = self.routes.get_mut(&key).filter(|e| e.mark == mark) {
+            route.parked_since = None;
+            route.inbox.park(false);
             return;
         }
         let before = self.failed.remove(&key).filter(|f| f.mark == mark).and_then(|f| f.pause);
@@ -297,7 +299,7 @@ impl Outgoing {
             self.fail(common, key, Failed { mark, clock, reason, at, pause });
             return;
         }
-        let parts = EdgeParts {
+        let parts = RouteParts {
             session: common.session.clone(),
             participant: common.participant.clone(),
             node: common.node.clone(),
@@ -314,15 +316,15 @@ impl Outgoing {
             left_out: self.left_out.clone(),
             firsts: self.firsts.clone(),
             notices: common.notices.clone(),
-            conductor: common.kicker.clone(),
+            control_thread: common.kicker.clone(),
         };
-        match Edge::start(parts) {
-            Ok(edge) => {
+        match Route::start(parts) {
+            Ok(route) => {
                 self.inboxes
                     .write()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .insert(key.clone(), edge.inbox.clone());
-                self.edges.insert(key, edge);
+                    .insert(key.clone(), route.inbox.clone());
+                self.routes.insert(key, route);
             }
             Err(e) => {
                 let failed = Failed {
@@ -337,26 +339,26 @@ impl Outgoing {
         }
     }
 
-    /// Sees to it that an edge can be added without one more thread or pin of its publishers than
-    /// there may be: of hosts that want the topic no longer, those that left first make room.
+    /// Ensures that a route can be added within the limits of threads and of its publishers' pins.
+    /// Routes of hosts that no longer want the topic give way, oldest first.
     fn make_room(
         &mut self,
         (_, offered, topic): &EdgeKey,
         config: &CarriedTopic,
     ) -> Result<(), NoRoom> {
-        if self.edges.len() >= MAX_EDGES {
+        if self.routes.len() >= MAX_EDGES {
             return Err(NoRoom::Now(format!(
                 "there are {MAX_EDGES} topics on their way to hosts already"
             )));
         }
         let of_the_same = |(_, of, name): &EdgeKey| name == topic && of == offered;
         let most = config.hosts.map_or(usize::MAX, |hosts| hosts as usize);
-        while self.edges.keys().filter(|key| of_the_same(key)).count() >= most {
+        while self.routes.keys().filter(|key| of_the_same(key)).count() >= most {
             let parked = self
-                .edges
+                .routes
                 .iter()
                 .filter(|(key, _)| of_the_same(key))
-                .filter_map(|(key, edge)| Some((edge.parked_since?, key)));
+                .filter_map(|(key, route)| Some((route.parked_since?, key)));
             let Some(longest) = parked.min().map(|(_, key)| key.clone()) else {
                 return Err(NoRoom::Now(format!(
                     "it goes to {most} hosts already, and the other pins of its publishers are for subscriptions here; write `pins:` for it in the graph file, \
@@ -365,17 +367,17 @@ impl Outgoing {
             };
             self.end(&longest);
         }
-        let places = self.ending.iter().map(|(key, _)| key).chain(self.edges.keys());
+        let places = self.ending.iter().map(|(key, _)| key).chain(self.routes.keys());
         if places.clone().count() >= MAX_EDGES
             || places.filter(|key| of_the_same(key)).count() >= most
         {
-            let reason = "a sample of whoever had its place before still waits for room; it is tried again as soon as that one is sent or given up";
+            let reason = "a sample of the previous route still waits for space; the next attempt follows as soon as that sample is sent or dropped";
             return Err(NoRoom::Yet(reason.into()));
         }
         Ok(())
     }
 
-    fn fail(&mut self, common: &Common, key: EdgeKey, failed: Failed) {
+    fn fail(&mut self, common: &GatewayState, key: EdgeKey, failed: Failed) {
         if failed.pause == Some(RETRY_FIRST) {
             common.tell(format!(
                 "topic '{}' does not go to host '{}': {}",
@@ -394,15 +396,15 @@ impl Outgoing {
         if self.failed.get(&key).is_some_and(|f| f.mark == mark) {
             self.failed.remove(&key);
         }
-        if let Some(edge) = self.edges.get_mut(&key).filter(|e| e.mark == mark) {
-            edge.parked_since = Some(MonotonicNs::now());
-            edge.inbox.park(true);
+        if let Some(route) = self.routes.get_mut(&key).filter(|e| e.mark == mark) {
+            route.parked_since = Some(MonotonicNs::now());
+            route.inbox.park(true);
         }
     }
 
     fn end(&mut self, key: &EdgeKey) {
         self.inboxes.write().unwrap_or_else(PoisonError::into_inner).remove(key);
-        self.ending.extend(self.edges.remove(key).map(|edge| (key.clone(), edge.end())));
+        self.ending.extend(self.routes.remove(key).map(|route| (key.clone(), route.end())));
         self.see_who_has_ended();
     }
 
@@ -412,11 +414,11 @@ impl Outgoing {
         self.freed |= self.ending.len() < before;
     }
 
-    /// Lets go of edges that nobody has wanted for long, and tries again what could not be made.
-    /// Gives when to look again.
-    pub(super) fn due(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+    /// Drops routes that have not been wanted for long, and retries failed ones. Returns the time
+    /// of the next check.
+    pub(super) fn due(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let over: Vec<_> = self
-            .edges
+            .routes
             .iter()
             .filter(|(_, e)| e.parked_since.is_some_and(|t| now >= t + KEPT_PARKED))
             .map(|(k, _)| k.clone())
@@ -425,56 +427,58 @@ impl Outgoing {
         self.see_who_has_ended();
         let freed = std::mem::take(&mut self.freed);
         let is_due = |f: &Failed| now >= f.at || (freed && f.pause.is_none());
-        let again: Vec<_> = self
+        let retries: Vec<_> = self
             .failed
             .iter()
             .filter(|(_, f)| is_due(f))
             .map(|(k, f)| (k.clone(), f.mark, f.clock.clone()))
             .collect();
-        for (key, mark, clock) in again {
+        for (key, mark, clock) in retries {
             self.wanted(common, key, mark, clock);
         }
-        let parked = self.edges.values().filter_map(|e| e.parked_since).map(|t| t + KEPT_PARKED);
+        let parked = self.routes.values().filter_map(|e| e.parked_since).map(|t| t + KEPT_PARKED);
         let lingering =
             self.topics.values().any(|t| t.offering.lingers()).then_some(now + LOOK_AGAIN);
         parked.chain(self.failed.values().map(|f| f.at)).chain(lingering).min()
     }
 
-    /// Publishers of this host that others are told of.
+    /// Publishers of this host that are announced to others.
     pub(super) fn publishers(&self, topic: &TopicName) -> Vec<PublisherReport> {
         self.topics.get(topic).into_iter().flat_map(SentTopic::reports).collect()
     }
 
-    pub(super) fn report(&self) -> Vec<EdgeReport> {
-        let of = |((to, offered, topic), edge): (&EdgeKey, &Edge)| EdgeReport {
+    pub(super) fn report(&self) -> Vec<RouteReport> {
+        let of = |((to, offered, topic), route): (&EdgeKey, &Route)| RouteReport {
             topic: topic.to_string(),
             to: to.to_string(),
             offered: offered.to_string(),
-            qos: edge.mark.to_string(),
-            parked: edge.parked_since.is_some(),
-            figures: edge.inbox.counters.figures(),
+            qos: route.mark.to_string(),
+            parked: route.parked_since.is_some(),
+            figures: route.inbox.counters.figures(),
         };
-        self.edges.iter().map(of).collect()
+        self.routes.iter().map(of).collect()
     }
 
-    /// What does not go to other hosts.
+    /// Reports the topics that do not go to other hosts.
     pub(super) fn refusals(&self, now: MonotonicNs) -> Vec<Refusal> {
-        let refusal =
-            |topic: &TopicName, host: &str, reason: String, again: Option<MonotonicNs>| Refusal {
-                topic: topic.to_string(),
-                host: host.to_owned(),
-                outgoing: true,
-                subscription: false,
-                reason,
-                again_ms: again.map(|at| at.since(now).as_millis() as u64),
-            };
+        let refusal = |topic: &TopicName,
+                       host: &str,
+                       reason: String,
+                       retry_at: Option<MonotonicNs>| Refusal {
+            topic: topic.to_string(),
+            host: host.to_owned(),
+            outgoing: true,
+            subscription: false,
+            reason,
+            again_ms: retry_at.map(|at| at.since(now).as_millis() as u64),
+        };
         let unread = self.topics.iter().flat_map(|(name, t)| {
             (t.refusals)().into_iter().map(|why| refusal(name, "", why, None))
         });
         let left_out = self.topics.iter().flat_map(|(name, t)| {
             t.offering.left_out().values().map(|why| refusal(name, "", why.clone(), None))
         });
-        let of_edges = self.edges.iter().flat_map(|((to, _, topic), e)| {
+        let of_edges = self.routes.iter().flat_map(|((to, _, topic), e)| {
             (e.inbox.refusals)()
                 .into_iter()
                 .map(move |why| refusal(topic, &to.to_string(), why, None))
@@ -488,7 +492,7 @@ impl Outgoing {
 }
 
 /// Has others ask for a list that has changed.
-fn tell_of_change(common: &Common, lists: &Lists, firsts: &Firsts, topic: &SentTopic) {
+fn tell_of_change(common: &GatewayState, lists: &Lists, firsts: &Firsts, topic: &SentTopic) {
     let name = &topic.config.topic;
     // Not held while Zenoh is called: its own threads look for lists.
     let mut listed = lists.write().unwrap_or_else(PoisonError::into_inner);
@@ -507,8 +511,8 @@ fn tell_of_change(common: &Common, lists: &Lists, firsts: &Firsts, topic: &SentT
     }
     drop(listed);
     let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: name.clone() });
-    // Whoever does not get it sees from the next one, or from an answer to its question for the
-    // time, that it has missed something.
+    // A host that misses it learns of the gap from the next one, or from the answer to its request
+    // for the time.
     let put = common
         .session
         .put(key, change.to_le_bytes().to_vec())

@@ -12,18 +12,18 @@ use zenoh::Config;
 
 /// A peer without a sign of life for so long is gone.
 const LEASE_MS: u64 = 2_000;
-/// How often in a lease something is written where there is nothing to say: so many, that none is
-/// over before the kernel has broken a connection.
+/// Number of keep-alives in a lease: enough that the kernel breaks a dead connection before the
+/// lease ends.
 const KEEP_ALIVE: u64 = 8;
-/// How often something is written where there is nothing to say, over TLS: Zenoh does not flush
-/// what TLS keeps back when the kernel has no room, so the end of a sample stays there until the
-/// next write, which without this comes after half a second.
+/// Period of keep-alives over TLS. Zenoh does not flush data that TLS holds back when the kernel's
+/// buffer is full, so the end of a sample waits for the next write, which by default follows after
+/// half a second.
 const FLUSHED_EACH_MS: u64 = 10;
-/// How long opening a connection may take. The kernel knocks at once and after a second, so that
-/// not only the first packet finds a link that is back.
+/// Time-out of opening a connection. The kernel sends the first packet at once and again after a
+/// second, so a link that returns in between is found.
 const OPEN_WITHIN_MS: u64 = 2_000;
-/// How long a message waits for room behind others before it is dropped: a little less than the
-/// lease. Zenoh ends a connection only when nobody waits for room in it any more.
+/// Time that a message waits for space before it is dropped: a little less than the lease. Zenoh
+/// ends a connection only when no thread waits for space in it any more.
 const ROOM_WITHIN_MS: u64 = 1_500;
 /// The rest of one that is longer than a batch has so much more, and twice what the link takes for
 /// the longest …
@@ -40,25 +40,24 @@ const BATCH_BYTES: [u32; 2] = [16 * 1024, u16::MAX as u32];
 /// unacknowledged, too: with less, TCP finds a lost packet by its time-out only, and a long way
 /// stands idle. Beyond `net.core.wmem_max` the kernel takes that.
 const SEND_BUFFER_BYTES: [u32; 2] = [32 * 1024, 16 << 20];
-/// What the kernel keeps of what arrives, on a slow link what that carries in 0.1 s: a host that
-/// stands still shall be found by its full queue (see [`unanswered`]), and the kernel's own bound
-/// is megabytes. Not on faster ones, where it would hold less than what is on its way, as the
-/// kernel grants no more than that unless it is told to.
+/// Time whose traffic the kernel buffers on reception, on slow links: a stopped host shall be found
+/// by its full buffer (see [`unanswered`]), and the kernel's own limit is megabytes. Not on faster
+/// links, where this limit would be less than the traffic in flight.
 const SOCKET_RECEIVES_US: u32 = 100_000;
 const SOCKET_RECEIVES_BYTES: [u32; 2] = [64 * 1024, 208 * 1024];
-/// Room of a message beside its payload.
+/// Space for a message in addition to its payload.
 const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
 /// Most peers and routers connected at once, and of them on their way in.
 const MAX_SESSIONS: u32 = 64;
 
-/// What so many microseconds of this bandwidth are, within bounds. 1 Mbit/s is one bit each
-/// microsecond.
+/// Number of bytes that this bandwidth carries in so many microseconds, within bounds. 1 Mbit/s is
+/// one bit each microsecond.
 fn bytes_of(mbit: u32, us: u32, [least, most]: [u32; 2]) -> u32 {
     (mbit.saturating_mul(us) / 8).clamp(least, most)
 }
 
-/// How long the rest of a message of this length waits for room, in microseconds.
+/// Time that the rest of a message of this length waits for space, in microseconds.
 fn rest_within_us(len: u64, mbit: u32) -> u64 {
     let transmission = len.saturating_mul(8) / u64::from(mbit.max(1));
     transmission
@@ -88,7 +87,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
                     "{} has this host listen at `{open}`, which lets everybody who reaches it on any network publish and subscribe",
                     path.display()
                 ),
-                help: "name the addresses that are meant under `listen: {endpoints: […]}` there, use `tls/…` with `transport: {link: {tls: {enable_mtls: true}}}`, or write `insecure: true` beside `zenoh:`".into(),
+                help: "name the addresses that are meant under `listen: {endpoints: […]}` there, use `tls/…` with `transport: {link: {tls: {enable_mtls: true}}}`, or write `insecure: true` next to `zenoh:`".into(),
             }),
             _ => Ok(config),
         };
@@ -118,7 +117,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("mode", "'peer'"),
         ("listen/endpoints", listen.as_str()),
         ("connect/endpoints", connect.as_str()),
-        // The session opens at once; whoever is not there yet is tried again and again.
+        // The session opens at once and keeps retrying hosts that are not reachable yet.
         ("connect/timeout_ms", "-1"),
         ("connect/exit_on_failure", "false"),
         ("connect/retry", retry.as_str()),
@@ -178,23 +177,22 @@ pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> 
     Opened::new(config)
 }
 
-/// For how long what was sent may stay unacknowledged until the kernel breaks the connection: with
-/// the first repetition, 0.2 s later, less than the lease and what may have passed of it before, so
-/// that it is the kernel who finds a dead connection. What waits for room in it then is woken, and
-/// if Zenoh finds it, only when the time for that is over.
+/// Time after which the kernel breaks a connection with unacknowledged data. With the first
+/// retransmission, 0.2 s later, it is less than the lease and the time already passed of it, so the
+/// kernel finds a dead connection first. It then wakes threads that wait for space, while Zenoh
+/// would let them wait for their time-out.
 pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
     let ms =
         config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
     Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)) * 5 / 8)
 }
 
-/// What people should know of a file of Zenoh's that has this host do what it otherwise does only
-/// where it is asked to: nothing in it needs to say so, as these are Zenoh's defaults.
+/// Warning about a Zenoh file whose defaults do what otherwise needs an explicit key.
 pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     let path = spec.zenoh.as_ref()?;
     let open = open_to_all(config);
     let listens = (!open.is_empty()).then(|| {
-        format!("listen on all addresses and ask nobody for a certificate ({})", open.join(", "))
+        format!("listen on all addresses and request no certificate ({})", open.join(", "))
     });
     let looks = (value(config, "scouting/multicast/enabled") != Value::Bool(false))
         .then(|| "look for others by multicast".to_owned());
@@ -202,8 +200,7 @@ pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     (!does.is_empty()).then(|| format!("{} has this host {}", path.display(), does.join(", and ")))
 }
 
-/// Where it listens on all addresses and nobody has to show a certificate, which Zenoh by itself
-/// asks nobody for.
+/// Endpoints that listen on all addresses and request no certificate, which is Zenoh's default.
 fn open_to_all(config: &Config) -> Vec<String> {
     let mode = value(config, "mode");
     let listens = match value(config, "listen/endpoints") {
@@ -217,18 +214,18 @@ fn open_to_all(config: &Config) -> Vec<String> {
     listens.filter(|endpoint| is_open_to_all(endpoint, mtls)).map(str::to_owned).collect()
 }
 
-/// Where a session with this configuration listens.
+/// Endpoints on which a session with this configuration listens.
 pub(super) fn listens(config: &Config) -> Vec<String> {
     endpoints(config, "listen/endpoints")
 }
 
-/// Where it connects to.
+/// Endpoints to which it connects.
 pub(super) fn connects(config: &Config) -> Vec<String> {
     endpoints(config, "connect/endpoints")
 }
 
-/// Whether Zenoh connects to whom it is told of by others, and its session has the identity of this
-/// gateway's start, by which others know it.
+/// Returns true if Zenoh connects to hosts that others report, and its session has the identity of
+/// this gateway's start, by which others know it.
 pub(super) fn meets_through_others(config: &Config) -> bool {
     let is_peer = value(config, "mode").as_str().is_none_or(|mode| mode == "peer");
     is_peer
@@ -267,7 +264,7 @@ pub(super) fn host_name(spec: &NetworkSpec) -> String {
     spec.host.clone().unwrap_or_else(driveline_gateway::network::machine_name)
 }
 
-/// What the kernel may keep of what arrives. `None`: what it likes.
+/// Size of the kernel's receive buffer. `None`: the kernel's default.
 fn receive_buffer(mbit: u32, send: u32) -> Option<u32> {
     let [_, most] = SOCKET_RECEIVES_BYTES;
     (send.saturating_mul(2) <= most)
@@ -341,7 +338,7 @@ mod tests {
     /// Section 7 of the protocol adds it up.
     #[test]
     fn a_link_that_is_back_is_knocked_at_soon_enough() {
-        /// When Linux repeats the first packet of a connection.
+        /// Time after which Linux repeats the first packet of a connection.
         const REPEATED_AFTER_MS: u64 = 1_000;
         let config = of("{}").unwrap();
         let number = |key: &str| config.get_json(key).unwrap().parse::<f64>().unwrap() as u64;
@@ -427,7 +424,7 @@ mod tests {
         assert!(text.contains("/nowhere/zenoh.json5"), "{text}");
     }
 
-    /// What a gateway with this file of Zenoh's has, and what is told of it.
+    /// Result and warning of a gateway with this Zenoh file.
     fn of_file(text: &str, insecure: bool) -> Result<Option<String>, String> {
         let file = tempfile::Builder::new().suffix(".json5").tempfile().unwrap();
         std::fs::write(file.path(), text).unwrap();
@@ -464,14 +461,14 @@ mod tests {
             assert!(
                 refused.starts_with("network.zenoh: ")
                     && refused.contains(at)
-                    && refused.contains("`insecure: true` beside `zenoh:`"),
+                    && refused.contains("`insecure: true` next to `zenoh:`"),
                 "{refused}"
             );
             let told = of_file(text, true).unwrap().unwrap();
             assert_eq!(
                 told,
                 format!(
-                    "has this host listen on all addresses and ask nobody for a certificate ({at}), and look for others by multicast"
+                    "has this host listen on all addresses and request no certificate ({at}), and look for others by multicast"
                 )
             );
         }

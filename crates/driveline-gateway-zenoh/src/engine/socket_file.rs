@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may connect to a socket that this host listens on: whoever may enter its directory, if not
-//! all may. Zenoh leaves it to the umask, by which only its own user may, as a rule.
+//! Access to a socket that this host listens on: users who may enter a restricted directory may
+//! connect. Zenoh leaves it to the umask, which usually permits only its own user.
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use std::fs::{Permissions, set_permissions};
@@ -9,19 +9,19 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What an endpoint begins with that is such a socket.
+/// Prefix of such an endpoint.
 const PROTOCOL: &str = "unixsock-stream/";
 /// Of a directory that others than its owner and its group may enter.
 const ALL_ENTER: u32 = 0o001;
 /// Of a socket to which everybody may connect who gets there.
 const ALL_CONNECT: u32 = 0o666;
 
-/// Lets in whoever may enter the directory of the socket that is listened on there. In one that all
-/// may enter, and of endpoints that are no such sockets, all stays as it is.
+/// Permits connections to all users who may enter the directory of the socket. Sockets in a
+/// directory that all users may enter, and other endpoints, are not changed.
 pub(super) fn let_in(endpoint: &str) -> io::Result<()> {
     let Some(path) = endpoint.strip_prefix(PROTOCOL).map(Path::new) else { return Ok(()) };
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-    // By descriptors: whoever may write there may put something else in its place meanwhile.
+    // By descriptors: a user with write access may replace the file meanwhile.
     let directory =
         open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     if fstat(&directory)?.st_mode & ALL_ENTER != 0 {

@@ -13,7 +13,7 @@ use zenoh::qos::{CongestionControl, Priority};
 use zenoh::query::ConsolidationMode;
 use zenoh::{Session, Wait};
 
-/// How long the answer to a question for the time has.
+/// Time-out of a request for the time.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// Hosts of which it is remembered for longer than [`REMEMBERED`] when they were asked.
@@ -21,14 +21,14 @@ const HOSTS: usize = 64;
 /// Longer than any pause.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
-/// When each host was asked for its time last, by all who ask. Clones are the same.
+/// Times of the last request to each host, shared by all clones.
 #[derive(Clone, Default)]
 pub(super) struct Questions(Arc<Mutex<BTreeMap<String, MonotonicNs>>>);
 
 impl Questions {
-    /// Asks the host that answers under `key` for its time, unless that was done within the last
-    /// `pause`. On the answer, the clock is told, and then `then`, when it was asked and how often
-    /// its lists had changed: on a thread of Zenoh's.
+    /// Requests the time of the host that answers under `key`, unless that was done within the last
+    /// `pause`. The answer updates the clock, and then calls `then` with the time of the request
+    /// and the number of changes of its lists, on a thread of Zenoh's.
     pub(super) fn ask(
         &self,
         session: &Session,
@@ -100,7 +100,7 @@ mod tests {
         let is_due = |ns, pause| questions.is_due("clock/trunk", MonotonicNs(ns), pause);
         assert!(is_due(1_000_500, pause));
         assert!(!is_due(3_000_499, pause));
-        // Whoever read its clock first comes second.
+        // The thread that read its clock first comes second.
         assert!(is_due(1_000_000, Duration::ZERO));
         assert!(!is_due(3_000_499, pause));
         assert!(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who listens to an inlet on this host.
+//! Watches the subscriptions of a remote publisher on this host.
 
 use crate::wire::QosMark;
-use driveline_gateway::InletFigures;
+use driveline_gateway::RemotePublisherFigures;
 use driveline_shm::{Publisher, PublisherEvent};
 use driveline_types::{EndpointId, Reliability};
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use std::collections::HashMap;
 /// See the module. Apart from publishing, which may take its time.
 pub(super) struct Watch {
     events: Box<dyn Fn() -> Option<PublisherEvent> + Send + Sync>,
-    /// How many listen.
+    /// Number of subscriptions.
     matched: Box<dyn Fn() -> usize + Send + Sync>,
     /// Local subscriptions and what they ask for.
     subscriptions: HashMap<EndpointId, QosMark>,
-    /// Changes were lost: somebody listens who may not be known, and somebody known may have gone.
+    /// Events were lost, so the known subscriptions may differ from the real ones.
     uncertain: bool,
-    /// What became of samples, as of the last look.
-    pub(super) figures: InletFigures,
+    /// Counters at the last check.
+    pub(super) figures: RemotePublisherFigures,
 }
 
 impl Watch {
@@ -27,7 +27,7 @@ impl Watch {
             matched: Box::new(publisher.matched_source()),
             subscriptions: HashMap::new(),
             uncertain: false,
-            figures: InletFigures::default(),
+            figures: RemotePublisherFigures::default(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Watch {
         }
     }
 
-    /// The greatest reliability that is asked for. `None`: nobody listens.
+    /// Highest requested reliability. `None`: no subscription.
     pub(super) fn reliability(&self) -> Option<Reliability> {
         let known = self.subscriptions.values().map(|m| m.reliability).max();
         known.or(self.uncertain.then_some(Reliability::BestEffort))
@@ -100,7 +100,7 @@ mod tests {
             watch.reliability().is_some()
         };
         let first = come();
-        // It is told of a little later.
+        // It is reported a little later.
         while !listens() {
             std::thread::yield_now();
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that take what waits for them, so that whoever hands them something waits for nothing.
+//! Threads that process a queue, so that the sender does not wait.
 
 use super::lock;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// What waits for a thread, as that thread sees it.
+/// Queue of a thread, as the thread sees it.
 pub(super) struct Mailbox<Q> {
     state: Mutex<State<Q>>,
     changed: Condvar,

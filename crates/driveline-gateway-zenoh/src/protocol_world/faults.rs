@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes wrong, and when.
+//! Faults and their times.
 
 use super::{Event, FAULTS, LASTS, MS, Random, S, SETTLES, World};
 use driveline_types::EndpointId;
@@ -10,7 +10,7 @@ pub(super) struct Fault {
     /// For that long.
     lasts: u64,
     what: What,
-    /// Whether it still has something to undo.
+    /// True while there is something to undo.
     goes_on: bool,
 }
 

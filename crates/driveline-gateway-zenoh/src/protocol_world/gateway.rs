@@ -6,20 +6,20 @@
 //! - Of a publisher, numbers that are published only grow, and received + lost + before = newest.
 //! - What an acknowledgement says has arrived of a reliable topic has arrived.
 //! - The last number of a publisher that has ended is the publisher's own.
-//! - No more is in flight than there may be. What is known has an inlet, and nothing else has.
+//! - No more is in flight than there may be. What is known has a remote publisher, and nothing else has.
 
-use super::edge::{Edge, Standing};
+use super::route::{Route, Standing};
 use super::{Clock, Record, Source, TOPICS};
 use crate::arrival::{Arrivals, localized};
 use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
 use crate::directory::{Directory, Fate, Inlets, Question};
-use crate::intake::{Entry, Intake, Queued};
-use crate::introductions::{Attempt, Introductions};
 use crate::neighbours::{Made, Neighbours, Standing as Start};
 use crate::offering::Offering;
+use crate::peer_discovery::{Attempt, PeerDiscovery};
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
+use crate::receive_window::{Entry, Queued, ReceiveWindow};
 use crate::window::MAX_IN_FLIGHT;
-use crate::wire::{Ack, HostId, Introduction, List, Offer, Outcome, SampleHead, Time};
+use crate::wire::{Ack, HostId, KnownHosts, List, Offer, Outcome, SampleHead, Time};
 use driveline_types::{EndpointId, MonotonicNs, Qos, Reliability, Schema, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ const MAX_MEETING: usize = 32;
 pub(super) const DEPTH: u64 = 16;
 pub(super) const LEN: usize = 300;
 
-/// What goes over a connection.
+/// Messages over a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     /// All that a gateway says of itself to another: the topics that it sends, and what it wants.
@@ -88,7 +88,7 @@ pub(super) enum Message {
     },
 }
 
-/// What a gateway has the world do.
+/// Actions that a gateway requests from the world.
 pub(super) enum Out {
     Send(HostId, Message),
     /// Try to connect to the gateway with this number.
@@ -99,7 +99,7 @@ pub(super) enum Out {
     StartAnew(BTreeSet<String>),
 }
 
-/// What is known outside of the gateway, to compare with.
+/// State of a reader outside the gateway, for comparison.
 pub(super) struct Reader<'a> {
     pub(super) time: u64,
     /// Of each host.
@@ -108,8 +108,8 @@ pub(super) struct Reader<'a> {
     pub(super) records: &'a mut BTreeMap<(usize, EndpointId), Record>,
 }
 
-/// Where a publisher of another host comes out.
-struct Inlet {
+/// Local publisher of a publisher on another host.
+struct RemotePublisher {
     from: HostId,
     clock: Arc<Mutex<ClockEstimate>>,
     arrivals: Arrivals,
@@ -119,10 +119,10 @@ struct Inlet {
 }
 
 #[derive(Default)]
-struct Here(BTreeMap<EndpointId, Inlet>);
+struct Here(BTreeMap<EndpointId, RemotePublisher>);
 
 impl Inlets for Here {
-    type Inlet = EndpointId;
+    type RemotePublisher = EndpointId;
 
     fn open(
         &mut self,
@@ -132,7 +132,7 @@ impl Inlets for Here {
         _: &TopicName,
         _: &Offer,
     ) -> Result<EndpointId, String> {
-        let inlet = Inlet {
+        let remote_publisher = RemotePublisher {
             from: from.clone(),
             clock: clock.clone(),
             arrivals: Arrivals::default(),
@@ -140,17 +140,20 @@ impl Inlets for Here {
             received: 0,
             newest: 0,
         };
-        assert!(self.0.insert(id, inlet).is_none(), "a second inlet of {id:?}");
+        assert!(
+            self.0.insert(id, remote_publisher).is_none(),
+            "a second remote publisher of {id:?}"
+        );
         Ok(id)
     }
 
     fn goes_on(&mut self, id: &EndpointId, from: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
-        let inlet = self.0.get_mut(id).expect("an inlet");
-        (inlet.from, inlet.clock) = (from.clone(), clock.clone());
+        let remote_publisher = self.0.get_mut(id).expect("a remote publisher");
+        (remote_publisher.from, remote_publisher.clock) = (from.clone(), clock.clone());
     }
 
     fn fate(&mut self, id: &EndpointId, fate: Fate) -> bool {
-        self.0.get_mut(id).expect("an inlet").fate = fate;
+        self.0.get_mut(id).expect("a remote publisher").fate = fate;
         true
     }
 
@@ -163,7 +166,7 @@ impl Inlets for Here {
 
 struct Lane {
     from: HostId,
-    intake: Intake<(HostId, SampleHead, MonotonicNs)>,
+    receive_window: ReceiveWindow<(HostId, SampleHead, MonotonicNs)>,
 }
 
 pub(super) struct Gateway {
@@ -172,26 +175,26 @@ pub(super) struct Gateway {
     directory: Directory<EndpointId>,
     here: Here,
     probing: Probing,
-    introductions: Introductions,
+    peer_discovery: PeerDiscovery,
     neighbours: Neighbours,
     offerings: Vec<Offering>,
     changes: u64,
     lists: Vec<Vec<u8>>,
     /// Publishers have come or gone since it was looked.
     compares: bool,
-    edges: BTreeMap<(HostId, usize), Edge>,
+    routes: BTreeMap<(HostId, usize), Route>,
     firsts: BTreeMap<(EndpointId, HostId), u64>,
     wants: BTreeSet<(HostId, usize)>,
     lanes: BTreeMap<String, Lane>,
-    /// What each connected gateway has said of itself, and in which version.
+    /// Announcements of each connected gateway, with their version.
     said: BTreeMap<u64, (u64, HostId, Vec<usize>, Vec<usize>)>,
     unknown_told: MonotonicNs,
-    /// What each host has answered last.
+    /// Last answer of each host.
     counted: BTreeMap<HostId, u64>,
     next: Option<MonotonicNs>,
 }
 
-/// Which host it is, by its name.
+/// Number of a host, from its name.
 fn host_number(id: &HostId) -> usize {
     id.name()[1..].parse().unwrap()
 }
@@ -235,13 +238,13 @@ impl Gateway {
             directory: Directory::new(topics(), me.clone()),
             here: Here::default(),
             probing: Probing::new(tried),
-            introductions: Introductions::new(me.clone(), listens, connects),
+            peer_discovery: PeerDiscovery::new(me.clone(), listens, connects),
             neighbours: Neighbours::new(me.incarnation()),
             offerings,
             changes: 0,
             lists,
             compares: true,
-            edges: BTreeMap::new(),
+            routes: BTreeMap::new(),
             firsts: BTreeMap::new(),
             wants: BTreeSet::new(),
             lanes: BTreeMap::new(),
@@ -262,11 +265,11 @@ impl Gateway {
     }
 
     pub(super) fn next_look(&self) -> Option<MonotonicNs> {
-        let edges = self.edges.values().filter(|edge| edge.parked_since.is_none());
-        edges.filter_map(|edge| edge.window.deadline()).chain(self.next).min()
+        let routes = self.routes.values().filter(|route| route.parked_since.is_none());
+        routes.filter_map(|route| route.window.deadline()).chain(self.next).min()
     }
 
-    /// What this gateway says of itself to another start.
+    /// Announcements of this gateway to another start.
     pub(super) fn tokens(&self, to: u64, version: u64) -> Message {
         let wants = self.wants.iter().filter(|(of, _)| of.incarnation() == to);
         Message::Tokens {
@@ -283,8 +286,8 @@ impl Gateway {
         sources: &BTreeMap<EndpointId, Source>,
     ) {
         self.compares = true;
-        for ((to, topic), edge) in &mut self.edges {
-            edge.matches(host, *topic, to, sources, &mut self.firsts);
+        for ((to, topic), route) in &mut self.routes {
+            route.matches(host, *topic, to, sources, &mut self.firsts);
         }
     }
 
@@ -357,18 +360,18 @@ impl Gateway {
         sources: &BTreeMap<EndpointId, Source>,
     ) {
         self.directory.host(by, now).unwrap();
-        let new = || Edge::new(is_reliable(topic), now);
-        let edge = self.edges.entry((by.clone(), topic)).or_insert_with(new);
-        edge.parked_since = None;
-        edge.matches(self.host, topic, by, sources, &mut self.firsts);
+        let new = || Route::new(is_reliable(topic), now);
+        let route = self.routes.entry((by.clone(), topic)).or_insert_with(new);
+        route.parked_since = None;
+        route.matches(self.host, topic, by, sources, &mut self.firsts);
     }
 
     fn unwanted(&mut self, by: &HostId, topic: usize, now: MonotonicNs) {
-        if let Some(edge) = self.edges.get_mut(&(by.clone(), topic)) {
-            edge.parked_since = Some(now);
-            edge.window.parted(now);
-            edge.standing.clear();
-            edge.let_go();
+        if let Some(route) = self.routes.get_mut(&(by.clone(), topic)) {
+            route.parked_since = Some(now);
+            route.window.parted(now);
+            route.standing.clear();
+            route.let_go();
         }
     }
 
@@ -429,13 +432,13 @@ impl Gateway {
                 }
             }
             Message::AskMet => {
-                let bytes = self.introductions.answer().encode();
+                let bytes = self.peer_discovery.answer().encode();
                 out.extend(of.map(|of| Out::Send(of, Message::Met { bytes })));
             }
             Message::Met { bytes } => {
                 if let Some(of) = of {
-                    let answer = Introduction::decode(&bytes).unwrap();
-                    self.introductions.answered(&of, answer, now);
+                    let answer = KnownHosts::decode(&bytes).unwrap();
+                    self.peer_discovery.answered(&of, answer, now);
                     out.push(Out::LookAgain);
                 }
             }
@@ -463,9 +466,13 @@ impl Gateway {
         out: &mut Vec<Out>,
     ) {
         let fate = match self.here.0.get(&head.publisher()) {
-            Some(inlet) if inlet.from == *from => None,
-            Some(inlet) => {
-                assert_eq!(inlet.from.name(), from.name(), "a publisher stays on its host");
+            Some(remote_publisher) if remote_publisher.from == *from => None,
+            Some(remote_publisher) => {
+                assert_eq!(
+                    remote_publisher.from.name(),
+                    from.name(),
+                    "a publisher stays on its host"
+                );
                 Some(Outcome::NotYet)
             }
             None => {
@@ -509,25 +516,29 @@ impl Gateway {
             answers.push((number, sent, outcome, now));
             return;
         }
-        let lane = self
-            .lanes
-            .entry(from.name().to_owned())
-            .or_insert_with(|| Lane { from: from.clone(), intake: Intake::default() });
+        let lane = self.lanes.entry(from.name().to_owned()).or_insert_with(|| Lane {
+            from: from.clone(),
+            receive_window: ReceiveWindow::default(),
+        });
         if lane.from != *from {
             lane.from = from.clone();
-            lane.intake.begin_anew();
+            lane.receive_window.begin_anew();
         }
         if let Entry::Reply { outcome, number, .. } =
-            lane.intake.enter(number, place, LEN, fate, (from.clone(), head, now))
+            lane.receive_window.enter(number, place, LEN, fate, (from.clone(), head, now))
         {
             answers.push((number, sent, outcome, now));
         }
         while let Some(Queued { number, place, fate, what: (of, head, received), .. }) =
-            self.lanes.get_mut(from.name()).and_then(|lane| lane.intake.next_in_turn())
+            self.lanes.get_mut(from.name()).and_then(|lane| lane.receive_window.next_in_turn())
         {
             let sent = head.sent;
             let outcome = fate.unwrap_or_else(|| self.take(&of, &head, now, reader));
-            self.lanes.get_mut(from.name()).unwrap().intake.finished(number, place, outcome);
+            self.lanes
+                .get_mut(from.name())
+                .unwrap()
+                .receive_window
+                .finished(number, place, outcome);
             answers.push((number, sent, outcome, received));
         }
     }
@@ -541,19 +552,29 @@ impl Gateway {
         reader: &mut Reader<'_>,
     ) -> Outcome {
         let id = head.publisher();
-        let Some(inlet) = self.here.0.get_mut(&id).filter(|inlet| inlet.from == *from) else {
+        let Some(remote_publisher) =
+            self.here.0.get_mut(&id).filter(|remote_publisher| remote_publisher.from == *from)
+        else {
             return Outcome::NotYet;
         };
-        let Some(offset) = inlet.clock.lock().unwrap().offset(now) else { return Outcome::NotYet };
-        if !inlet.arrivals.is_new(head.written, head.owed) {
+        let Some(offset) = remote_publisher.clock.lock().unwrap().offset(now) else {
+            return Outcome::NotYet;
+        };
+        if !remote_publisher.arrivals.is_new(head.written, head.owed) {
             return Outcome::Published;
         }
-        assert!(head.written > inlet.newest, "numbers only grow");
-        (inlet.newest, inlet.received) = (head.written, inlet.received + 1);
-        assert_eq!(inlet.received + inlet.arrivals.not_here(), inlet.newest, "all accounted for");
+        assert!(head.written > remote_publisher.newest, "numbers only grow");
+        (remote_publisher.newest, remote_publisher.received) =
+            (head.written, remote_publisher.received + 1);
+        assert_eq!(
+            remote_publisher.received + remote_publisher.arrivals.not_here(),
+            remote_publisher.newest,
+            "all accounted for"
+        );
         let source = &reader.sources[&id];
         let published = source.published[head.written as usize - 1];
-        let header = localized(head, from.incarnation(), offset, inlet.arrivals.not_here(), now);
+        let header =
+            localized(head, from.incarnation(), offset, remote_publisher.arrivals.not_here(), now);
         let (transit, truth) =
             (header.remote.unwrap().transit_ns, (reader.time - published) as i64);
         // While it was on its way, clocks have drifted.
@@ -571,36 +592,36 @@ impl Gateway {
         now: MonotonicNs,
         reader: &Reader<'_>,
     ) {
-        let Some(edge) = self.edges.get_mut(&(from.clone(), topic)) else { return };
+        let Some(route) = self.routes.get_mut(&(from.clone(), topic)) else { return };
         if let Some(host) = self.directory.hosts().get(from) {
             let Ack { sent, received, answered, .. } = *ack;
             let mut clock = host.clock.lock().unwrap();
             clock.exchange(&Exchange { sent, received, answered, returned: now });
             let offset = clock.offset(now);
             offset.into_iter().for_each(|offset| {
-                edge.window.takes(Duration::from_nanos(offset.error_ns.saturating_mul(2)));
+                route.window.takes(Duration::from_nanos(offset.error_ns.saturating_mul(2)));
             });
         }
-        let in_flight: Vec<SampleHead> = edge.held.iter().cloned().collect();
+        let in_flight: Vec<SampleHead> = route.held.iter().cloned().collect();
         let publisher = in_flight.iter().find(|head| head.number == ack.number);
         let ended = match (publisher.map(SampleHead::publisher), ack.outcome) {
             (Some(publisher), Outcome::NotYet) => {
-                if edge.waits_for(publisher, now) && edge.window.not_yet(ack, now) {
+                if route.waits_for(publisher, now) && route.window.not_yet(ack, now) {
                     return;
                 }
-                edge.window.refused(ack, now)
+                route.window.refused(ack, now)
             }
-            (_, Outcome::Gap) => edge.window.gap(ack, now),
+            (_, Outcome::Gap) => route.window.gap(ack, now),
             (Some(publisher), Outcome::Published) => {
-                edge.standing.insert(publisher, Standing::Received);
-                edge.window.acknowledged(ack, now)
+                route.standing.insert(publisher, Standing::Received);
+                route.window.acknowledged(ack, now)
             }
-            _ => edge.window.acknowledged(ack, now),
+            _ => route.window.acknowledged(ack, now),
         };
         if !ended {
             return;
         }
-        edge.let_go();
+        route.let_go();
         let arrived = matches!(ack.outcome, Outcome::Published | Outcome::Gap);
         for head in in_flight.iter().filter(|_| is_reliable(topic) && arrived) {
             if head.number > ack.number {
@@ -622,8 +643,8 @@ impl Gateway {
         sources: &BTreeMap<EndpointId, Source>,
     ) -> Vec<Out> {
         let mut out = Vec::new();
-        for ((to, topic), edge) in &mut self.edges {
-            for head in edge.turn(now, sources) {
+        for ((to, topic), route) in &mut self.routes {
+            for head in route.turn(now, sources) {
                 let head = SampleHead { sent: now, ..head };
                 let (to, from) = (to.clone(), self.me.clone());
                 let head = head.encode();
@@ -652,8 +673,8 @@ impl Gateway {
         if self.want(now) {
             out.push(Out::TokensChanged);
         }
-        self.edges.retain(|_, e| e.parked_since.is_none_or(|since| now < since + KEPT_PARKED));
-        next.extend(self.edges.values().map(|e| e.parked_since.map(|since| since + KEPT_PARKED)));
+        self.routes.retain(|_, e| e.parked_since.is_none_or(|since| now < since + KEPT_PARKED));
+        next.extend(self.routes.values().map(|e| e.parked_since.map(|since| since + KEPT_PARKED)));
         let lingers = self.offerings.iter().any(Offering::lingers);
         next.push(lingers.then_some(now + LOOK_AGAIN));
         next.extend(self.meet(now, attempts, &mut out));
@@ -679,8 +700,8 @@ impl Gateway {
             let of_here =
                 sources.iter().filter(|(_, s)| s.alive && s.host == self.host && s.topic == n);
             let there = of_here.map(|(id, _)| (*id, offer(n))).collect();
-            let edges: Vec<_> = self.edges.iter().filter(|((_, t), _)| *t == n).collect();
-            let owed = |id| edges.iter().any(|(_, edge)| edge.owes(id, sources));
+            let routes: Vec<_> = self.routes.iter().filter(|((_, t), _)| *t == n).collect();
+            let owed = |id| routes.iter().any(|(_, route)| route.owes(id, sources));
             if !self.offerings[n].compare(there, now, owed).changed {
                 continue;
             }
@@ -728,7 +749,7 @@ impl Gateway {
         changed
     }
 
-    /// Has those connected to again that were lost, and those that others tell of.
+    /// Reconnects to lost hosts, and connects to reported ones.
     fn meet(
         &mut self,
         now: MonotonicNs,
@@ -747,10 +768,10 @@ impl Gateway {
                 Start::Host
             }
         };
-        let (due, again) = self.neighbours.due(now, standing);
+        let (due, reconnect) = self.neighbours.due(now, standing);
         out.extend(due.into_iter().map(|(start, at)| Out::Connect(start, at)));
         let here = hosts.iter().filter_map(|(id, host)| host.alive.then_some(id));
-        let (due, ask) = self.introductions.due(here, now);
+        let (due, ask) = self.peer_discovery.due(here, now);
         out.extend(due.into_iter().map(|host| Out::Send(host, Message::AskMet)));
         let neighbours = &self.neighbours;
         let is_free = |host: &HostId| {
@@ -758,14 +779,14 @@ impl Gateway {
                 && !attempts.contains(&host.incarnation())
                 && !neighbours.is_sought(host.incarnation(), now)
         };
-        let (attempt, next) = self.introductions.attempt(now, is_free);
+        let (attempt, next) = self.peer_discovery.attempt(now, is_free);
         out.extend(attempt.map(|Attempt { host, at, .. }| Out::Connect(host.incarnation(), at)));
-        [again, ask, next]
+        [reconnect, ask, next]
     }
 
-    /// Adds what its edges have done.
+    /// Adds what its routes have done.
     pub(super) fn happened(&self, all: &mut BTreeMap<&'static str, u64>) {
-        for counters in self.edges.values().map(|edge| edge.window.counters()) {
+        for counters in self.routes.values().map(|route| route.window.counters()) {
             *all.entry("sent again").or_default() += counters.sent_again;
             *all.entry("delivered").or_default() += counters.delivered;
         }
@@ -773,16 +794,23 @@ impl Gateway {
 
     fn check(&self, sources: &BTreeMap<EndpointId, Source>) {
         let known = self.directory.publishers().iter().map(|(id, p)| (*id, &p.host));
-        assert!(known.eq(self.here.0.iter().map(|(id, inlet)| (*id, &inlet.from))), "its inlets");
-        for (id, inlet) in &self.here.0 {
-            if let Fate::Ended { last, first } = inlet.fate {
+        assert!(
+            known.eq(self
+                .here
+                .0
+                .iter()
+                .map(|(id, remote_publisher)| (*id, &remote_publisher.from))),
+            "its remote publishers"
+        );
+        for (id, remote_publisher) in &self.here.0 {
+            if let Fate::Ended { last, first } = remote_publisher.fate {
                 let written = sources[id].written();
                 assert_eq!(last, written, "the last number is the publisher's own");
                 assert!(first.is_none_or(|first| first <= written + 1));
             }
         }
-        for edge in self.edges.values() {
-            assert!(edge.window.in_flight() <= MAX_IN_FLIGHT && edge.held.len() <= MAX_IN_FLIGHT);
+        for route in self.routes.values() {
+            assert!(route.window.in_flight() <= MAX_IN_FLIGHT && route.held.len() <= MAX_IN_FLIGHT);
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The whole protocol between three to five hosts in virtual time: directories, lists, edges,
+//! The whole protocol between three to five hosts in virtual time: directories, lists, routes,
 //! clocks, probes, meeting through a third host, and connecting again, over a modelled network and
 //! with modelled processes.
 //!
@@ -11,7 +11,7 @@
 //! A failing seed is printed. `DRIVELINE_SEED=N` replays it, `DRIVELINE_SEEDS=N` runs that many.
 //!
 //! Real code: every module of this crate outside of `engine`, the wire format included. Modelled:
-//! the thin layer that `engine` is between these modules and Zenoh (`gateway.rs`, `edge.rs`), and
+//! the thin layer that `engine` is between these modules and Zenoh (`gateway.rs`, `route.rs`), and
 //! Zenoh's connections and tokens (`network.rs`). Not covered: routers, multicast, TLS, nudges,
 //! rates, durability, and Zenoh itself; real processes test these in `tests/`.
 #![allow(
@@ -21,10 +21,10 @@
     reason = "a test may stop at a surprise"
 )]
 
-mod edge;
 mod faults;
 mod gateway;
 mod network;
+mod route;
 
 use crate::wire::HostId;
 use driveline_types::{EndpointId, MonotonicNs};
@@ -108,7 +108,7 @@ pub(super) struct Source {
     alive: bool,
     /// Its host's.
     clock: Clock,
-    /// When each sample was published; number 1 is the first.
+    /// Publish time of each sample; number 1 is the first.
     published: Vec<u64>,
     period: u64,
 }
@@ -158,14 +158,14 @@ enum Event {
         start: Option<u64>,
         at: Option<String>,
     },
-    /// What stands under `connect` is tried again, by this start of a gateway.
+    /// A start of a gateway retries its `connect` endpoints.
     Configured(usize, u64),
     Fault(usize),
-    /// What a fault did is over.
+    /// A fault ends.
     Over(usize),
 }
 
-/// What came of one publisher to one host.
+/// Samples of one publisher received by one host.
 #[derive(Default)]
 pub(super) struct Record {
     numbers: BTreeSet<u64>,
@@ -185,11 +185,11 @@ pub(super) struct World {
     /// By receiving host and publisher.
     records: BTreeMap<(usize, EndpointId), Record>,
     faults: Vec<Fault>,
-    /// Whom each host names under `connect`.
+    /// Hosts under `connect` of each host.
     connects: Vec<Vec<usize>>,
     /// Of all that happened, to see that a seed is the same each time.
     trace: u64,
-    /// How often each thing has happened that a seed is to bring about.
+    /// Counts of events that a seed must cause.
     happened: BTreeMap<&'static str, u64>,
 }
 
@@ -329,7 +329,7 @@ impl World {
         self.plan(self.now + lease, Event::Lease { connection, end });
     }
 
-    /// Whether nothing comes from the other end, not even signs of life.
+    /// Returns true if no message arrives from the other end, not even a keep-alive.
     fn is_unheard(&self, connection: u64, end: usize) -> bool {
         let Some(c) = self.network.connections.get(&connection) else { return true };
         let other = &self.computers[c.ends[1 - end]];
@@ -610,7 +610,7 @@ fn run(seed: u64) -> (u64, Happened) {
     (world.trace, happened)
 }
 
-/// What the environment asks for.
+/// Number in an environment variable.
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }

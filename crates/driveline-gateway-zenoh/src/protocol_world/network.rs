@@ -5,7 +5,7 @@ use super::gateway::Message;
 use super::{MS, Random};
 use std::collections::BTreeMap;
 
-/// Where a host listens.
+/// Address on which a host listens.
 pub(super) fn address(host: usize) -> String {
     format!("tcp/10.0.0.{host}:7450")
 }
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     pub(super) broken: bool,
     /// Versions of the tokens that each end has sent.
     pub(super) tokens: [u64; 2],
-    /// What TCP keeps while the link is cut.
+    /// Messages that TCP keeps while the link is cut.
     held: Vec<(usize, Message)>,
 }
 
@@ -84,7 +84,7 @@ impl Network {
         random.between(shortest, longest)
     }
 
-    /// How long a message takes over a connection. `None`: its link is cut.
+    /// Delay of a message over a connection. `None`: its link is cut.
     pub(super) fn delay(&self, connection: u64, random: &mut Random) -> Option<u64> {
         let ends = self.connections.get(&connection)?.ends;
         (!self.is_cut(ends)).then(|| self.link_delay(ends, random))
@@ -115,7 +115,7 @@ impl Network {
         }
     }
 
-    /// Whether a host has a connection to another one, as far as it knows.
+    /// Returns true if a host believes to have a connection to another one.
     pub(super) fn has_end(&self, of: usize, to: usize) -> bool {
         self.all_of(of).iter().any(|(c, end)| self.connections[c].ends[1 - end] == to)
     }
@@ -146,7 +146,7 @@ impl Network {
         }
     }
 
-    /// What TCP has kept of a connection.
+    /// Messages that TCP has kept of a connection.
     pub(super) fn take_held(&mut self, connection: u64) -> Vec<(usize, Message)> {
         self.connections
             .get_mut(&connection)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes with a sample, and what comes back.
+//! Data attached to a sample, and acknowledgements.
 
 use super::VERSION;
 use driveline_types::header::MAX_ORIGINS;
@@ -15,7 +15,7 @@ const TIME_LEN: usize = 24;
 /// Longest attachment of a sample, in bytes.
 pub const MAX_ATTACHMENT_LEN: usize = HEAD_LEN + MAX_ORIGINS * ORIGIN_LEN;
 
-/// Why bytes of another gateway were refused.
+/// Reason why bytes of another gateway were refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WireError {
     /// It speaks another version, or it is no gateway.
@@ -65,7 +65,7 @@ impl Words<'_> {
     }
 }
 
-/// What goes with a sample: all of its header that means something on another host.
+/// Data attached to a sample: the parts of its header that another host needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampleHead {
     /// It was sent before, and not acknowledged.
@@ -73,16 +73,16 @@ pub struct SampleHead {
     /// Of several that are in flight and must be taken in order: 1 for the oldest, 2 for the one
     /// after it, and so on. 0: it may be taken whatever came before.
     pub place: u16,
-    /// Of the sample on this edge.
+    /// Of the sample on this route.
     pub number: u64,
     /// The publisher's id on its host.
     pub publisher: u128,
-    /// Number among those that the publisher has written.
+    /// Number among the samples that the publisher has written.
     pub written: u64,
-    /// How many samples of this publisher before it were to go to this host. Releases before this
-    /// write 0.
+    /// Number of earlier samples of this publisher that were to go to this host. 0 in earlier
+    /// releases.
     pub owed: u32,
-    /// When it was handed to Zenoh, on the sending host's clock.
+    /// Time of passing it to Zenoh, on the sending host's clock.
     pub sent: MonotonicNs,
     /// Sequence, publish time, wall offset, trace id, checksum, clock error and origins, of the
     /// sending host. The payload's length is that of the payload; `remote` is not sent.
@@ -136,7 +136,7 @@ impl SampleHead {
         out
     }
 
-    /// From bytes that anybody may have sent.
+    /// Decodes untrusted bytes.
     ///
     /// # Errors
     /// [`WireError`] if they are not of this version or not as long as they say.
@@ -188,7 +188,7 @@ impl SampleHead {
     }
 }
 
-/// What became of a sample.
+/// Outcome of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// It was published, or had been before.
@@ -198,31 +198,31 @@ pub enum Outcome {
     Expired,
     /// It does not fit, or is damaged.
     Damaged,
-    /// There is no inlet for its publisher, and there will be none.
+    /// There is no remote publisher for its publisher, and there will be none.
     Unknown,
-    /// There is no inlet for its publisher yet: it may be sent again.
+    /// There is no remote publisher for its publisher yet: it may be sent again.
     NotYet,
     /// Not of the sample that came, which was not taken because one before it is missing: `number`
     /// is the last before that. Of a sample without a place never.
     Gap,
 }
 
-/// An acknowledgement: all samples of the edge up to `number` have arrived; with
+/// An acknowledgement: all samples of the route up to `number` have arrived; with
 /// [`Outcome::NotYet`] all before it, unless order matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
-    /// What became of that sample.
+    /// Outcome of that sample.
     pub outcome: Outcome,
-    /// How many samples in order the receiver takes before the first of them is acknowledged. 0:
-    /// one; it is of a release before there were places.
+    /// Number of samples in order that the receiver accepts before the first is acknowledged. 0
+    /// counts as one: a release without places.
     pub accepts: u32,
-    /// The sample's number on its edge.
+    /// The sample's number on its route.
     pub number: u64,
-    /// When it was sent, as it said.
+    /// Time of sending, from the sample.
     pub sent: MonotonicNs,
-    /// When it came, on the receiving host's clock.
+    /// Time of arrival, on the receiving host's clock.
     pub received: MonotonicNs,
-    /// When this was sent, on the receiving host's clock.
+    /// Time of sending this, on the receiving host's clock.
     pub answered: MonotonicNs,
 }
 
@@ -241,7 +241,7 @@ impl Ack {
         out
     }
 
-    /// From bytes that anybody may have sent.
+    /// Decodes untrusted bytes.
     ///
     /// # Errors
     /// [`WireError`] if they are not an acknowledgement of this version.
@@ -277,11 +277,11 @@ impl Ack {
 /// The answer to a question for the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Time {
-    /// When the question came, on the clock of the host that answers.
+    /// Arrival of the request, on the clock of the answering host.
     pub received: MonotonicNs,
-    /// When it was answered, on the same clock.
+    /// Time of the answer, on the same clock.
     pub answered: MonotonicNs,
-    /// How many changes of its lists of publishers there were until then.
+    /// Number of changes of its lists of publishers until then.
     pub changes: u64,
 }
 
@@ -298,7 +298,7 @@ impl Time {
         out
     }
 
-    /// From bytes that anybody may have sent. `None`: they are too few or too many.
+    /// Decodes untrusted bytes. `None`: wrong length.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let words = Words(bytes);

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// Longest key that is looked at, in bytes.
 const MAX_KEY_LEN: usize = 512;
-/// What the keys of all versions begin with.
+/// Prefix of the keys of all versions.
 const ROOT: &str = "driveline";
 
 /// A gateway, from its start to its end: the name of its host, and a random number.
@@ -61,12 +61,12 @@ pub(super) fn plain_hex(text: &str, digits: usize) -> Option<&str> {
         .then_some(text)
 }
 
-/// What of QoS decides how a topic is carried.
+/// QoS that decides how a topic is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QosMark {
-    /// Whether nothing may be lost that the publisher's patience permits to keep.
+    /// Reliable: samples within the publisher's history must not be lost.
     pub reliability: Reliability,
-    /// Whether late subscriptions get earlier samples.
+    /// Transient local: late subscriptions get earlier samples.
     pub durability: Durability,
 }
 
@@ -114,9 +114,9 @@ pub enum Parsed {
     },
     /// Token: a host wants a topic of another.
     Want {
-        /// Who wants it.
+        /// Requesting host.
         host: HostId,
-        /// Whose publishers.
+        /// Publishing host.
         of: HostId,
         /// Of these, the ones that offer exactly this …
         offered: QosMark,
@@ -135,7 +135,7 @@ pub enum Parsed {
         to: HostId,
         /// From whom.
         from: HostId,
-        /// What its publisher offers.
+        /// Offer of its publisher.
         offered: QosMark,
         /// Topic.
         topic: TopicName,
@@ -146,7 +146,7 @@ pub enum Parsed {
         to: HostId,
         /// From whom.
         from: HostId,
-        /// What its publisher offers.
+        /// Offer of its publisher.
         offered: QosMark,
         /// Topic.
         topic: TopicName,
@@ -224,7 +224,7 @@ impl Keys {
         (named && version != VERSION && parts.next().is_none()).then_some((version, host))
     }
 
-    /// What a key means. `None`: nothing in this version and domain.
+    /// Parses a key. `None`: not of this version and domain.
     #[must_use]
     pub fn parse(&self, key: &str) -> Option<Parsed> {
         if key.len() > MAX_KEY_LEN {

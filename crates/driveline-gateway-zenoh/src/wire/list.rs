@@ -53,13 +53,13 @@ pub struct List {
 pub struct Ended {
     /// Its id.
     pub id: EndpointId,
-    /// How many samples it has written in all. `None`: its gateway does not know.
+    /// Number of samples that it has written in all. `None`: unknown to its gateway.
     pub last: Option<u64>,
     /// By host, the first sample that was to go there.
     pub first: BTreeMap<HostId, u64>,
 }
 
-/// On the wire: a type stands once, whoever has it. Keys that are not known are ignored.
+/// Wire format: each type appears once. Unknown keys are ignored.
 #[derive(Serialize, Deserialize)]
 struct Text<'a> {
     version: u16,
@@ -85,13 +85,13 @@ struct EndedEntry {
 struct Entry {
     id: String,
     node: NodeName,
-    /// Which of the schemas.
+    /// Index of its schema.
     schema: usize,
     qos: Qos,
     max_payload: u64,
 }
 
-/// Why a list was refused.
+/// Reason why a list was refused.
 #[derive(Debug, Error)]
 pub enum ListError {
     /// It is longer than any list.
@@ -149,10 +149,10 @@ impl List {
         }
     }
 
-    /// From bytes that anybody may have sent.
+    /// Decodes untrusted bytes.
     ///
     /// # Errors
-    /// [`ListError`] if it is none. What a publisher in it may not offer is for [`Offer::check`].
+    /// [`ListError`] if it is not valid. [`Offer::check`] checks the offers in it.
     pub fn decode(bytes: &[u8]) -> Result<Self, ListError> {
         if bytes.len() > MAX_LIST_LEN {
             return Err(ListError::TooLong { len: bytes.len() });
@@ -240,10 +240,10 @@ impl EndedEntry {
 }
 
 impl Offer {
-    /// Whether anybody may offer that.
+    /// Checks that the offer is possible.
     ///
     /// # Errors
-    /// What is not possible.
+    /// Description of the mistake.
     pub fn check(&self) -> Result<(), String> {
         let Qos { depth, deadline_ms, lifespan_ms, lease_ms, .. } = self.qos;
         if depth == 0 || depth > Qos::MAX_DEPTH {

@@ -340,7 +340,7 @@ fn what_others_may_reach_is_a_place_and_nothing_else_is() {
 
 proptest! {
     #[test]
-    fn heads_round_trip(numbers: [u64; 9], place: u16, owed: u32, publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
+    fn heads_round_trip(numbers: [u64; 9], place: u16, owed: u32, publisher: u128, reconnect: bool, sum: Option<u64>, list in origins(), dropped: u32) {
         let [number, written, sent, sequence, publish, wall, trace, error, _] = numbers;
         let mut origins = Origins::default();
         let origin = |w: [u64; 6]| Origin { topic: TopicId(w[0]), source_oldest: MonotonicNs(w[1]), source_newest: MonotonicNs(w[2]),
@@ -348,7 +348,7 @@ proptest! {
         origins.set(list.into_iter().map(origin), dropped);
         let header = SampleHeader { sequence, publish_time: MonotonicNs(publish), wall_offset_ns: wall as i64, trace_id: trace,
             checksum: sum, clock_error_ns: error, origins, ..SampleHeader::default() };
-        let head = SampleHead { sent_again: again, place, number, publisher, written, owed, sent: MonotonicNs(sent), header };
+        let head = SampleHead { sent_again: reconnect, place, number, publisher, written, owed, sent: MonotonicNs(sent), header };
         prop_assert_eq!(SampleHead::decode(&head.encode()), Ok(head));
     }
 
@@ -361,7 +361,7 @@ proptest! {
 
     #[test]
     fn any_bytes_give_something_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..600), origins in 0u16..10) {
-        let _ = (SampleHead::decode(&bytes), Ack::decode(&bytes), List::decode(&bytes).is_ok(), Time::decode(&bytes), Introduction::decode(&bytes));
+        let _ = (SampleHead::decode(&bytes), Ack::decode(&bytes), List::decode(&bytes).is_ok(), Time::decode(&bytes), KnownHosts::decode(&bytes));
         let mut closer = bytes;
         if closer.len() >= 8 {
             closer[..6].copy_from_slice(&[2, 0, 0, 0, origins as u8, 0]);
@@ -392,27 +392,26 @@ proptest! {
         }
     }
 
-    /// Whatever a host tells, what is sent and read of it has its bounds, and what is read is sent
-    /// as it is.
+    /// Messages with any number of hosts stay within the bounds, and decode to the encoded content.
     #[test]
     fn introductions_are_bounded_and_survive_damage(
         hears in prop::collection::vec((any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)), 0..30),
         damage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..4),
     ) {
-        let told = Introduction { listens: vec!["tcp/10.0.0.1:7450".into()], hears: hears.into_iter().map(|(n, listens)| (host("car", n), listens)).collect() };
+        let told = KnownHosts { listens: vec!["tcp/10.0.0.1:7450".into()], hears: hears.into_iter().map(|(n, listens)| (host("car", n), listens)).collect() };
         let mut bytes = told.encode();
-        prop_assert!(bytes.len() <= MAX_INTRODUCTION_LEN);
-        let read = Introduction::decode(&bytes).unwrap();
+        prop_assert!(bytes.len() <= MAX_KNOWN_HOSTS_LEN);
+        let read = KnownHosts::decode(&bytes).unwrap();
         prop_assert!(read.hears.len() <= told.hears.len() && read.hears.iter().all(|(_, l)| l.len() <= 4 && l.iter().all(|a| a.len() <= 128)));
-        prop_assert_eq!(Introduction::decode(&read.encode()), Some(read));
+        prop_assert_eq!(KnownHosts::decode(&read.encode()), Some(read));
         for (at, byte) in damage {
             let at = at % bytes.len();
             bytes[at] = byte;
         }
-        if let Some(other) = Introduction::decode(&bytes) {
+        if let Some(other) = KnownHosts::decode(&bytes) {
             prop_assert!(other.hears.iter().all(|(_, l)| l.iter().flat_map(|a| a.chars()).all(|c| c.is_ascii_graphic())));
         }
-        prop_assert_eq!(Introduction::decode(&vec![b' '; MAX_INTRODUCTION_LEN + 1]), None);
+        prop_assert_eq!(KnownHosts::decode(&vec![b' '; MAX_KNOWN_HOSTS_LEN + 1]), None);
     }
 
     #[test]

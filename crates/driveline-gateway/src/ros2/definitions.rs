@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Messages that need no definition from anybody, because the gateway converts them.
+/// Messages that need no definition file, because the gateway converts them.
 pub const CONVERTED: [&str; 6] = [
     "sensor_msgs/msg/Image",
     "sensor_msgs/msg/CompressedImage",
@@ -28,7 +28,7 @@ pub const CONVERTED: [&str; 6] = [
 const MAX_PACKAGES: usize = 4096;
 /// Directories that are named in a text.
 const MOST_NAMED: usize = 4;
-/// Characters of a name that nobody has checked.
+/// Characters of an unchecked name.
 const LONGEST_NAME: usize = 80;
 
 /// Definitions of packages. A mistake in one leaves that one out, and what refers to it.
@@ -39,7 +39,7 @@ pub struct Definitions {
     directories: Vec<PathBuf>,
     /// Packages in them, with the number of the directory.
     packages: Vec<(usize, PathBuf)>,
-    /// What paths in remedies are relative to, if they can be.
+    /// Base of relative paths in remedies.
     base: PathBuf,
     unusable: Vec<(usize, DefinitionError)>,
     broken: BTreeMap<TypeName, (usize, DefinitionError)>,
@@ -48,16 +48,16 @@ pub struct Definitions {
 /// Messages of one package that cannot come from ROS 2, all for the same reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeftOut {
-    /// Which of the directories has them, from 0.
+    /// Index of their directory, from 0.
     pub directory: usize,
     /// They; at least one.
     pub types: Vec<TypeName>,
-    /// What is the matter with the first.
+    /// First mistake.
     pub error: DefinitionError,
 }
 
 impl LeftOut {
-    /// What is left out, without why.
+    /// Names of the skipped definitions, without the reason.
     #[must_use]
     pub fn what(&self) -> String {
         match self.types.as_slice() {
@@ -137,21 +137,21 @@ impl Definitions {
             Err(e) => return self.unusable.push((number, e)),
         };
         let nameless: Vec<&PathBuf> = files.iter().filter(|file| !self.add(number, file)).collect();
-        // Of many packages, nobody needs all.
+        // Of many packages, not all are needed.
         if let Some(first) = nameless.first().filter(|_| *is_given && nameless.len() == files.len())
         {
             self.unusable.push((number, no_names(directory, first)));
         }
     }
 
-    /// Whether a type can be called after the file.
+    /// Adds a file. Returns true if a type can be named after it.
     fn add(&mut self, number: usize, file: &Path) -> bool {
         let Err(error) = self.catalog.add_file(file) else { return true };
         match name_of(file) {
             // Nothing refers to it: an editor's lock, a copy.
             None => return false,
             Some(name) if !self.defines(&name) => drop(self.broken.insert(name, (number, error))),
-            // Which of two definitions is meant, nobody knows.
+            // The intended one of two definitions is unknown.
             Some(_) => self.unusable.push((number, error)),
         }
         true
@@ -167,7 +167,7 @@ impl Definitions {
         self.catalog.message(name).is_some() || self.catalog.service(name).is_some()
     }
 
-    /// Whether there is a definition of this name, with or without mistakes.
+    /// Returns true if there is a definition of this name, with or without mistakes.
     #[must_use]
     pub fn has(&self, name: &TypeName) -> bool {
         self.defines(name) || self.broken.contains_key(name)
@@ -246,8 +246,8 @@ impl Definitions {
             };
             match out.iter_mut().find(same) {
                 Some(left) => left.types.push(name.clone()),
-                // To explain takes a look at all definitions, so it is done once for all that are
-                // told together.
+                // An explanation needs a look at all definitions, so it is made once for all that
+                // are reported together.
                 None => out.push(LeftOut {
                     directory,
                     types: vec![name.clone()],
@@ -285,8 +285,8 @@ impl Definitions {
         DefinitionError { remedy: remedy.unwrap_or(error.remedy), ..error }
     }
 
-    /// What to do about a type that is not defined. `by_name`: somebody has written it, who may
-    /// mean that of another package.
+    /// Returns the remedy for an undefined type. `by_name`: a person wrote the name, and may mean
+    /// that of another package.
     fn remedy(&self, missing: &TypeName, by_name: bool) -> String {
         if let Some((_, error)) = self.broken.get(missing) {
             return format!("its own definition has a mistake: {error}");
@@ -318,12 +318,12 @@ impl Definitions {
         }
     }
 
-    /// The name that somebody who wrote this one probably meant. `by_name`: it is no definition's,
-    /// which knows its packages.
+    /// Suggests the intended name. `by_name`: it does not come from a definition, which knows its
+    /// packages.
     fn near(&self, missing: &TypeName, by_name: bool) -> Option<String> {
         let messages = self.catalog.messages().map(|m| &m.name);
         let all = messages.chain(self.catalog.services().map(|s| &s.name));
-        // Requests and responses are not written by anybody.
+        // Requests and responses are not written by hand.
         let halves = |name: &&TypeName| {
             name.namespace() == Namespace::Srv && self.catalog.service(name).is_none()
         };
@@ -401,7 +401,7 @@ fn packages_of(entry: &Path) -> Vec<Package> {
     };
     let mut packages = Vec::new();
     for path in std::env::split_paths(entry).map(named) {
-        // One whose definitions cannot be listed is one nonetheless, and that is told.
+        // A package whose definitions cannot be listed is one nonetheless, and that is reported.
         if Catalog::files_of(&path).map_or(true, |files| !files.is_empty()) {
             packages.push(Package { directory: path, is_given: true });
             continue;
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(
             (e.place.line, e.remedy.as_str()),
             (2, "add geometry_msgs to `types`"),
-            "it is beside, and paths are relative"
+            "it is in a sibling directory, and paths are relative"
         );
         assert!(
             e.place.file.ends_with("nav_msgs/srv/GetPlan.srv")

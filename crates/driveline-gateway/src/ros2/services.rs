@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Most services of a gateway, each of which has a thread.
 pub const MAX_SERVICES: usize = 64;
-/// Most calls of a service that may be under way: what a client of a service may have.
+/// Maximum number of calls in flight of a service: as many as a client of a service may have.
 pub const MAX_PENDING: u32 = 64;
 const MIN_TIMEOUT_MS: u32 = 100;
 const MAX_TIMEOUT_MS: u32 = 600_000;
@@ -32,7 +32,7 @@ pub struct ServiceRule {
     /// under `types`.
     #[serde(rename = "type")]
     pub ros_type: String,
-    /// Who answers.
+    /// Side of the server.
     pub server: ServedBy,
     /// Longest request: bytes, or text such as `8 MiB`. Default 64 KiB.
     #[serde(default = "default_max_request")]
@@ -41,11 +41,11 @@ pub struct ServiceRule {
     /// `max(pending, 2) + 2 · pending + 4` of its own longest.
     #[serde(default = "default_max_response")]
     pub max_response: ByteSize,
-    /// Calls that may be under way at once, of all clients on the other side together. Default 4.
+    /// Maximum number of calls in flight, of all clients on the other side together. Default 4.
     #[serde(default = "default_pending")]
     #[schemars(range(min = 1, max = MAX_PENDING))]
     pub pending: u32,
-    /// How long a call waits for its response, in milliseconds. Default 10 s.
+    /// Time-out of a call, in milliseconds. Default 10 s.
     #[serde(default = "default_timeout_ms")]
     #[schemars(range(min = MIN_TIMEOUT_MS, max = MAX_TIMEOUT_MS))]
     pub timeout_ms: u32,
@@ -88,7 +88,7 @@ fn type_parts(ros_type: &str) -> Option<(&str, &str)> {
         .then_some((package, name))
 }
 
-/// The type that somebody meant who wrote `package/Name`, `package/msg/Name` or `package/srv/name`.
+/// Suggests the intended type for `package/Name`, `package/msg/Name` or `package/srv/name`.
 fn meant(ros_type: &str) -> Option<String> {
     let (package, name) = (ros_type.split_once('/')?.0, ros_type.rsplit_once('/')?.1);
     if ["msg", "srv", "action"].contains(&package) {
@@ -123,21 +123,21 @@ impl ServiceRule {
         relative.parse().ok()
     }
 
-    /// How long a call waits for its response.
+    /// Returns the time-out of a call.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms.into())
     }
 
-    /// Bytes that a server reserves for the responses of one client whose calls these bounds let be
-    /// under way.
+    /// Returns the bytes that a server reserves for the responses of one client with this many
+    /// calls in flight.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let pending = u64::from(self.pending);
         self.max_response.0.saturating_mul(pending.max(2) + 2 * pending + 4)
     }
 
-    /// What to know about the memory that it takes, if that is much, and what to do about it.
+    /// Returns a remark on its memory, if that is much, with the remedy.
     #[must_use]
     pub fn memory_remark(&self) -> Option<(String, &'static str)> {
         let bytes = self.memory_bytes();
@@ -160,7 +160,7 @@ impl ServiceRule {
         ))
     }
 
-    /// What cannot be, and what to do about it.
+    /// Returns mistakes, with remedies.
     fn mistakes(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let mut add = |message: String, help: &str| found.push((message, help.to_owned()));

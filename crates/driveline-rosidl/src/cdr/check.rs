@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether bytes are a sample, without making values of them.
+//! Checks samples in CDR without creating values.
 
 use super::Decoder;
 use super::error::{CdrError, Fault};
@@ -9,12 +9,12 @@ use crate::layout::{Kind, Layout, Member, StructId, size_of};
 
 type Result<T, E = CdrError> = std::result::Result<T, E>;
 
-/// Whether [`read`](super::read()) would find a fault in a sample, encapsulation included, and
-/// which. Arrays of numbers, and of messages that consist of numbers, are passed over at once;
-/// truth values and strings are looked at one by one. Allocates nothing but for errors.
+/// Returns the fault that [`read`](super::read()) would find in a sample, encapsulation included.
+/// Skips arrays of numbers, and of messages that consist of numbers, in one step; checks booleans
+/// and strings one by one. Allocates only for errors.
 ///
 /// # Errors
-/// Those of [`read`](super::read()), but for [`Fault::TooManyValues`]: none is made.
+/// As [`read`](super::read()), except [`Fault::TooManyValues`].
 pub fn check(layout: &Layout, sample: &[u8]) -> Result<()> {
     let mut checker = Checker { layout, from: Decoder::new(sample)? };
     checker.message(layout.root())?;
@@ -40,8 +40,8 @@ impl Checker<'_> {
             .try_for_each(|member| self.member(member).map_err(|e| e.in_member(&member.name)))
     }
 
-    /// Passes over so many messages, if nothing in them can be wrong and all of them are there. If
-    /// they are not, a closer look tells what is missing.
+    /// Skips `count` messages in one step, if any bytes are valid for them and all are present.
+    /// Otherwise the caller checks them one by one and finds the missing part.
     fn passes_over(&mut self, id: StructId, count: u32) -> bool {
         let len = self
             .layout

@@ -20,7 +20,7 @@ type Result<T, E = CdrError> = std::result::Result<T, E>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
-    /// What there is without the encapsulation, or its beginning.
+    /// Sample without its encapsulation, or the beginning of it.
     body: &'a [u8],
     /// Its end, if something between them is elsewhere.
     end: &'a [u8],
@@ -48,8 +48,8 @@ impl<'a> Decoder<'a> {
         Ok(Self { body, end: &[], len: body.len(), at: 0, order })
     }
 
-    /// Of a sample of `len` bytes of which the beginning, with the encapsulation, and the end are
-    /// at hand. What lies between them can be [passed over](Self::pass_over); reading it is a
+    /// Reads a sample of `len` bytes of which only the beginning, with the encapsulation, and the
+    /// end are available. The part between can be [passed over](Self::pass_over); reading it is a
     /// fault.
     ///
     /// # Errors
@@ -240,7 +240,7 @@ impl<'a> Decoder<'a> {
         let (from, order) = (self.offset(), self.order);
         let bytes = self.take(u64::from(len) * 4, 4)?;
         let unit = move |(i, b)| {
-            let unit: u32 = super::sealed::Number::from_bytes(b, order);
+            let unit: u32 = super::number::sealed::Number::from_bytes(b, order);
             u16::try_from(unit).map_err(|_| CdrError::new(Fault::WideUnit(unit), from + i * 4))
         };
         Ok(bytes.chunks_exact(4).enumerate().map(unit))

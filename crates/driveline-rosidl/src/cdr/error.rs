@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with bytes, or with values.
+//! Faults in bytes and in values.
 
 use std::fmt;
 use thiserror::Error;
 
-/// What is wrong.
+/// Kinds of faults.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -56,9 +56,9 @@ pub enum Fault {
         "{len} elements or characters, the type allows {bound}; the sender has another definition of the type"
     )]
     Bound {
-        /// How many there are.
+        /// Number of elements.
         len: usize,
-        /// How many may be.
+        /// Maximum number of elements.
         bound: u32,
     },
     /// Neither 0 nor 1.
@@ -85,9 +85,9 @@ pub enum Fault {
     /// Writing: a value of another type, or of another number of members or elements.
     #[error("{found} where {expected} belongs; make the value after the type's layout")]
     Mismatch {
-        /// What the layout wants.
+        /// Type in the layout.
         expected: String,
-        /// What there was.
+        /// Type of the value.
         found: String,
     },
     /// Writing: a length that 32 bits cannot hold.
@@ -129,7 +129,7 @@ pub enum PathPart {
 /// A fault, and where it is.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub struct CdrError {
-    /// What is wrong.
+    /// Kind of the fault.
     pub fault: Fault,
     /// Bytes from the beginning of the sample, encapsulation included, to where it was found.
     pub offset: usize,
@@ -142,7 +142,8 @@ impl CdrError {
         Self { fault, offset, inside_out: Vec::new() }
     }
 
-    /// What it is in, from the message to the part; empty where it concerns the sample as a whole.
+    /// Returns the path from the message to the faulty part; empty if the fault concerns the whole
+    /// sample.
     pub fn path(&self) -> impl Iterator<Item = &PathPart> {
         self.inside_out.iter().rev()
     }

@@ -16,7 +16,7 @@ pub struct ReadLimits {
 }
 
 impl Default for ReadLimits {
-    /// Four million: more than the points of any marker or path that somebody wants to see.
+    /// Four million: more than the points of any marker or path that a person views.
     fn default() -> Self {
         Self { max_values: 4 << 20 }
     }
@@ -46,7 +46,7 @@ struct Reader<'a> {
     layout: &'a Layout,
     from: Decoder<'a>,
     limits: ReadLimits,
-    /// Values so far, and those that were announced.
+    /// Number of values so far, announced ones included.
     made: usize,
 }
 

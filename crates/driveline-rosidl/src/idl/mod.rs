@@ -10,7 +10,7 @@ use crate::definition::{Message, Service};
 use crate::error::{DefinitionError, Place};
 use std::sync::Arc;
 
-/// What an `.idl` file defines.
+/// Content of an `.idl` file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Interface {
     /// One struct.

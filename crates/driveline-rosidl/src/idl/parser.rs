@@ -32,7 +32,7 @@ pub(super) struct Parser<'a> {
     structs: Vec<Message>,
 }
 
-/// What annotations before a member say.
+/// Content of the annotations before a member.
 #[derive(Default)]
 struct Notes {
     default: Option<Literal>,
@@ -440,8 +440,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// All that stand before a definition. Of those that ROS 2 knows, `@default` and comments are
-    /// kept.
+    /// Reads all annotations before a definition. Keeps those that ROS 2 uses: `@default` and
+    /// comments.
     fn annotations(&mut self) -> Result<Notes> {
         let mut notes = Notes::default();
         while self.takes("@") {
@@ -490,7 +490,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Up to the parenthesis that closes the one that was taken.
+    /// Skips to the closing parenthesis; the opening one has been read.
     fn skip_parentheses(&mut self) -> Result<()> {
         let mut depth = 1;
         while depth > 0 {

@@ -145,7 +145,7 @@ fn package(i: usize) -> &'static str {
     if i.is_multiple_of(2) { "invented" } else { "invented_more" }
 }
 
-/// Whether there is a member of this kind in it.
+/// Returns true if the layout has a member of this kind.
 pub(crate) fn has(layout: &Layout, id: StructId, kind: &impl Fn(Kind) -> bool) -> bool {
     layout.get(id).members.iter().any(|member| match member.kind {
         Kind::Struct(id) => has(layout, id, kind),

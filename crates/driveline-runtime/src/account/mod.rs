@@ -27,6 +27,18 @@ use std::fmt;
 /// Version of the records; a reader ignores records that it does not know.
 pub const FORMAT: u32 = 1;
 
+/// One thing that a module asks of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingAccount {
+    /// Key of the graph file, or the thread: `lock_memory`, `thread main/0`.
+    pub setting: String,
+    /// What is in force, for people.
+    pub in_force: String,
+    /// Why it is not what was asked, and the remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
 /// One line of the stream. Times are on the host's `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
@@ -57,6 +69,9 @@ pub enum Record {
         /// say it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waits: Option<String>,
+        /// What the module asks of the kernel, and what became of it; read back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        settings: Vec<SettingAccount>,
     },
     /// A callback has ended.
     Callback(CallbackAccount),
@@ -299,7 +314,7 @@ pub struct UnreadInput {
 pub struct HeldEnd {
     /// How long it lasted, in milliseconds.
     pub lasted_ms: u64,
-    /// Samples replaced by newer ones since it was reported.
+    /// Samples replaced by newer ones meanwhile.
     pub missed: u64,
 }
 
@@ -505,6 +520,8 @@ pub struct CallbackCounters {
     pub invocations: u64,
     /// Calls that failed.
     pub failed: u64,
+    /// Calls with events that failed; these are in none of the others.
+    pub failed_events: u64,
     /// Calls skipped because an input had no sample yet.
     pub skipped_missing: u64,
     /// Calls skipped because an input's sample was too old.
@@ -725,6 +742,7 @@ impl From<CallbackStats> for CallbackCounters {
         Self {
             invocations: s.invocations,
             failed: s.failed,
+            failed_events: 0,
             skipped_missing: s.skipped_missing,
             skipped_stale: s.skipped_stale,
             unsynchronised: s.unsynchronised,
@@ -742,6 +760,7 @@ impl CallbackCounters {
         Self {
             invocations: self.invocations + other.invocations,
             failed: self.failed + other.failed,
+            failed_events: self.failed_events + other.failed_events,
             skipped_missing: self.skipped_missing + other.skipped_missing,
             skipped_stale: self.skipped_stale + other.skipped_stale,
             unsynchronised: self.unsynchronised + other.unsynchronised,

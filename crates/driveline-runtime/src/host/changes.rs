@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of a component's parameters while it runs: made in the group of its callback, and
-//! acknowledged to the launcher.
+//! Changes of a component's parameters while it runs, by a command or by a mode: made in the group
+//! of its callback. Those of commands are acknowledged to the launcher.
 
 use super::words::ParameterWord;
 use crate::account::{Call, Record, Writer};
@@ -10,15 +10,24 @@ use driveline::{CallbackGroup, EndpointEvent, EventSender, Executor, ExecutorErr
 use driveline_types::MonotonicNs;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Number of changes that can wait; one more is refused.
+/// Number of changes by commands that can wait; one more is refused. Of those that nobody waits
+/// for, the newest of each parameter waits.
 const MAX_PENDING: usize = 64;
+/// Number of a change that nobody waits for: of a mode, or after a restart.
+const UNASKED: u64 = 0;
 
-/// Changes that wait for the group of one component.
+/// Changes of the parameters of one component.
 pub(super) struct Changes {
-    pending: Arc<Mutex<VecDeque<ParameterWord>>>,
+    queue: Arc<Queue>,
     wake: EventSender,
+}
+
+struct Queue {
+    target: Target,
+    /// Those that wait for the component's group.
+    pending: Mutex<VecDeque<ParameterWord>>,
     account: Option<Arc<Writer>>,
 }
 
@@ -37,34 +46,59 @@ impl Changes {
         target: Target,
         account: Option<Arc<Writer>>,
     ) -> Result<Self, ExecutorError> {
-        let pending: Arc<Mutex<VecDeque<ParameterWord>>> = Arc::default();
-        let (own, acknowledge) = (pending.clone(), account.clone());
+        let queue = Arc::new(Queue { target, pending: Mutex::default(), account });
+        let own = queue.clone();
         // Of an event only that it came matters: what is to be done is in the queue.
-        let (_, wake) = executor.add_event_callback(name, group, move |_, _| {
-            let next = || own.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            while let Some(word) = next() {
-                let error = target.change(&word).err();
-                if let Some(account) = &acknowledge {
-                    account.send_vital(Record::Changed { change: word.change, error });
-                }
-            }
-        })?;
-        Ok(Self { pending, wake, account })
+        let (_, wake) = executor.add_event_callback(name, group, move |_, _| own.make_all())?;
+        Ok(Self { queue, wake })
     }
 
     /// Has a change made after the call that runs. Does not wait for it.
     pub(super) fn request(&self, word: ParameterWord) {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        if pending.len() >= MAX_PENDING {
+        let mut pending = self.queue.lock();
+        if word.change == UNASKED {
+            pending.retain(|p| p.change != UNASKED || p.name != word.name);
+        } else if pending.len() >= MAX_PENDING {
             let error = Some(format!("{MAX_PENDING} changes of this component wait already"));
-            if let Some(account) = &self.account {
-                account.send_vital(Record::Changed { change: word.change, error });
-            }
-            return;
+            return self.queue.acknowledge(word.change, error);
         }
         pending.push_back(word);
         drop(pending);
         self.wake.send("", false, &EndpointEvent::EventsLost { count: 0 });
+    }
+
+    /// Makes a change on this thread, which nothing else of the component uses.
+    pub(super) fn make(&self, word: &ParameterWord) -> Result<(), String> {
+        self.queue.target.change(word)
+    }
+
+    /// Makes the changes that wait, for a caller in the component's group.
+    pub(super) fn make_all(&self) {
+        self.queue.make_all();
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<ParameterWord>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make_all(&self) {
+        let next = || self.lock().pop_front();
+        while let Some(word) = next() {
+            let error = self.target.change(&word).err();
+            if let (UNASKED, Some(error)) = (word.change, &error) {
+                let ParameterWord { component, name, value, .. } = &word;
+                tracing::error!("parameter {component}.{name} is not changed to {value}: {error}");
+            }
+            self.acknowledge(word.change, error);
+        }
+    }
+
+    fn acknowledge(&self, change: u64, error: Option<String>) {
+        if let Some(account) = self.account.as_ref().filter(|_| change != UNASKED) {
+            account.send_vital(Record::Changed { change, error });
+        }
     }
 }
 

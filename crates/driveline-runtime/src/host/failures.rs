@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reporting the failures of one component without drowning in them.
 
+use super::injected_faults;
 use super::output;
 use super::pulse::Budget;
 use crate::account::{Call, Record, Writer};
@@ -68,6 +69,7 @@ impl Failures {
         let sample = trigger.and_then(|t| Some((t, invocation.sample(t)?.header().sequence)));
         let _inside = self.seen.enter(what, invocation.start(), sample);
         let _within = self.budget.as_ref().map(|b| b.begin(invocation.start()));
+        let call = || injected_faults::commit().and_then(|()| call());
         let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
             let text = panic
                 .downcast_ref::<String>()

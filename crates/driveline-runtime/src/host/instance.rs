@@ -41,8 +41,8 @@ pub(crate) struct Instance {
     node: Node,
     /// Whether it is active, if a mode names it.
     lifecycle: Option<Lifecycle>,
-    /// Changes of its parameters, if any can be changed.
-    changes: Option<Changes>,
+    /// Changes of its parameters, if any can be changed or a mode sets one.
+    changes: Option<Arc<Changes>>,
     reported: CallbackCounters,
     reported_inputs: Vec<InputCounters>,
     reported_calls: Vec<ServiceCalls>,
@@ -194,12 +194,21 @@ impl Instance {
                 .add_event_callback(name, group.clone(), call)
                 .map_err(|e| fail(e.to_string()))?
         };
+        let changes = if spec.live.is_empty() && !modes.is_some_and(|m| m.sets_parameters(name)) {
+            None
+        } else {
+            let target = Target { component: component.clone(), node: node.clone(), seen };
+            let account = with.account.clone();
+            let added = Changes::add(name, &with.executor, group.clone(), target, account);
+            Some(Arc::new(added.map_err(|e| fail(e.to_string()))?))
+        };
         if let Some(lifecycle) = &lifecycle {
             let transitions = Transitions {
                 name: name.to_owned(),
                 component: component.clone(),
                 failures: failures.clone(),
                 account: with.account.clone(),
+                changes: changes.clone(),
             };
             with.executor
                 .add_lifecycle(name, group.clone(), lifecycle, transitions)
@@ -207,14 +216,6 @@ impl Instance {
             events.0.follow(lifecycle);
             timers.added().iter().for_each(|timer| timer.follow(lifecycle));
         }
-        let changes = if spec.live.is_empty() {
-            None
-        } else {
-            let target = Target { component: component.clone(), node: node.clone(), seen };
-            let account = with.account.clone();
-            let added = Changes::add(name, &with.executor, group.clone(), target, account);
-            Some(added.map_err(|e| fail(e.to_string()))?)
-        };
         let callback =
             add_callback(spec, &with.executor, group, inputs, component.clone(), failures)
                 .map_err(|e| fail(e.to_string()))?;
@@ -254,6 +255,9 @@ impl Instance {
         if self.lifecycle.is_some() {
             return Ok(());
         }
+        if let Some(changes) = &self.changes {
+            changes.make_all();
+        }
         let _inside = self.seen.enter(Call::OnActivate, MonotonicNs::now(), None);
         self.component
             .on_activate()
@@ -279,13 +283,19 @@ impl Instance {
         }
     }
 
-    /// Sets parameters as a mode has them. Those that cannot be set are logged.
+    /// Has parameters changed as a mode has them: before `on_activate`, or between two calls. One
+    /// that the component refuses is logged.
     pub(super) fn set_parameters(&self, values: &BTreeMap<String, ParameterValue>) {
+        let Some(changes) = &self.changes else { return };
         for (name, value) in values {
-            if let Err(e) = self.node.parameters().set(name, value.clone()) {
-                tracing::error!(component = self.name.as_str(), "{e}");
-            }
+            changes.request(ParameterWord::unasked(&self.name, name, value));
         }
+    }
+
+    /// Changes a parameter on this thread: for tests, in which nothing else runs.
+    pub(crate) fn change_here(&self, name: &str, value: &ParameterValue) -> Result<(), String> {
+        let word = ParameterWord::unasked(&self.name, name, value);
+        self.changes.as_ref().map_or(Ok(()), |changes| changes.make(&word))
     }
 
     /// How its calls are seen, and what its outputs have published.
@@ -375,13 +385,13 @@ impl Instance {
         }
         self.reported_calls = services;
         let calls = self.timers.added();
-        // Failures alone: a call with an event is no run, since it works on no data.
-        let failed = CallbackCounters {
-            failed: self.events.0.stats().failed,
+        // A call with an event is no run, since it works on no data.
+        let events = CallbackCounters {
+            failed_events: self.events.0.stats().failed,
             ..CallbackCounters::default()
         };
         let stats =
-            calls.iter().chain(&self.callback).fold(failed, |sum, c| sum.and(c.stats().into()));
+            calls.iter().chain(&self.callback).fold(events, |sum, c| sum.and(c.stats().into()));
         if stats != self.reported {
             self.reported = stats;
             changed.push(Record::Counters { component: self.name.clone(), stats });
@@ -486,7 +496,7 @@ fn add_callback(
     Ok(Some(handle))
 }
 
-fn access(of: &Access) -> driveline::Access {
+pub(crate) fn access(of: &Access) -> driveline::Access {
     match of {
         Access::OwnUser => driveline::Access::OwnUser,
         Access::Anyone => driveline::Access::Anyone,

@@ -26,10 +26,12 @@ mod changes;
 mod contain;
 mod crash;
 pub(crate) mod failures;
+mod injected_faults;
 pub(crate) mod instance;
 mod launcher_socket;
 pub(crate) mod output;
 mod pulse;
+mod real_time;
 mod run;
 mod transitions;
 mod usage;
@@ -38,6 +40,8 @@ mod without_launcher;
 pub(crate) mod words;
 
 pub use arguments::USAGE;
+pub use injected_faults::{FAULTS_VARIABLE, INJECTED, InjectedFault, fault_file};
+pub use real_time::{idle_state_refusal, lock_memory, memory_lock_refusal};
 pub use run::{HostError, HostOptions, process_name, run};
 
 use crate::component::ComponentLoader;

@@ -2,10 +2,12 @@
 //! The life of a module's process: load, bring up, wait for the word, run, wind down.
 
 use super::crash;
+use super::injected_faults;
 use super::instance::{Bringup, Instance, place};
 use super::launcher_socket;
 use super::output;
 use super::pulse::{AccountSocket, Observed, Pulse};
+use super::real_time::RealTime;
 use super::watch::{Subject, Watch};
 use super::without_launcher;
 use super::words::{ModeWord, Word, Words};
@@ -225,10 +227,13 @@ impl Module<'_> {
         };
         let graph = resolve(self.options, self.loader, &libraries, &entered)?;
         let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
+        injected_faults::enable(module.name.as_str());
         // The kernel keeps 15 bytes.
         let _ = rustix::thread::set_name(
             &std::ffi::CString::new(module.name.as_str()).unwrap_or_default(),
         );
+        // Before memory for topics is reserved, and before further threads exist.
+        let real_time = RealTime::apply(&graph, module);
         let context = Context::new(ContextOptions {
             name: process_name(&graph, module),
             domain_dir: Some(domain::prepare(&graph.domain)?),
@@ -294,8 +299,9 @@ impl Module<'_> {
                 lost: without_launcher::word(&graph, module),
                 watch: self.watch,
                 control: self.options.control.as_deref(),
+                real_time: &real_time,
             };
-            let ran = host.run(&executors);
+            let ran = host.run(module, &executors);
             drained = host.draining;
             ran
         });
@@ -448,6 +454,7 @@ struct Running<'a> {
     watch: &'a Watch,
     /// The launcher's control socket.
     control: Option<&'a Path>,
+    real_time: &'a RealTime,
 }
 
 /// The initial mode as a launcher would send it, with all components that are active in it.
@@ -487,7 +494,11 @@ impl Running<'_> {
         }
     }
 
-    fn run(&mut self, executors: &[(&str, Arc<Executor>)]) -> Result<(), HostError> {
+    fn run(
+        &mut self,
+        module: &ResolvedModule,
+        executors: &[(&str, Arc<Executor>)],
+    ) -> Result<(), HostError> {
         let mut drain_at_once = false;
         if self.socket.is_some() {
             self.send_vital(Record::Ready);
@@ -518,18 +529,7 @@ impl Running<'_> {
         if self.lost.is_some() {
             self.watch.go_on_without_launcher();
         }
-        let mut threads = Vec::new();
-        for (_, executor) in executors {
-            for report in executor.start()? {
-                // Where the log has it, it is said there.
-                let is_logged = tracing::event_enabled!(tracing::Level::WARN);
-                if !report.refused.is_empty() && !is_logged {
-                    output::tell(format_args!("warning: {report}"));
-                }
-                threads.push(report.to_string());
-            }
-        }
-        self.send(Record::Started { threads, waits: Some(WaitBackend::available().into()) });
+        self.start(module, executors)?;
         let watched = self.instances.iter().any(|i| i.promises() || i.is_watched());
         if drain_at_once {
             self.drain();
@@ -590,6 +590,37 @@ impl Running<'_> {
                 Woken::Time => {}
             }
         }
+    }
+
+    /// Starts the executors and reports what the kernel granted.
+    fn start(
+        &self,
+        module: &ResolvedModule,
+        executors: &[(&str, Arc<Executor>)],
+    ) -> Result<(), HostError> {
+        // Where the log has it, it is said there.
+        let is_logged = tracing::event_enabled!(tracing::Level::WARN);
+        let mut reports = Vec::new();
+        for (spec, (_, executor)) in module.executors.iter().zip(executors) {
+            for report in executor.start()? {
+                if !report.refused.is_empty() && !is_logged {
+                    output::tell(format_args!("warning: {report}"));
+                }
+                reports.push((&spec.schedule, report));
+            }
+        }
+        let threads = reports.iter().map(|(_, report)| report.to_string()).collect();
+        let settings = self.real_time.settings(&reports);
+        for refusal in RealTime::refusals(&settings) {
+            if is_logged {
+                tracing::warn!("{refusal}");
+            } else {
+                output::tell(format_args!("warning: {refusal}"));
+            }
+        }
+        let waits = Some(WaitBackend::available().into());
+        self.send(Record::Started { threads, waits, settings });
+        Ok(())
     }
 
     /// Enters a mode by itself and goes on: whoever could say otherwise is gone.

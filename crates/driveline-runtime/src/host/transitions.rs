@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `on_activate` and `on_deactivate` of one component, and what they report.
 
+use super::changes::Changes;
 use super::failures::Failures;
 use super::output;
 use crate::account::{Call, Record, Writer};
@@ -13,11 +14,16 @@ pub(super) struct Transitions {
     pub(super) component: Arc<dyn Component>,
     pub(super) failures: Arc<Failures>,
     pub(super) account: Option<Arc<Writer>>,
+    /// Changes of its parameters, which a mode makes before it is active.
+    pub(super) changes: Option<Arc<Changes>>,
 }
 
 impl StateChange for Transitions {
     fn change(&self, invocation: &Invocation<'_>, active: bool) -> Result<(), String> {
         let call = if active { Call::OnActivate } else { Call::OnDeactivate };
+        if let Some(changes) = self.changes.as_ref().filter(|_| active) {
+            changes.make_all();
+        }
         self.failures
             .watch(invocation, call, || match active {
                 true => self.component.on_activate(),

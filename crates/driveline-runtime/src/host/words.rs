@@ -26,7 +26,7 @@ pub(crate) enum Word {
     Log(LogWord),
 }
 
-/// A change of a parameter; `Record::Changed` responds.
+/// A change of a parameter; `Record::Changed` responds, unless its number is 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ParameterWord {
     /// Number of the change.
@@ -34,6 +34,13 @@ pub(crate) struct ParameterWord {
     pub(crate) component: String,
     pub(crate) name: String,
     pub(crate) value: ParameterValue,
+}
+
+impl ParameterWord {
+    /// Of a mode: no response.
+    pub(crate) fn unasked(component: &str, name: &str, value: &ParameterValue) -> Self {
+        Self { change: 0, component: component.into(), name: name.into(), value: value.clone() }
+    }
 }
 
 /// A change of the log; `Record::Changed` responds.

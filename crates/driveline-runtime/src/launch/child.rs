@@ -66,8 +66,8 @@ pub(super) struct Child {
     /// When it was started.
     pub(super) since: Instant,
     pub(super) words: LastWords,
-    /// It is stopped (SIGSTOP) and does nothing.
-    pub(super) stopped: bool,
+    /// It is suspended (SIGSTOP) and does nothing.
+    pub(super) suspended: bool,
     /// The call that has taken longest, as told at that time.
     busy: Option<(CallPlace, Duration, Instant)>,
     /// Where it is in its start.
@@ -197,7 +197,7 @@ impl Child {
             hung: None,
             since: Instant::now(),
             words: LastWords::default(),
-            stopped: false,
+            suspended: false,
             busy: None,
             starting_in: None,
             told_after: Duration::ZERO,
@@ -425,7 +425,7 @@ impl Child {
         long.or_else(|| self.starting_in.as_ref().filter(|_| !self.ready))
     }
 
-    /// Whether it was stopped or goes on since the last look.
+    /// Whether it was suspended or goes on since the last look.
     pub(super) fn look_for_stops(&mut self) -> Option<bool> {
         let what = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         let mut changed = None;
@@ -442,8 +442,8 @@ impl Child {
             if !status.stopped() && !status.continued() {
                 break;
             }
-            self.stopped = status.stopped();
-            changed = Some(self.stopped);
+            self.suspended = status.stopped();
+            changed = Some(self.suspended);
         }
         changed
     }

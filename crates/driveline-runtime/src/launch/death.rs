@@ -93,6 +93,12 @@ impl LastWords {
     }
 }
 
+/// Returns whether a signal that asks programs to end has ended the process: it had no handler yet.
+/// A Ctrl-C or the end of a terminal also reaches a process that is not in its own group yet.
+pub(super) fn was_asked_to_end(status: ExitStatus) -> bool {
+    status.signal().is_some_and(|signal| [s::SIGTERM, s::SIGINT, s::SIGHUP].contains(&signal))
+}
+
 /// For people: `exited with code 3`, `was killed by SIGSEGV (invalid memory access)`.
 pub(super) fn how_it_ended(status: ExitStatus) -> String {
     let dump = if status.core_dumped() { ", core dumped" } else { "" };

@@ -58,6 +58,12 @@ impl Interrupt {
         ))
     }
 
+    /// Returns whether the end was asked for, and forgets it: before a run begins.
+    #[must_use]
+    pub fn was_asked(&self) -> bool {
+        self.take() > 0 || self.take_hang_up()
+    }
+
     /// What to wait for.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [Some(&self.socket), Some(&self.hang_up), self.suspend.as_ref()]

@@ -2,8 +2,8 @@
 //! Judges the heartbeats of a module: hangs, overruns, missed deadlines, rates. A pure function of
 //! time and words.
 //!
-//! Only time in which the process worked counts. A process that is stopped (SIGSTOP, a debugger), a
-//! machine that is suspended or too busy to run it, and a launcher that is stopped itself make no
+//! Only time in which the process worked counts. A process that is suspended (SIGSTOP, a debugger), a
+//! machine that is suspended or too busy to run it, and a launcher that is suspended itself make no
 //! finding. `docs/protocols/heartbeats.md` has the rules.
 
 use crate::graph::{Reaction, ResolvedModule, ResolvedRate};
@@ -53,6 +53,16 @@ impl What {
     /// Whether a call does not come back.
     pub(super) fn hangs(&self) -> bool {
         matches!(self, Self::Hang { .. })
+    }
+
+    /// The component that did not keep to it.
+    pub(super) fn component(&self) -> &str {
+        match self {
+            Self::Hang { component, .. }
+            | Self::Overrun { component, .. }
+            | Self::Deadline { component, .. }
+            | Self::Rate { component, .. } => component,
+        }
     }
 }
 
@@ -107,7 +117,7 @@ pub(super) struct Finding {
 /// What keeps a process from being judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
-    /// It is stopped by SIGSTOP or a debugger.
+    /// It is suspended by SIGSTOP or a debugger.
     pub(super) suspended: bool,
     /// Sources may have finished: rates are not judged.
     pub(super) ending: bool,

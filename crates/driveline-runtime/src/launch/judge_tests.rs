@@ -19,6 +19,7 @@ pub(crate) fn module() -> ResolvedModule {
         executor: "main".into(),
         callback_group: GroupSpec::MutuallyExclusive,
         parameters: Default::default(),
+        ranges: Default::default(),
         live: Default::default(),
         inputs: vec![ResolvedInput {
             port: "image".into(),
@@ -61,6 +62,7 @@ pub(crate) fn module() -> ResolvedModule {
             hang: Some((Duration::from_secs(2), Reaction::Restart)),
             ..ResolvedWatch::default()
         },
+        real_time: Default::default(),
     }
 }
 

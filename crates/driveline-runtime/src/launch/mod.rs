@@ -22,6 +22,8 @@ pub mod control;
 mod death;
 mod describe;
 mod gateway;
+mod health;
+mod health_topic;
 mod interrupt;
 mod judge;
 mod matching;
@@ -162,8 +164,8 @@ pub enum Event {
         /// How long so far, in seconds.
         for_s: u64,
     },
-    /// A process was stopped, with SIGSTOP or the like: it does nothing, and is not at its end.
-    Stopped {
+    /// A process was suspended, by SIGSTOP: it does nothing, and is not at its end.
+    Suspended {
         /// Module.
         module: String,
         /// Its process.
@@ -333,8 +335,8 @@ impl fmt::Display for Event {
             Self::Waiting { module, pid, for_s } => {
                 write!(f, "waiting for {} for {for_s} s: process {pid} says nothing", Called(module))
             }
-            Self::Stopped { module, pid } => {
-                write!(f, "{} is stopped and does nothing; `kill -CONT {pid}` lets it go on", Called(module))
+            Self::Suspended { module, pid } => {
+                write!(f, "{} is suspended and does nothing; `kill -CONT {pid}` lets it go on", Called(module))
             }
             Self::Continued { module } => write!(f, "{} goes on", Called(module)),
             Self::NotSuspended => {
@@ -467,8 +469,8 @@ pub struct Outcome {
     pub unreadable: u64,
     /// Connections of the graph between host topics' ends that never existed.
     pub unconnected: Vec<Unconnected>,
-    /// Modules that were stopped (SIGSTOP or the like) when the run was to end.
-    pub stopped: Vec<String>,
+    /// Modules that were suspended (SIGSTOP) when the run was to end.
+    pub suspended: Vec<String>,
     /// Work that was cut off after a component had finished.
     pub cut_off: Vec<CutOff>,
 }

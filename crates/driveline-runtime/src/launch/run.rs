@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod interrupts;
+mod leftovers;
 mod modes;
 mod parameters;
+mod program;
 mod reactions;
 mod remaining;
 mod settling;
@@ -10,23 +13,24 @@ mod state;
 
 use super::child::{Child, Source, Start};
 use super::control::{RunPhase, Server};
-use super::death::{Death, When, help, how_it_ended};
-use super::gateway::{GatewayOptions, carried, is_gateway};
+use super::death::{Death, When, help, how_it_ended, was_asked_to_end};
+use super::gateway::{carried, is_gateway};
+use super::health::Observed;
+use super::health_topic::HealthTopic;
 use super::matching::{self, Unconnected};
 use super::modes::ModeControl;
 use super::options::LaunchOptions;
 use super::remote::Remote;
 use super::service_manager::ServiceManager;
-use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
-use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink};
+use super::supervisor::{Action, DownReason, Input, State, Supervisor};
+use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink, Stream};
 use crate::account::{Record, build_id};
-use crate::graph::{
-    OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
-    ResolvedTrigger, RestartPolicy,
-};
+use crate::cores::{self, KeptOff};
+use crate::graph::{OnExhausted, ResolvedGraph, RestartPolicy};
 use crate::host;
 use crate::time_namespace;
 use parameters::Changes;
+use program::{Program, feeders, rules, slowest_timer};
 use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -42,8 +46,6 @@ use thiserror::Error;
 const STOP_BEHIND: Duration = Duration::from_secs(1);
 /// A module that is not ready after this is told of.
 const WAITING: Duration = Duration::from_secs(3);
-/// Pause before the first restart of a gateway.
-const GATEWAY_PAUSE: Duration = Duration::from_secs(1);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
 /// The same while the graph runs without some of the connections.
@@ -55,11 +57,28 @@ pub enum LaunchError {
     /// The launcher cannot wait for its processes.
     #[error("cannot watch the modules: {0}")]
     Watch(#[from] io::Error),
+    /// The health of the run cannot be published.
+    #[error("{0}")]
+    Health(String),
     /// There is nothing to start.
     #[error(
         "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more"
     )]
     Nothing,
+}
+
+/// Keeps this process off the cores that executors have for themselves, while it is not dropped.
+fn kept_off(graph: &ResolvedGraph, sink: &mut dyn Sink) -> Option<KeptOff> {
+    let exclusive = graph.exclusive_cpus();
+    if exclusive.is_empty() {
+        return None;
+    }
+    let kept = cores::keep_off(&exclusive, None);
+    kept.map_err(|reason| {
+        let line = format!("warning: the launcher runs on exclusive cores: {reason}");
+        sink.output("driveline", Stream::Err, &line);
+    })
+    .ok()
 }
 
 /// Starts the modules, watches them and returns when all have ended. Blocks.
@@ -78,6 +97,8 @@ pub fn run<'a>(
     if programs.is_empty() {
         return Err(LaunchError::Nothing);
     }
+    // Gateways inherit it; modules know the cores by themselves.
+    let _kept_off = kept_off(graph, sink);
     let began = Instant::now();
     let process = |program: &Program<'a>| Process {
         program: *program,
@@ -87,12 +108,15 @@ pub fn run<'a>(
         ended_at: None,
         past: Past::new(began),
         watching: Watching::default(),
+        observed: Observed::default(),
     };
     let processes = programs.iter().map(process).collect();
     let place = |module: &str| {
         let runs = |p: &Program<'_>| matches!(p, Program::Module(m) if m.name.as_str() == module);
         programs.iter().position(runs)
     };
+    let health_topic =
+        HealthTopic::open(graph, &options.domain_dir).map_err(LaunchError::Health)?;
     let launcher = Launcher {
         graph,
         options,
@@ -111,7 +135,7 @@ pub fn run<'a>(
         unconnected: Vec::new(),
         other_build: false,
         match_at: Instant::now(),
-        stopped: Vec::new(),
+        suspended: Vec::new(),
         settling: Settling::default(),
         cut_off: Vec::new(),
         slowest: Duration::ZERO,
@@ -122,107 +146,10 @@ pub fn run<'a>(
         phase_since: (RunPhase::Starting, began),
         server: options.control.clone().map(Server::new),
         changes: Changes::default(),
+        health_topic,
         modes: ModeControl::new(graph, programs.len(), place),
     };
     launcher.run()
-}
-
-/// A process of a run.
-#[derive(Clone, Copy)]
-enum Program<'a> {
-    Gateway(&'a GatewayOptions),
-    Module(&'a ResolvedModule),
-}
-
-impl Program<'_> {
-    fn name(&self) -> &str {
-        match self {
-            Self::Gateway(gateway) => gateway.name,
-            Self::Module(module) => module.name.as_str(),
-        }
-    }
-}
-
-fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) -> Rules {
-    // Modules that are not started here are somebody else's to wait for.
-    let places = |names: &[String]| {
-        names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect()
-    };
-    match program {
-        // Whoever has started the module starts it again: this launcher only listens anew.
-        Program::Module(_) if options.placement.as_ref().is_some_and(|p| p.starter.is_none()) => {
-            Rules {
-                restart: ResolvedRestart {
-                    policy: RestartPolicy::Always,
-                    backoff: Duration::ZERO,
-                    max: None,
-                    window: Duration::ZERO,
-                    on_exhausted: None,
-                },
-                ready_within: options.ready_within,
-                grace: options.grace,
-                depends_on: Vec::new(),
-                restart_with: Vec::new(),
-                gateway: false,
-            }
-        }
-        Program::Module(module) => Rules {
-            restart: module.restart.clone(),
-            ready_within: module.ready_within.unwrap_or(options.ready_within),
-            grace: options.grace,
-            depends_on: places(&module.depends_on),
-            restart_with: places(&module.restart_with),
-            gateway: false,
-        },
-        Program::Gateway(_) => Rules {
-            restart: ResolvedRestart {
-                policy: RestartPolicy::Always,
-                backoff: GATEWAY_PAUSE,
-                max: None,
-                window: Duration::ZERO,
-                on_exhausted: None,
-            },
-            ready_within: options.ready_within,
-            grace: options.grace,
-            depends_on: Vec::new(),
-            restart_with: Vec::new(),
-            gateway: true,
-        },
-    }
-}
-
-/// Other modules that publish what a module reads, in the order of the graph.
-fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str> {
-    let read: Vec<_> = graph
-        .module(module)
-        .into_iter()
-        .flat_map(|m| &m.components)
-        .flat_map(|c| &c.inputs)
-        .map(|i| &i.topic)
-        .collect();
-    let feeds = |m: &ResolvedModule| {
-        m.components.iter().flat_map(|c| &c.outputs).any(|o| read.contains(&&o.topic))
-    };
-    graph
-        .modules
-        .iter()
-        .filter(|m| m.name.as_str() != module && feeds(m))
-        .map(|m| m.name.as_str())
-        .collect()
-}
-
-/// The longest period with which a component of these modules reads its inputs.
-fn slowest_timer(graph: &ResolvedGraph, wanted: impl Fn(&str) -> bool) -> Duration {
-    let period = |c: &ResolvedComponent| match c.trigger {
-        ResolvedTrigger::Timer { period, .. } if !c.inputs.is_empty() => Some(period),
-        _ => None,
-    };
-    graph
-        .components()
-        .filter(|(m, _)| wanted(m.name.as_str()))
-        .filter_map(|(_, c)| period(c))
-        .max()
-        .unwrap_or_default()
 }
 
 /// Where a run stands.
@@ -257,6 +184,8 @@ struct Process<'a> {
     ended_at: Option<Instant>,
     past: Past,
     watching: Watching<'a>,
+    /// What is known of its components.
+    observed: Observed,
 }
 
 impl Process<'_> {
@@ -290,8 +219,8 @@ struct Launcher<'a> {
     /// A program of another build was reported.
     other_build: bool,
     match_at: Instant,
-    /// Modules that were stopped when the run was to end.
-    stopped: Vec<String>,
+    /// Modules that were suspended when the run was to end.
+    suspended: Vec<String>,
     settling: Settling,
     cut_off: Vec<CutOff>,
     /// The longest call of a callback so far.
@@ -307,6 +236,7 @@ struct Launcher<'a> {
     server: Option<Server>,
     /// Parameters that tools have changed.
     changes: Changes,
+    health_topic: Option<HealthTopic>,
     modes: Option<ModeControl<'a>>,
 }
 
@@ -341,6 +271,7 @@ impl Launcher<'_> {
                 self.serve();
             }
         }
+        self.remove_leftovers();
         let unreadable = self.unreadable
             + self
                 .processes
@@ -349,8 +280,8 @@ impl Launcher<'_> {
                 .map(Child::unreadable)
                 .sum::<u64>();
         let end = self.end.unwrap_or(End::Interrupted);
-        let Self { killed, down, unconnected, stopped, cut_off, .. } = self;
-        Ok(Outcome { end, killed, down, unreadable, unconnected, stopped, cut_off })
+        let Self { killed, down, unconnected, suspended, cut_off, .. } = self;
+        Ok(Outcome { end, killed, down, unreadable, unconnected, suspended, cut_off })
     }
 
     /// Responds to the tools that ask.
@@ -403,6 +334,7 @@ impl Launcher<'_> {
 
     fn start(&mut self, process: usize) -> io::Result<()> {
         self.processes[process].past.started();
+        self.processes[process].observed = Observed::default();
         let control = self.options.control.as_ref().map(|socket| socket.path());
         let child = match (self.processes[process].program, &self.options.placement) {
             (Program::Gateway(gateway), _) => Child::start_gateway(gateway, control)?,
@@ -458,7 +390,7 @@ impl Launcher<'_> {
         if let Some(child) = self.processes[process].alive() {
             child.told = true;
             child.signal(Signal::TERM);
-            if child.stopped {
+            if child.suspended {
                 child.signal(Signal::CONT);
             }
         }
@@ -513,6 +445,7 @@ impl Launcher<'_> {
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
+        self.remove_leftovers();
         if self.is_running() {
             self.react_to_down(process, &why);
         }
@@ -608,6 +541,9 @@ impl Launcher<'_> {
                 (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
         self.mode_record(process, &record);
+        if let Program::Module(module) = self.processes[process].program {
+            self.processes[process].observed.take(module, &record, Instant::now());
+        }
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
@@ -719,9 +655,8 @@ impl Launcher<'_> {
         // Told to end, a module still fails if it ends in any other way than it should. The signal
         // itself ends it only before it has come so far as to listen for it. Who ends all processes
         // of a run at once, as systemd does, has told it as well.
-        let expected = killed
-            || (c.told || with_the_run)
-                && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
+        let expected =
+            killed || (c.told || with_the_run) && (status.success() || was_asked_to_end(status));
         let set: String = self
             .options
             .set
@@ -743,7 +678,7 @@ impl Launcher<'_> {
             hung.clone()
         } else if killed {
             "was killed because it did not stop".to_owned()
-        } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {
+        } else if expected && was_asked_to_end(status) {
             "was told to end while it was still starting".to_owned()
         } else {
             how_it_ended(status)
@@ -785,29 +720,6 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    fn interrupted(&mut self) {
-        if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
-            return;
-        }
-        self.interrupted_at = Some(Instant::now());
-        if let Phase::Stopping { .. } = self.phase {
-            // Asked again: no more patience.
-            for i in 0..self.processes.len() {
-                self.kill(i, "was interrupted again");
-            }
-        } else {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
-        }
-    }
-
-    fn hung_up(&mut self) {
-        if !matches!(self.phase, Phase::Stopping { .. }) {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
-        }
-    }
-
     /// Looks whether connections exist by now.
     fn look_for_late_matches(&mut self, now: Instant) {
         let found = if self.unconnected.is_empty() {
@@ -834,11 +746,11 @@ impl Launcher<'_> {
     fn stop(&mut self) {
         self.look_for_late_matches(Instant::now());
         self.look_at_children();
-        self.stopped = self
+        self.suspended = self
             .processes
             .iter_mut()
             .filter_map(Process::alive)
-            .filter(|c| c.stopped)
+            .filter(|c| c.suspended)
             .map(|c| c.module.clone())
             .collect();
         self.sink.event(&Event::Stopping);
@@ -875,14 +787,14 @@ impl Launcher<'_> {
         for c in self.processes.iter_mut().filter_map(Process::alive) {
             let (module, pid) = (c.module.clone(), c.pid());
             match c.look_for_stops() {
-                Some(true) => self.sink.event(&Event::Stopped { module: module.clone(), pid }),
+                Some(true) => self.sink.event(&Event::Suspended { module: module.clone(), pid }),
                 Some(false) => self.sink.event(&Event::Continued { module: module.clone() }),
                 None => {}
             }
             let age = c.since.elapsed();
             if !stopping
                 && !c.ready
-                && !c.stopped
+                && !c.suspended
                 && age >= WAITING
                 && c.busy_call().is_none()
                 && c.is_due(age)
@@ -903,6 +815,7 @@ impl Launcher<'_> {
                 self.look_for_late_matches(now);
             }
             self.sink.tick();
+            self.publish_health(now);
             self.tick_at = now + self.options.tick;
         }
         self.step(Input::Time);

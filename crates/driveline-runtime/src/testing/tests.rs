@@ -25,6 +25,7 @@ impl ComponentLibrary for Library {
             name: "offset".into(),
             default: ParameterValue::Integer(1),
             doc: String::new(),
+            range: None,
             live: None,
         };
         vec![ComponentClass {

@@ -82,5 +82,10 @@ impl Component for Modal {
         Ok(())
     }
 
+    fn on_parameter(&self, name: &str, value: &ParameterValue) -> Result<(), ComponentFailure> {
+        println!("{} has {name} {value} now", self.name);
+        if *value == ParameterValue::Integer(13) { Err(failure("13 is unlucky")) } else { Ok(()) }
+    }
+
     fn shutdown(&self) {}
 }

@@ -15,7 +15,7 @@ use driveline::{
 use driveline_runtime::component::{
     Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
 };
-use driveline_runtime::descriptor::{ComponentClass, LiveRange, ParameterDecl, Port};
+use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port, ValueRange};
 use driveline_runtime::host;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -45,6 +45,7 @@ impl ComponentLibrary for Builtin {
             name: name.into(),
             default: ParameterValue::Integer(default),
             doc: doc.into(),
+            range: None,
             live: None,
         };
         vec![
@@ -74,6 +75,7 @@ impl ComponentLibrary for Builtin {
                         name: "mode".into(),
                         default: ParameterValue::Text(String::new()),
                         doc: "The mode.".into(),
+                        range: None,
                         live: None,
                     },
                 ],
@@ -126,7 +128,7 @@ impl ComponentLibrary for Builtin {
                 parameters: vec![
                     parameter("hang", 0, "Never end unless 0."),
                     ParameterDecl {
-                        live: Some(LiveRange { min: Some(0.0), max: Some(99.0) }),
+                        live: Some(ValueRange { min: Some(0.0), max: Some(99.0) }),
                         ..parameter("mark", 1, "Printed when it is changed; refuses 13.")
                     },
                 ],

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much attention hints get. Whoever can enter the domain directory can send them, so their
-//! number must not decide how much time this process spends on them.
+//! Budget for hints. Every process that can enter the domain directory can send them, so their
+//! number must not decide how much time this process spends.
 //!
-//! A store of attention pays for each hint and fills up slowly. When it is empty the socket is left
-//! alone for a while, twice as long each time; then one look through the directory finds what the
-//! unheard hints were about.
+//! Each hint costs a token, and tokens return slowly. Without tokens the socket is not read for a
+//! pause, which doubles each time. Then one scan of the directory finds the publishers of the
+//! unread hints.
 
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// Hints that are heard in a row: more than a vehicle's publishers, which may all start at once.
+/// Hints that are received in a row: more than a vehicle's publishers, which may all start at once.
 const STORE: u32 = 256;
 /// Time in which the store grows by one.
 const PER_HINT: Duration = Duration::from_millis(20);
@@ -55,13 +55,13 @@ impl Attention {
         false
     }
 
-    /// Until when no hint is heard, if that is so.
+    /// Until when no hint is received, if that is so.
     pub(super) fn deaf_until(&self) -> Option<MonotonicNs> {
         self.deaf_until
     }
 
-    /// Whether a pause has just ended: hints are heard again, and a look through the directory is
-    /// due.
+    /// Returns true when a pause has just ended: hints are received again, and a scan of the
+    /// directory is due.
     pub(super) fn recovers(&mut self, now: MonotonicNs) -> bool {
         let over = self.deaf_until.is_some_and(|until| until <= now);
         if over {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_flood_costs_little_and_more_and_more_seldom() {
-        let (mut heard, mut pauses) = (0, 0);
+        let (mut received, mut pauses) = (0, 0);
         let mut a = Attention::new(MonotonicNs(0));
         // One hint each 10 us for a minute.
         for now in (0..60_000_000_000).step_by(10_000).map(MonotonicNs) {
@@ -91,10 +91,10 @@ mod tests {
                 continue;
             }
             pauses += u32::from(a.recovers(now));
-            heard += u32::from(a.hears_one(now));
+            received += u32::from(a.hears_one(now));
         }
         // What is in store, and then 50 a second.
-        assert!(heard <= STORE + 60 * 50 + 1, "{heard}");
+        assert!(received <= STORE + 60 * 50 + 1, "{received}");
         assert!((50..100).contains(&pauses), "{pauses}");
         // After some quiet all is as before.
         let later = MonotonicNs(70_000_000_000);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers to tools.
 
-use super::hearing::Heard;
+use super::handshake::Reception;
+use super::query::Query;
 use super::{Control, Source};
 use crate::config::Access;
 use crate::info::ParticipantInfo;
@@ -9,46 +10,30 @@ use crate::limits::{
     HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_INFO_CONNECTIONS_PER_USER, MAX_LISTING_LEN,
 };
 use crate::queue::lock;
-use crate::sys::errands::Foreign;
 use crate::sys::peer::User;
 use crate::sys::socket;
 use crate::wire::Message;
-use driveline_types::MonotonicNs;
 use rustix::event::epoll::{self, EventFlags};
 use std::time::Duration;
 
 /// Bytes of a listing in one packet.
 const PART_LEN: usize = 32 * 1024;
 
-/// A tool that has connected.
-pub(super) struct Query {
-    socket: Foreign,
-    until: MonotonicNs,
-    /// What is still to be sent, if it has asked.
-    answer: Option<(Vec<u8>, usize)>,
-}
-
-impl Query {
-    pub(super) fn undecided(&self) -> Option<&Foreign> {
-        self.answer.is_none().then_some(&self.socket)
-    }
-}
-
 impl Control {
     pub(super) fn accept_queries(&mut self, key: u64) {
         for _ in 0..MAX_INFO_CONNECTIONS {
-            if self.errands.are_too_many() {
+            if self.blocking_tasks.is_full() {
                 return self.rest(key);
             }
             // The last descriptor is well spent here: tools show why nothing else goes on.
-            let socket = match self.reserve.accept(&self.info_listener, &self.errands) {
+            let socket = match self.reserve.accept(&self.info_listener, &self.blocking_tasks) {
                 Ok(Some((socket, _))) => socket,
                 Ok(None) => return,
                 Err(_) => return self.rest(key),
             };
             let user = socket.user();
-            // Nobody can take the tools away from others: least of all from the one whose process
-            // this is.
+            // Other users cannot use up the tools' connections, least of all those of this
+            // process's own user.
             let own = user.is_surely(User::own());
             let users = || {
                 self.sources.values().filter_map(|s| {
@@ -78,8 +63,8 @@ impl Control {
         }
     }
 
-    pub(super) fn tool_said(&mut self, key: u64, heard: Heard) {
-        let asks = matches!(heard, Heard::Said(Ok(Message::List), _));
+    pub(super) fn tool_said(&mut self, key: u64, received: Reception) {
+        let asks = matches!(received, Reception::Said(Ok(Message::List), _));
         let user = match self.sources.get(&key) {
             Some(Source::Info(query)) if asks => Some(query.socket.user()),
             _ => None,
@@ -111,7 +96,7 @@ impl Control {
                 Ok(()) => *sent += part.len(),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
                     let _ = epoll::modify(
-                        self.errands.epoll(),
+                        self.blocking_tasks.epoll(),
                         &*socket,
                         epoll::EventData::new_u64(key),
                         EventFlags::OUT,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The subscription's side of matching.
 
-use super::crowding::{self, Dialled, Room};
-use super::hearing::{Heard, oversized};
+use super::dial::{Dial, DialState, InletState, Known};
+use super::handshake::{Reception, oversized};
+use super::match_limits::{self, Admission};
 use super::{Control, Source};
 use crate::config::{OwnProcess, SchemaRequest};
 use crate::event::{RefusalCode, SubscriptionEvent};
@@ -11,9 +12,9 @@ use crate::inlet::{Edge, Inlet, Page};
 use crate::layout::{OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{HANDSHAKE_MS, MAX_FOREIGN_MATCHES, MAX_MATCHES, MAX_MATCHES_PER_USER};
 use crate::queue::lock;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::descriptors::{self, DescriptorShortage};
 use crate::sys::directory::{Kind, Name};
-use crate::sys::errands::Foreign;
 use crate::sys::peer::User;
 use crate::sys::socket::{self, ConnectError};
 use crate::wire::{Accept, Hello, Message, Refuse};
@@ -27,62 +28,6 @@ use std::time::Duration;
 /// First and longest pause before a busy or short publisher is asked again.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 const RETRY_LONGEST: Duration = Duration::from_secs(1);
-
-/// A subscription, as the control thread sees it.
-pub(super) struct InletState {
-    pub(super) inlet: Arc<Inlet>,
-    topic: u64,
-    /// Publishers of the topic by socket name.
-    known: HashMap<String, Known>,
-    /// Publishers that were told why they cannot be matched now: they are told once.
-    told: HashSet<String>,
-    pub(super) watch: super::watch::SubscriptionWatch,
-}
-
-enum Known {
-    /// Dialled, matched or not yet.
-    Connected,
-    /// Refused for good.
-    Refused,
-    /// To be asked again.
-    Retry { at: MonotonicNs, pause: Duration },
-}
-
-/// A connection to a publisher.
-pub(super) struct Dial {
-    inlet: EndpointId,
-    name: String,
-    state: DialState,
-}
-
-impl Dial {
-    pub(super) fn undecided(&self) -> Option<&Foreign> {
-        if let DialState::Asked { socket, .. } = &self.state { Some(socket) } else { None }
-    }
-
-    fn dialled(&self, key: u64) -> Dialled {
-        let (socket, matched, silent) = match &self.state {
-            DialState::Asked { socket, complain_at, .. } => (socket, false, complain_at.is_none()),
-            DialState::Matched { edge, .. } => (&*edge.socket, true, false),
-        };
-        Dialled { key, user: socket.user(), matched, silent }
-    }
-}
-
-enum DialState {
-    /// HELLO is sent.
-    Asked {
-        socket: Foreign,
-        page: Page,
-        pause: Duration,
-        complain_at: Option<MonotonicNs>,
-    },
-    Matched {
-        edge: Arc<Edge>,
-        since: MonotonicNs,
-        pause: Duration,
-    },
-}
 
 impl Control {
     pub(super) fn add_inlet(&mut self, inlet: Arc<Inlet>) {
@@ -112,7 +57,7 @@ impl Control {
             if let Some(Source::Dial(Dial { state: DialState::Matched { edge, .. }, .. })) =
                 self.sources.remove(&key)
             {
-                let _ = rustix::event::epoll::delete(self.errands.epoll(), &edge.socket);
+                let _ = rustix::event::epoll::delete(self.blocking_tasks.epoll(), &edge.socket);
             }
         }
         state.inlet.change(Vec::clear);
@@ -145,13 +90,14 @@ impl Control {
     }
 
     fn dial(&mut self, id: EndpointId, name: &str, pause: Duration) {
-        let own = self.outlets.values().any(|o| o.name == name);
+        let own = lock(&self.identity.own_publishers).contains(name)
+            || self.outlets.values().any(|o| o.name == name);
         let Some(state) = self.inlets.get_mut(&id) else { return };
         if own && state.inlet.own_process == OwnProcess::Exclude {
             state.known.insert(name.to_owned(), Known::Refused);
             return;
         }
-        if self.errands.are_too_many() && !self.identity.directory.is_of_trusted(name) {
+        if self.blocking_tasks.is_full() && !self.identity.directory.is_of_trusted(name) {
             put_off(state, name, self.now, pause);
             return;
         }
@@ -165,18 +111,18 @@ impl Control {
         let Some(state) = self.inlets.get_mut(&id) else { return };
         match connection {
             Ok(socket) if state.inlet.access.permits(socket.user()) => match self
-                .room_for(id, socket.user())
+                .admission_for(id, socket.user())
             {
-                Room::Free | Room::InsteadOf(_) => match shortage {
+                Admission::Free | Admission::InsteadOf(_) => match shortage {
                     None => self.hello(id, name, socket, pause),
                     Some(shortage) => self.decline_for_shortage(id, name, &socket, pause, shortage),
                 },
-                Room::Later => {
+                Admission::Later => {
                     if let Some(state) = self.inlets.get_mut(&id) {
                         put_off(state, name, self.now, pause);
                     }
                 }
-                Room::None => {
+                Admission::None => {
                     let Some(state) = self.inlets.get(&id) else { return };
                     let text = format!(
                         "too many publishers are matched: at most {MAX_MATCHES}, {MAX_FOREIGN_MATCHES} of other users and {MAX_MATCHES_PER_USER} of one other; end some, or give them a topic of their own"
@@ -222,21 +168,21 @@ impl Control {
         }
     }
 
-    /// Whether one more publisher of this user may be asked, if need be after another was given up
-    /// for a while.
-    fn room_for(&mut self, id: EndpointId, user: User) -> Room {
+    /// Decides whether another publisher of this user may be dialled, if necessary after another
+    /// one was disconnected for a while.
+    fn admission_for(&mut self, id: EndpointId, user: User) -> Admission {
         let dials = self.sources.iter().filter_map(|(key, s)| match s {
             Source::Dial(d) if d.inlet == id => Some(d.dialled(*key)),
             _ => None,
         });
-        let room = crowding::room(&dials.collect::<Vec<_>>(), user);
-        if let Room::InsteadOf(key) = room
+        let admission = match_limits::admit(&dials.collect::<Vec<_>>(), user);
+        if let Admission::InsteadOf(key) = admission
             && let Some(Source::Dial(silent)) = self.sources.remove(&key)
             && let Some(state) = self.inlets.get_mut(&id)
         {
             put_off(state, &silent.name, self.now, RETRY_LONGEST);
         }
-        room
+        admission
     }
 
     fn hello(&mut self, id: EndpointId, name: &str, mut socket: Foreign, pause: Duration) {
@@ -373,21 +319,21 @@ impl Control {
         }
     }
 
-    pub(super) fn publisher_said(&mut self, key: u64, heard: Heard) {
-        let (decoded, fds) = match heard {
-            Heard::Said(decoded, fds) => (Ok(decoded), fds),
-            Heard::Shortage => {
+    pub(super) fn publisher_said(&mut self, key: u64, received: Reception) {
+        let (decoded, fds) = match received {
+            Reception::Said(decoded, fds) => (Ok(decoded), fds),
+            Reception::Shortage => {
                 let text = format!(
                     "the publisher cannot be matched: this process has {}",
                     descriptors::shortage()
                 );
                 (Err((RefusalCode::System, text)), Vec::new())
             }
-            Heard::Oversized => (
+            Reception::Oversized => (
                 Err((RefusalCode::Protocol, format!("the publisher's answer: {}", oversized()))),
                 Vec::new(),
             ),
-            Heard::Nothing | Heard::Ended => return self.hung_up(key),
+            Reception::Nothing | Reception::Ended => return self.hung_up(key),
         };
         let Some(Source::Dial(Dial {
             inlet: id,
@@ -439,12 +385,12 @@ impl Control {
         self.refused(id, &name, &refusal, pause);
     }
 
-    /// End of file: the publisher is gone, says the kernel; or it lives and has hung up, for want
-    /// of descriptors for one. Asking again tells, and removes the socket of a dead one.
+    /// Handles the end of a connection. The publisher is dead, or it lives and has hung up for lack
+    /// of descriptors. Dialling again distinguishes the two, and removes the socket of a dead one.
     fn hung_up(&mut self, key: u64) {
         let Some(Source::Dial(dial)) = self.sources.remove(&key) else { return };
         let Some(state) = self.inlets.get_mut(&dial.inlet) else { return };
-        // Whoever hangs up again and again is asked less and less often.
+        // A publisher that hangs up repeatedly is dialled less and less often.
         let pause = match &dial.state {
             DialState::Asked { pause, .. } => *pause,
             DialState::Matched { since, .. } if self.now.since(*since) > RETRY_LONGEST => {
@@ -455,7 +401,7 @@ impl Control {
         lock(&state.inlet.refusals).remove(&dial.name);
         put_off(state, &dial.name, self.now, pause);
         let DialState::Matched { edge, .. } = dial.state else { return };
-        let _ = rustix::event::epoll::delete(self.errands.epoll(), &edge.socket);
+        let _ = rustix::event::epoll::delete(self.blocking_tasks.epoll(), &edge.socket);
         edge.ended.store(true, Relaxed);
         state.watch.remove(&edge);
         let last = crate::protocol::reader::newest(&edge.segment).0;
@@ -467,6 +413,7 @@ impl Control {
         state.inlet.keep_unread_of_ended(&edge);
         // It may have been restarted meanwhile under another name.
         self.discovery.look();
+        self.discovery.match_ended(self.now);
     }
 
     pub(super) fn expire_dials(&mut self) {
@@ -495,8 +442,8 @@ impl Control {
                     note(at);
                     continue;
                 }
-                // Silence is not death: a stopped process may go on. It stays asked; nobody waits
-                // for it.
+                // Silence is not death: a stopped process may continue. It stays dialled, without
+                // delaying others.
                 *complain_at = None;
                 if let Some(state) = self.inlets.get(inlet) {
                     let text = format!(

@@ -3,45 +3,53 @@
 //! sleeps in `epoll`, and no peer can make it wait: every socket is non-blocking and every peer is
 //! a small state machine with a time limit.
 
-mod crowding;
+mod deadlines;
+mod dial;
 mod discovery;
-mod hearing;
+mod handshake;
 mod hints;
 mod info;
 mod inlets;
+mod match_limits;
 mod outlets;
+#[cfg(test)]
+mod own_process_tests;
 mod pins;
 mod presence;
+mod query;
+mod reserve;
 mod shortage;
 mod watch;
 
 use crate::inlet::Inlet;
 use crate::limits::MAX_MESSAGE_LEN;
-use crate::participant::Identity;
 use crate::protocol::epoch::Changes;
 use crate::publication::{PubMatch, Publication};
 use crate::queue::lock;
-use crate::sys::directory::{Kind, Name};
-use crate::sys::errands::{Errands, Foreign};
+use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
+use crate::sys::directory::{Directory, Kind, Name, Stamp};
 use crate::sys::fork::GuardedFd;
+use crate::sys::peer::User;
 use crate::sys::socket;
-use discovery::Discovery;
-use driveline_types::{EndpointId, MonotonicNs};
-pub(crate) use hearing::{Heard, hear};
-use inlets::{Dial, InletState};
+use dial::{Dial, InletState};
+use driveline_types::{EndpointId, MonotonicNs, TopicId};
+pub(crate) use handshake::{Reception, receive_message};
 use outlets::{Outlet, Peer};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a listener that cannot accept is left alone.
+/// Time from the end of a match to a look for what a dead process has left: one look for all matches
+/// of a process, and one that ends in order has removed its names by then.
+const SWEEP_AFTER: Duration = Duration::from_secs(1);
+/// Pause of a listener that cannot accept.
 const REST: Duration = Duration::from_millis(500);
 
-/// What the application's threads ask of the control thread.
+/// Requests of the application's threads to the control thread.
 pub(crate) enum Command {
     AddPublication {
         publication: Arc<Publication>,
@@ -51,10 +59,10 @@ pub(crate) enum Command {
     },
     AddInlet(Arc<Inlet>),
     Remove(EndpointId),
-    /// What a connection of another user has said.
-    Heard {
+    /// Data received from a connection of another user.
+    Reception {
         key: u64,
-        heard: hearing::Heard,
+        received: handshake::Reception,
     },
     /// Hints that were received elsewhere.
     Hints {
@@ -104,7 +112,7 @@ enum Source {
     Listener(EndpointId),
     Peer(Peer),
     Dial(Dial),
-    Info(info::Query),
+    Info(query::Query),
 }
 
 impl Source {
@@ -119,10 +127,88 @@ impl Source {
     }
 }
 
+/// Time of the next scan of the directory, and the result of the last one.
+#[derive(Debug, Default)]
+pub(super) struct Discovery {
+    pub(super) wanted: bool,
+    pub(super) last: MonotonicNs,
+    pub(super) next_check: MonotonicNs,
+    pub(super) stamp: Option<Stamp>,
+    /// The stamp has the clock tick's resolution: after a change one more look a second later makes
+    /// sure.
+    pub(super) again: bool,
+    /// When to remove the names of dead processes.
+    pub(super) sweep_at: Option<MonotonicNs>,
+    /// The directory has more entries than are read.
+    pub(super) cut: bool,
+}
+
+impl Discovery {
+    /// Asks for a look through the directory, soon.
+    pub(super) fn look(&mut self) {
+        self.wanted = true;
+    }
+
+    /// A match has ended: its other end may be dead.
+    pub(super) fn match_ended(&mut self, now: MonotonicNs) {
+        self.sweep_at.get_or_insert(now + SWEEP_AFTER);
+    }
+}
+
+/// Identity of the participant whose control thread this is.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) id: EndpointId,
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) directory: Directory,
+    pub(crate) description: Mutex<String>,
+    /// Names of this participant's publishers, from before others can see them.
+    pub(crate) own_publishers: Mutex<HashSet<String>>,
+}
+
+impl Identity {
+    /// Makes the socket by which others find a publisher. The name is registered first: the control
+    /// thread may find it in the directory before it hears of the publisher.
+    pub(crate) fn listen(&self, topic: TopicId, mode: u32) -> io::Result<(GuardedFd, String)> {
+        let name = Name::random(Kind::Publisher(topic.0))?;
+        lock(&self.own_publishers).insert(name.text.clone());
+        match socket::listen_at(&self.directory, &name, mode) {
+            Ok(listener) => Ok((listener, name.text)),
+            Err(e) => {
+                lock(&self.own_publishers).remove(&name.text);
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends what [`Self::listen`] has begun.
+    pub(crate) fn unlist(&self, name: &str) {
+        self.directory.remove(name);
+        lock(&self.own_publishers).remove(name);
+    }
+}
+
+/// The socket for hints.
+fn rescan_socket(
+    directory: &Directory,
+    name: &Name,
+    mode: u32,
+    blocking_tasks: &Arc<BlockingTasks>,
+) -> io::Result<Foreign> {
+    let socket = socket::datagram_at(directory, name, mode)?;
+    let safe = !directory.is_shared() || socket::take_descriptors(&socket, false);
+    let mut socket = Foreign::connection(socket, User::UNKNOWN, blocking_tasks);
+    if safe {
+        socket.is_no_threat();
+    }
+    Ok(socket)
+}
+
 pub(crate) struct Control {
     identity: Arc<Identity>,
     commands: Arc<Commands>,
-    errands: Arc<Errands>,
+    blocking_tasks: Arc<BlockingTasks>,
     sources: HashMap<u64, Source>,
     next_source: u64,
     rescan: Foreign,
@@ -132,30 +218,30 @@ pub(crate) struct Control {
     outlets: HashMap<EndpointId, Outlet>,
     inlets: HashMap<EndpointId, InletState>,
     discovery: Discovery,
-    /// It was said that nobody can be found any more.
+    /// Set once the loss of the directory was reported.
     lost: bool,
     attention: hints::Attention,
-    reserve: shortage::Reserve,
+    reserve: reserve::Reserve,
     buffer: Box<[u8]>,
     /// Listeners that could not accept, and until when they are left alone.
     resting: Vec<u64>,
     rested_at: MonotonicNs,
-    /// When something has to be done without an event. Recomputed each round.
+    /// Time of the next action without an event. Recomputed each round.
     due: Option<MonotonicNs>,
     now: MonotonicNs,
 }
 
 impl Control {
     pub(crate) fn new(identity: Arc<Identity>, commands: Arc<Commands>) -> io::Result<Self> {
-        let errands = Errands::new()?;
+        let blocking_tasks = BlockingTasks::new()?;
         let mode = if identity.directory.is_shared() { 0o666 } else { 0o600 };
         let rescan_name = Name::random(Kind::Rescan)?;
-        let rescan = presence::rescan_socket(&identity.directory, &rescan_name, mode, &errands)?;
+        let rescan = rescan_socket(&identity.directory, &rescan_name, mode, &blocking_tasks)?;
         let info_name = Name::random(Kind::Info)?;
         let info_listener = socket::listen_at(&identity.directory, &info_name, mode)?;
         let mut control = Self {
             identity,
-            errands,
+            blocking_tasks,
             sources: HashMap::new(),
             next_source: 0,
             rescan,
@@ -167,7 +253,7 @@ impl Control {
             discovery: Discovery::default(),
             lost: false,
             attention: hints::Attention::new(MonotonicNs::now()),
-            reserve: shortage::Reserve::new(&commands.signal)?,
+            reserve: reserve::Reserve::new(&commands.signal)?,
             buffer: vec![0; MAX_MESSAGE_LEN].into_boxed_slice(),
             resting: Vec::new(),
             rested_at: MonotonicNs::default(),
@@ -184,7 +270,7 @@ impl Control {
                 _ => control.info_listener.as_fd(),
             };
             epoll::add(
-                control.errands.epoll(),
+                control.blocking_tasks.epoll(),
                 fd,
                 epoll::EventData::new_u64(key),
                 epoll::EventFlags::IN,
@@ -198,7 +284,7 @@ impl Control {
     fn watch(&mut self, fd: impl AsFd, flags: epoll::EventFlags) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;
-        epoll::add(self.errands.epoll(), fd, epoll::EventData::new_u64(key), flags)?;
+        epoll::add(self.blocking_tasks.epoll(), fd, epoll::EventData::new_u64(key), flags)?;
         Ok(key)
     }
 
@@ -242,7 +328,7 @@ impl Control {
         if let Some(listener) = listener {
             // Needs no memory and cannot fail for a descriptor that is registered.
             let _ = epoll::modify(
-                self.errands.epoll(),
+                self.blocking_tasks.epoll(),
                 listener,
                 epoll::EventData::new_u64(key),
                 flags,
@@ -250,7 +336,7 @@ impl Control {
         }
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     pub(crate) fn run(mut self) {
         self.sweep();
         let mut events = Vec::with_capacity(64);
@@ -264,7 +350,7 @@ impl Control {
             });
             events.clear();
             if let Err(e) = epoll::wait(
-                &**self.errands.epoll(),
+                &**self.blocking_tasks.epoll(),
                 rustix::buffer::spare_capacity(&mut events),
                 timeout.as_ref(),
             ) && e != rustix::io::Errno::INTR
@@ -299,7 +385,7 @@ impl Control {
                         }
                         Command::AddInlet(inlet) => self.add_inlet(inlet),
                         Command::Remove(id) => self.remove(id),
-                        Command::Heard { key, heard } => self.heard(key, heard),
+                        Command::Reception { key, received } => self.received(key, received),
                         Command::Hints { key, hints } => self.hear_hints(key, hints),
                         Command::Stop => return false,
                     }
@@ -317,11 +403,12 @@ impl Control {
         true
     }
 
-    /// What is to be done by time, after each round of events.
+    /// Does the work that is due by time, after each round of events.
     fn round(&mut self) {
         self.reserve.refill(&self.commands.signal);
         self.hear_again();
         self.discover();
+        self.sweep_if_due();
         self.end_rest();
         self.expire_peers();
         self.expire_dials();
@@ -341,6 +428,6 @@ impl Control {
     fn shut_down(&mut self) {
         self.identity.directory.remove(&self.rescan_name);
         self.identity.directory.remove(&self.info_name);
-        socket::turn_away(&self.info_listener, &self.errands);
+        socket::turn_away(&self.info_listener, &self.blocking_tasks);
     }
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The publisher's side of matching.
 
-use super::hearing::{Heard, oversized};
+use super::handshake::{Reception, oversized};
 use super::pins::{self, Claim};
 use super::{Control, Source};
 use crate::event::{PublisherEvent, RefusalCode};
 use crate::inlet::first_sequence;
 use crate::layout::PAGE_LEN;
-use crate::limits::{HANDSHAKE_MS, MAX_ERRANDS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER};
+use crate::limits::{
+    HANDSHAKE_MS, MAX_BLOCKING_TASKS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER,
+};
 use crate::protocol::epoch::Changes;
 use crate::publication::{Group, PubMatch, Publication, add};
-use crate::sys::errands::Foreign;
+use crate::sys::blocking_tasks::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::{descriptors, futex, memfd, socket};
 use crate::wire::{Accept, Hello, Message, Refuse};
@@ -35,7 +37,7 @@ pub(super) struct Outlet {
     /// Replaced lists wait for the publishing thread to leave its scan.
     pub(super) reclaiming: bool,
     pub(super) watch: super::watch::PublisherWatch,
-    /// It was said that nobody can be accepted.
+    /// Set once it was reported that connections cannot be accepted.
     said_shut: bool,
 }
 
@@ -73,7 +75,7 @@ impl Control {
             Ok(key) => key,
             Err(e) => {
                 let text = format!(
-                    "topic '{}': nobody can subscribe: cannot watch the publisher's socket: {e}",
+                    "topic '{}': no process can subscribe: cannot watch the publisher's socket: {e}",
                     publication.topic
                 );
                 publication
@@ -103,7 +105,7 @@ impl Control {
         let Some(outlet) = self.outlets.remove(&id) else { return };
         self.identity.directory.remove(&outlet.name);
         // Closing takes the descriptors out of epoll.
-        socket::turn_away(&outlet.listener, &self.errands);
+        socket::turn_away(&outlet.listener, &self.blocking_tasks);
         self.sources.remove(&outlet.key);
         self.sources.retain(|_, s| !matches!(s, Source::Peer(p) if p.outlet == id));
     }
@@ -113,18 +115,19 @@ impl Control {
         // again.
         for _ in 0..32 {
             let Some(outlet) = self.outlets.get_mut(&id) else { return };
-            if self.errands.are_too_many() {
-                outlet.say_shut(&format!("{MAX_ERRANDS} descriptors from other users wait to be closed, and the first of them hangs"));
+            if self.blocking_tasks.is_full() {
+                outlet.say_shut(&format!("{MAX_BLOCKING_TASKS} descriptors from other users wait to be closed, and the first of them hangs"));
                 return self.rest(key);
             }
-            let (connection, last) = match self.reserve.accept(&outlet.listener, &self.errands) {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(e) => {
-                    outlet.say_shut(&descriptors::explain(e).to_string());
-                    return self.rest(key);
-                }
-            };
+            let (connection, last) =
+                match self.reserve.accept(&outlet.listener, &self.blocking_tasks) {
+                    Ok(Some(accepted)) => accepted,
+                    Ok(None) => return,
+                    Err(e) => {
+                        outlet.say_shut(&descriptors::explain(e).to_string());
+                        return self.rest(key);
+                    }
+                };
             let user = connection.user();
             let publication = Arc::clone(&outlet.publication);
             let connected =
@@ -192,16 +195,16 @@ impl Control {
         }
     }
 
-    pub(super) fn peer_said(&mut self, key: u64, heard: Heard) {
-        let (decoded, fds) = match heard {
-            Heard::Said(decoded, fds) => (Ok(decoded), fds),
-            Heard::Shortage => {
+    pub(super) fn peer_said(&mut self, key: u64, received: Reception) {
+        let (decoded, fds) = match received {
+            Reception::Said(decoded, fds) => (Ok(decoded), fds),
+            Reception::Shortage => {
                 let text =
                     format!("the publisher's process has {}", descriptors::shortage().in_short());
                 (Err((RefusalCode::System, text)), Vec::new())
             }
-            Heard::Oversized => (Err((RefusalCode::Protocol, oversized())), Vec::new()),
-            Heard::Nothing | Heard::Ended => return self.drop_peer(key),
+            Reception::Oversized => (Err((RefusalCode::Protocol, oversized())), Vec::new()),
+            Reception::Nothing | Reception::Ended => return self.drop_peer(key),
         };
         let Some(Source::Peer(peer)) = self.sources.get(&key) else { return };
         self.drop_ended_peers(peer.outlet);
@@ -246,6 +249,7 @@ impl Control {
     fn drop_peer(&mut self, key: u64) {
         let Some(Source::Peer(peer)) = self.sources.remove(&key) else { return };
         let PeerState::Matched(m) = &peer.state else { return };
+        self.discovery.match_ended(self.now);
         if let Some(outlet) = self.outlets.get_mut(&peer.outlet) {
             outlet.dismiss(m);
             outlet.publication.events.push(PublisherEvent::Unmatched {
@@ -255,9 +259,8 @@ impl Control {
         }
     }
 
-    /// Drops the matches whose connections have ended. Epoll may report a newcomer before an end
-    /// that came first, and nobody is to be refused for want of pins that were given back before
-    /// they were asked for.
+    /// Drops the matches whose connections have ended. epoll may report a new connection before an
+    /// earlier end; without this, the new one could be refused although its pins are free.
     fn drop_ended_peers(&mut self, id: EndpointId) {
         let matched = self.sources.iter().filter_map(|(key, source)| match source {
             Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Matched(_)) => {
@@ -267,8 +270,7 @@ impl Control {
         });
         let (keys, mut fds): (Vec<u64>, Vec<PollFd<'_>>) =
             matched.map(|(key, socket)| (key, PollFd::new(socket, PollFlags::IN))).unzip();
-        // Without memory for it those that have ended are dropped a little later, as their events
-        // come.
+        // If there is no memory for the poll, ended matches are dropped later, by their events.
         if !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..)) {
             return;
         }
@@ -346,7 +348,7 @@ fn refuse(publication: &Publication, socket: &Foreign, refusal: Refuse) {
 
 fn tell(socket: &Foreign, refusal: Refuse) {
     if let Some(packet) = Message::Refuse(refusal).encode() {
-        // Whoever does not listen does not get to know.
+        // A peer that does not read its socket misses the message.
         let _ = socket::send(socket, &packet, &[]);
     }
 }
@@ -360,11 +362,11 @@ impl Outlet {
         self.listener = listener;
     }
 
-    /// Nobody can be accepted; said once until somebody is.
+    /// Reports once that connections cannot be accepted, until one is.
     fn say_shut(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.said_shut, true) {
             let text = format!(
-                "topic '{}': nobody can subscribe for now: {reason}",
+                "topic '{}': no process can subscribe for now: {reason}",
                 self.publication.topic
             );
             self.publication
@@ -373,8 +375,8 @@ impl Outlet {
         }
     }
 
-    /// Checks a request and, if all is well, enters the match and answers. In this order: whoever
-    /// has an answer is in the list that the next scan reads.
+    /// Checks a request. If it is valid, enters the match, then answers. In this order: each
+    /// answered subscription is in the list that the next scan reads.
     fn admit(
         &mut self,
         hello: Hello,
@@ -396,7 +398,7 @@ impl Outlet {
             Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
         };
         if let Some(refuse) = &hello.refuse {
-            // Only what may pass: whoever is refused for good hears it as an answer.
+            // Only temporary refusals; a permanent one is sent as an answer.
             let code = if refuse.code.may_pass() { refuse.code } else { RefusalCode::Protocol };
             return no(
                 code,
@@ -499,8 +501,7 @@ impl Outlet {
         if let Err(e) = sent {
             self.dismiss(&m);
             if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) {
-                // The subscription has left meanwhile, as a tool that has seen enough does: nobody
-                // was refused.
+                // The subscription has left meanwhile, as a finished tool does. This is no refusal.
                 let text = format!("topic '{topic}': the subscription has left");
                 return no(RefusalCode::PassedOver, text);
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who gets how many of a publisher's pins. Those of other users must not be able to take them all:
-//! half stays for the publisher's own user, where the topic is open to anyone no user has more than
-//! half of the rest, and of the two for tools one stays, too.
+//! Distributes a publisher's pins among users. Other users must not be able to take all: half stays
+//! for the publisher's own user, on a topic open to anyone no user gets more than half of the rest,
+//! and of the two for tools one stays, too.
 
 use crate::config::Access;
 use crate::limits::OBSERVER_PINS;
@@ -15,7 +15,7 @@ pub(super) struct Claim {
     pub(super) observer: bool,
 }
 
-/// Whether `claim` can be met beside those that were. Else why not, and what to do.
+/// Grants `claim` next to the granted ones, or returns the reason and the remedy.
 pub(super) fn grant(
     granted: &[Claim],
     claim: Claim,
@@ -50,7 +50,7 @@ pub(super) fn grant(
     }
     if claim.observer && (needed > left || foreign && needed > others.saturating_sub(by_others)) {
         return Err(format!(
-            "a publisher keeps {capacity} pins for tools that look on, such as `driveline topic echo`, {others} of them for tools of other users; {by_all} are taken, {by_others} of them by other users, and {needed} more would be needed: end one of the others (`driveline topic info` tells who they are)"
+            "a publisher keeps {capacity} pins for tools such as `driveline topic echo`, {others} of them for tools of other users; {by_all} are taken, {by_others} of them by other users, and {needed} more would be needed: end one of the others (`driveline topic info` lists them)"
         ));
     }
     if needed > left {
@@ -69,7 +69,7 @@ mod tests {
     const EVIL: User = User::Known(70_001);
     const OTHER: User = User::Known(70_002);
 
-    /// How many pins a user gets, one after the other, beside those granted.
+    /// Adds up the pins of a user, over all granted claims.
     fn takes(
         granted: &mut Vec<Claim>,
         user: User,

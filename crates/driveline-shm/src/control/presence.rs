@@ -1,35 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Being found again after somebody has removed this participant's names, or the whole directory: a
-//! clean-up of /dev/shm, systemd's RemoveIPC, a hasty `rm`. Running matches do not need any of it,
-//! so nothing else would show that nobody new finds anybody.
+//! Restores this participant's names, or the whole directory, after their removal by a clean-up of
+//! /dev/shm, systemd's RemoveIPC, or a hasty `rm`. Running matches do not need them, so otherwise
+//! only new processes would notice.
 
-use super::{Control, Source};
+use super::{Control, Source, rescan_socket};
 use crate::event::{PublisherEvent, RefusalCode, SubscriptionEvent};
 use crate::sys::directory::Name;
-use crate::sys::errands::{Errands, Foreign};
 use crate::sys::fork::GuardedFd;
-use crate::sys::peer::User;
 use crate::sys::socket;
 use rustix::event::epoll::{self, EventFlags};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-
-/// The socket for hints.
-pub(super) fn rescan_socket(
-    directory: &crate::sys::directory::Directory,
-    name: &Name,
-    mode: u32,
-    errands: &Arc<Errands>,
-) -> io::Result<Foreign> {
-    let socket = socket::datagram_at(directory, name, mode)?;
-    let safe = !directory.is_shared() || socket::take_descriptors(&socket, false);
-    let mut socket = Foreign::connection(socket, User::UNKNOWN, errands);
-    if safe {
-        socket.is_no_threat();
-    }
-    Ok(socket)
-}
 
 impl Control {
     /// After a change of the directory: takes part in its successor if it was removed, and makes
@@ -48,7 +30,7 @@ impl Control {
                 }
                 Err(e) => {
                     let text = format!(
-                        "the domain directory {path} was removed and cannot be used anew: {e}; nobody new finds this process or is found by it until the directory is there again as it was (within a second)"
+                        "the domain directory {path} was removed and cannot be used again: {e}; new processes and this one do not find each other until the directory is restored with its old mode (checked each second)"
                     );
                     if !std::mem::replace(&mut self.lost, true) {
                         self.tell_everybody(&text);
@@ -59,7 +41,7 @@ impl Control {
         }
         match self.make_names_again() {
             Ok(()) => self.lost = false,
-            // Somebody is just about it; its link count will tell in a second.
+            // Another process is just recreating it; its link count shows that within a second.
             Err(_) if self.identity.directory.is_removed() => {}
             Err(e) => {
                 let text = format!(
@@ -78,14 +60,14 @@ impl Control {
         let missing = |name: &str| Name::parse(name).filter(|_| !directory.has(name));
         let mode = if directory.is_shared() { 0o666 } else { 0o600 };
         if let Some(name) = missing(&self.rescan_name) {
-            let socket = rescan_socket(directory, &name, mode, &self.errands)?;
+            let socket = rescan_socket(directory, &name, mode, &self.blocking_tasks)?;
             self.watch_anew(&socket, |s| matches!(s, Source::Rescan))?;
             self.rescan = socket;
         }
         if let Some(name) = missing(&self.info_name) {
             let socket = socket::listen_at(directory, &name, mode)?;
             self.watch_anew(&socket, |s| matches!(s, Source::InfoListener))?;
-            socket::turn_away(&self.info_listener, &self.errands);
+            socket::turn_away(&self.info_listener, &self.blocking_tasks);
             self.info_listener = socket;
         }
         let lost: Vec<_> = self
@@ -100,10 +82,10 @@ impl Control {
             let socket: GuardedFd = socket::listen_at(directory, &name, mode)?;
             self.watch_anew(&socket, |s| matches!(s, Source::Listener(other) if *other == id))?;
             if let Some(outlet) = self.outlets.get_mut(&id) {
-                socket::turn_away(outlet.listener(), &self.errands);
+                socket::turn_away(outlet.listener(), &self.blocking_tasks);
                 outlet.replace_listener(socket);
             }
-            // Under the same name: whoever is matched must not take it for another publisher.
+            // Under the same name: matched subscriptions must not take it for another publisher.
             self.announce(&name.text);
         }
         Ok(())
@@ -114,7 +96,7 @@ impl Control {
             return Ok(());
         };
         Ok(epoll::add(
-            self.errands.epoll(),
+            self.blocking_tasks.epoll(),
             socket,
             epoll::EventData::new_u64(key),
             EventFlags::IN,

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deadlines and liveliness. Nothing is looked at unless a QoS asks for it.
 
-use super::Control;
-use crate::event::{PublisherEvent, SubscriptionEvent};
 use crate::inlet::Edge;
 use driveline_types::{Liveliness, MonotonicNs, Qos};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 fn ms(v: Option<u32>) -> Option<Duration> {
     v.map(|v| Duration::from_millis(u64::from(v)))
 }
 
-/// A period that somebody must show a sign of life in.
+/// Period within which an end must give a sign of life.
 #[derive(Clone, Copy, Debug)]
-struct Period {
-    length: Duration,
-    ends: MonotonicNs,
+pub(super) struct Period {
+    pub(super) length: Duration,
+    pub(super) ends: MonotonicNs,
 }
 
 impl Period {
@@ -27,7 +24,7 @@ impl Period {
 
     /// Looks at the time of the last sign. Whether a period has passed without one; the next one
     /// begins then.
-    fn missed(&mut self, last: u64, now: MonotonicNs) -> bool {
+    pub(super) fn missed(&mut self, last: u64, now: MonotonicNs) -> bool {
         // A sign from the future (another process wrote it) counts as one from now.
         let due = MonotonicNs(last.min(now.0)) + self.length;
         self.ends = self.ends.max(due);
@@ -39,11 +36,11 @@ impl Period {
     }
 }
 
-/// What a publisher has promised.
+/// QoS promised by a publisher.
 #[derive(Debug)]
 pub(super) struct PublisherWatch {
-    lease: Option<Period>,
-    lost: u64,
+    pub(super) lease: Option<Period>,
+    pub(super) lost: u64,
 }
 
 impl PublisherWatch {
@@ -53,19 +50,19 @@ impl PublisherWatch {
     }
 }
 
-/// What a subscription expects of its publishers.
+/// QoS expected of its publishers by a subscription.
 #[derive(Debug)]
 pub(super) struct SubscriptionWatch {
     deadline: Option<Duration>,
-    lease: Option<Duration>,
-    edges: Vec<EdgeWatch>,
+    pub(super) lease: Option<Duration>,
+    pub(super) edges: Vec<EdgeWatch>,
 }
 
 #[derive(Debug)]
-struct EdgeWatch {
-    edge: Arc<Edge>,
-    lease: Option<Period>,
-    alive: bool,
+pub(super) struct EdgeWatch {
+    pub(super) edge: Arc<Edge>,
+    pub(super) lease: Option<Period>,
+    pub(super) alive: bool,
 }
 
 impl SubscriptionWatch {
@@ -92,52 +89,5 @@ impl SubscriptionWatch {
             deadline.end();
         }
         self.edges.retain(|w| !Arc::ptr_eq(&w.edge, edge));
-    }
-}
-
-impl Control {
-    pub(super) fn watch_deadlines(&mut self) {
-        let now = self.now;
-        let mut soonest: Option<MonotonicNs> = None;
-        let mut note = |at: Option<MonotonicNs>| {
-            soonest = [soonest, at].into_iter().flatten().min();
-        };
-        for outlet in self.outlets.values_mut() {
-            let (w, p) = (&mut outlet.watch, &outlet.publication);
-            if let Some(period) = &mut w.lease
-                && period.missed(p.segment.heartbeat().load(Relaxed), now)
-            {
-                w.lost += 1;
-                p.events.push(PublisherEvent::LivelinessLost { total: w.lost });
-            }
-            note(w.lease.as_ref().map(|p| p.ends));
-        }
-        for state in self.inlets.values_mut() {
-            for w in &mut state.watch.edges {
-                let publisher = w.edge.publisher;
-                if let Some(period) = &mut w.lease {
-                    let missed = period.missed(w.edge.segment.heartbeat().load(Relaxed), now);
-                    let fresh = now.0.saturating_sub(w.edge.segment.heartbeat().load(Relaxed))
-                        < period.length.as_nanos() as u64;
-                    if missed && w.alive {
-                        w.alive = false;
-                        state.inlet.event(SubscriptionEvent::LivelinessLost { publisher });
-                    } else if !w.alive && fresh {
-                        w.alive = true;
-                        state.inlet.event(SubscriptionEvent::LivelinessGained { publisher });
-                    }
-                    if !w.alive {
-                        // While it is lost, its return is noticed within a quarter of the lease.
-                        period.ends = period.ends.min(now + period.length / 4);
-                    }
-                }
-                note(w.lease.as_ref().map(|p| p.ends));
-                // Here for the count: who reports it polls it.
-                note(w.edge.deadlines(now).map(|(_, again)| again));
-            }
-        }
-        if let Some(at) = soonest {
-            self.wake_at(at);
-        }
     }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far a subscription has read; a publisher that waits for reliable subscriptions, and how they
-//! end its wait.
+//! Reading position of a subscription, and the wait of a reliable publisher for it.
 //!
-//! The publisher says that it waits, fences, and looks at the cursors; the subscriber moves its
-//! cursor, fences, and looks whether somebody waits. One of the two sees the other. What the
-//! publisher sleeps on is the cursor itself, compared with the value that it looked at: it moves
-//! between the look and the sleep, or the subscriber wakes.
+//! The publisher announces that it waits, fences, and reads the cursors. The subscriber moves its
+//! cursor, fences, and checks for a waiting publisher. One of the two sees the other. The publisher
+//! sleeps on the cursor itself, compared with the value it has read: either the cursor moves before
+//! the sleep, or the subscriber wakes the publisher.
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64, Mutant, fence, mutant};
@@ -26,7 +25,7 @@ pub fn settle() {
     }
 }
 
-/// How far a subscription has read, as it says.
+/// Position up to which a subscription claims to have read.
 #[inline]
 pub fn position(cursor: &AtomicU64) -> u64 {
     // Acquire pairs with the Release of `tell` and `advance`: the pins of what it has read up to
@@ -34,8 +33,8 @@ pub fn position(cursor: &AtomicU64) -> u64 {
     cursor.load(Acquire)
 }
 
-/// A subscription that nobody waits for has read up to `sequence`, and pins whatever of that it
-/// still holds.
+/// Stores that a subscription without a waiting publisher has read up to `sequence`, and pins the
+/// samples that it still holds.
 #[inline]
 pub fn tell(cursor: &AtomicU64, sequence: u64) {
     cursor.store(sequence, Release);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One word that ends a wait. A kick stays until a wait has returned it. One waiter, any number of
+//! Word that ends a wait. A kick stays until a wait has returned it. One waiter, any number of
 //! kickers.
 //!
-//! | from | to | who |
+//! | from | to | by |
 //! |---|---|---|
-//! | idle | waiting | the waiter, before its last look at the data |
+//! | idle | waiting | the waiter, before its last check of the data |
 //! | waiting | idle | the waiter, awake again |
-//! | any | kicked | whoever wants the waiter to return; wakes it if it was waiting |
+//! | any | kicked | a thread that wants the waiter to return; wakes it if it was waiting |
 //! | waiting | look | a helper thread that has found data; wakes the waiter |
 //! | look | idle | the waiter, awake again |
 //! | kicked | idle | the waiter, which returns |
@@ -17,7 +17,7 @@ use crate::sync::{AtomicU32, Mutant, mutant};
 const IDLE: u32 = 0;
 /// The waiter sleeps, or is about to.
 pub const WAITING: u32 = 1;
-/// Somebody wants the waiter to return.
+/// The waiter shall return.
 const KICKED: u32 = 2;
 /// A helper thread wants the waiter to look at the data.
 const LOOK: u32 = 3;

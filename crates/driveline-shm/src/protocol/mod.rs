@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lock-free core, over atomics that somebody else owns: mapped memory in the product, loom's
-//! in the models.
+//! Lock-free core, over atomics owned by its caller: mapped memory in the product, loom's in the
+//! models.
 //!
 //! | module | side | state |
 //! |---|---|---|
@@ -51,8 +51,8 @@ pub trait Match {
     fn woken(&self) -> &AtomicU64;
     /// Number of its trust group: no two groups in one list have the same; below 64.
     fn group(&self) -> usize;
-    /// Sequence up to which the subscription asks for nothing any more: it says what it has read,
-    /// or it was told where it begins. At most `newest`; 0 as long as nothing is known.
+    /// Sequence up to which the subscription reads nothing any more, by its cursor or its first
+    /// sequence. At most `newest`; 0 while unknown.
     fn position(&self, newest: u64) -> u64;
 }
 

@@ -8,7 +8,7 @@ use crate::limits::BORROW_TRIES;
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, Mutant, fence, mutant};
 
-/// Which unread sample is wanted.
+/// Unread sample to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// The oldest that the history depth still covers.
@@ -54,7 +54,7 @@ pub fn newest<S: Segment>(segment: &S) -> (u64, usize) {
     unpack(word)
 }
 
-/// Pins `slot` and tells whether it still holds `sequence`; if not, the pin is gone again.
+/// Pins `slot` and returns true if it still holds `sequence`; otherwise removes the pin.
 #[inline]
 pub fn pin<S: Segment>(segment: &S, cell: &AtomicU32, sequence: u64, slot: usize) -> bool {
     // Between the choice and the pin anything can happen to the slot: that is what the validation

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Falling asleep without missing a sample, and waking only who sleeps.
+//! Sleeping without missing a sample, and waking only sleepers.
 //!
-//! The waiter announces the sequence that it waits for (`armed`), fences, and looks again; the
-//! publisher publishes, fences, and looks at `armed`. One of the two sees the other. What the
-//! kernel compares (the wake word) was loaded before arming, and the publisher sets it to a new
-//! value after it has seen the arming: who was counted is either asleep already and is woken, or
-//! finds the word changed and does not fall asleep. Nobody else needs the word to change.
+//! The waiter announces the sequence that it waits for (`armed`), fences, and checks again. The
+//! publisher publishes, fences, and reads `armed`. One of the two sees the other. The kernel
+//! compares the wake word, which was loaded before arming; the publisher changes it after it has
+//! seen the arming. So a counted waiter is either asleep and is woken, or finds the word changed
+//! and does not sleep. For other waiters the word need not change.
 
 use super::{Match, Segment, reader};
 use crate::fault;
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64, Mutant, fence, mutant};
 
-/// What a waiter needs of one match.
+/// Parts of one match that a waiter needs.
 pub trait Sleeper {
     /// The publisher's segment.
     type Segment: Segment;
@@ -26,7 +26,7 @@ pub trait Sleeper {
     fn next(&self) -> u64;
 }
 
-/// Whether there is something to read.
+/// Returns true if there is an unread sample.
 #[inline]
 pub fn has_unread<S: Sleeper>(sleeper: &S) -> bool {
     reader::newest(sleeper.segment()).0 >= sleeper.next()
@@ -36,8 +36,8 @@ pub fn has_unread<S: Sleeper>(sleeper: &S) -> bool {
 /// of the waiter.
 pub fn arm<S: Sleeper>(sleeper: &S) -> u32 {
     let word = sleeper.word().load(Relaxed);
-    // Before the store below. Pairs with the Release of the wake-up: whoever sees its word sees its
-    // sample.
+    // Before the store below. Pairs with the Release of the wake-up: a waiter that sees its word
+    // sees its sample.
     fence(Acquire);
     sleeper.armed().store(sleeper.next(), Release);
     word

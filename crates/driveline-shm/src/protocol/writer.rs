@@ -48,7 +48,7 @@ pub struct Slots {
     weight: usize,
 }
 
-/// How to reach those who sleep.
+/// Wakes sleeping subscriptions.
 pub trait Wakers<M> {
     /// The sample is published. Here, and not before, is written what lies in one cache line with
     /// `latest`: a reader that spins on it takes the line away after the first store, and each
@@ -82,15 +82,15 @@ impl Slots {
         self.sequence = sequence;
     }
 
-    /// How many bytes of the caches a slot takes that is retired and waits for a pass. As long as
-    /// all of them together take no more than [`WARM`], and enough others are free, publishing
-    /// makes none: the line that readers pin in is then looked at now and then only, and mostly
-    /// stays with its writer. At first there is a pass at each publish.
+    /// Sets the bytes of the caches that a retired slot takes while it waits for a pass. Publishing
+    /// makes no pass while all of them together take at most [`WARM`] and enough other slots are
+    /// free. The cache line of the pins is then read rarely, and mostly stays with its reader. At
+    /// first there is a pass at each publish.
     pub fn set_weight(&mut self, bytes: usize) {
         self.weight = bytes;
     }
 
-    /// Whether this publish looks for retired slots that nobody pins.
+    /// Returns true if this publish makes a pass: searches retired slots without a pin.
     #[inline]
     fn is_pass(&self) -> bool {
         let short = self.free.len() < self.loans && !mutant(Mutant::PatienceWithoutEnd);
@@ -108,22 +108,21 @@ impl Slots {
         self.free.pop()
     }
 
-    /// Takes back a slot that was popped and not published. Nobody else has ever seen its new
-    /// content.
+    /// Returns a slot that was popped and not published. No other process has seen its content.
     pub fn push_free(&mut self, slot: u16) {
         self.free.push(slot);
     }
 
-    /// Takes back published samples that nobody can ask for any more: every matched subscription
-    /// says that it has read them, or begins after them. Those that nobody pins are free at once,
-    /// the newest to be used first: its memory is in the caches. Bounded by the number of matches
-    /// and pin cells; never waits.
+    /// Withdraws published samples that no subscription can read any more: each matched one has
+    /// read them, or begins after them. Slots without a pin are free at once; the newest is used
+    /// first, because its memory is in the caches. Bounded by the number of matches and pin cells;
+    /// never waits.
     ///
-    /// Not if somebody who joins later may still ask for samples that are published now.
+    /// Not for publishers that owe samples to late subscriptions.
     ///
-    /// Which samples go is a matter of the subscriptions' word; that no slot is filled under a
-    /// reader is not. It rests on the same `seqw`, fence, scan as in [`publish`](Self::publish), so
-    /// whoever lies about what it has read loses samples, and reads none that is torn.
+    /// The subscriptions' cursors decide which samples are withdrawn, but not which slots are
+    /// filled: as in [`publish`](Self::publish), that rests on `seqw`, fence and scan. A
+    /// subscription with a wrong cursor loses samples, and reads no torn one.
     pub fn withdraw<S: Segment, M: Match>(&mut self, segment: &S, matches: &mut Scans<Vec<M>>) {
         if self.retired.is_empty() && self.published.iter().all(Option::is_none) {
             return;
@@ -131,9 +130,9 @@ impl Slots {
         let scan = matches.enter();
         if !mutant(Mutant::NoWithdrawListFence) {
             // Pairs with the fence in epoch::Changes::replace (list, fence, scans): the list is not
-            // freed during this scan. Whoever enters it later begins after the samples that are
-            // published now: since the fence of their publish, one who is not in the list reads a
-            // `latest` that names them.
+            // freed during this scan. A subscription that enters it later begins after the samples
+            // published now: since the fence of their publish, a subscription outside of the list
+            // reads a `latest` that names them.
             fence(SeqCst);
         }
         let list = scan.load();
@@ -182,8 +181,8 @@ impl Slots {
         });
     }
 
-    /// Publishes a filled slot as the next sequence, retires the oldest, frees what nobody pins if
-    /// slots run short, wakes who sleeps. Bounded by the number of pin cells; never waits.
+    /// Publishes a filled slot as the next sequence, retires the oldest, frees slots without a pin
+    /// if slots run short, and wakes sleepers. Bounded by the number of pin cells; never waits.
     pub fn publish<S: Segment, M: Match, W: Wakers<M>>(
         &mut self,
         segment: &S,
@@ -196,13 +195,13 @@ impl Slots {
         self.ring_at = next_of(self.ring_at, segment.ring_len());
         self.published_at = next_of(self.published_at, self.published.len());
         fault::point("publish.filled");
-        // Release: whoever reads this sequence (reader::pin) sees payload and header.
+        // Release: a reader that loads this sequence (reader::pin) sees payload and header.
         segment.seqw(usize::from(slot)).store(sequence, Release);
         fault::point("publish.after_seqw");
         let packed = pack(sequence, slot);
         segment.ring(self.ring_at).store(packed, Release);
         fault::point("publish.after_ring");
-        // Release: whoever reads it (reader::newest) sees seqw and ring.
+        // Release: a reader that loads it (reader::newest) sees seqw and ring.
         segment.latest().store(packed, Release);
         wakers.announced();
         fault::point("publish.after_latest");

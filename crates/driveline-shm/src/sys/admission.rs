@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One process of a user at a time checks how much memory there is and reserves some: two that
-//! check at once would both find enough, and exceeding a memory cgroup is answered with SIGKILL.
+//! Lets one process of a user at a time check the available memory and reserve some. Two that check
+//! at once would both find enough, and the kernel kills a process that exceeds its cgroup.
 //!
 //! The lock is a `flock` on the user's own directory in /dev/shm. The kernel releases it with its
-//! holder, so there is nothing to clean up; whoever waits for it waits a bounded time.
-//! `docs/protocols/shm.md`, Memory.
+//! holder, so no clean-up is needed; a wait for it is bounded. `docs/protocols/shm.md`, Memory.
 
 use super::directory::Directory;
 use super::fork::GuardedFd;
 use super::memory::{self, AvailableMemory};
 use crate::domain;
+use crate::error::MemoryRefusal;
 use crate::fault;
 use driveline_types::MonotonicNs;
 use rustix::fs::{FlockOperation, flock, fstat, stat};
@@ -17,47 +17,16 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use thiserror::Error;
 
 /// Requests below it do not take the lock: the least margin is kept free for them.
 const WITHOUT_LOCK: u64 = 1 << 20;
-/// How long another process may take for its own reservation.
+/// Longest wait for another process's reservation.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two tries. The kernel has no wait for a lock with a time limit.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Bounds of what is kept free of the tightest limit, which is a sixteenth: page tables, stacks and
 /// heaps come later.
 const MARGIN: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
-
-/// Memory was not admitted.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum MemoryRefusal {
-    /// There is less than is needed.
-    #[error("{} MiB are needed but {} MiB are available; the limit is {limit}", needed.div_ceil(1 << 20), available >> 20)]
-    Short {
-        /// Bytes needed.
-        needed: u64,
-        /// Bytes available, without the margin that is kept free.
-        available: u64,
-        /// Where the limit sits.
-        limit: String,
-    },
-    /// Another process of this user did not end its reservation in time.
-    #[error(
-        "{} has been reserving memory for {} s, and more than half of the {} MiB that are available are needed here: is it stopped? Continue or end it, and try again",
-        .holder.map_or_else(|| "another process of this user".into(), |pid| format!("process {pid}")),
-        waited.as_secs(),
-        available >> 20
-    )]
-    Busy {
-        /// The process that has the lock, if `/proc/locks` names it.
-        holder: Option<u32>,
-        /// How long it was waited for.
-        waited: Duration,
-        /// Bytes available, without the margin that is kept free.
-        available: u64,
-    },
-}
 
 /// The right to reserve what was admitted. As long as it is held, no other process of this user
 /// checks or reserves.
@@ -110,7 +79,7 @@ fn admit_within(needed: u64, patience: Duration) -> Result<MemoryAdmission, Memo
     Ok(MemoryAdmission { _lock: lock, needed })
 }
 
-/// What is kept free: more for those who take more.
+/// Memory that stays free; more for larger requests.
 fn margin(needed: u64, total: u64) -> u64 {
     (total / 16).clamp(*MARGIN.start(), *MARGIN.end()).min(needed.max(WITHOUT_LOCK))
 }

@@ -15,18 +15,19 @@ use std::sync::{Mutex, Once};
 /// Descriptors kept for what is open for a moment: looks through the directory, pages in passing,
 /// tools, cgroup files.
 const SPARE: usize = 16;
-/// What a participant opens with its first endpoint: commands, epoll, hints, tools, and one in
+/// Descriptors of a participant with its first endpoint: commands, epoll, hints, tools, and one in
 /// reserve.
 pub(crate) const OF_PARTICIPANT: usize = 5;
-/// What a publisher opens: segment and listener.
+/// Descriptors of a publisher: segment and listener.
 pub(crate) const OF_PUBLISHER: usize = 2;
-/// What a publisher's first match takes: connection and wake word.
+/// Descriptors of a publisher's first match: connection and wake word.
 pub(crate) const FIRST_OF_PUBLISHER: usize = 2;
-/// What a subscription's first match takes: the connection.
+/// Descriptor of a subscription's first match: the connection.
 pub(crate) const FIRST_OF_SUBSCRIPTION: usize = 1;
-/// What accepting one more needs beside its connection: the page in passing, and a wake word.
+/// Descriptors to accept one more connection, besides its own: the page temporarily, and a wake
+/// word.
 const ACCEPTING: usize = 2;
-/// What dialling one more needs: connection, page, and segment and wake word in passing.
+/// Descriptors to dial one more publisher: connection, page, and temporarily segment and wake word.
 const DIALLING: usize = 4;
 
 /// Sum of what is kept, over all participants of this process.
@@ -69,7 +70,7 @@ impl std::fmt::Display for DescriptorShortage {
 }
 
 impl DescriptorShortage {
-    /// As the other end is told: without what changes from one try to the next.
+    /// Text for the other end, without the numbers that change between attempts.
     pub(crate) fn in_short(&self) -> String {
         format!(
             "too few descriptors: its limit is {}; raise it (`ulimit -n`, or LimitNOFILE= of a systemd unit)",
@@ -110,7 +111,7 @@ fn open_descriptors() -> u64 {
     }
 }
 
-/// Whether a call failed because this process or the machine has too few descriptors.
+/// Returns true if a call failed because this process or the machine has too few descriptors.
 pub(crate) fn is_shortage(e: &io::Error) -> bool {
     matches!(Errno::from_io_error(e), Some(Errno::MFILE | Errno::NFILE | Errno::TOOMANYREFS))
 }
@@ -187,12 +188,12 @@ pub(crate) fn admit(
     Ok((Opening(opens), ForFirstMatch::new(first)))
 }
 
-/// Whether a publisher that is matched may accept one more connection, which is open already.
+/// Checks that a matched publisher may keep one more connection, which is already open.
 pub(crate) fn may_accept() -> Result<(), DescriptorShortage> {
     further(ACCEPTING)
 }
 
-/// Whether a subscription that is matched may dial one more publisher.
+/// Checks that a matched subscription may dial one more publisher.
 pub(crate) fn may_dial() -> Result<(), DescriptorShortage> {
     further(DIALLING)
 }
@@ -207,7 +208,7 @@ fn further(needed: usize) -> Result<(), DescriptorShortage> {
     }
 }
 
-/// What a first dial needs in any case.
+/// Checks for the descriptors of a first dial.
 pub(crate) fn can_dial() -> Result<(), DescriptorShortage> {
     let now = present();
     if now.limit.saturating_sub(now.open) < DIALLING as u64 { Err(now) } else { Ok(()) }

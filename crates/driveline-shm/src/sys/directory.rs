@@ -26,8 +26,8 @@ pub(crate) struct Directory {
 pub(crate) struct Stamp(i64, u32, u32);
 
 impl Directory {
-    /// Opens or creates the configured directory, or that of the domain without a name. This user's
-    /// own are checked more strictly than those that somebody has made for several.
+    /// Opens or creates the configured directory, or that of the default domain. This user's own
+    /// are checked more strictly than directories shared by several users.
     pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
         let path =
             configured.map_or_else(|| domain::directory(None), |path| Ok(path.to_owned()))?;
@@ -66,7 +66,7 @@ impl Directory {
         if matches!(user, User::Nameless(_)) {
             return Err(OpenError::Unsafe {
                 path: parent,
-                reason: format!("this process runs as {user}, so that it could be anybody's"),
+                reason: format!("this process runs as {user}, so that it could belong to any user"),
                 remedy: "run as a user that the user namespace maps, or choose a directory with DRIVELINE_DOMAIN_DIR",
             });
         }
@@ -108,7 +108,7 @@ impl Directory {
             if mode & 0o077 != 0 {
                 return refuse(
                     format!("its mode is {mode:04o}, so that others can enter"),
-                    "chmod it to 0700, or share a directory of your choice with DRIVELINE_DOMAIN_DIR",
+                    "chmod it to 0700, or share a directory of your fairness with DRIVELINE_DOMAIN_DIR",
                 );
             }
         } else if mode & 0o002 != 0 && mode & 0o1000 == 0 {
@@ -133,7 +133,7 @@ impl Directory {
         &self.path
     }
 
-    /// Whether other users can enter.
+    /// Returns true if other users can enter.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }
@@ -152,8 +152,8 @@ impl Directory {
                 return Ok(Names { names, cut: true });
             }
             let entry = entry?;
-            // Where strangers may create names, a link could lead to anybody's socket. Some file
-            // systems do not tell.
+            // Where other users may create names, a link could lead to any socket. Some file
+            // systems do not report the type.
             if !matches!(entry.file_type(), FileType::Socket | FileType::Unknown) {
                 continue;
             }
@@ -164,7 +164,7 @@ impl Directory {
         Ok(Names { names, cut: false })
     }
 
-    /// Whether an entry is itself a socket or is not there: no link to one elsewhere.
+    /// Returns true if an entry is itself a socket or does not exist, rather than a link.
     pub(crate) fn leads_nowhere_else(&self, name: &str) -> bool {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_or_else(
             |e| e == rustix::io::Errno::NOENT,
@@ -172,7 +172,7 @@ impl Directory {
         )
     }
 
-    /// Whether an entry belongs to somebody who could do here what they like anyway.
+    /// Returns true if an entry belongs to this process's own user or root.
     pub(crate) fn is_of_trusted(&self, name: &str) -> bool {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|s| User::of(s.st_uid).is_trusted())
@@ -189,7 +189,7 @@ impl Directory {
         Ok(Stamp(s.stx_mtime.tv_sec, s.stx_mtime.tv_nsec, s.stx_nlink))
     }
 
-    /// Whether it has no name any more, so that nobody else can come in.
+    /// Returns true if it has no name any more, so that no other process can enter.
     pub(crate) fn is_removed(&self) -> bool {
         fstat(&self.fd).is_ok_and(|s| s.st_nlink == 0)
     }
@@ -202,20 +202,18 @@ impl Directory {
         }
         let new = Self::open(Some(&self.path)).map_err(|e| e.to_string())?;
         if new.shared != self.shared {
-            return Err(
-                "the one that is there now is for other users than before: its mode differs".into(),
-            );
+            return Err("the present one is for other users than before: its mode differs".into());
         }
         self.fd.become_copy_of(&new.fd).map_err(|e| e.to_string())
     }
 
-    /// Whether there is such an entry.
+    /// Returns true if the entry exists.
     pub(crate) fn has(&self, name: &str) -> bool {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Removes a name; whoever was faster is fine, too. Whether it is gone: in a sticky directory
-    /// another user's leftover stays for that user's next participant.
+    /// Removes a name, and returns true if it is gone, even if another process was faster. In a
+    /// sticky directory another user's leftover stays for that user's next participant.
     pub(crate) fn remove(&self, name: &str) -> bool {
         matches!(unlinkat(&self.fd, name, AtFlags::empty()), Ok(()) | Err(rustix::io::Errno::NOENT))
     }
@@ -247,7 +245,7 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What was read of a directory.
+/// Content of a directory.
 #[derive(Debug)]
 pub(crate) struct Names {
     pub(crate) names: Vec<Name>,
@@ -255,7 +253,7 @@ pub(crate) struct Names {
     pub(crate) cut: bool,
 }
 
-/// What a name in the directory stands for.
+/// Meaning of a name in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// A publisher's listening socket; with the topic's id.

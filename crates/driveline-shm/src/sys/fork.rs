@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Telling a process from its forked child, and keeping descriptors out of the child.
+//! Detection of forked children, and closing of descriptors in them.
 //!
 //! A page with `MADV_WIPEONFORK` holds a number that handles compare (one load); in a child it
-//! reads zero, however the child was made. Descriptors are listed, and a `pthread_atfork` handler
-//! closes them in the child, so that the parent's death is seen by its peers although the child
-//! lives. Mappings, which the child does not get, are listed as well, and zeros put in their place:
-//! references into samples that were taken before are read there without harm.
+//! reads zero, for every kind of fork. Descriptors are listed, and a `pthread_atfork` handler
+//! closes them in the child, so that peers see the parent's death although the child lives.
+//! Mappings, which the child does not inherit, are listed as well and replaced by zeros: references
+//! into samples from before the fork can be read without harm.
 #![allow(unsafe_code, reason = "C calls about fork and descriptors")]
 
 use std::io;
@@ -70,7 +70,7 @@ impl Birthplace {
         Ok(Self { page, generation })
     }
 
-    /// Whether this is still that process. One load.
+    /// Returns true in the process that created it. One load.
     #[inline]
     pub(crate) fn is_here(self) -> bool {
         self.page.load(Relaxed) == self.generation
@@ -182,13 +182,13 @@ impl GuardedFd {
     /// Stands for what another descriptor stands for, from now on and in one step, with the number
     /// that it has.
     pub(crate) fn become_copy_of(&self, other: &Self) -> io::Result<()> {
-        // SAFETY: both are open and owned here; whoever uses the number meanwhile sees either the
-        // one or the other.
+        // SAFETY: both are open and owned here; a concurrent user of the number sees either the old
+        // or the new file.
         let done = unsafe { libc::dup3(other.fd, self.fd, libc::O_CLOEXEC) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Whether this is the process that it belongs to.
+    /// Returns true in the process that owns it.
     pub(crate) fn is_here(&self) -> bool {
         self.birthplace.is_here()
     }
@@ -213,8 +213,8 @@ impl Drop for GuardedFd {
         if !self.birthplace.is_here() {
             return;
         }
-        // Off the list first: a child made in between must not close a number that is somebody
-        // else's by then.
+        // Off the list first: a child made in between must not close a number that belongs to
+        // another file by then.
         if let Some(entry) = DESCRIPTORS.get(self.entry) {
             entry.store(0, Relaxed);
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU32;
 /// Most words that `futex_waitv` takes.
 pub(crate) const MAX_WORDS: usize = 128;
 
-/// Whether a word is shared between processes.
+/// Sharing of a word between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Only threads of this process use it.
@@ -62,7 +62,7 @@ pub(crate) struct WaitList(Vec<futex::Wait>);
 unsafe impl Send for WaitList {}
 
 impl WaitList {
-    /// Room for `words` (at most [`MAX_WORDS`]) without allocating later.
+    /// Space for `words` (at most [`MAX_WORDS`]) without allocating later.
     pub(crate) fn with_room_for(words: usize) -> Self {
         Self(Vec::with_capacity(words.min(MAX_WORDS)))
     }
@@ -91,7 +91,8 @@ impl WaitList {
     }
 }
 
-/// Whether this kernel has `futex_waitv` (Linux 5.16 and newer, unless a sandbox forbids it).
+/// Returns true if this kernel has `futex_waitv` (Linux 5.16 and newer, unless a sandbox forbids
+/// it).
 pub(crate) fn have_waitv() -> bool {
     static HAVE: OnceLock<bool> = OnceLock::new();
     *HAVE.get_or_init(|| {

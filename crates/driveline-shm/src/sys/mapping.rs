@@ -15,7 +15,7 @@ const BYTES_PER_POPULATING_THREAD: usize = 8 << 20;
 /// More do not help: clearing memory is bound by its bandwidth.
 const MAX_POPULATING_THREADS: usize = 4;
 
-/// Whether this process may write.
+/// Access of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Only its own objects.
@@ -61,9 +61,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Makes every page present, so that nobody meets a fault later. The kernel clears fresh pages
-    /// here, which for a great segment is most of the time that its creation takes: several threads
-    /// share it.
+    /// Makes every page present, so that no later access faults. Clearing fresh pages is most of
+    /// the time to create a large segment, so several threads share it.
     fn populate(&self) -> io::Result<()> {
         let threads = (self.len / BYTES_PER_POPULATING_THREAD).clamp(1, MAX_POPULATING_THREADS);
         let share = self.len.div_ceil(threads).next_multiple_of(PAGE);
@@ -120,7 +119,7 @@ impl Mapping {
         }
     }
 
-    /// Whether this is the process that made the mapping; elsewhere there are zeros at its address.
+    /// Returns true in the process that made the mapping; in others there are zeros at its address.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.birthplace.is_here()

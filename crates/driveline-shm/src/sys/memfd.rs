@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sealed anonymous memory: made here, or received and checked.
 
-use super::errands::Foreign;
+use super::blocking_tasks::Foreign;
 use super::fork::GuardedFd;
 use super::mapping::{Mapping, Mode};
 use rustix::fs::{
@@ -12,8 +12,8 @@ use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Nobody can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it writable
-/// anew, or unseal it.
+/// No process can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it
+/// writable again, or unseal it.
 const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
@@ -69,8 +69,8 @@ fn check_size(fd: impl AsFd, len: usize) -> io::Result<()> {
     if u64::try_from(size).ok() != Some(len as u64) {
         return bad(format!("the memory has {size} bytes instead of {len}"));
     }
-    // Holes would be filled by whoever looks first, at the reader's cost. They cannot come later:
-    // the seals forbid it.
+    // The first reader of a hole would fill it at its own cost. Holes cannot appear later: the
+    // seals forbid it.
     let reserved = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
     if reserved < len as u64 {
         return bad(format!("only {reserved} of the memory's {len} bytes are reserved"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much memory may still be reserved, and where the limit sits.
+//! Memory that may still be reserved, and the place of the limit.
 //!
-//! Exceeding a memory cgroup while reserving is answered with SIGKILL, not with an error: so the
+//! The kernel answers a reservation beyond a memory cgroup with SIGKILL, not with an error, so the
 //! limits are read first.
 
 use std::fs;
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 /// The tightest of the limits on memory that apply to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AvailableMemory {
-    /// How many bytes may still be reserved.
+    /// Number of bytes that may still be reserved.
     pub bytes: u64,
     /// The limit itself, in bytes.
     pub total: u64,
-    /// Where the limit sits, for people.
+    /// Place of the limit, for people.
     pub limit: String,
 }
 
@@ -64,7 +64,7 @@ fn read(proc: &Path, cgroups: &Path) -> AvailableMemory {
                 fs::read_to_string(dir.join(name)).ok().and_then(|t| t.trim().parse::<u64>().ok())
             };
             if let (Some(limit), Some(used)) = (number(limit_name), number(usage_name)) {
-                // Clean file pages are given up before anybody is killed.
+                // The kernel drops clean file pages before it kills a process.
                 let cache = fs::read_to_string(dir.join("memory.stat"))
                     .ok()
                     .and_then(|t| field(&t, "inactive_file"))

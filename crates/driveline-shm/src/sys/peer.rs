@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is at the other end of a socket, as the kernel says.
+//! User at the other end of a socket, from the kernel.
 #![allow(unsafe_code, reason = "a socket option that is read by a C call")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
 
-/// What the kernel calls users that have no name in this user namespace, if `/proc` does not tell.
+/// Overflow user of the kernel for users without a name in this user namespace, unless `/proc` has
+/// another.
 const USUAL_OVERFLOW_UID: u32 = 65_534;
-/// How many user ids there are: all 32-bit numbers but the last.
+/// Number of user ids: all 32-bit numbers except the last.
 const ALL_USERS: u64 = u32::MAX as u64;
 
 /// A user, as this user namespace sees it.
@@ -16,13 +17,13 @@ const ALL_USERS: u64 = u32::MAX as u64;
 pub(crate) enum User {
     /// One user, and always the same.
     Known(u32),
-    /// Any of those that have no name in this user namespace: the kernel shows all of them as this
-    /// number. Not even equal to another of its kind.
+    /// Any user without a name in this user namespace: the kernel shows all of them as this number.
+    /// Not equal to itself, because two of them may differ.
     Nameless(u32),
 }
 
 impl User {
-    /// Somebody whose datagrams came without a name.
+    /// Sender of datagrams without credentials.
     pub(crate) const UNKNOWN: Self = Self::Nameless(u32::MAX);
 
     /// The user that a number from the kernel stands for here and now.
@@ -46,7 +47,7 @@ impl User {
         }
     }
 
-    /// What to do so that an end of this user is permitted at one of this process.
+    /// Remedy that permits this user's end at an end of this process.
     pub(crate) fn remedy(self) -> String {
         match (self, Self::own()) {
             (Self::Known(uid), Self::Known(own)) => format!("run it as user {own} or add {uid} to the topic's users"),
@@ -54,13 +55,13 @@ impl User {
         }
     }
 
-    /// Whether it could do to this process what it likes anyway: its own user, and root.
+    /// Returns true for users with power over this process anyway: its own user, and root.
     pub(crate) fn is_trusted(self) -> bool {
         !crate::fault::is_switched_on("distrust")
             && (self.is_surely(Self::own()) || self == Self::Known(0))
     }
 
-    /// Whether the two are certainly the same user.
+    /// Returns true if the two are certainly the same user.
     pub(crate) fn is_surely(self, other: Self) -> bool {
         matches!((self, other), (Self::Known(a), Self::Known(b)) if a == b)
     }
@@ -90,8 +91,8 @@ fn everybody_has_a_name() -> bool {
     std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| names_everybody(&map))
 }
 
-/// Whether a map (lines of: id here, id there, how many) leaves nobody out. The kernel permits no
-/// overlaps.
+/// Returns true if a map (lines of: id here, id there, count) covers every user. The kernel permits
+/// no overlaps.
 fn names_everybody(map: &str) -> bool {
     let counts =
         map.lines().map(|line| line.split_whitespace().nth(2).and_then(|n| n.parse::<u64>().ok()));
@@ -104,7 +105,7 @@ fn names_everybody(map: &str) -> bool {
 pub struct PeerUser {
     /// Its effective user, as this user namespace numbers it.
     pub uid: u32,
-    /// Whether it is certainly this process's own user, or root.
+    /// True if it is certainly this process's own user, or root.
     pub trusted: bool,
     /// Its process id, where this PID namespace has one for it. For people: process ids are used
     /// again.

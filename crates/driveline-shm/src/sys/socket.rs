@@ -3,8 +3,8 @@
 
 #![allow(unsafe_code, reason = "a socket option that is set by a C call")]
 
+use super::blocking_tasks::{BlockingTasks, Foreign};
 use super::directory::{Directory, Kind, Name};
-use super::errands::{Errands, Foreign};
 use super::fork::GuardedFd;
 use super::peer::{self, User};
 use crate::limits::MAX_MESSAGE_LEN;
@@ -36,8 +36,8 @@ fn new(kind: SocketType) -> io::Result<GuardedFd> {
 /// fails.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Has a socket, or those that connect to it from now on, take descriptors or not. Whether the
-/// kernel knows how.
+/// Makes a socket, or future connections to it, accept descriptors or not. Returns true if the
+/// kernel supports it.
 pub(crate) fn take_descriptors(socket: impl AsFd, take: bool) -> bool {
     if crate::fault::is_switched_on("passrights") {
         return false;
@@ -96,7 +96,7 @@ fn publish_name(
     Ok(socket)
 }
 
-/// Why a connection could not be made.
+/// Reason why a connection could not be made.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     /// Its owner is dead.
@@ -114,7 +114,7 @@ pub(crate) enum ConnectError {
 pub(crate) fn dial(
     dir: &Directory,
     name: &str,
-    errands: &Arc<Errands>,
+    blocking_tasks: &Arc<BlockingTasks>,
 ) -> Result<Foreign, ConnectError> {
     if !dir.leads_nowhere_else(name) {
         return Err(ConnectError::Other(io::Error::other(format!(
@@ -126,7 +126,7 @@ pub(crate) fn dial(
     let address = address(dir, name).map_err(ConnectError::Other)?;
     match connect(&socket, &address) {
         Ok(()) => {
-            let mut connection = with_its_user(socket, errands);
+            let mut connection = with_its_user(socket, blocking_tasks);
             if clean {
                 connection.is_no_threat();
             }
@@ -139,9 +139,10 @@ pub(crate) fn dial(
     }
 }
 
-/// Whether the owner of a socket file is dead, found out without disturbing a live one: a socket of
-/// another type is refused as "wrong type" if there is an owner, and as "refused" if there is none.
-pub(crate) fn is_dead(dir: &Directory, name: &Name, errands: &Arc<Errands>) -> bool {
+/// Returns true if the owner of a socket file is dead, without disturbing a live one: the kernel
+/// refuses a socket of another type as "wrong type" if there is an owner, and as "refused" if there
+/// is none.
+pub(crate) fn is_dead(dir: &Directory, name: &Name, blocking_tasks: &Arc<BlockingTasks>) -> bool {
     let kind = match name.kind {
         Kind::Rescan => SocketType::SEQPACKET,
         Kind::Publisher(_) | Kind::Info => SocketType::DGRAM,
@@ -153,19 +154,20 @@ pub(crate) fn is_dead(dir: &Directory, name: &Name, errands: &Arc<Errands>) -> b
     match connect(&probe, &address) {
         Ok(()) => {
             // It is not what its name says, and may have sent something already.
-            drop(Foreign::connection(probe, User::UNKNOWN, errands));
+            drop(Foreign::connection(probe, User::UNKNOWN, blocking_tasks));
             false
         }
         Err(e) => e == Errno::CONNREFUSED,
     }
 }
 
-fn with_its_user(socket: GuardedFd, errands: &Arc<Errands>) -> Foreign {
+fn with_its_user(socket: GuardedFd, blocking_tasks: &Arc<BlockingTasks>) -> Foreign {
     let user = peer::user(&socket).unwrap_or(User::UNKNOWN);
-    Foreign::connection(socket, user, errands)
+    Foreign::connection(socket, user, blocking_tasks)
 }
 
-/// Sends a datagram; a full queue or a dead receiver loses it. Tells whether the receiver is dead.
+/// Sends a datagram; a full queue or a dead receiver loses it. Returns true if the receiver is
+/// dead.
 pub(crate) fn hint(dir: &Directory, socket: impl AsFd, name: &str, text: &[u8]) -> bool {
     match address(dir, name) {
         Ok(a) => {
@@ -177,19 +179,22 @@ pub(crate) fn hint(dir: &Directory, socket: impl AsFd, name: &str, text: &[u8]) 
 }
 
 /// Next connection, if there is one.
-pub(crate) fn accept(listener: impl AsFd, errands: &Arc<Errands>) -> io::Result<Option<Foreign>> {
+pub(crate) fn accept(
+    listener: impl AsFd,
+    blocking_tasks: &Arc<BlockingTasks>,
+) -> io::Result<Option<Foreign>> {
     match accept_with(listener, FLAGS) {
-        Ok(fd) => Ok(Some(with_its_user(GuardedFd::new(fd)?, errands))),
+        Ok(fd) => Ok(Some(with_its_user(GuardedFd::new(fd)?, blocking_tasks))),
         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
         Err(e) => Err(e.into()),
     }
 }
 
-/// Before a listener is closed: ends it, and the connections that nobody has accepted.
-pub(crate) fn turn_away(listener: impl AsFd, errands: &Arc<Errands>) {
+/// Call before closing a listener: ends it and its connections not yet accepted.
+pub(crate) fn turn_away(listener: impl AsFd, blocking_tasks: &Arc<BlockingTasks>) {
     let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
     for _ in 0..2 * BACKLOG {
-        if !matches!(accept(&listener, errands), Ok(Some(_))) {
+        if !matches!(accept(&listener, blocking_tasks), Ok(Some(_))) {
             break;
         }
     }
@@ -216,7 +221,7 @@ pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) ->
     Ok(())
 }
 
-/// What came over a socket.
+/// Data received on a socket.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// Nothing yet.
@@ -244,8 +249,8 @@ pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Receive
             RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
         )
     };
-    // Whoever hangs up without having read everything causes this error, once; what it said before
-    // comes after it.
+    // A peer that hangs up without having read everything causes this error, once; its messages
+    // come after it.
     let got = match take().or_else(|e| if e == Errno::CONNRESET { take() } else { Err(e) }) {
         Ok(got) => got,
         Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
@@ -287,17 +292,17 @@ mod tests {
     fn messages_and_descriptors_arrive_and_the_dead_are_told_from_the_living() {
         let t = tempfile::tempdir().unwrap();
         let dir = Directory::open(Some(t.path())).unwrap();
-        let errands = &Errands::new().unwrap();
+        let blocking_tasks = &BlockingTasks::new().unwrap();
         for kind in [Kind::Publisher(7), Kind::Info] {
             let name = Name::random(kind).unwrap();
             let listener = listen_at(&dir, &name, 0o600).unwrap();
-            assert!(!is_dead(&dir, &name, errands));
+            assert!(!is_dead(&dir, &name, blocking_tasks));
             assert!(
-                accept(&listener, errands).unwrap().is_none(),
+                accept(&listener, blocking_tasks).unwrap().is_none(),
                 "the probe must leave no connection"
             );
-            let a = dial(&dir, &name.text, errands).unwrap();
-            let b = accept(&listener, errands).unwrap().unwrap();
+            let a = dial(&dir, &name.text, blocking_tasks).unwrap();
+            let b = accept(&listener, blocking_tasks).unwrap().unwrap();
             assert_eq!(b.user(), User::own());
             if kind == Kind::Info && take_descriptors(&listener, false) {
                 let refused = send(&a, b"hi", &[listener.as_fd()]).unwrap_err();
@@ -318,27 +323,27 @@ mod tests {
             assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Oversized));
             drop(a);
             assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Closed));
-            let a = dial(&dir, &name.text, errands).unwrap();
-            let b = accept(&listener, errands).unwrap().unwrap();
+            let a = dial(&dir, &name.text, blocking_tasks).unwrap();
+            let b = accept(&listener, blocking_tasks).unwrap().unwrap();
             send(&a, b"unread", &[]).unwrap();
             send(&b, b"last word", &[]).unwrap();
             drop(b);
             assert!(
                 matches!(receive(&a, &mut buffer).unwrap(), Received::Message(9, _)),
-                "a refusal is heard although the request was not"
+                "a refusal is received although the request was not"
             );
             assert!(matches!(receive(&a, &mut buffer).unwrap(), Received::Closed));
             drop(listener);
-            assert!(is_dead(&dir, &name, errands));
-            assert!(matches!(dial(&dir, &name.text, errands), Err(ConnectError::Dead)));
+            assert!(is_dead(&dir, &name, blocking_tasks));
+            assert!(matches!(dial(&dir, &name.text, blocking_tasks), Err(ConnectError::Dead)));
         }
         let name = Name::random(Kind::Rescan).unwrap();
         let socket = datagram_at(&dir, &name, 0o600).unwrap();
-        assert!(!is_dead(&dir, &name, errands));
+        assert!(!is_dead(&dir, &name, blocking_tasks));
         assert!(!hint(&dir, &socket, &name.text, b"look"));
         let mut buffer = [0; 16];
         assert_eq!(receive_hint(&socket, &mut buffer), Some(4));
         drop(socket);
-        assert!(is_dead(&dir, &name, errands));
+        assert!(is_dead(&dir, &name, blocking_tasks));
     }
 }

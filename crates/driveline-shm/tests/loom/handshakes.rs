@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The smaller handshakes: reliable publishing, kicks, and the reader's own book.
+//! The smaller handshakes: reliable publishing, kicks, and the reader's table of held samples.
 
 use crate::{check, must_notice};
-use driveline_shm::held::Book;
+use driveline_shm::held_samples::HeldSamples;
 use driveline_shm::protocol::cursor;
 use driveline_shm::protocol::kick::{Kick, WAITING};
 use driveline_shm::protocol::reader::unpin;
@@ -124,7 +124,7 @@ fn kicks_that_the_end_of_a_wait_forgets() {
     must_notice(Mutant::EndForgetsKick, kicked);
 }
 
-/// What was done before a kick is seen by whoever has taken it.
+/// Writes before a kick are visible to the thread that takes it.
 fn kick_carries() {
     check(3, || {
         let kick = Arc::new(Kick::default());
@@ -151,11 +151,11 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     fn write(&self, value: u32) {
-        // SAFETY: loom checks that nobody else accesses it.
+        // SAFETY: loom checks that no other thread accesses it.
         self.0.with_mut(|p| unsafe { *p = value });
     }
     fn read(&self) -> u32 {
-        // SAFETY: loom checks that nobody writes it meanwhile.
+        // SAFETY: loom checks that no thread writes it meanwhile.
         self.0.with(|p| unsafe { *p })
     }
 }
@@ -170,7 +170,7 @@ fn a_relaxed_kick_carries_nothing() {
     must_notice(Mutant::RelaxedKick, kick_carries);
 }
 
-/// A helper has the waiter look while somebody kicks: the kick is not lost over it.
+/// A helper makes the waiter check during a kick: the kick is not lost.
 fn looked_and_kicked() {
     check(3, || {
         let (kick, futex) = (Arc::new(Kick::default()), Arc::new(Sleep::default()));
@@ -206,27 +206,27 @@ fn looks_that_overwrite_kicks() {
 
 /// A held sample is handed to two threads; its entry is used again when both are done with it, and
 /// not before.
-fn book() {
+fn held_samples() {
     check(3, || {
-        let (book, cell) = (Arc::new(Book::new(1)), Arc::new(AtomicU32::new(0)));
+        let (held_samples, cell) = (Arc::new(HeldSamples::new(1)), Arc::new(AtomicU32::new(0)));
         let pin_and_open = |sequence: u64| {
             cell.store(1, Release);
             // SAFETY: this is the consuming thread, and it has seen the cell cleared with Acquire.
-            unsafe { book.open(0, |header| header.sequence = sequence) };
+            unsafe { held_samples.open(0, |header| header.sequence = sequence) };
         };
         pin_and_open(1);
-        book.add_handle(0);
+        held_samples.add_handle(0);
         let holders: Vec<_> = (0..2)
             .map(|_| {
-                let (book, cell) = (Arc::clone(&book), Arc::clone(&cell));
+                let (held_samples, cell) = (Arc::clone(&held_samples), Arc::clone(&cell));
                 thread::spawn(move || {
                     // SAFETY: this thread has a handle.
                     assert_eq!(
-                        unsafe { book.header(0) }.sequence,
+                        unsafe { held_samples.header(0) }.sequence,
                         1,
                         "the header of another sample"
                     );
-                    if book.drop_handle(0) {
+                    if held_samples.drop_handle(0) {
                         unpin(&cell);
                     }
                 })
@@ -245,15 +245,15 @@ fn book() {
 
 #[test]
 fn an_entry_is_used_again_when_its_last_handle_is_gone() {
-    book();
+    held_samples();
 }
 
 #[test]
 fn handles_dropped_relaxed() {
-    must_notice(Mutant::RelaxedHandleDrop, book);
+    must_notice(Mutant::RelaxedHandleDrop, held_samples);
 }
 
 #[test]
 fn the_last_handle_seen_relaxed() {
-    must_notice(Mutant::RelaxedLastHandle, book);
+    must_notice(Mutant::RelaxedLastHandle, held_samples);
 }

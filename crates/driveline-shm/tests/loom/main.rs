@@ -125,7 +125,7 @@ impl Futex {
     }
 }
 
-/// Wakes those who sleep on a word; `None`: nobody sleeps in this model.
+/// Wakes the sleepers on a word; `None`: no thread sleeps in this model.
 struct Kernel(Option<Arc<Futex>>);
 
 impl Wakers<Arc<Page>> for Kernel {
@@ -138,8 +138,8 @@ impl Wakers<Arc<Page>> for Kernel {
     }
 }
 
-/// What must not be dropped while a model fails: dropping it uses atomics, which loom no longer has
-/// then, and a second panic would end the program instead of the test.
+/// Value that must not be dropped while a model fails: dropping it uses atomics, which loom no
+/// longer has then, and a second panic would end the program instead of the test.
 struct Calm<T>(std::mem::ManuallyDrop<T>);
 
 impl<T> Calm<T> {
@@ -181,7 +181,7 @@ fn publish(
 ) {
     let slot = slots.pop_free().expect("a free slot");
     g.payload[usize::from(slot)].with_mut(|p| {
-        // SAFETY: loom checks that nobody else accesses it.
+        // SAFETY: loom checks that no other thread accesses it.
         unsafe { *p = slots.sequence() + 1 }
     });
     slots.publish(g, scans, kernel, slot);
@@ -190,7 +190,7 @@ fn publish(
 /// Borrows and reads: the payload must be the sample's own.
 fn read(g: &Memory, cell: &AtomicU32, want: Want, next: &mut u64, depth: u64) {
     if let Borrow::Pinned { sequence, slot } = reader::borrow(g, cell, want, *next, depth) {
-        // SAFETY: loom checks that nobody writes it meanwhile.
+        // SAFETY: loom checks that no thread writes it meanwhile.
         g.payload[slot].with(|p| assert_eq!(unsafe { *p }, sequence, "torn or reused"));
         reader::unpin(cell);
         *next = sequence + 1;
@@ -353,7 +353,7 @@ fn joining_with_the_list_loaded_before_the_fence() {
     must_notice(Mutant::ListBeforeFence, join);
 }
 
-/// What a list contains; dropping it must not race with a scan.
+/// Content of a list; dropping it must not race with a scan.
 struct Probe(Arc<UnsafeCell<()>>);
 
 // SAFETY: loom checks every access.
@@ -404,7 +404,7 @@ fn replaced_lists_freed_at_once() {
     must_notice(Mutant::FreeListAtOnce, reclaim);
 }
 
-/// What the waiting side has.
+/// State of the waiting side.
 struct Waiter {
     g: Arc<Memory>,
     page: Arc<Page>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples that everybody has read are taken back while readers come, read, hold and go.
+//! Samples that all readers have read are withdrawn while readers join, read, hold and leave.
 
 use crate::{Kernel, Memory, Page, check, must_notice, publish};
 use driveline_shm::protocol::cursor;
@@ -15,8 +15,8 @@ use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// A loan as the product makes it: takes back what has been read, then fills a slot and publishes
-/// it. Returns the slot.
+/// Makes a loan as the product does: withdraws read samples, then fills a slot and publishes it.
+/// Returns the slot.
 fn refill(g: &Memory, slots: &mut Slots, scans: &mut Scans<Vec<Arc<Page>>>) -> usize {
     slots.withdraw(g, scans);
     publish(g, slots, scans, &mut Kernel(None));
@@ -30,7 +30,7 @@ fn read(g: &Memory, page: &Page, next: &mut u64, may_lose: bool) {
     match reader::borrow(g, &page.pins[0], Want::Next, *next, 2) {
         Borrow::Pinned { sequence, slot } => {
             cursor::tell(&page.cursor, sequence);
-            // SAFETY: loom checks that nobody writes it meanwhile.
+            // SAFETY: loom checks that no thread writes it meanwhile.
             g.payload[slot].with(|p| assert_eq!(unsafe { *p }, sequence, "torn or reused"));
             reader::unpin(&page.pins[0]);
             *next = sequence + 1;
@@ -159,8 +159,8 @@ fn join() {
             thread::spawn(move || {
                 changes.replace(vec![Arc::clone(&page)]);
                 let newest = reader::newest(&*g).0;
-                // Nobody has told the publisher yet where it begins: the product does so after the
-                // answer.
+                // The publisher does not know yet where it begins: the product stores that after
+                // the answer.
                 first.store(newest + 1, Release);
                 changes
             })

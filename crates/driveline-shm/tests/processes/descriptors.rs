@@ -120,7 +120,7 @@ fn readers_of_one_publisher_leave_descriptors_for_the_first_reader_of_each_other
         "{refused}"
     );
     assert!(refused.contains("`ulimit -n`"), "{refused}");
-    let told = w.until("events p0", |t| t.contains("nobody can subscribe for now"));
+    let told = w.until("events p0", |t| t.contains("no process can subscribe for now"));
     assert!(told.contains("of 128 are open") && told.contains("LimitNOFILE="), "{told}");
     let mut r = d.peer("reader");
     for i in 1..created {
@@ -149,7 +149,7 @@ fn a_publisher_without_any_descriptor_says_so_at_both_ends_and_matches_later() {
             && told.contains("the publisher's process has too few descriptors"),
         "{told}"
     );
-    let told = w.until("events p", |t| t.contains("nobody can subscribe for now"));
+    let told = w.until("events p", |t| t.contains("no process can subscribe for now"));
     assert!(told.contains("`ulimit -n`") && told.contains("LimitNOFILE="), "{told}");
     assert!(
         r.ask("list").contains("\"topic\":\"t\""),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Death and standstill at every documented step of the protocol, on both sides.
 //!
-//! The steps are those that `docs/protocols/shm.md` lists; the source passes them by name
-//! (`fault::point`). A step that is listed and has no case here, or is passed and not listed, is a
-//! failure.
+//! The steps are listed in `docs/protocols/shm.md`; the source passes them by name
+//! (`fault::point`). A listed step without a case here fails the test, and so does a step of the
+//! source that is not listed.
 
 use crate::support::{Domain, Peer, eventually};
 use rustix::process::Signal;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Steps of a publish, and whether a death there leaves the sample published.
-const PUBLISHING: &[(&str, bool)] = &[
+pub(crate) const PUBLISHING: &[(&str, bool)] = &[
     // The first loan has nothing to look at, so this is passed one loan later.
     ("loan.after_withdraw", true),
     ("loan.taken", false),
@@ -24,22 +24,22 @@ const PUBLISHING: &[(&str, bool)] = &[
     ("publish.after_fence", true),
     ("publish.after_scan", true),
 ];
-/// Passed only when somebody is woken.
+/// Passed only when a reader is woken.
 const WAKING: &str = "publish.after_wake";
 const ADMITTING: &[&str] = &["join.after_hello", "join.after_entry", "join.after_accept"];
-const READING: &[&str] =
+pub(crate) const READING: &[&str] =
     &["borrow.before_pin", "borrow.after_pin", "borrow.after_validate", "borrow.before_unpin"];
-const COPYING: &str = "copy.after_copy";
-const WAITING: &[&str] = &["wait.after_arm", "wait.before_sleep", "wait.after_sleep"];
+pub(crate) const COPYING: &str = "copy.after_copy";
+pub(crate) const WAITING: &[&str] = &["wait.after_arm", "wait.before_sleep", "wait.after_sleep"];
 const ASKING: &[&str] = &["join.before_hello", "join.after_answer"];
 const BINDING: &[&str] = &["socket.after_bind", "socket.before_rename", "socket.after_rename"];
 /// Sockets that a participant makes: for hints, for tools, and one per publisher.
 const SOCKETS_OF_PUBLISHER: u32 = 3;
 const SOCKETS_OF_SUBSCRIBER: u32 = 2;
 
-const NTH: u32 = 50;
+pub(crate) const NTH: u32 = 50;
 /// Long enough for loans to take back what has been read.
-const LEN: u32 = 70_000;
+pub(crate) const LEN: u32 = 70_000;
 
 fn cases() -> BTreeSet<&'static str> {
     let single = [WAKING, COPYING];
@@ -186,7 +186,7 @@ fn a_writer_dies_while_it_makes_its_sockets() {
         for nth in 1..=SOCKETS_OF_PUBLISHER {
             let d = Domain::new();
             let mut r = surviving_reader(&d);
-            // Else it may have removed what was left behind before anybody looks.
+            // Else it may have removed the leftovers before the test checks them.
             r.signal(Signal::STOP);
             r.stopped();
             let mut w = d.doomed_peer(point, point, nth);
@@ -370,8 +370,8 @@ fn writers_and_readers_die_at_moments_of_chance() {
     succeed_writer(&d, r, "chance");
 }
 
-/// Who waits for a reliable reader waits for no dead one, however long it would wait for a living
-/// one.
+/// A publisher that waits for a reliable reader does not wait for a dead one, even if it would wait
+/// long for a living one.
 #[test]
 fn a_reliable_writer_is_not_held_by_the_dead() {
     let d = Domain::new();

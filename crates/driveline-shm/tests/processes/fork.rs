@@ -143,8 +143,8 @@ pub(crate) fn linger() -> i32 {
     .get()
 }
 
-/// In a peer, by command: everything of the parent's is tried in a child, and the parent goes on
-/// beside it.
+/// In a peer, by command: a child tries every operation on the parent's handles, and the parent
+/// continues.
 pub(crate) fn try_everything() -> Result<String, String> {
     let d = Domain::new();
     let mut all = All::new(d.path());

@@ -7,7 +7,7 @@ use driveline_types::Qos;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering::Release;
 
-/// What a later release might add, everywhere.
+/// Adds keys that a later release might have, everywhere.
 fn grown(mut v: Value) -> Value {
     for object in ["qos", "schema", "layout"] {
         if let Some(o) = v.get_mut(object).and_then(Value::as_object_mut) {
@@ -74,7 +74,7 @@ fn a_subscription_reads_publishers_of_later_releases_that_still_speak_its_versio
     r.quit();
 }
 
-/// Where a page says that its reader sleeps: at 0 unless both ends know the other place.
+/// Word of a page in which its reader announces sleep: at 0 unless both ends support the other one.
 #[test]
 fn a_publisher_looks_for_sleepers_where_both_ends_say_and_nowhere_else() {
     let d = Domain::new();

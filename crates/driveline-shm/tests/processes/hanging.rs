@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Descriptors whose last close takes minutes, sent by another user to every kind of socket.
-//! Whoever closes them hangs; nobody else may.
+//! Descriptors whose last close takes minutes, sent by another user to every kind of socket. Only
+//! the closing thread may hang.
 
 use crate::support::{Domain, Peer, eventually};
 use crate::users::user;
@@ -63,7 +63,7 @@ fn what_hangs_at_its_close_keeps_no_participant_from_its_work() {
     }
 }
 
-/// Tools ask whoever has a name in the directory.
+/// Tools query every process that has a name in the directory.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
 fn a_listing_does_not_hang_by_what_is_sent_instead_of_an_answer() {
@@ -78,7 +78,7 @@ fn a_listing_does_not_hang_by_what_is_sent_instead_of_an_answer() {
     }
 }
 
-/// Somebody who has more and more closed is stopped at a bound; whoever is matched stays so.
+/// A user with more and more hanging closes is stopped at a bound; its matches stay.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
 fn what_hangs_is_bounded() {
@@ -91,11 +91,15 @@ fn what_hangs_is_bounded() {
     w.ask("await p 1");
     let mut stranger = user(&d, STRANGER);
     stranger.ask("hang p- hello 1");
-    eventually("no more than so many are let in", || {
+    eventually("no more than the limit are accepted", || {
         let _ = stranger.try_ask("clog-and-go p- 100");
-        w.ask("events p").contains("nobody can subscribe for now")
+        w.ask("events p").contains("no process can subscribe for now")
     });
-    assert!(w.descriptors() < driveline_shm::limits::MAX_ERRANDS + 200, "{}", w.descriptors());
+    assert!(
+        w.descriptors() < driveline_shm::limits::MAX_BLOCKING_TASKS + 200,
+        "{}",
+        w.descriptors()
+    );
     w.ask("say p 1 100");
     r.until_at_least("progress s", 1);
 }

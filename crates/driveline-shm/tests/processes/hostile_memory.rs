@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes in shared memory: a publisher that scribbles in its segment under live readers, a
-//! subscription that scribbles in its page under a live publisher. The victims live on, and honest
-//! traffic beside it is whole and flows.
+//! Arbitrary bytes in shared memory: a publisher that overwrites its segment under live readers, a
+//! subscription that overwrites its page under a live publisher. The victims survive, and honest
+//! traffic next to them arrives intact.
 
 use crate::support::hostile::*;
 use crate::support::{Domain, Peer, Random, repeat};
@@ -102,6 +102,7 @@ impl Scene {
                 }
             },
         );
+        println!("CORRUPTIONS: {what}: {n}");
         println!("{what}: meanwhile {during:?}");
         self.victims = victims;
         // And go on to, although the liar's memory stays as it was left.
@@ -187,7 +188,7 @@ fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
     });
 }
 
-/// A liar beside an honest writer of depth 1, and a victim that takes when it is told to.
+/// Runs a liar, an honest writer of depth 1, and a victim that takes samples by command.
 fn beside_a_liar(
     options: &str,
     layout: Layout,
@@ -415,7 +416,7 @@ fn a_cursor_that_claims_too_much_takes_nothing_from_others() {
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
     assert_eq!(
         stats.cursor_lies, 0,
-        "nobody waits for it, so its word is nobody's loss: {stats:?}"
+        "no publisher waits for it, so its cursor harms no one: {stats:?}"
     );
     w.quit();
 }

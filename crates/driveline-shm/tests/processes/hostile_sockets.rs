@@ -166,6 +166,7 @@ fn attack(s: Scene, kind: &str, right: &Value) {
             Err(format!("only {} packets were sent", sent.get()))
         }
     });
+    println!("CORRUPTIONS: packets at sockets '{kind}': {}", sent.get());
     drop(open);
     s.unharmed(kind);
 }
@@ -250,7 +251,7 @@ fn silent_connections_are_bounded_and_ended() {
     let usual = s.usual.0;
     let mut connections: Vec<OwnedFd> = Vec::new();
     eventually("no more than 64 of a user are kept waiting", || {
-        // Those who are here already may have been ended before anybody looked.
+        // Existing connections may have been ended before this check.
         connections = (0..300).filter_map(|_| connect_to(&path)).collect();
         // time: the length of one attempt of several
         let end = Instant::now() + Duration::from_millis(500);
@@ -324,8 +325,8 @@ fn who_cannot_be_asked_is_counted() {
     w.stopped();
     let clogs: Vec<OwnedFd> = std::iter::from_fn(|| connect_to(&path)).take(5000).collect();
     r.ask("subscription s");
-    // On a busy machine the one that could answer is too late for some of these, too.
-    eventually("the one that runs answers", || {
+    // On a busy machine the running one may answer too late for some of these, too.
+    eventually("the running participant answers", || {
         // time: the length of one attempt of several: the stopped one never answers
         let survey = driveline_shm::survey(d.path(), Duration::from_millis(300)).unwrap();
         assert_eq!(
@@ -494,8 +495,7 @@ fn wrong_segments_and_wrong_answers_are_refused_by_name() {
     r.ask("await s 1");
 }
 
-/// Memory that was never reserved would be reserved by whoever looks at it first, and at their
-/// cost.
+/// Memory with holes would be reserved by its first reader, at that reader's cost.
 #[test]
 fn a_segment_with_holes_is_refused_and_not_filled() {
     let d = Domain::new();

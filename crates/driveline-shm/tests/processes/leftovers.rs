@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the dead and strangers leave in the directory, directories that are not safe, and what is
-//! said when something is short.
+//! Leftovers of dead processes and other users in the directory, unsafe directories, and reports of
+//! shortages.
 
 use crate::support::{Domain, eventually};
 use driveline_shm::*;
@@ -29,6 +29,26 @@ fn the_next_participant_cleans_up_after_the_dead() {
     });
     next.quit();
     assert_eq!(d.names(), [""; 0]);
+}
+
+/// A module that stays down: the processes that it was matched with remove all of its names, also
+/// those of topics that nobody else reads. Either end of a match does it alone.
+#[test]
+fn those_that_were_matched_clean_up_after_the_dead() {
+    for end in ["publisher q", "subscription s"] {
+        let d = Domain::new();
+        let mut alive = d.peer("alive");
+        alive.ask(end);
+        let own = d.names();
+        let mut dead = d.peer("dead");
+        dead.ask("publisher p topic=unread");
+        dead.ask(if end.starts_with('p') { "subscription s" } else { "publisher q" });
+        alive.ask(if end.starts_with('p') { "await q 1" } else { "await s 1" });
+        assert!(d.names().len() > own.len());
+        dead.kill();
+        eventually("the names of the dead process are gone", || d.names() == own);
+        alive.quit();
+    }
 }
 
 /// Two that clean up at once, and a third that starts meanwhile, do not remove each other's.
@@ -90,7 +110,7 @@ fn strangers_in_the_directory_disturb_nobody() {
         assert!(status.success());
         symlink(name(kind, 6), name(kind, 6)).unwrap();
     }
-    // A live socket of a service elsewhere, which would get requests from whoever believes the
+    // A live socket of another service, which would get requests from a process that trusts the
     // name.
     let service = crate::support::hostile::Listener::new(d.path(), "elsewhere", 9);
     symlink(service.path(), name("p", 7)).unwrap();
@@ -101,7 +121,7 @@ fn strangers_in_the_directory_disturb_nobody() {
     r.ask("await s 1");
     w.ask("say p 2 1000");
     assert_eq!(r.ask("take s"), "2 1");
-    // Not even if somebody recommends it.
+    // Not even by a hint.
     let hint = name("p", 7).file_name().unwrap().to_owned().into_encoded_bytes();
     for n in d.names().iter().filter(|n| n.starts_with("r-")) {
         crate::support::hostile::send_datagram(&d.path().join(n), &hint, &[]);
@@ -266,7 +286,7 @@ fn shortages_are_errors_that_name_the_limit() {
     p.quit();
 }
 
-/// What the subscription's process lacks is no fault of the publisher, and is tried again.
+/// A shortage in the subscription's process is not the publisher's fault, and is retried.
 #[test]
 fn a_subscription_without_address_space_says_so_and_matches_later() {
     let d = Domain::new();
@@ -343,7 +363,7 @@ fn removed_names_come_back_as_they_were() {
     assert_eq!(w.ask("matched p"), "2");
 }
 
-/// Made by somebody for several users: nobody else knows with which rights it is to be made again.
+/// A directory made for several users: only its owner knows the right mode.
 #[test]
 fn a_removed_directory_of_several_users_is_awaited() {
     let d = Domain::new();

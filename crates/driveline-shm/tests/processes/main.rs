@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only several processes can show: deaths at every protocol step, stops, restarts, crowds,
-//! liars, namespaces.
+//! Tests that need several processes: deaths at every protocol step, stops, restarts, many
+//! endpoints, liars, namespaces.
 //!
-//! The peers are this very program, started anew and told line by line what to do
-//! (`support::peer`). Each test has a domain directory of its own; nothing outlives it, for the
-//! kernel ends the peers with the thread that started them.
+//! The peers are this same program, started again and commanded line by line (`support::peer`).
+//! Each test has its own domain directory. No peer outlives its test: the kernel ends it with the
+//! thread that started it.
 #![cfg(not(loom))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test stops at the first surprise, in its helpers too"
+    reason = "a test stops at the first surprise, in its wait_threads too"
 )]
 
 mod crowd;
@@ -22,6 +22,7 @@ mod hanging;
 mod hostile_memory;
 mod hostile_sockets;
 mod idle;
+mod kill_campaign;
 mod leftovers;
 mod memory;
 mod namespaces;

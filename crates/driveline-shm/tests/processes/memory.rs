@@ -33,7 +33,7 @@ fn used(machine: &Path) -> Vec<u64> {
 
 fn peer(d: &Domain, machine: &Path, name: &str, point: Option<(&str, &str)>) -> Peer {
     d.peer_with(name, |c| {
-        // Nobody waits, so that a test need not.
+        // Without waiting, so that the test need not wait.
         c.env("DRIVELINE_FAULT_MEMORY", machine).env("DRIVELINE_FAULT_SWITCHES", "impatient");
         if let Some((point, action)) = point {
             c.env("DRIVELINE_FAULT_POINT", point).env("DRIVELINE_FAULT_ACTION", action);

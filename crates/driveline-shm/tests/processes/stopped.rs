@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process that stands still is not dead: nothing that it uses is freed, and nobody waits for it.
+//! A stopped process is not dead: its memory is not freed, and other processes do not wait for it.
 
 use crate::support::hostile::{REFUSE, connect_to, find, kind, receive};
 use crate::support::{Domain, eventually, repeat};
@@ -60,7 +60,7 @@ fn readers_wait_for_a_stopped_writer_as_for_a_silent_one() {
     late.until("events s", |t| {
         t.contains("has not answered") && t.contains("is its process stopped?")
     });
-    // Tools are not held up either, and do without the one that cannot answer.
+    // Tools do not wait either, and omit the process that cannot answer.
     assert!(!late.ask("list").contains("\"publisher\":{"));
     assert_eq!((r.ask("matched s").as_str(), late.ask("matched s").as_str()), ("1", "0"));
     w.signal(Signal::CONT);
@@ -71,8 +71,8 @@ fn readers_wait_for_a_stopped_writer_as_for_a_silent_one() {
     r.ask("halt s");
 }
 
-/// The one that comes is reported before the one that went, for it was there first; the pins are
-/// the leaver's.
+/// Of a new and an ended connection, epoll reports the new one first, because it was ready first.
+/// The pins are still with the ended one.
 #[test]
 fn pins_that_were_given_back_while_the_writer_stood_still_are_there_for_others() {
     let d = Domain::new();
@@ -90,7 +90,7 @@ fn pins_that_were_given_back_while_the_writer_stood_still_are_there_for_others()
     leaver.quit();
     w.signal(Signal::CONT);
     newcomer.ask("await s 1");
-    // Who is let in may know it a moment before it is counted.
+    // An accepted peer may see it before it is counted.
     w.ask("await p 1");
     let stats: PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
     assert_eq!((stats.matched, stats.refused_pins), (1, 0), "{stats:?}");

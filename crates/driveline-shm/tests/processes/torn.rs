@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Per size; `DRIVELINE_SOAK` gives more seconds.
 const USUAL: Duration = Duration::from_millis(1500);
 
-/// What `follow` is told, besides sizes.
+/// Arguments of `follow`, besides sizes.
 const READERS: &[&str] = &[
     "want=latest",
     "want=next spin_us=1000000",

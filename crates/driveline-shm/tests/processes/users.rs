@@ -85,8 +85,8 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     );
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats some")).unwrap();
     assert!(stats.refused_access >= 1, "{stats:?}");
-    // A stranger's death is cleaned up after by somebody who may: in a sticky directory the owner
-    // and root.
+    // The names of another user's dead process are removed by a process with the rights: in a
+    // sticky directory the owner and root.
     let names = d.names();
     stranger.kill();
     let mut next = user(&d, STRANGER);
@@ -184,7 +184,7 @@ fn names_that_other_users_claim_are_known_as_such() {
     same.ask("publisher p");
     stranger.ask("silent-participants 300");
     let mut survey = driveline_shm::Survey::default();
-    // On a busy machine nobody may answer in time.
+    // On a busy machine all participants may answer too late.
     eventually("its own user's participant answers", || {
         // time: the length of one attempt of several
         survey = driveline_shm::survey(d.path(), std::time::Duration::from_secs(1)).unwrap();
@@ -269,7 +269,7 @@ fn users_that_come_and_go_do_not_use_up_the_topic() {
         "{text}"
     );
     w.until("events p", |t| t.contains("code: Limit") && t.contains("16 users"));
-    // Three generations of users that nobody has seen before.
+    // Three generations of users never seen before.
     present.pop().unwrap().quit();
     one_more.ask("await s 1");
     present.push(one_more);

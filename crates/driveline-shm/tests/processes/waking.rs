@@ -8,7 +8,7 @@ use driveline_shm::*;
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// One lost wake-up hangs it, and the deadline tells which.
+/// One lost wake-up hangs it, and the deadline reports which.
 fn ping_pong(backend: WaitBackend, word: &str, rounds: u64) {
     let d = Domain::new();
     let mut peer = d.peer("echo");

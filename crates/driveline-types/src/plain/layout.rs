@@ -15,8 +15,8 @@ pub const MAX_FIELDS: usize = 256;
 
 const FIRST_LINE: &str = "driveline plain 1";
 
-/// What plain types are made of. Multi-byte values are little endian, as on every machine that
-/// Driveline runs on.
+/// Primitive types of plain types. Multi-byte values are little endian, as on every supported
+/// machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Primitive {
@@ -104,7 +104,7 @@ impl Field {
     }
 }
 
-/// What a trailing array consists of.
+/// Element type of a trailing array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Element {
     /// A number.
@@ -145,7 +145,7 @@ impl Element {
 pub struct Tail {
     /// Name.
     pub name: Cow<'static, str>,
-    /// What it consists of.
+    /// Element type.
     pub element: Element,
 }
 
@@ -310,7 +310,7 @@ pub struct LayoutSyntaxError {
     pub line: usize,
     /// The line, cut to 80 characters.
     pub text: String,
-    /// What is wrong with it.
+    /// Mistake in it.
     pub reason: &'static str,
 }
 

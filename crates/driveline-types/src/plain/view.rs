@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use thiserror::Error;
 use zerocopy::FromBytes;
 
-/// Why bytes are not a payload of a plain type.
+/// Reason why bytes are not a payload of a plain type.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum PayloadError {
     /// Shorter than the head, or than the place where the trailing array begins.

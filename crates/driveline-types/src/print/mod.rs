@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Samples for people and their tools: as text in the manner of `ros2 topic echo`, or as JSON.
 //!
-//! Whoever can read a sample tells a [`Printer`] its names and values, one after the other; the
-//! printer knows how they look, shortens what is long, and bounds the whole.
-//! [`PlainLayout`](crate::PlainLayout) and [`ProtobufDefinition`] read samples by the definition in
-//! their topic's schema; `driveline-rosidl` reads those of ROS 2.
+//! A reader of samples passes names and values to a [`Printer`], in order. The printer formats
+//! them, shortens long values, and limits the total. [`PlainLayout`](crate::PlainLayout) and
+//! [`ProtobufDefinition`] read samples by the definition in their topic's schema;
+//! `driveline-rosidl` reads those of ROS 2.
 //!
 //! ```
 //! use driveline_types::print::{Limits, Printer, Style};
@@ -33,7 +33,7 @@ use crate::text::misleads;
 use std::fmt;
 use thiserror::Error;
 
-/// What the output is for.
+/// Purpose of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A line for each member, what is in it indented.
@@ -44,7 +44,7 @@ pub enum Style {
     Json,
 }
 
-/// How much is shown.
+/// Limits of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Elements of one list, and characters of one string.
@@ -65,7 +65,7 @@ impl Default for Limits {
     }
 }
 
-/// Why bytes are no sample of their type.
+/// Reason why bytes are no sample of their type.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SampleError {
     /// A plain type whose payload has a length that it cannot have.
@@ -73,7 +73,7 @@ pub enum SampleError {
     Length {
         /// Of the payload.
         len: usize,
-        /// What there should be.
+        /// Expected content.
         what: String,
     },
     /// Bytes that are no message of protocol buffers, or one of another type.
@@ -83,7 +83,7 @@ pub enum SampleError {
     Protobuf {
         /// From the beginning of the payload.
         at: usize,
-        /// What is wrong there.
+        /// Mistake at that place.
         what: String,
     },
 }
@@ -322,7 +322,7 @@ impl<'a> Printer<'a> {
         2 * self.depth.saturating_sub(1)
     }
 
-    /// How many of so many elements are shown.
+    /// Number of elements shown of `len`.
     fn take(&mut self, len: usize) -> usize {
         let shown = len.min(self.limits.each).min(self.left);
         self.left -= shown;

@@ -9,7 +9,7 @@ use std::fmt;
 const TEXT_FROM: usize = 8;
 
 impl PlainLayout {
-    /// Whether a payload is one of this type. Any contents are.
+    /// Checks the length of a payload of this type. Any contents are valid.
     ///
     /// # Errors
     /// [`SampleError::Length`]
@@ -65,23 +65,23 @@ impl PlainLayout {
     }
 }
 
-/// A field, and what is left of its name: `outer[0].inner` becomes `inner` on the way in.
+/// Field and the remaining part of its name: `outer[0].inner` becomes `inner` inside of `outer[0]`.
 #[derive(Clone, Copy)]
 struct Leaf<'a> {
     field: &'a Field,
     rest: &'a str,
 }
 
-/// What a name begins with.
+/// First part of a name.
 enum Head<'a> {
     Leaf,
-    /// A struct, and what is left.
+    /// Struct and remaining name.
     Member(&'a str, &'a str),
-    /// An array of structs, and what is left, index included.
+    /// Array of structs and remaining name, index included.
     Array(&'a str, &'a str),
 }
 
-/// Any name is one of these, also one that nobody would give.
+/// Splits a name. Every name is of one of these kinds, also an unusual one.
 fn head(name: &str) -> Head<'_> {
     match name.find(['.', '[']) {
         Some(at) if name.as_bytes().get(at) == Some(&b'.') => {
@@ -92,7 +92,7 @@ fn head(name: &str) -> Head<'_> {
     }
 }
 
-/// `[3].x` is `[3]` and what is left.
+/// Splits `[3].x` into `[3]` and the remaining name.
 fn index(name: &str) -> Option<(&str, &str)> {
     let end = name.strip_prefix('[')?.find(']')? + 2;
     Some(name.split_at(end))

@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 64;
 /// code was generated for.
 #[derive(Clone, Debug)]
 pub struct ProtobufDefinition {
-    /// The first is the one that is meant.
+    /// The first one is the type of the samples.
     messages: Vec<Message>,
     enums: Vec<HashMap<i32, String>>,
 }
@@ -73,7 +73,7 @@ enum Fixed {
 pub struct ProtobufSyntaxError {
     /// From 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Mistake in it.
     pub reason: &'static str,
 }
 
@@ -158,7 +158,7 @@ impl FromStr for ProtobufDefinition {
                         return error(*line, "it is no value of an enum");
                     };
                     if let Some(values) = definition.enums.last_mut() {
-                        // Of several names the first is the one that everybody shows.
+                        // Of several names for a value, tools show the first.
                         values.entry(number).or_insert_with(|| (*name).to_owned());
                     }
                 }
@@ -304,8 +304,8 @@ fn numbers(ty: Type, wire: Wire<'_>, out: &mut Vec<Scalar>) -> Option<()> {
 }
 
 impl ProtobufDefinition {
-    /// Whether a payload is one message of this type. Fields that the definition does not have are
-    /// passed over.
+    /// Checks that a payload is one message of this type. Fields outside of the definition are
+    /// skipped.
     ///
     /// # Errors
     /// [`SampleError::Protobuf`]
@@ -365,12 +365,12 @@ impl ProtobufDefinition {
         fields.binary_search_by_key(&number, |f| f.number).ok().and_then(|i| fields.get(i))
     }
 
-    /// Prints a message: the fields that are in it, in order of number. Those that are not are left
-    /// out, as protobuf leaves out zeros when it writes. Of what is no message, nothing from there
-    /// on is shown. Allocates.
+    /// Prints a message: the fields that it contains, by number. Absent fields are not printed;
+    /// protobuf does not write zeros. Stops at the first byte that is not part of a message.
+    /// Allocates.
     ///
     /// # Errors
-    /// Those of what the printer writes to.
+    /// Errors of the printer's output.
     pub fn print(&self, payload: &[u8], p: &mut Printer<'_>) -> fmt::Result {
         self.print_message(0, payload, 0, p)
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What programs of gateways do with sockets of Zenoh's, which hands out none: it looks at what the
-//! process has open. When a connection breaks whose other end does not answer is here, and what is
-//! done to one that Zenoh has given up; and in `scout` when others are looked for.
+//! Options of Zenoh's sockets. Zenoh exposes none, so this reads the open descriptors of the
+//! process. Here: when the kernel breaks a connection whose other end does not answer, and closing
+//! one that Zenoh has given up; in `scout`: repeated discovery by multicast.
 //!
-//! Before Zenoh closes one it waits until nobody waits for room in it any more, and over TLS for
-//! room for what that keeps back, for as long as the kernel goes on trying: a quarter of an hour,
-//! or for ever where the other end stands still. An error of the socket wakes all of them, and
-//! Zenoh has no setting for that. Who breaks it first does not matter, then: the kernel, because
-//! nothing is acknowledged, or `shut`, because Zenoh has heard nothing for a lease, or that the
-//! other end has closed it.
+//! Before Zenoh closes a connection it waits until no thread waits for space in it, and over TLS
+//! for space for buffered data, while the kernel keeps trying: a quarter of an hour, or forever if
+//! the other end is stopped. An error of the socket wakes all these threads, and Zenoh has no
+//! setting for that. The cause does not matter then: the kernel breaks it without an
+//! acknowledgement, or `shut` does because Zenoh has heard nothing for a lease, or the other end
+//! closes it.
 #![allow(
     unsafe_code,
     reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this directory"
@@ -28,21 +28,21 @@ use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::time::Duration;
 use zenoh::session::Link;
 
-/// How often the program looks: before the first connection that was made since can be given up.
+/// Period of checks: a new connection is found before it can be given up.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// More the kernel does not take.
 const MOST_MS: u32 = i32::MAX as u32;
 
-/// What this process has open.
+/// Directory of this process's open descriptors.
 const OPEN: &str = "/proc/self/fd";
 
-/// Has the kernel break all TCP connections of this process when what was sent is not acknowledged,
-/// or finds no room, for `limit`, in milliseconds; those that come later included, as long as the
-/// process lives. For programs all of whose sockets that may be done to. In a thread of its own.
+/// Makes the kernel break all TCP connections of this process when sent data is not acknowledged,
+/// or finds no space, for `limit`, in milliseconds. Includes later connections, for the life of the
+/// process. Only for programs in which all sockets may be treated so. Runs in its own thread.
 ///
 /// # Errors
-/// If `/proc` cannot be read, or there is no room for a thread.
+/// If `/proc` cannot be read, or a thread cannot be started.
 pub fn break_unanswered(limit: Duration) -> io::Result<()> {
     look(limit)?;
     let again = move || loop {
@@ -64,9 +64,9 @@ fn look(limit: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends a TCP connection of this process, so that whoever reads, writes or waits for room in it
-/// goes on, and closing it waits for nobody (Zenoh has that wait for what is not acknowledged, for
-/// 10 s). Gives whether it is one of TCP, ended already or not; others are left alone.
+/// Ends a TCP connection of this process: threads that read, write or wait for space in it
+/// continue, and closing it does not wait (Zenoh would wait up to 10 s for acknowledgements).
+/// Returns true for a TCP connection, ended already or not; others are not changed.
 pub(crate) fn shut(link: &Link) -> bool {
     let (Some(here), Some(there)) = (address(link.src().as_str()), address(link.dst().as_str()))
     else {
@@ -118,14 +118,14 @@ fn sockets() -> io::Result<impl Iterator<Item = RawFd>> {
     }))
 }
 
-/// What had this number just now, for calls that do not close it and may find another file there,
-/// or none.
+/// Borrows the file that had this number just now, for calls that do not close it and may find
+/// another file there, or none.
 fn borrowed(number: RawFd) -> BorrowedFd<'static> {
     // SAFETY: the number is of a descriptor that was open just now, so it is not -1. Another thread
     // may close it meanwhile, and the number may be given to another file. The only uses are calls
-    // that leave it to the kernel to look the number up, read no memory but their own, and do not
-    // close it: of one that is closed they fail, and who calls says why another file does no harm.
-    // Nobody keeps it.
+    // that let the kernel look up the number, read no memory but their own, and do not close it. On
+    // a closed descriptor they fail, and each caller argues why another file does no harm. The
+    // value is not stored.
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
@@ -158,7 +158,7 @@ mod tests {
                 full.write_all(&[0; 1 << 16])?;
             }
         });
-        // What nobody reads fills it.
+        // Fill it with data that is not read.
         let mut queued = 0;
         loop {
             // time: a full socket takes no more for a while; a slow machine finds it full later

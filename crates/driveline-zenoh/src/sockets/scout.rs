@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Has Zenoh look for others by multicast once more. It does so after 1, 2 and 4 s and then every 8
-//! s, whoever has gone, and has no setting for that; but it heeds every answer that comes to the
-//! socket by which it asks, so it is enough to ask the same by the same socket.
+//! Makes Zenoh search for others by multicast once more. It does so after 1, 2 and 4 s and then
+//! every 8 s, and has no setting for that. But it accepts every answer to the socket by which it
+//! asks, so it is enough to send the same question by that socket.
 
 use super::{borrowed, sockets};
 use rustix::fd::OwnedFd;
@@ -10,10 +10,9 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, RawFd};
 
-/// Where Zenoh's peers look for each other unless they are told otherwise.
+/// Multicast address of Zenoh's peers by default.
 const ASKED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 224), 7446);
-/// *Scout*, of Zenoh's protocol 9, for whoever is a router, a peer or a client: the question of
-/// Zenoh 1.
+/// *Scout* message of Zenoh's protocol 9 to routers, peers and clients: the question of Zenoh 1.
 const QUESTION: [u8; 3] = [0x01, 0x09, 0b111];
 
 /// Asks who is there, by each socket by which Zenoh asks on one of these addresses of this host.
@@ -24,18 +23,18 @@ const QUESTION: [u8; 3] = [0x01, 0x09, 0b111];
 pub fn look_for_others(from: &[Ipv4Addr]) -> io::Result<usize> {
     let mut asked = 0;
     for socket in sockets()?.filter_map(|number| asks_by(number, from)) {
-        // In vain where the link is down; it is asked again.
+        // Fails while the link is down; it is repeated.
         let _ = sendto(&socket, &QUESTION, SendFlags::DONTWAIT, &ASKED);
         asked += 1;
     }
     Ok(asked)
 }
 
-/// The socket with this number if it is one by which Zenoh asks: no other one of UDP has an
-/// interface for multicast and is connected to nobody. It is looked at and used by a descriptor of
-/// its own, as the number may be given to another one at any time. Only where the number is of
-/// datagrams just now: whoever holds the last descriptor of a connection waits in `close` for what
-/// the other end has not acknowledged, up to 10 s as Zenoh sets it.
+/// Returns a duplicate of the socket with this number if it is one by which Zenoh asks: no other
+/// UDP socket has a multicast interface and no peer. It is checked and used by its duplicate,
+/// because the number may be given to another file at any time. Only if the number is of a datagram
+/// socket just now: the owner of the last descriptor of a connection waits in `close` for
+/// acknowledgements, up to 10 s by Zenoh's setting.
 fn asks_by(number: RawFd, from: &[Ipv4Addr]) -> Option<OwnedFd> {
     is_of_datagrams(borrowed(number)).then_some(())?;
     let socket = rustix::io::fcntl_dupfd_cloexec(borrowed(number), 0).ok()?;
@@ -58,7 +57,7 @@ mod tests {
 
     #[test]
     fn it_asks_by_the_socket_by_which_zenoh_does_and_by_no_other() {
-        // Nobody else's tests have this address.
+        // Address that no other test uses.
         const OWN: Ipv4Addr = Ipv4Addr::new(127, 4, 5, 6);
         let bound = || UdpSocket::bind("0.0.0.0:0").unwrap();
         let asks = bound();

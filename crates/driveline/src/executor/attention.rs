@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a callback must see to besides the samples of its inputs: calls whose time is over, peers
-//! that have gone.
+//! Events other than samples that make a callback due: calls whose time is over, peers that have
+//! gone.
 
 use crate::raw::RawSample;
 use driveline_types::MonotonicNs;
 
-/// Asked by the executor whenever it looks at the callback and no input has anything, under the
-/// callback's rule of concurrency. Whoever changes what it waits for kicks the executor.
+/// Checked by the executor when it checks the callback and no input has a sample, under the
+/// callback's concurrency rule. Code that changes its result kicks the executor.
 pub(crate) trait Attention: Send + Sync {
-    /// Whether the callback is to be called without samples. If so, the inputs are looked at once
-    /// more, and what they have goes first. Must not wait for callbacks.
+    /// Returns true if the callback is to be called without samples. Then the inputs are checked
+    /// once more, and their samples go first. Must not wait for callbacks.
     fn is_due(&self, now: MonotonicNs) -> bool;
     /// A sample was taken for a call that comes; another thread may look at the callback before
     /// that call begins.
     fn has_taken(&self, sample: &RawSample);
-    /// When to look, whatever else happens.
+    /// Returns the time of the next check, independent of other events.
     fn deadline(&self) -> Option<MonotonicNs>;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which executor's callback runs on this thread.
+//! Executor whose callback runs on this thread.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,7 +7,7 @@ use super::gate::Gate;
 use super::lifecycle::Lifecycle;
 use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::event::{EndpointEvent, EventLines, Severity};
-use crate::raw::{RawSample, SubscriptionStats};
+use crate::raw::{Counts, RawSample, SubscriptionStats};
 use crate::scope;
 use crate::trigger::{
     Fresh, InputPort, InputStall, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale,
@@ -26,7 +26,7 @@ pub(super) const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// Which callbacks may run at the same time.
+/// Concurrency of a group's callbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupKind {
     /// One callback of the group at a time.
@@ -53,7 +53,7 @@ impl CallbackGroup {
         (self.kind == GroupKind::MutuallyExclusive).then(|| self.gate.clone())
     }
 
-    /// Whether callbacks of the two groups exclude each other.
+    /// Returns true if callbacks of the two groups exclude each other.
     pub(super) fn excludes(&self, other: &Self) -> bool {
         self.kind == GroupKind::MutuallyExclusive && Arc::ptr_eq(&self.gate, &other.gate)
     }
@@ -64,8 +64,8 @@ impl CallbackGroup {
         self.kind == GroupKind::MutuallyExclusive && self.gate.leave()
     }
 
-    /// Whether the waiting thread has to leave the group out; then it is kicked when the running
-    /// call ends.
+    /// Returns true if the waiting thread must exclude the group from its wait; it is then kicked
+    /// when the running call ends.
     pub(super) fn pass_over(&self) -> bool {
         self.kind == GroupKind::MutuallyExclusive && self.gate.pass_over()
     }
@@ -74,7 +74,7 @@ impl CallbackGroup {
 /// One tick of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerTick {
-    /// When it should have come. Ticks lie on a fixed grid: lateness does not add up.
+    /// Scheduled time. Ticks are on a fixed grid: lateness does not add up.
     pub scheduled: MonotonicNs,
     /// Grid points that passed without a tick since the one before.
     pub overruns: u64,
@@ -125,7 +125,7 @@ pub struct PendingWork {
     pub tick: Option<Duration>,
 }
 
-/// What a callback is called with. Lives for one call, on one thread.
+/// Arguments of a callback. Lives for one call, on one thread.
 pub struct Invocation<'a> {
     entry: &'a Entry,
     samples: &'a [Option<RawSample>],
@@ -144,7 +144,7 @@ impl Invocation<'_> {
         &self.entry.name
     }
 
-    /// When the call began.
+    /// Returns the start of the call.
     #[must_use]
     pub fn start(&self) -> MonotonicNs {
         self.start
@@ -227,15 +227,14 @@ struct Clock {
     fed: u64,
 }
 
-/// Which ticks of a timer still come.
+/// Remaining ticks of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
     /// All: the run goes on.
     No,
-    /// One more, and then those that have something new to work on.
+    /// One more tick, and then only ticks with new samples.
     LastTick,
-    /// Those that have something new to work on. The number of samples that had come at the last
-    /// tick.
+    /// Only ticks with new samples. Number of samples that had arrived at the last tick.
     OnlyFresh { came: u64 },
 }
 
@@ -250,25 +249,27 @@ pub(super) struct Entry {
     inbox: Option<Arc<Inbox>>,
     /// Of a callback that makes the transitions of a component.
     transitions: Option<Lifecycle>,
-    /// Whether the callback may run, where a component can be inactive.
+    /// Activity of the component, if it can be inactive.
     lifecycle: OnceLock<Lifecycle>,
-    /// Where events of its inputs go.
+    /// Destination of events of its inputs.
     events: OnceLock<EventSender>,
     state: Mutex<State>,
     topics: Vec<TopicId>,
     max_age: Option<Duration>,
     input_names: Vec<String>,
+    /// By input. Read without the lock: whoever asks may have a lower priority than the executor.
+    counts: Vec<(TopicName, Counts)>,
     /// An input has a deadline or a lease.
     watches_silence: bool,
     /// An input does not wake the executor, and its publishers wait until its samples are taken.
     drains_by_time: bool,
     /// By input.
     event_lines: Mutex<Vec<EventLines>>,
-    /// When it has to be looked at even if no sample comes; nanoseconds.
+    /// Time of the next check even without a sample, in nanoseconds.
     deadline: AtomicU64,
     /// An input has to wait until one of its samples is given back, which kicks.
     starved: AtomicBool,
-    /// When a stall of an input has to be reported; nanoseconds.
+    /// Time to report a stall of an input, in nanoseconds.
     stall_at: AtomicU64,
     pub(super) muted: AtomicBool,
     /// The callback whose calls give this timer something to work on, if it has no inputs of its
@@ -322,6 +323,8 @@ impl Entry {
                 port.subscription.read_newest_only();
             }
         }
+        let counts = |p: &InputPort| (p.subscription.topic().clone(), p.subscription.counts());
+        let counts = ports.iter().map(counts).collect();
         let drains_by_time = ports.iter().any(|p| !p.triggers && p.subscription.is_reliable());
         Ok(Self {
             name: name.into(),
@@ -337,6 +340,7 @@ impl Entry {
             max_age,
             event_lines: Mutex::new(vec![EventLines::default(); input_names.len()]),
             input_names,
+            counts,
             watches_silence,
             drains_by_time,
             deadline: AtomicU64::new(NEVER),
@@ -429,8 +433,8 @@ impl Entry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the silence or a stall of an input is an event. Looks at the inputs only if one has a
-    /// deadline or a lease.
+    /// Returns when silence or a stall of an input becomes an event. Checks the inputs only if one
+    /// has a deadline or a lease.
     pub(super) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let stall =
             Some(MonotonicNs(self.stall_at.load(Ordering::Acquire))).filter(|at| at.0 != NEVER);
@@ -454,8 +458,8 @@ impl Entry {
         }
     }
 
-    /// What is to be reported of the inputs' stalls, with their names. `early`: also those that
-    /// have just begun.
+    /// Returns the stalls of inputs to report, with their names. `early`: also those that have just
+    /// begun.
     pub(super) fn stalls(&self, early: bool) -> Vec<(String, InputStall)> {
         if !early && self.stall_at.load(Ordering::Acquire) == NEVER {
             return Vec::new();
@@ -471,7 +475,7 @@ impl Entry {
         all
     }
 
-    /// Logs what happened to the inputs besides samples, and tells the observer.
+    /// Logs events of the inputs other than samples, and passes them to the observer.
     pub(super) fn log_events(&self, observer: Option<&dyn Observer>) {
         let mut events: SmallVec<[(usize, EndpointEvent); 4]> = SmallVec::new();
         // Logging may take long; the inputs are not kept from others meanwhile.
@@ -584,7 +588,7 @@ impl Entry {
             .map_or(0, |other| other.invocations.load(Ordering::Relaxed))
     }
 
-    /// Whether a tick that is due now is to be made.
+    /// Returns true if a tick that is due now is to be made.
     fn may_tick(&self, clock: &mut Clock, ports: &[InputPort]) -> bool {
         let fed = self.fed();
         let may = match clock.drain {
@@ -646,14 +650,14 @@ impl Entry {
         Job { entry: self, samples, trigger, fresh, tick: None }
     }
 
-    /// When the entry wants to be looked at next, whatever arrives.
+    /// Returns the time of the next check without a sample.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
         let timer =
             Some(MonotonicNs(self.deadline.load(Ordering::Acquire))).filter(|d| d.0 != NEVER);
         timer.into_iter().chain(self.attention.as_ref().and_then(|a| a.deadline())).min()
     }
 
-    /// Whether an input cannot be served before one of its samples is given back.
+    /// Returns true if an input cannot be served before one of its samples is released.
     pub(super) fn is_starved(&self) -> bool {
         self.starved.load(Ordering::Acquire)
     }
@@ -680,8 +684,8 @@ impl Entry {
         if let Some(inbox) = &self.inbox {
             return inbox.is_due().then(|| self.job(Samples::new(), None, 0));
         }
-        // Not tried only: whoever holds it may have used up the wake-up for a sample that came
-        // after its look.
+        // Not `try_lock`: the owner of the lock may have used up the wake-up for a sample that came
+        // after its check.
         let mut state = self.state();
         let State { ports, trigger, timer } = &mut *state;
         if let Some(clock) = timer {
@@ -754,12 +758,12 @@ fn samples_that_came(ports: &[InputPort]) -> u64 {
 
 impl Entry {
     pub(super) fn inputs(&self) -> Vec<InputStats> {
-        let stats = |p: &InputPort| InputStats {
-            input: p.name.clone(),
-            topic: p.subscription.topic().clone(),
-            stats: p.subscription.stats(),
+        let stats = |(input, (topic, counts)): (&String, &(TopicName, Counts))| InputStats {
+            input: input.clone(),
+            topic: topic.clone(),
+            stats: counts.read(),
         };
-        self.state().ports.iter().map(stats).collect()
+        self.input_names.iter().zip(&self.counts).map(stats).collect()
     }
 }
 
@@ -797,7 +801,7 @@ impl Job<'_> {
             (catch_unwind(AssertUnwindSafe(|| (entry.callback)(&invocation))), scope.conversions())
         };
         let panicked = outcome.is_err();
-        // What was thrown is somebody else's, and its destructor may throw again.
+        // The thrown value is foreign code's, and its destructor may throw again.
         std::mem::forget(outcome);
         if panicked {
             tracing::error!(callback = &*entry.name, sequence = ?invocation.trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence),

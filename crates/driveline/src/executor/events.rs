@@ -15,9 +15,9 @@ const MAX_WAITING: usize = 64;
 pub struct PortEvent {
     /// Name of the port; empty if events of several ports were lost.
     pub port: String,
-    /// Whether it is an output.
+    /// True for an output.
     pub is_output: bool,
-    /// What happened.
+    /// The event.
     pub event: EndpointEvent,
 }
 
@@ -39,7 +39,7 @@ impl Inbox {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an event waits. One atomic load.
+    /// Returns true if an event waits. One atomic load.
     pub(super) fn is_due(&self) -> bool {
         // Acquire pairs with the Release in `push`.
         self.any.load(Ordering::Acquire)

@@ -76,7 +76,7 @@ impl Rotation {
             }
             if let Some(found) = try_group(turns, part) {
                 if at != start {
-                    // Not a store: a slow search must not set back those that came after it.
+                    // Not a store: a slow search must not set back later ones.
                     self.cursor.fetch_max(at, Ordering::Relaxed);
                 }
                 return Some(found);

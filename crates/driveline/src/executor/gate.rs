@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One callback at a time: the gate of a group, and the promise that nobody sleeps through its
-//! opening.
+//! Gate of a group: one callback at a time, and no missed wake-up when it opens.
 //!
-//! The waiting thread leaves the inputs of a shut group out of its wait. Whoever opens the gate
-//! again must end that wait. Two words, two writers: the caller writes `shut`, the waiter writes
-//! `passed_over`, each looks at the other's word after writing its own. Release and Acquire do not
-//! order that, a full fence on both sides does: at least one of them sees the other.
+//! The waiting thread excludes the inputs of a shut group from its wait. The thread that opens the
+//! gate again must end that wait. Two words with one writer each: the caller writes `shut`, the
+//! waiter writes `passed_over`, and each reads the other's word after writing its own. Release and
+//! Acquire do not order that; a full fence on both sides does: at least one of them sees the other.
 //! `tests/loom_gate.rs` runs this file under every interleaving.
 
 #[cfg(loom)]

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a component is active: its callbacks, timers and publishers together
+//! Activity of a component: its callbacks, timers and publishers together
 //! (`docs/protocols/modes.md`).
 //!
-//! Three words: `runs` is what callbacks look at before each call, `publishes` what publishers look
-//! at, `active` what the last transition came to. All are written by the transition's call, which
-//! runs on the executor under the group's rule; only a request to deactivate clears `runs` at once,
-//! so that no further call begins before `on_deactivate`.
+//! Three words: callbacks read `runs` before each call, publishers read `publishes`, and `active`
+//! is the result of the last transition. The transition's call writes all three; it runs on the
+//! executor under the group's rule. Only a request to deactivate clears `runs` at once, so that no
+//! further call begins before `on_deactivate`.
 
 use super::entry::Entry;
 use crate::executor::Invocation;
+use crate::raw::RawPublisher;
 use driveline_shm::{DeadlineMeter, Kicker};
 use driveline_types::MonotonicNs;
 use std::collections::VecDeque;
@@ -23,7 +24,7 @@ const REQUESTS: usize = 64;
 /// A request that a component changes its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateRequest {
-    /// Whether it is to be active.
+    /// Requested activity.
     pub active: bool,
     /// Given back with the outcome.
     pub number: u64,
@@ -36,8 +37,8 @@ pub struct StateOutcome {
     pub request: StateRequest,
     /// Duration of the transition's call; zero if the component was in the state already.
     pub took: Duration,
-    /// Why it failed. A component that failed to become active is inactive; one that failed to
-    /// become inactive is, too.
+    /// Reason of a failure. A component that failed to become active is inactive; one that failed
+    /// to become inactive is inactive, too.
     pub error: Option<String>,
 }
 
@@ -55,7 +56,7 @@ pub trait StateChange: Send + Sync {
     fn done(&self, outcome: StateOutcome);
 }
 
-/// Whether a component is active. Clones are the same; any thread.
+/// Activity of a component. Clones share it; any thread.
 #[derive(Clone)]
 pub struct Lifecycle {
     shared: Arc<Shared>,
@@ -107,7 +108,7 @@ impl Lifecycle {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Whether the component is active. One atomic load.
+    /// Returns true if the component is active. One atomic load.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.shared.active.load(Ordering::Acquire)
@@ -145,14 +146,7 @@ impl Lifecycle {
         lock(&self.shared.followers).entries.push(Arc::downgrade(entry));
     }
 
-    /// What a publisher of the component looks at. Its deadline is not counted while the component
-    /// is inactive.
-    pub(crate) fn add_publisher(&self, deadline: Option<Arc<DeadlineMeter>>) -> Arc<AtomicBool> {
-        lock(&self.shared.followers).deadlines.extend(deadline);
-        self.shared.publishes.clone()
-    }
-
-    /// Whether a call may begin; if so, [`Self::leave`] must follow.
+    /// Returns true if a call may begin; then [`Self::leave`] must follow.
     pub(super) fn enter(&self) -> bool {
         // Each side writes its word and then reads the other's, in one order for all: either the
         // transition sees this call in `running`, or this call sees that `runs` is cleared.
@@ -176,7 +170,7 @@ impl Lifecycle {
         self.shared.runs.load(Ordering::Acquire)
     }
 
-    /// Whether a transition can be made now.
+    /// Returns true if a transition can be made now.
     pub(super) fn is_due(&self) -> bool {
         self.shared.due.load(Ordering::SeqCst) && self.shared.running.load(Ordering::SeqCst) == 0
     }
@@ -236,6 +230,15 @@ impl Lifecycle {
         self.shared.runs.store(true, Ordering::SeqCst);
         drop(waiting);
         self.kick();
+    }
+}
+
+impl RawPublisher {
+    /// Publishes only while a component is active. Its deadline is not counted while the component
+    /// is inactive.
+    pub fn follow(&mut self, lifecycle: &Lifecycle) {
+        lock(&lifecycle.shared.followers).deadlines.extend(self.deadline_meter());
+        self.publish_while(lifecycle.shared.publishes.clone());
     }
 }
 

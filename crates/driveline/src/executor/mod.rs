@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Executors: threads that run callbacks and timers.
 //!
-//! One thread at a time, the leader, waits in the kernel for everything at once: samples of every
-//! topic, the nearest timer, and being kicked. When it finds work it hands the lead to an idle
-//! thread and runs the callback. A call is claimed under its group's rule; entries whose group is
-//! busy are left out of the wait, and whoever ends that call looks again. An executor with one
-//! thread has no hand-over at all. Which of several due calls is made first is a matter of turns
-//! (`fairness`).
+//! One thread at a time, the leader, waits in the kernel for all events: samples of every topic,
+//! the nearest timer, and kicks. When it finds work it passes the lead to an idle thread and runs
+//! the callback. A call is claimed under its group's rule. Entries of a busy group are excluded
+//! from the wait, and the thread that ends the running call checks them again. An executor with one
+//! thread has no hand-over. `fairness` decides which of several due calls is made first.
 
 mod attention;
 mod current;
@@ -34,14 +33,12 @@ use crate::raw::RawSubscription;
 use crate::trigger::{InputPort, InputStall, Trigger};
 use driveline_shm::Kicker;
 use driveline_types::MonotonicNs;
+use driveline_types::limits::MAX_EXECUTOR_THREADS;
 use entry::Entry;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use worker::Shared;
-
-/// Most threads of one executor.
-pub(crate) const MAX_THREADS: usize = 256;
 
 /// Options of an [`Executor`].
 #[derive(Clone, Debug)]
@@ -52,7 +49,7 @@ pub struct ExecutorOptions {
     pub threads: usize,
     /// Scheduling of each of them.
     pub schedule: Schedule,
-    /// How long a thread spins before it sleeps; zero sleeps at once.
+    /// Time that a thread spins before it sleeps; zero sleeps at once.
     pub spin: Duration,
 }
 
@@ -73,7 +70,7 @@ pub struct CallbackOptions {
     pub name: String,
     /// Group.
     pub group: CallbackGroup,
-    /// When it runs.
+    /// Trigger of the callback.
     pub trigger: Trigger,
     /// Names and subscriptions of its inputs; the executor owns them from here on.
     pub inputs: Vec<(String, RawSubscription)>,
@@ -102,8 +99,8 @@ impl CallbackHandle {
         self.entry.stats()
     }
 
-    /// Counters of each input. Waits while the callback's inputs are looked at, which is never
-    /// long; allocates. Not from the destructor of a published value, which may run while they are.
+    /// Counters of each input. Any thread, of any priority: the executor never waits for it.
+    /// Allocates.
     #[must_use]
     pub fn inputs(&self) -> Vec<InputStats> {
         self.entry.inputs()
@@ -111,15 +108,16 @@ impl CallbackHandle {
 
     /// Calls in progress and samples that wait for one. An input that its component has blocked for
     /// 0.5 s by keeping all samples it may hold counts as none; so does a sample that a draining
-    /// timer ([`TimerEnd::drain`]) had before its last tick. Waits and allocates as
-    /// [`Self::inputs`].
+    /// timer ([`TimerEnd::drain`]) had before its last tick. Waits while the callback's inputs are
+    /// looked at, and the executor waits while it looks; allocates. For the end of a run. Not from
+    /// the destructor of a published value, which may run while they are.
     #[must_use]
     pub fn pending(&self) -> PendingWork {
         self.entry.pending()
     }
 
     /// Ends the count of deadlines that the inputs miss: for the end of a run, whose sources
-    /// publish nothing more. Waits as [`Self::inputs`].
+    /// publish nothing more. Waits as [`Self::pending`].
     pub fn end_deadlines(&self) {
         self.entry.end_deadlines();
     }
@@ -130,9 +128,9 @@ impl CallbackHandle {
         self.entry.send_events_to(sender);
     }
 
-    /// Returns the stalls of inputs that were not reported yet, those that have just begun
-    /// included, with the input's name. For the end of a run: each is reported once, here or to the
-    /// [`Observer`]. Waits and allocates as [`Self::inputs`].
+    /// Returns the stalls of inputs that were not reported yet, including new ones, with the
+    /// input's name. For the end of a run: each is reported once, here or to the [`Observer`].
+    /// Waits and allocates as [`Self::pending`].
     #[must_use]
     pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
         self.entry.stalls(true)
@@ -150,9 +148,9 @@ impl CallbackHandle {
         &self.entry.name
     }
 
-    /// When the first tick comes, counted from the executor's start, instead of one period after
-    /// it: so that timers of one period do not all fall due at once. The others follow on the grid
-    /// of the period. Does nothing once the executor runs, or if it is not time that triggers.
+    /// Sets the first tick, counted from the executor's start, in place of one period: timers of
+    /// one period then do not all fall due at once. Later ticks follow on the grid of the period.
+    /// No effect once the executor runs, or without a timer trigger.
     pub fn first_tick_after(&self, after: Duration) {
         self.entry.set_first_tick(after);
     }
@@ -170,7 +168,7 @@ impl CallbackHandle {
         self.entry.set_fed_by(&other.entry);
     }
 
-    /// What ends its ticks, if time triggers it.
+    /// Returns a handle that ends its ticks, if it has a timer trigger.
     #[must_use]
     pub fn timer_end(&self) -> TimerEnd {
         TimerEnd { entry: Arc::downgrade(&self.entry) }
@@ -216,7 +214,7 @@ impl Executor {
     /// # Errors
     /// [`ExecutorError`] for an impossible number of threads, or if the kernel refuses what waiting needs.
     pub fn new(options: ExecutorOptions) -> Result<Self, ExecutorError> {
-        if options.threads == 0 || options.threads > MAX_THREADS {
+        if options.threads == 0 || options.threads > MAX_EXECUTOR_THREADS {
             return Err(ExecutorError::Threads { name: options.name, threads: options.threads });
         }
         let shared = Shared::new(options.threads, options.spin)
@@ -338,7 +336,8 @@ impl Executor {
         })
     }
 
-    /// Has the executor look again, for whoever changes what an [`Attention`] waits for.
+    /// Returns a handle that makes the executor check again, for code that changes the result of an
+    /// [`Attention`].
     pub(crate) fn kicker(&self) -> Kicker {
         self.shared.kicker()
     }
@@ -347,12 +346,12 @@ impl Executor {
         self.shared.id()
     }
 
-    /// Who gets a record of every call. Set it before the start.
+    /// Sets the receiver of a record of every call. Call it before the start.
     pub fn set_observer(&self, observer: Arc<dyn Observer>) {
         self.shared.set_observer(observer);
     }
 
-    /// Starts the threads and tells what became of their schedule. A second start does nothing.
+    /// Starts the threads and reports the schedules that they got. A second start does nothing.
     ///
     /// # Errors
     /// [`ExecutorError::Os`] if the kernel refuses a thread, [`ExecutorError::Stopped`] after [`Self::stop`].
@@ -403,8 +402,8 @@ impl Executor {
         !self.shared.is_stopping() && self.shared.run_one(|| {})
     }
 
-    /// When time alone makes a call or an event due: the next tick of a timer, the next deadline of
-    /// an input. `None`: never.
+    /// Returns the time of the next event that needs no sample: the next tick of a timer, the next
+    /// deadline of an input. `None`: never.
     #[must_use]
     pub fn next_deadline(&self) -> Option<MonotonicNs> {
         self.shared.next_deadline()

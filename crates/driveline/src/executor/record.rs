@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an executor tells about each call.
+//! Executor's record of each call.
 
 use crate::conversion::Conversions;
 use crate::event::EndpointEvent;
@@ -12,15 +12,15 @@ use driveline_types::{MonotonicNs, SampleHeader, TopicId};
 pub struct CallbackRecord<'a> {
     /// Name of the callback.
     pub callback: &'a str,
-    /// When it was entered.
+    /// Start of the call.
     pub start: MonotonicNs,
-    /// When it returned.
+    /// End of the call.
     pub end: MonotonicNs,
-    /// How much of the time in between went into conversions, and is communication.
+    /// Part of that time spent on conversions, which is communication.
     pub conversions: Conversions,
-    /// What it was called with, and what it read while it ran.
+    /// Inputs of the call, and samples read while it ran.
     pub inputs: &'a [InputRecord<'a>],
-    /// Whether it failed.
+    /// True if it failed.
     pub failed: bool,
 }
 
@@ -31,13 +31,13 @@ pub struct InputRecord<'a> {
     pub input: &'a str,
     /// Topic that it is connected to.
     pub topic: TopicId,
-    /// Whether the sample started the call.
+    /// Relation of the sample to the start of the call.
     pub arrival: Arrival,
     /// Its header.
     pub header: &'a SampleHeader,
-    /// How many of its publisher's samples were missed before it.
+    /// Number of its publisher's samples missed before it.
     pub missed: u64,
-    /// Whether this call is the first that sees the sample.
+    /// True if this call is the first that sees the sample.
     pub fresh: bool,
 }
 

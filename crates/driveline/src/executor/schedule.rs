@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Scheduling class, priority and CPUs of threads: applied, read back, and refused visibly.
+//! Scheduling class, priority, CPUs and timer slack of threads: applied, read back, and refused
+//! visibly.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{
+    CpuSet, current_timer_slack, sched_getaffinity, sched_setaffinity, set_current_timer_slack,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::NonZeroU64;
 use thread_priority::unix::{
     NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadSchedulePolicy,
     set_thread_priority_and_policy, thread_native_id, thread_schedule_policy_param,
@@ -28,7 +32,7 @@ pub enum SchedulingClass {
     RoundRobin,
 }
 
-/// What the threads of an executor ask of the kernel.
+/// Scheduling that the threads of an executor request from the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Schedule {
@@ -40,9 +44,15 @@ pub struct Schedule {
     pub nice: i8,
     /// CPUs on which the threads may run; empty leaves it as it is.
     pub cpus: Vec<usize>,
+    /// No other thread of the graph runs on `cpus`. Default: false.
+    pub exclusive: bool,
+    /// Time by which the kernel may delay a wake-up by time, in nanoseconds. Real-time classes have
+    /// none. Default: as the process has it, 50 000 in most systems.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub timer_slack_ns: Option<u32>,
 }
 
-/// What became of a [`Schedule`] on one thread, read back from the kernel.
+/// Result of a [`Schedule`] on one thread, read back from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ScheduleReport {
     /// Name of the thread.
@@ -51,14 +61,25 @@ pub struct ScheduleReport {
     pub in_force: String,
     /// CPUs in force.
     pub cpus: Vec<usize>,
-    /// What was asked and not granted, with the kernel's reason and the remedy; empty if all was.
+    /// Timer slack in force, in nanoseconds; 0 where the kernel does not say it.
+    #[serde(default)]
+    pub timer_slack_ns: u64,
+    /// Refused requests, with the kernel's reason and the remedy; empty if there are none.
     pub refused: Vec<String>,
 }
 
 impl fmt::Display for ScheduleReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "thread {}: {} on CPUs {:?}", self.thread, self.in_force, self.cpus)?;
+        write!(f, "thread {}: {}", self.thread, self.granted())?;
         self.refused.iter().try_for_each(|r| write!(f, "; refused: {r}"))
+    }
+}
+
+impl ScheduleReport {
+    /// Returns what is in force, for people.
+    #[must_use]
+    pub fn granted(&self) -> String {
+        format!("{} on CPUs {:?}, timer slack {} ns", self.in_force, self.cpus, self.timer_slack_ns)
     }
 }
 
@@ -72,8 +93,15 @@ impl Schedule {
         {
             refused.push(reason);
         }
-        if *self != (Self { cpus: self.cpus.clone(), ..Self::default() })
+        let default = Self::default();
+        if (self.class, self.priority, self.nice) != (default.class, default.priority, default.nice)
             && let Err(reason) = self.apply_class()
+        {
+            refused.push(reason);
+        }
+        // After the class: a real-time class sets the slack to 0.
+        if let Some(asked) = self.timer_slack_ns
+            && let Err(reason) = self.apply_slack(asked)
         {
             refused.push(reason);
         }
@@ -81,7 +109,29 @@ impl Schedule {
             Ok((policy, param)) => format!("{policy:?} priority {}", param.sched_priority),
             Err(e) => format!("unknown ({e})"),
         };
-        ScheduleReport { thread: thread.to_owned(), in_force, cpus: current_cpus(), refused }
+        ScheduleReport {
+            thread: thread.to_owned(),
+            in_force,
+            cpus: current_cpus(),
+            timer_slack_ns: current_timer_slack().unwrap_or(0),
+            refused,
+        }
+    }
+
+    fn apply_slack(&self, asked: u32) -> Result<(), String> {
+        // Wake-ups of real-time threads are not delayed, and newer kernels refuse to set it.
+        if matches!(self.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin) {
+            return Ok(());
+        }
+        let told = |reason: &dyn fmt::Display| format!("timer slack {asked} ns: {reason}");
+        // 0 would set the slack that the thread had when it was made.
+        let slack = NonZeroU64::new(u64::from(asked)).ok_or_else(|| told(&"the least is 1"))?;
+        set_current_timer_slack(Some(slack)).map_err(|e| told(&e))?;
+        match current_timer_slack() {
+            Ok(in_force) if in_force == u64::from(asked) => Ok(()),
+            Ok(in_force) => Err(told(&format!("the kernel has {in_force} ns instead"))),
+            Err(e) => Err(told(&e)),
+        }
     }
 
     fn apply_cpus(&self) -> Result<(), String> {
@@ -190,6 +240,15 @@ mod tests {
         let first = current_cpus()[0];
         let report = on_a_thread(Schedule { cpus: vec![first], ..Schedule::default() });
         assert_eq!((report.refused.as_slice(), report.cpus), (&[][..], vec![first]));
+    }
+
+    #[test]
+    fn timer_slack_is_applied_and_read_back() {
+        let asked = Schedule { timer_slack_ns: Some(1234), ..Schedule::default() };
+        let report = on_a_thread(asked);
+        assert_eq!((report.refused.as_slice(), report.timer_slack_ns), (&[][..], 1234));
+        let report = on_a_thread(Schedule { timer_slack_ns: Some(0), ..Schedule::default() });
+        assert!(report.refused[0].contains("timer slack 0 ns"), "{report}");
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn an_input_whose_samples_are_kept_is_reported_once_and_when_it_goes_on() {
         );
         look();
         let end = reported.try_recv().unwrap().2.end.unwrap();
-        assert_eq!((end.lasted, end.missed), (Duration::from_millis(2500), 1), "{reach:?}");
+        assert_eq!((end.lasted, end.missed), (Duration::from_millis(2500), 3), "{reach:?}");
         assert!(reported.try_recv().is_err());
         let stats = handle.inputs()[0].stats;
         assert_eq!((stats.received, stats.missed, stats.not_read), (3, 3, 0), "{reach:?}");

@@ -6,6 +6,7 @@ use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Qos, VirtualClock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod counters;
 mod saturated;
 
 /// Only a failure takes that long.
@@ -705,7 +706,7 @@ fn an_input_that_may_hold_one_sample_is_read_anew_at_every_reach() {
     }
 }
 
-/// Somebody else may look at a callback's inputs at the very moment that a sample comes.
+/// Another thread may check a callback's inputs at the very moment when a sample arrives.
 #[test]
 fn a_sample_is_not_forgotten_because_the_inputs_are_being_looked_at() {
     let rig = rig(2);

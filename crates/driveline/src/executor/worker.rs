@@ -35,7 +35,7 @@ pub(super) struct Shared {
     events_at: AtomicU64,
 }
 
-/// What the executor runs, since its start. Entries of a group are next to each other.
+/// Entries that the executor runs, since its start. Entries of a group are next to each other.
 struct Entries {
     all: Vec<Arc<Entry>>,
     rotation: Rotation,
@@ -66,9 +66,9 @@ impl Entries {
 /// a callback to run, and one of them leads.
 #[derive(Default)]
 struct Followers {
-    /// Whether somebody leads.
+    /// True while a thread leads.
     led: bool,
-    /// How many sleep, and how many of those were called.
+    /// Number of sleeping threads, and of those called.
     idle: usize,
     called: usize,
 }
@@ -202,7 +202,7 @@ impl Shared {
         }
     }
 
-    /// When time alone makes something due.
+    /// Returns the time of the next event that needs no sample.
     pub(super) fn next_deadline(&self) -> Option<MonotonicNs> {
         let due = |e: &Arc<Entry>| e.deadline().into_iter().chain(e.silence_deadline()).min();
         self.entries().iter().filter_map(due).min()

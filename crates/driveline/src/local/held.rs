@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many samples a reader holds.
+//! Samples that a reader holds.
 //!
 //! One counter per sample that may be held; 0 is free. Clones of a sample share its counter, so a
 //! reader is charged for memory, not for handles. Only the subscription moves a counter from 0; any
 //! thread may move it back.
 
-use driveline_shm::RoomWatch;
+use driveline_shm::ReleaseWatch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[derive(Default)]
 struct Shared {
     counters: Box<[AtomicU32]>,
-    room: RoomWatch,
+    release_watch: ReleaseWatch,
 }
 
 pub(crate) struct HeldCounters(Arc<Shared>);
@@ -21,7 +21,7 @@ impl HeldCounters {
     pub(crate) fn new(max_held: u32) -> Self {
         Self(Arc::new(Shared {
             counters: (0..max_held).map(|_| AtomicU32::new(0)).collect(),
-            room: RoomWatch::default(),
+            release_watch: ReleaseWatch::default(),
         }))
     }
 
@@ -29,7 +29,7 @@ impl HeldCounters {
     pub(crate) fn acquire(&mut self) -> Option<HeldToken> {
         // Acquire pairs with the Release in `drop`: the former holder has finished reading.
         let free = || self.0.counters.iter().position(|c| c.load(Ordering::Acquire) == 0);
-        let index = free().or_else(|| if self.0.room.starve() { free() } else { None })?;
+        let index = free().or_else(|| if self.0.release_watch.starve() { free() } else { None })?;
         self.0.counters[index].store(1, Ordering::Relaxed);
         Some(HeldToken { shared: self.0.clone(), index })
     }
@@ -38,9 +38,9 @@ impl HeldCounters {
         self.0.counters.len() as u32
     }
 
-    /// Who is told when `acquire` has failed and a sample is given back.
-    pub(crate) fn room(&self) -> &RoomWatch {
-        &self.0.room
+    /// Wakes the waiter after `acquire` has failed and a sample is released.
+    pub(crate) fn release_watch(&self) -> &ReleaseWatch {
+        &self.0.release_watch
     }
 }
 
@@ -59,7 +59,7 @@ impl Clone for HeldToken {
 impl Drop for HeldToken {
     fn drop(&mut self) {
         if self.shared.counters[self.index].fetch_sub(1, Ordering::Release) == 1 {
-            self.shared.room.given_back();
+            self.shared.release_watch.given_back();
         }
     }
 }

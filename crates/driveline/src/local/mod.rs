@@ -19,7 +19,7 @@ pub(crate) use buffer::AlignedBytes;
 pub(crate) use held::HeldToken;
 pub(crate) use publisher::{Displaced, LocalLoan, LocalPublisher};
 pub(crate) use queue::LocalQueue;
-pub(crate) use reader::LocalReader;
+pub(crate) use reader::{LocalReader, OwnLocal};
 pub(crate) use topic::{LocalEnd, LocalTopic, Peer};
 
 use crate::error::EncodeError;
@@ -48,14 +48,14 @@ pub trait LocalObject: Send + Sync + 'static {
     /// Length when serialised, in bytes; `None` for objects, which cannot be.
     fn encoded_len(&self) -> Option<usize>;
     /// Serialises into exactly `encoded_len()` bytes. Called on the publisher's thread, once per
-    /// message, and only if somebody outside the process (or of another language in it) listens.
+    /// message, and only if there is a reader outside the process (or of another language in it).
     ///
     /// # Errors
     /// [`EncodeError`] with the serialiser's reason.
     fn encode(&self, into: &mut [u8]) -> Result<(), EncodeError>;
 }
 
-/// What a sample inside the process holds.
+/// Payload of a sample inside the process.
 pub(crate) enum Body {
     Bytes {
         buffer: AlignedBytes,
@@ -69,7 +69,7 @@ pub(crate) enum Body {
 /// One sample inside the process. Immutable once published: only a unique owner can change it.
 pub(crate) struct LocalSample {
     pub(crate) header: SampleHeader,
-    /// Which publisher, so that a subscription can tell gaps apart.
+    /// Publisher, to distinguish gaps.
     pub(crate) publisher: u64,
     /// The publisher's strength as owner of the topic.
     pub(crate) strength: u32,
@@ -84,7 +84,7 @@ impl Drop for LocalSample {
     }
 }
 
-/// A value's destructor is somebody else's code: its panic must not end the thread that happens to
+/// Drops a value. Its destructor is foreign code: a panic must not end the thread that happens to
 /// drop the value.
 fn let_go(object: Arc<dyn LocalObject>, sequence: u64) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {

@@ -250,7 +250,7 @@ impl Drop for LocalPublisher {
     }
 }
 
-/// What became of one publish.
+/// Result of one publish.
 #[derive(Default)]
 pub(crate) struct Delivery {
     /// Older samples that gave way.

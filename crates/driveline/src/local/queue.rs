@@ -23,8 +23,8 @@ pub(crate) struct LocalQueue {
     closed: AtomicBool,
     overwritten: AtomicU64,
     blocked: AtomicU32,
-    /// A publisher has waited in vain; until the reader has read everything, nobody waits for it
-    /// again. One that only crawls would else be waited for at every second publish.
+    /// Set after a publisher's wait has timed out, until the reader has read everything. Otherwise
+    /// publishers would wait for a slow reader at every second publish.
     given_up: AtomicBool,
     room: (Mutex<()>, Condvar),
 }
@@ -43,15 +43,15 @@ impl LocalQueue {
         }
     }
 
-    /// Whom to wake when a sample arrives.
+    /// Sets the waiter to wake when a sample arrives.
     pub(crate) fn set_waker(&self, waker: Option<Waker>) {
         self.waker.store(waker.map(Arc::new));
     }
 
-    /// Delivers a sample. `wait_until` bounds the wait of a reliable publisher for a reliable
-    /// subscription; without it, or when it has passed, the oldest sample gives way. A reader that
-    /// was waited for in vain is not waited for again until it has read everything. `blocking`
-    /// counts the wait. Returns the one that had to give way, and whether the wait timed out.
+    /// Delivers a sample. `wait_until` limits the wait of a reliable publisher for a reliable
+    /// subscription; without it, or when it has passed, the oldest sample is dropped. After a
+    /// time-out publishers do not wait for the reader again until it has read everything.
+    /// `blocking` counts the wait. Returns the dropped sample, and true if the wait timed out.
     pub(crate) fn push(
         &self,
         sample: Arc<LocalSample>,
@@ -130,7 +130,7 @@ impl LocalQueue {
         self.reliable
     }
 
-    /// Whether a sample can come without another's giving way.
+    /// Returns true if a sample fits without dropping another.
     pub(crate) fn has_room(&self) -> bool {
         !self.ring.is_full()
     }
@@ -140,7 +140,7 @@ impl LocalQueue {
         self.overwritten.load(Ordering::Relaxed)
     }
 
-    /// The subscription is gone: nobody waits for room any more.
+    /// The subscription has ended: publishers do not wait for room any more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.signal_room();

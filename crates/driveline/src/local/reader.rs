@@ -8,11 +8,11 @@ use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Publishers whose sequence is remembered. Beyond it, those that are gone are forgotten, the one
-/// not heard from for longest first; those that are matched are not.
+/// Maximum number of publishers whose sequence is remembered. Beyond it, departed ones are
+/// forgotten, the longest silent first; matched ones are not.
 const MAX_PUBLISHERS: usize = 256;
 
-/// How far one publisher was read.
+/// Reading position at one publisher.
 struct Progress {
     publisher: u64,
     /// Last sequence that came out of the queue.
@@ -21,8 +21,7 @@ struct Progress {
     returned: u64,
 }
 
-/// What became of the samples that publishers inside the process delivered. Delivered = taken +
-/// these.
+/// Counters of the samples that publishers inside the process delivered. Delivered = taken + these.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LocalLedger {
     /// Gave way to newer ones in the queue.
@@ -32,6 +31,35 @@ pub(crate) struct LocalLedger {
     pub(crate) expired: u64,
     /// Can be read now.
     pub(crate) not_read: u64,
+}
+
+/// Counts that only the reading thread knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnLocal {
+    /// A sample is out of the queue and not read yet.
+    pub(crate) has_head: bool,
+    pub(crate) head_overwritten: u64,
+    pub(crate) passed_over: u64,
+    pub(crate) expired: u64,
+}
+
+impl OwnLocal {
+    /// Counters until now, of what no read has noticed as well.
+    pub(crate) fn ledger(&self, queue: &LocalQueue) -> LocalLedger {
+        let replaced = self.has_head && is_replaced(queue);
+        LocalLedger {
+            overwritten: queue.overwritten() + self.head_overwritten + u64::from(replaced),
+            passed_over: self.passed_over,
+            expired: self.expired,
+            not_read: queue.len() as u64 + u64::from(self.has_head && !replaced),
+        }
+    }
+}
+
+/// Returns true if as many newer samples wait as the depth allows. A reliable publisher has waited
+/// for the head's place instead.
+fn is_replaced(queue: &LocalQueue) -> bool {
+    !queue.is_reliable() && !queue.has_room()
 }
 
 pub(crate) struct LocalReader {
@@ -95,10 +123,8 @@ impl LocalReader {
         self.head.as_ref()
     }
 
-    /// Whether as many newer samples wait as the depth allows. A reliable publisher has waited for
-    /// the head's place instead.
     fn head_is_replaced(&self) -> bool {
-        self.head.is_some() && !self.queue.is_reliable() && !self.queue.has_room()
+        self.head.is_some() && is_replaced(&self.queue)
     }
 
     /// Skips to the newest unread sample; what it skips counts as missed, however old it is.
@@ -137,7 +163,7 @@ impl LocalReader {
 
     /// Kicks when a sample is given back after a take that failed for too many held ones.
     pub(crate) fn kick_when_given_back(&self, kicker: Kicker) {
-        self.held.room().set_kicker(kicker);
+        self.held.release_watch().set_kicker(kicker);
     }
 
     /// Drops the sample that [`Self::peek`] shows in favour of a newer one.
@@ -147,20 +173,14 @@ impl LocalReader {
         }
     }
 
-    /// Deadlines missed until now, over all writers inside the process, and when the next one will
-    /// be. Locks.
-    pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
-        self.end.deadlines(now)
-    }
-
-    /// Counters until now, of what no read has noticed as well.
-    pub(crate) fn ledger(&self) -> LocalLedger {
-        let replaced = self.head_is_replaced();
-        LocalLedger {
-            overwritten: self.queue.overwritten() + self.head_overwritten + u64::from(replaced),
+    /// State used only by the reading thread.
+    #[inline]
+    pub(crate) fn own(&self) -> OwnLocal {
+        OwnLocal {
+            has_head: self.head.is_some(),
+            head_overwritten: self.head_overwritten,
             passed_over: self.passed_over,
             expired: self.expired,
-            not_read: self.queue.len() as u64 + u64::from(self.head.is_some() && !replaced),
         }
     }
 

@@ -8,7 +8,7 @@ use driveline_shm::{BlockingMeter, DeadlineMeter, DeadlineReports, DeadlinesMiss
 use driveline_types::{Durability, Liveliness, MonotonicNs, Qos, Schema, TopicName};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Most events that wait for one endpoint; older ones give way.
@@ -21,15 +21,15 @@ struct Events {
     lost: u64,
 }
 
-/// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first one, whoever
-/// polls events the other.
+/// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first one, the
+/// thread that polls events the other.
 struct Promises {
-    /// Where nobody else watches.
+    /// Promise that is not checked elsewhere.
     watched: Option<Promise>,
     deadline: Option<Arc<DeadlineMeter>>,
     reports: Mutex<DeadlineReports>,
     alive_ns: AtomicU64,
-    /// The last sign of life after which its lack was told.
+    /// Last sign of life whose absence was reported.
     death_told: AtomicU64,
 }
 
@@ -67,9 +67,9 @@ pub(crate) struct LocalEnd {
     baselines: Mutex<Vec<Baseline>>,
     /// Readers only: deadlines missed by writers that are in no baseline any more.
     deadlines_of_forgotten: AtomicU64,
-    /// Readers only, if they tell: (writer, its last sequence that was taken).
+    /// Readers only, if they report: (writer, its last sequence that was taken).
     taken: Mutex<Vec<(u64, u64)>>,
-    /// Who is kicked when ends of the topic have come or gone.
+    /// Kicked when ends of the topic are created or dropped.
     kicker: Mutex<Option<Kicker>>,
 }
 
@@ -108,8 +108,7 @@ impl LocalEnd {
         Self { buffer_len, ..self }
     }
 
-    /// Of a writer that nobody else watches: it tells itself when it misses its deadline or its
-    /// lease.
+    /// Makes a writer check itself: it reports when it misses its deadline or its lease.
     pub(crate) fn watching_itself(self, topic: &TopicName) -> Self {
         let deadline_ms = self.qos.deadline_ms;
         let watched = Some(Promise {
@@ -126,14 +125,27 @@ impl LocalEnd {
         self.blocking.clone()
     }
 
-    /// Counts the deadlines that a writer misses, if it offers one and nobody else watches.
+    /// Returns the counter of missed deadlines of a writer, if it offers one and no other part
+    /// counts.
     pub(crate) fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
         self.promises.deadline.clone()
     }
 
     /// Readers only: deadlines missed until now, over all writers, and when the next one will be.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
-        let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+        self.deadlines_of(&self.baselines.lock().unwrap_or_else(PoisonError::into_inner), now)
+    }
+
+    /// As [`Self::deadlines`]; `None` if another thread just changes the list of writers.
+    pub(crate) fn try_deadlines(&self, now: MonotonicNs) -> Option<(u64, Option<MonotonicNs>)> {
+        match self.baselines.try_lock() {
+            Ok(baselines) => Some(self.deadlines_of(&baselines, now)),
+            Err(TryLockError::Poisoned(p)) => Some(self.deadlines_of(&p.into_inner(), now)),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn deadlines_of(&self, baselines: &[Baseline], now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
         let meters = || baselines.iter().filter_map(|b| b.deadline.as_ref());
         let missed = meters()
             .fold(self.deadlines_of_forgotten.load(Ordering::Relaxed), |sum, m| {
@@ -155,7 +167,7 @@ impl LocalEnd {
         self.promises.alive_ns.store(at.0, Ordering::Relaxed);
     }
 
-    /// When a writer last gave a sign of life.
+    /// Returns the time of a writer's last sign of life.
     pub(crate) fn last_alive(&self) -> MonotonicNs {
         MonotonicNs(self.promises.alive_ns.load(Ordering::Relaxed))
     }
@@ -214,10 +226,10 @@ impl LocalEnd {
         *self.kicker.lock().unwrap_or_else(PoisonError::into_inner) = Some(kicker);
     }
 
-    /// A reader tells that it has taken a sample; the writer can ask. Of a writer that has gone
-    /// nothing is kept. Locks.
+    /// Notes that a reader has taken a sample, for its writer. Nothing is kept for departed
+    /// writers. Locks.
     pub(crate) fn note_taken(&self, writer: u64, sequence: u64) {
-        // Held until it is noted, so that whoever forgets the writer finds it.
+        // Held until it is noted, so that code that forgets the writer finds it.
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         if !baselines.iter().any(|b| b.writer == writer && !b.gone) {
             return;
@@ -229,7 +241,7 @@ impl LocalEnd {
         }
     }
 
-    /// The last sequence of a writer that this reader has told to have taken; 0 if none.
+    /// Returns the last sequence of a writer that this reader has taken; 0 if none.
     pub(crate) fn taken_of(&self, writer: u64) -> u64 {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.iter().find(|(w, _)| *w == writer).map_or(0, |(_, sequence)| *sequence)
@@ -242,7 +254,7 @@ impl LocalEnd {
         baselines.iter().find(|b| b.writer == writer).map(|b| b.before)
     }
 
-    /// Whether a writer is matched and there.
+    /// Returns true if a writer is matched and present.
     pub(super) fn has_writer(&self, writer: u64) -> bool {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines.iter().any(|b| b.writer == writer && !b.gone)
@@ -289,22 +301,29 @@ impl LocalEnd {
         if self.promises.watched.is_some() {
             self.look_at_lease();
         }
-        let next = {
-            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-            match std::mem::take(&mut events.lost) {
-                0 => events.waiting.pop_front(),
-                count => Some(EndpointEvent::EventsLost { count }),
-            }
+        self.next_event().or_else(|| self.missed_deadlines())
+    }
+
+    /// The oldest event. Does not wait: while another thread just adds one, there is none. That
+    /// thread may have a lower priority.
+    fn next_event(&self) -> Option<EndpointEvent> {
+        let mut events = match self.events.try_lock() {
+            Ok(events) => events,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
         };
-        next.or_else(|| self.missed_deadlines())
+        match std::mem::take(&mut events.lost) {
+            0 => events.waiting.pop_front(),
+            count => Some(EndpointEvent::EventsLost { count }),
+        }
     }
 }
 
-/// Writers that are gone whose first sequence a reader still knows, for samples of theirs that wait
-/// in its queue: as many as samples can wait, and the one that was taken out.
+/// Maximum number of departed writers whose first sequence a reader remembers for samples in its
+/// queue: as many as samples can wait, and the one that was taken out.
 const MAX_GONE_WRITERS: usize = Qos::MAX_DEPTH as usize + 1;
 
-/// Where a reader's match with one writer begins.
+/// Start of a reader's match with one writer.
 struct Baseline {
     writer: u64,
     /// Last sequence that the reader cannot have missed.
@@ -419,12 +438,12 @@ impl LocalTopic {
         matching.map(of).collect()
     }
 
-    /// Why a writer does not match a reader, if there is such a one.
+    /// Returns the reason why a writer does not match a reader, if there is such a writer.
     pub(crate) fn refusal_of(&self, reader: &LocalEnd) -> Option<String> {
         self.ends().writers.iter().find_map(|w| self.verdict(&w.end, reader).err())
     }
 
-    /// Ends a change: whoever is kicked sees it whole.
+    /// Ends a change: a kicked thread sees it completely.
     fn changed(&self, ends: MutexGuard<'_, Ends>) {
         self.generation.fetch_add(1, Ordering::Release);
         ends.readers.iter().for_each(|r| r.end.kick());
@@ -437,7 +456,7 @@ impl LocalTopic {
         writer.qos.satisfies(&reader.qos, topic).map_err(|e| e.to_string())
     }
 
-    /// Tells both ends of a pair how it went.
+    /// Reports the result of a match to both ends.
     fn announce(&self, writer: &LocalEnd, reader: &LocalEnd) -> bool {
         match self.verdict(writer, reader) {
             Ok(()) => {
@@ -563,5 +582,23 @@ impl LocalTopic {
         }
         self.changed(ends);
         drop(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_waits_for_no_thread_that_adds_an_event_or_a_writer() {
+        let qos = Qos { deadline_ms: Some(10), ..Qos::default() };
+        let end = LocalEnd::new(1, "n", Schema::bytes("a", "b", "c"), qos);
+        end.event(EndpointEvent::Matched { peer: "x".into() });
+        let adding = (end.events.lock(), end.baselines.lock());
+        assert_eq!(end.poll_event(), None);
+        assert!(end.try_deadlines(MonotonicNs::now()).is_none());
+        drop(adding);
+        assert_eq!(end.poll_event(), Some(EndpointEvent::Matched { peer: "x".into() }));
+        assert_eq!(end.try_deadlines(MonotonicNs::now()), Some((0, None)));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// Most events that wait for one of the two.
 const MAX_WAITING: usize = 64;
 
-/// Where a publisher's events come from, and those that one of the two has not had yet.
+/// Sources of a publisher's events, and events that one of two pollers has not had yet.
 pub(super) struct EventSources {
     local: Option<Arc<LocalEnd>>,
     host: Option<Box<dyn Fn() -> Option<EndpointEvent> + Send + Sync>>,
@@ -84,9 +84,9 @@ impl EventSources {
     }
 }
 
-/// The events of one publisher for somebody who does not own it, such as the process that logs
-/// them. What is polled here is still there for the publisher's own `poll_event`, and the other way
-/// round. There is one such view of a publisher; ends with it.
+/// Events of one publisher for code that does not own it, such as the process's log. An event
+/// polled here is still available to the publisher's own `poll_event`, and vice versa. A publisher
+/// has one such view, which ends with it.
 pub struct PublisherEvents {
     sources: Weak<EventSources>,
 }

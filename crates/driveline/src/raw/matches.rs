@@ -39,8 +39,8 @@ impl Matches {
         local.wrapping_add(self.host.as_ref().map_or(0, driveline_shm::Publishers::generation))
     }
 
-    /// `kicker` is kicked when publishers inside the process come or go. The host transport ends
-    /// the wait of whom the subscription is attached to.
+    /// Kicks `kicker` when publishers inside the process are created or dropped. For publishers of
+    /// other processes, the host transport ends the wait of the subscription's wait set.
     pub(crate) fn kick_on_change(&self, kicker: &Kicker) {
         if let Some((_, end)) = &self.local {
             end.kick_on_event(kicker.clone());
@@ -66,7 +66,7 @@ impl Matches {
         inside.chain(outside).collect()
     }
 
-    /// Why a publisher that is there can never be matched, if there is such a one and nobody else.
+    /// Returns the reason why an existing publisher can never be matched, if all are of this kind.
     pub(crate) fn misfit(&self) -> Option<String> {
         let local = || self.local.as_ref().and_then(|(topic, end)| topic.refusal_of(end));
         let misfit = self.host.as_ref().and_then(driveline_shm::Publishers::misfit).or_else(local);

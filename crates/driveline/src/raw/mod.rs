@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publisher, subscription, loan and sample without their type: what the typed API and the C ABI
-//! are made of.
+//! Publisher, subscription, loan and sample without their type: the base of the typed API and the C
+//! ABI.
 //!
-//! Which transport carries an edge follows from reach and payload kind:
-//! - reach `process`: the pointer, always;
-//! - reach `host`, plain and bytes: shared memory for everybody, this process included (the payload
-//!   is written once);
-//! - reach `host`, protobuf: the pointer inside the process, bytes in shared memory if somebody
-//!   outside listens.
+//! The transport of an edge follows from reach and payload kind:
+//! - reach `process`: always the pointer;
+//! - reach `host`, plain and bytes: shared memory for all readers, this process included (the
+//!   payload is written once);
+//! - reach `host`, protobuf: the pointer inside the process, bytes in shared memory if there is a
+//!   reader outside.
 
 mod events;
 mod matches;
@@ -15,6 +15,7 @@ mod ownership;
 mod publisher;
 mod sample;
 mod subscription;
+mod tally;
 mod watch;
 
 pub use events::PublisherEvents;
@@ -26,11 +27,12 @@ pub(crate) use publisher::{MatchedReader, Progress};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;
 pub use subscription::{RawSubscription, SubscriptionStats};
+pub(crate) use tally::Counts;
 pub(crate) use watch::{Promise, reliable_timeout};
 
 use driveline_shm::Kicker;
 
-/// Whom a queue wakes.
+/// Waiter that a queue wakes.
 #[derive(Clone)]
 pub(crate) struct Waker(pub(crate) Kicker);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which of several publishers of a topic is delivered: DDS's exclusive ownership
+//! Choice among several publishers of a topic: DDS's exclusive ownership
 //! (`docs/protocols/standby.md`).
 //!
 //! A pure state machine: samples in, a decision out. It has no clock; times are those of the
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Publishers that are remembered.
 const REMEMBERED: usize = 16;
 
-/// What of a sample decides.
+/// Properties of a sample that decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     /// Its publisher.
@@ -19,7 +19,7 @@ pub(crate) struct Offer {
     /// The publisher's strength.
     pub(crate) strength: u32,
     pub(crate) published: MonotonicNs,
-    /// When the data was measured; negative times are before the clock began.
+    /// Time of measurement; negative times are before the clock began.
     pub(crate) source: i64,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Offer {
 struct Owner {
     publisher: u64,
     strength: u32,
-    /// When its newest sample was published.
+    /// Publish time of its newest sample.
     last: MonotonicNs,
 }
 
@@ -57,8 +57,8 @@ impl Ownership {
         self.owner.map(|o| o.publisher)
     }
 
-    /// Whether a sample is delivered. `gone`: the publisher of the owner is gone, asked only if
-    /// that decides.
+    /// Returns true if a sample is delivered. `gone`: returns true if the owner's publisher is
+    /// gone; called only if that decides.
     pub(crate) fn admit(&mut self, offer: Offer, gone: impl FnOnce() -> bool) -> bool {
         let period = self.hear(offer).min(self.deadline / 2);
         let was_owner = self.owner.is_some_and(|o| o.publisher == offer.publisher);

@@ -81,7 +81,7 @@ fn many_publishers_are_bounded() {
     assert_eq!(o.heard.len(), REMEMBERED);
 }
 
-/// What the stronger publisher does with a frame.
+/// Action of the stronger publisher on a frame.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Publish(u64),

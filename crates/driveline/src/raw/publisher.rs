@@ -6,7 +6,6 @@ use crate::context::Context;
 use crate::conversion;
 use crate::error::{EndpointError, LoanError, PublishError};
 use crate::event::EndpointEvent;
-use crate::executor::Lifecycle;
 use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher, OwnHandle};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
@@ -21,13 +20,13 @@ use driveline_types::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How long one reading of the wall clock's offset is good for: it costs two clock readings.
+/// Validity of one reading of the wall clock's offset, which costs two clock readings.
 const WALL_OFFSET_VALID_NS: u64 = 100_000_000;
 
 /// Below this size, checking the limits costs more than the allocation.
 const NOT_WORTH_CHECKING: u64 = 1 << 16;
 
-/// Publisher of any payload kind. One thread at a time; dropping it tells its subscriptions.
+/// Publisher of any payload kind. One thread at a time; dropping it notifies its subscriptions.
 ///
 /// After creation, [`Self::loan`] and [`Self::publish`] neither allocate nor lock nor make system
 /// calls, except for the one that wakes sleeping readers (and, within `max_blocking_ms`, the wait
@@ -39,17 +38,17 @@ pub struct RawPublisher {
     id: u64,
     local: Option<LocalPublisher>,
     host: Option<driveline_shm::Publisher>,
-    /// Late subscriptions outside get the last samples, so they are serialised whether or not
-    /// anybody listens.
+    /// Late subscriptions outside get the last samples, so these are serialised even without a
+    /// reader.
     keeps_history: bool,
     /// Header of the sample that is being published: kept, because filling it in place is cheaper
     /// than making one.
     header: SampleHeader,
-    /// When the header's wall-clock offset was read.
+    /// Time of reading the header's wall-clock offset.
     wall_read: MonotonicNs,
     stats: PublisherStats,
     published: PublishedCounter,
-    /// Whether the component is active, where it can be inactive.
+    /// Activity of the component, if it can be inactive.
     active: Option<Arc<AtomicBool>>,
     _deadline_end: DeadlineEnd,
     events: Arc<EventSources>,
@@ -59,7 +58,7 @@ pub struct RawPublisher {
     context: Context,
 }
 
-/// What a service sends: bytes or a value.
+/// Payload that a service sends: bytes or a value.
 pub enum Parcel {
     /// Bytes, in memory of the publisher.
     Loan(RawLoan),
@@ -71,22 +70,22 @@ pub enum Parcel {
 pub(crate) struct MatchedReader {
     pub(crate) id: ShortId,
     pub(crate) node: String,
-    /// Whether one more sample pushes out none that it has not read.
+    /// True if one more sample displaces none that it has not read.
     pub(crate) has_room: bool,
     pub(crate) progress: Progress,
 }
 
-/// How far a matched subscription has read, also once it is gone.
+/// Reading position of a matched subscription, also after its end.
 pub(crate) enum Progress {
     /// By the numbers of samples.
     Inside { reader: Arc<LocalEnd>, writer: u64 },
-    /// By the numbers of those that were written.
+    /// Position among the written samples.
     Outside(driveline_shm::Progress),
 }
 
 impl Progress {
-    /// Whether it has taken a sample, given its number and how many were written for readers
-    /// outside with it.
+    /// Returns true if it has taken a sample, given its number and the number of samples written
+    /// for readers outside until then.
     pub(crate) fn has_reached(&self, number: u64, written: u64) -> bool {
         match self {
             Self::Inside { reader, writer } => reader.taken_of(*writer) >= number,
@@ -108,12 +107,12 @@ pub struct PublisherStats {
     pub deadlines_missed: u64,
 }
 
-/// How many samples one publisher has published, how many deadlines it has missed, and its waits.
-/// Outlives it; clones are the same; any thread may look.
+/// Counters of one publisher: published samples, missed deadlines, and waits. Outlives it; clones
+/// share the counters; any thread may read them.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedCounter {
     samples: Arc<AtomicU64>,
-    /// When the newest was published, in nanoseconds; 0 before the first.
+    /// Publish time of the newest sample, in nanoseconds; 0 before the first.
     newest_ns: Arc<AtomicU64>,
     deadline: Option<Arc<DeadlineMeter>>,
     /// Of readers inside the process, and of those outside.
@@ -143,13 +142,13 @@ impl PublishedCounter {
         }
     }
 
-    /// When the newest sample was published. One atomic load.
+    /// Returns the publish time of the newest sample. One atomic load.
     #[must_use]
     pub fn newest(&self) -> Option<MonotonicNs> {
         Some(MonotonicNs(self.newest_ns.load(Ordering::Relaxed))).filter(|at| at.0 != 0)
     }
 
-    /// How often and how long the publisher has waited for reliable readers. Neither locks nor
+    /// Returns number and duration of the publisher's waits for reliable readers. Neither locks nor
     /// allocates.
     #[must_use]
     pub fn blocked(&self) -> Blocked {
@@ -235,8 +234,8 @@ impl RawLoan {
         }
     }
 
-    /// When the data was measured. Counts only for a source: what descends from other samples
-    /// inherits their times.
+    /// Sets the time of measurement. Effective only at a source: samples that descend from others
+    /// inherit their times.
     pub fn set_source_time(&mut self, time: MonotonicNs) {
         self.source_time = Some(time);
     }
@@ -366,9 +365,13 @@ impl RawPublisher {
         Ok(RawLoan { place, source_time: None })
     }
 
-    /// Publishes only while a component is active.
-    pub fn follow(&mut self, lifecycle: &Lifecycle) {
-        self.active = Some(lifecycle.add_publisher(self.published.deadline.clone()));
+    /// Publishes only while `active` is true.
+    pub(crate) fn publish_while(&mut self, active: Arc<AtomicBool>) {
+        self.active = Some(active);
+    }
+
+    pub(crate) fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
+        self.published.deadline.clone()
     }
 
     fn admit(&self) -> Result<(), PublishError> {
@@ -418,13 +421,14 @@ impl RawPublisher {
     }
 
     /// Publishes a value (protobuf and object): the pointer inside the process; outside, bytes,
-    /// written once into shared memory, if and only if somebody listens there.
+    /// written once into shared memory, only if there is a reader.
     ///
     /// # Errors
-    /// [`PublishError`] if it could not be serialised for readers outside; those inside have got it.
+    /// [`PublishError`] if it could not be serialised for readers outside; readers inside have
+    /// received it.
     ///
-    /// Values that gave way are kept until [`Self::take_displaced`] or the next call: their
-    /// destructors may do anything, publish on this topic for example.
+    /// Displaced values are kept until [`Self::take_displaced`] or the next call: their destructors
+    /// may run any code, for example publish on this topic.
     pub fn publish_object(
         &mut self,
         object: Arc<dyn LocalObject>,
@@ -496,7 +500,7 @@ impl RawPublisher {
         published
     }
 
-    /// What names this publisher to a service.
+    /// Returns the id of this publisher in a service.
     pub(crate) fn short_id(&self) -> ShortId {
         ShortId(self.id)
     }
@@ -560,7 +564,7 @@ impl RawPublisher {
         self.events.poll()
     }
 
-    /// The same events for somebody who does not own the publisher; both get each of them.
+    /// Returns the same events for code that does not own the publisher; both get each of them.
     #[must_use]
     pub fn events(&self) -> PublisherEvents {
         self.events.watch()

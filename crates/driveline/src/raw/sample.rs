@@ -43,7 +43,7 @@ impl RawSample {
         }
     }
 
-    /// What names its publisher to a service.
+    /// Returns the id of its publisher in a service.
     pub(crate) fn publisher(&self) -> ShortId {
         match &self.source {
             Source::Host(s) => s.publisher().into(),
@@ -59,7 +59,7 @@ impl RawSample {
         }
     }
 
-    /// Whether it came without leaving the process.
+    /// Returns true if it did not leave the process.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.source, Source::Local { .. })
     }
@@ -83,7 +83,7 @@ impl RawSample {
         Self { source: Source::Local { sample, _held: None }, missed: self.missed }
     }
 
-    /// How many samples of this publisher were missed since the one before this.
+    /// Returns the number of this publisher's samples missed since the previous one.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed

@@ -3,6 +3,7 @@
 
 use super::ownership::{Offer, Ownership};
 use super::publisher::admit_memory;
+use super::tally::{Contended, Counts, Inactive, Own};
 use super::watch::{Notifier, Promise, subscription_event};
 use super::{Matches, RawSample, Waker};
 use crate::context::Context;
@@ -24,6 +25,8 @@ use std::time::Duration;
 
 /// Samples that one take passes over at most because their publisher does not own the topic.
 const MOST_PASSED: usize = 2048;
+/// Time after which deadlines are looked at again when another thread looks at them.
+const DEADLINES_AGAIN: Duration = Duration::from_millis(1);
 /// Silence after which a weaker publisher takes over where no deadline is requested, in
 /// milliseconds.
 const NO_DEADLINE_MS: u64 = 1000;
@@ -59,6 +62,8 @@ pub struct RawSubscription {
     /// Delivers the strongest publisher alone.
     ownership: Option<Ownership>,
     standby: u64,
+    /// For threads that read the counters.
+    counts: Counts,
     context: Context,
 }
 
@@ -100,7 +105,7 @@ pub struct SubscriptionStats {
     /// newest one that came: the sum above is that of what is known. It falls when they are reached
     /// again.
     pub uncounted: u64,
-    /// Why, of one of them.
+    /// Reason of one of them.
     pub uncounted_reason: Option<Uncounted>,
     /// Periods of the requested deadline in which a matched publisher published nothing. Not a
     /// number of samples.
@@ -185,8 +190,15 @@ impl RawSubscription {
         let local_topic = context.topic(&topic);
         let admission =
             admit_memory(&topic, local_topic.buffers_for(&end, (of_one + o.max_held) as usize))?;
-        let local = Some(LocalReader::new(local_topic, end, depth, of_one, o.max_held));
+        let local = LocalReader::new(local_topic, end, depth, of_one, o.max_held);
         drop(admission);
+        let counts = Counts {
+            local: Some((local.end.clone(), local.queue.clone())),
+            host: host.as_ref().map(driveline_shm::Subscription::publishers_view),
+            deadline_ms,
+            tally: Arc::default(),
+        };
+        let local = Some(local);
         Ok(Self {
             topic,
             schema,
@@ -208,6 +220,7 @@ impl RawSubscription {
             inactive: Inactive::default(),
             ownership,
             standby: 0,
+            counts,
             context: context.clone(),
         })
     }
@@ -218,12 +231,12 @@ impl RawSubscription {
         &self.topic
     }
 
-    /// What names this subscription to the clients of a service.
+    /// Returns the id of this subscription for the clients of a service.
     pub(crate) fn short_id(&self) -> ShortId {
         ShortId(self.local.as_ref().map_or(0, |l| l.end.id))
     }
 
-    /// Its publishers, for whoever does not own it.
+    /// Returns a view of its publishers, for code that does not own it.
     pub(crate) fn matches(&self) -> Matches {
         let local = self.local.as_ref().map(|l| (l.topic.clone(), l.end.clone()));
         Matches::new(local, self.host.as_ref().map(driveline_shm::Subscription::publishers_view))
@@ -262,8 +275,13 @@ impl RawSubscription {
 
     /// Like [`Self::take`] and [`Self::latest`], for the executor, which does the lineage itself.
     pub(crate) fn next_sample(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
+        self.counts.tally.begin();
         let taken =
             if self.ownership.is_some() { self.pick_of_owner(order) } else { self.pick(order) };
+        if matches!(taken, Ok(Some(_))) {
+            self.received += 1;
+        }
+        self.publish_counts();
         if let Some(notifier) = &mut self.notifier {
             let more = self.host_head.is_some()
                 || self.local.as_ref().is_some_and(LocalReader::has_unread)
@@ -272,11 +290,32 @@ impl RawSubscription {
                 notifier.rearm();
             }
         }
-        let sample = taken?;
-        if sample.is_some() {
-            self.received += 1;
+        taken
+    }
+
+    /// Makes what only this thread knows readable to others.
+    #[inline]
+    fn publish_counts(&self) {
+        self.counts.tally.end(&self.own());
+    }
+
+    #[inline]
+    fn own(&self) -> Own {
+        Own {
+            received: self.received,
+            heads_passed_over: self.heads_passed_over,
+            standby: self.standby,
+            has_host_head: self.host_head.is_some(),
+            newest_only: self.newest_only,
+            inactive: self.inactive,
+            deadlines_end: self.deadlines_end,
+            local: self.local.as_ref().map(LocalReader::own).unwrap_or_default(),
         }
-        Ok(sample)
+    }
+
+    /// Its counters, for threads that do not own it.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.clone()
     }
 
     /// As [`Self::pick`], of the publisher that owns the topic; others are counted.
@@ -285,7 +324,7 @@ impl RawSubscription {
         // What comes while it loops is left for the next time.
         for _ in 0..MOST_PASSED {
             let taken = match self.pick(Order::Oldest) {
-                // The one that is held may be the one too many.
+                // The held sample may be the one too many.
                 Err(_) if newest.take().is_some() => {
                     self.heads_passed_over += 1;
                     self.pick(Order::Oldest)
@@ -344,7 +383,7 @@ impl RawSubscription {
         self.pick_of_both(order)
     }
 
-    /// Where samples may wait from inside the process and from outside.
+    /// Takes from the inside or the outside, where samples may wait on both.
     #[inline(never)]
     fn pick_of_both(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         let held_limit = |held| TakeError::HeldLimit { topic: self.topic.to_string(), held };
@@ -423,39 +462,29 @@ impl RawSubscription {
     /// Samples that are taken or replaced from here on count as inactive.
     pub(crate) fn set_inactive(&mut self) {
         if self.inactive.since.is_none() {
-            self.inactive.since = Some(self.taken());
+            self.inactive.since = Some(self.counts.taken(&self.own()));
+            self.publish_counts();
         }
     }
 
     /// They count as before. `kept`: the last one taken meanwhile is delivered after all.
     pub(crate) fn set_active(&mut self, kept: bool) {
-        let taken = self.taken();
+        let taken = self.counts.taken(&self.own());
         self.inactive.end(taken);
         if kept {
             self.inactive.received = self.inactive.received.saturating_sub(1);
         }
-    }
-
-    /// Samples received and replaced so far.
-    fn taken(&self) -> Taken {
-        let local = self.local.as_ref().map(LocalReader::ledger).unwrap_or_default();
-        let missed = self.host.as_ref().map_or(0, |h| h.stats().missed);
-        let replaced = local
-            .overwritten
-            .saturating_add(local.passed_over)
-            .saturating_add(self.heads_passed_over)
-            .saturating_add(missed);
-        let deadlines = self.all_deadlines(MonotonicNs::now()).map_or(0, |(missed, _)| missed);
-        Taken { received: self.received, replaced, deadlines }
+        self.publish_counts();
     }
 
     /// Says that only the newest sample is ever read: what it replaces counts as superseded, not as
     /// missed.
     pub(crate) fn read_newest_only(&mut self) {
         self.newest_only = true;
+        self.publish_counts();
     }
 
-    /// Whether a sample is unread. Only a read notices that it has expired.
+    /// Returns true if a sample is unread. Only a read detects that it has expired.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         self.host_head.is_some()
@@ -496,7 +525,7 @@ impl RawSubscription {
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
     pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, WaitError> {
-        // Before the first look: a sample that comes between a look and this would wake nobody.
+        // Before the first check: a sample between a check and this would wake no thread.
         if self.own_wait.is_none() && self.notifier.is_none() {
             let mut set = WaitSet::new(WaitBackend::Auto)?;
             self.attach(&mut set)?;
@@ -558,7 +587,7 @@ impl RawSubscription {
     /// Makes a wait set wake for this subscription; the last set counts for samples inside the
     /// process.
     pub(crate) fn attach(&mut self, set: &mut WaitSet) -> Result<(), WaitError> {
-        // A subscription announces at one place that somebody sleeps.
+        // A subscription announces sleep at only one place.
         self.own_wait = None;
         self.notifier = None;
         if let Some(local) = &self.local {
@@ -614,47 +643,32 @@ impl RawSubscription {
             + self.host.as_ref().map_or(0, driveline_shm::Subscription::matched)
     }
 
-    /// Whether silence of publishers is an event.
+    /// Returns true if silence of publishers is an event.
     pub(crate) fn has_deadline(&self) -> bool {
         self.deadline_ms.is_some() || self.lease.is_some()
     }
 
-    /// When silence of a publisher is an event that can be polled.
+    /// Returns when silence of a publisher becomes an event that can be polled. Does not wait for
+    /// another thread.
     pub(crate) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let now = MonotonicNs::now();
-        let deadline =
-            self.deadlines(now).map(|(total, next)| self.deadline_reports.due(total, next));
+        let deadline = match self.counts.try_deadlines(&self.own(), now) {
+            Ok(found) => found.map(|(total, next)| self.deadline_reports.due(total, next)),
+            Err(Contended) => Some(now + DEADLINES_AGAIN),
+        };
         self.next_lease_look().into_iter().chain(deadline).min()
-    }
-
-    /// Deadlines missed until now at every reach, and when the next one may be; `None` without a
-    /// deadline.
-    fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
-        if let Some(total) = self.deadlines_end {
-            return Some((total, MonotonicNs(u64::MAX)));
-        }
-        let (deadlines, next) = self.all_deadlines(now)?;
-        let inactive = self.inactive.until(Taken { deadlines, ..Taken::default() }).deadlines;
-        Some((deadlines.saturating_sub(inactive), next))
     }
 
     /// Ends the count of missed deadlines: for the end of a run.
     pub(crate) fn end_deadlines(&mut self) {
-        self.deadlines_end = self.deadlines(MonotonicNs::now()).map(|(total, _)| total);
-    }
-
-    /// As [`Self::deadlines`], with those of times in which the component was inactive.
-    fn all_deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
-        self.deadline_ms?;
-        let (inside, next) = self.local.as_ref().map_or((0, None), |l| l.deadlines(now));
-        let (outside, at) =
-            self.host.as_ref().and_then(|h| h.deadlines(now)).unwrap_or((0, MonotonicNs(u64::MAX)));
-        Some((inside.saturating_add(outside), next.map_or(at, |next| next.min(at))))
+        let total = self.counts.deadlines(&self.own(), MonotonicNs::now());
+        self.deadlines_end = total.map(|(total, _)| total);
+        self.publish_counts();
     }
 
     fn missed_deadlines(&mut self) -> Option<EndpointEvent> {
         let now = MonotonicNs::now();
-        let (total, _) = self.deadlines(now)?;
+        let (total, _) = self.counts.try_deadlines(&self.own(), now).ok().flatten()?;
         let DeadlinesMissed { missed, total } = self.deadline_reports.next(total, now)?;
         Some(self.promise().requested(missed, total))
     }
@@ -663,8 +677,8 @@ impl RawSubscription {
         Promise { topic: self.topic.clone(), deadline_ms: self.deadline_ms, max_blocking_ms: 0 }
     }
 
-    /// When the leases of publishers inside the process have to be looked at next. The return of a
-    /// lost one is noticed within a quarter of the lease.
+    /// Returns the time of the next check of leases inside the process. The return of a lost
+    /// publisher is detected within a quarter of the lease.
     fn next_lease_look(&self) -> Option<MonotonicNs> {
         let (lease, local) = (self.lease?, self.local.as_ref()?);
         let next = |w: &Arc<LocalEnd>| {
@@ -717,38 +731,7 @@ impl RawSubscription {
     /// copied.
     #[must_use]
     pub fn stats(&self) -> SubscriptionStats {
-        let local = self.local.as_ref().map(LocalReader::ledger).unwrap_or_default();
-        let host = self.host.as_ref().map(driveline_shm::Subscription::stats).unwrap_or_default();
-        let overwritten =
-            local.overwritten.saturating_add(host.missed.saturating_sub(host.passed_over));
-        let passed_over = local.passed_over.saturating_add(self.heads_passed_over);
-        let replaced = local.overwritten.saturating_add(passed_over).saturating_add(host.missed);
-        let inactive =
-            self.inactive.until(Taken { received: self.received, replaced, deadlines: 0 });
-        let replaced = replaced.saturating_sub(inactive.replaced);
-        let (missed, superseded) = if self.newest_only { (0, replaced) } else { (replaced, 0) };
-        SubscriptionStats {
-            received: self.received.saturating_sub(inactive.received),
-            missed,
-            superseded,
-            expired: local.expired.saturating_add(host.expired),
-            corrupt: host
-                .corrupt_header
-                .saturating_add(host.corrupt_checksum)
-                .saturating_add(host.corrupt_index),
-            refused: host.refused,
-            lost_on_the_way: host.lost_on_the_way,
-            not_read: local
-                .not_read
-                .saturating_add(host.not_read)
-                .saturating_add(u64::from(self.host_head.is_some())),
-            standby: self.standby,
-            inactive: inactive.received.saturating_add(inactive.replaced),
-            overwritten: overwritten.min(replaced),
-            uncounted: host.uncounted,
-            uncounted_reason: host.uncounted_reason,
-            deadlines_missed: self.deadlines(MonotonicNs::now()).map_or(0, |(missed, _)| missed),
-        }
+        self.counts.stats(&self.own())
     }
 
     /// Counters of the host transport, at host reach.
@@ -764,41 +747,7 @@ impl RawSubscription {
     }
 }
 
-/// Samples received, and replaced by newer ones, and deadlines missed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Taken {
-    received: u64,
-    replaced: u64,
-    deadlines: u64,
-}
-
-/// What was taken while the component was inactive.
-#[derive(Debug, Default)]
-struct Inactive {
-    received: u64,
-    replaced: u64,
-    deadlines: u64,
-    /// The counts at the beginning, while it is inactive.
-    since: Option<Taken>,
-}
-
-impl Inactive {
-    fn until(&self, now: Taken) -> Taken {
-        let since = self.since.unwrap_or(now);
-        Taken {
-            received: self.received + now.received.saturating_sub(since.received),
-            replaced: self.replaced + now.replaced.saturating_sub(since.replaced),
-            deadlines: self.deadlines + now.deadlines.saturating_sub(since.deadlines),
-        }
-    }
-
-    fn end(&mut self, now: Taken) {
-        let Taken { received, replaced, deadlines } = self.until(now);
-        *self = Self { received, replaced, deadlines, since: None };
-    }
-}
-
-/// Which unread sample to take.
+/// Order of taking unread samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Oldest,

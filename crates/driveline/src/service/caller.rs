@@ -24,10 +24,10 @@ pub struct RawCaller(Arc<Shared>);
 
 struct Shared {
     requester: Mutex<Requester<Then>>,
-    /// Where the end of a server shows, without the requester's lock.
+    /// Events that report the end of a server, without the requester's lock.
     events: PublisherEvents,
     kicker: Kicker,
-    /// Who wants to know of servers that come and go.
+    /// Called when servers appear or end.
     watcher: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -111,7 +111,7 @@ impl Executor {
     }
 }
 
-/// The executor's handle: nobody hears of outcomes after it.
+/// The executor's handle: outcomes are not delivered after it.
 struct Inside(Arc<Shared>);
 
 impl Drop for Inside {
@@ -124,7 +124,7 @@ impl Drop for Inside {
 }
 
 impl Shared {
-    /// Those that were lost when the call began; what is lost meanwhile has its own turn.
+    /// Servers lost when the call began; later losses have their own turn.
     fn give_up_the_lost(&self) {
         let now = MonotonicNs::now();
         loop {
@@ -201,24 +201,24 @@ impl RawCaller {
         Ok(())
     }
 
-    /// Whether exactly one server is there now.
+    /// Returns true if there is exactly one server now.
     #[must_use]
     pub fn has_server(&self) -> bool {
         self.0.requester().has_server()
     }
 
-    /// The node of the server that a call would go to now.
+    /// Returns the node of the server that a call would go to now.
     ///
     /// # Errors
-    /// Why it would go to nobody: [`CallError::NoServer`], [`CallError::Mismatch`] or
+    /// Reason why there is none: [`CallError::NoServer`], [`CallError::Mismatch`] or
     /// [`CallError::SeveralServers`].
     pub fn server(&self) -> Result<String, CallError> {
         self.0.requester().server()
     }
 
-    /// Has `changed` called when servers may have come or gone, on a thread of the executor: it
-    /// says so to somebody, and returns. What is there is then told by [`Self::server`], elsewhere.
-    /// The first one given counts.
+    /// Calls `changed` when servers may have appeared or ended, on a thread of the executor. It
+    /// should notify another thread and return; that thread then calls [`Self::server`]. The first
+    /// callback counts.
     pub fn watch_servers(&self, changed: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.watcher.set(Box::new(changed));
         self.0.kicker.kick();

@@ -180,8 +180,8 @@ impl RawClient {
         }
     }
 
-    /// Looks for the response to a request, among so many that whoever floods the topic does not
-    /// keep the call beyond its time. An outcome ends the call.
+    /// Searches the response to a request, among a limited number of samples, so that a flood of
+    /// the topic does not delay the call beyond its time-out. An outcome ends the call.
     fn take(&mut self, number: u64) -> Option<Result<RawSample, CallError>> {
         for _ in 0..LOOKED_THROUGH {
             let sample = match self.responses.next_sample(Order::Oldest) {
@@ -206,7 +206,7 @@ impl RawClient {
         self.requester.stats()
     }
 
-    /// Both ends, for an executor; no call is under way.
+    /// Returns both ends, for an executor; no call is in flight.
     pub(super) fn into_ends<T>(self) -> (Requester<T>, RawSubscription) {
         let Self { requester, responses, .. } = self;
         (requester.without_calls(), responses)

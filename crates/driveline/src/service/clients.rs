@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server knows of its clients: who they are, and where their responses go.
+//! Clients of a server: their identities, and the publishers of their responses.
 
 use super::objects::refusal_value;
 use super::options::{MAX_CLIENTS, MAX_PENDING};
@@ -19,16 +19,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most response publishers, those that only refuse included: those of all clients of other
-/// processes that can be matched, of all inside that can be served, and one more. Those that
-/// refused and were heard give way.
+/// Maximum number of response publishers, refusing ones included: one for each client of other
+/// processes that can be matched and each client inside that can be served, and one more.
+/// Publishers whose refusal was read give way.
 const MAX_PUBLISHERS: usize = MAX_MATCHES + MAX_CLIENTS as usize + 1;
 
 /// See the module. Shared by the server, its executor and its responders.
 pub(super) struct Clients {
     node: Node,
     pub(super) service: ServiceName,
-    /// What requests for this server name.
+    /// Id of this server in requests.
     pub(super) id: ShortId,
     schema: Schema,
     options: ServiceOptions,
@@ -51,17 +51,17 @@ struct Table {
 pub(super) struct ClientEnd {
     publisher: Mutex<RawPublisher>,
     pub(super) node: String,
-    /// Why this client gets nothing but refusals, if so.
+    /// Reason why this client gets only refusals, if it does.
     refusal: Option<String>,
     /// It is refused until there is room for one more.
     waits_for_room: bool,
-    /// Calls that it may have under way.
+    /// Number of calls that it may have in flight.
     pending: u32,
     unanswered: AtomicU32,
     gone: AtomicBool,
 }
 
-/// Why the client of a request is told nothing.
+/// Reason why the client of a request gets no answer.
 enum Unheard {
     ClientGone,
     NoRoom,
@@ -105,8 +105,8 @@ impl Clients {
         self.matches.kick_on_change(kicker);
     }
 
-    /// Turns a sample of the request topic into a request, if it is one for this server and
-    /// somebody is there for the answer.
+    /// Turns a sample of the request topic into a request, if it is one for this server and its
+    /// client still exists.
     pub(super) fn accept(self: &Arc<Self>, sample: RawSample) -> Option<RawRequest> {
         self.matches.note_taken(&sample);
         let header = sample.header();
@@ -183,7 +183,7 @@ impl Clients {
         let refusal = if wanted > agreed {
             let remedy = "lower its `pending`, or raise the server's max_pending";
             Some(format!(
-                "the client wants {wanted} calls under way at once, and {agreed} are agreed to: {remedy}"
+                "the client wants {wanted} calls in flight, and {agreed} are agreed to: {remedy}"
             ))
         } else if waits_for_room {
             let remedy = match o.max_clients {
@@ -288,8 +288,8 @@ impl Clients {
         gone
     }
 
-    /// Whether a client that is there was told something, and is not matched with where it comes
-    /// from yet. Locks and allocates.
+    /// Returns true if an existing client was sent an answer and is not matched with its publisher
+    /// yet. Locks and allocates.
     pub(super) fn owes(&self) -> bool {
         let (gone, ends): (_, Vec<_>) = {
             let mut table = self.table();

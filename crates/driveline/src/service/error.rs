@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can become of a call and of an answer. The texts are for whoever reads them beside the car.
+//! Outcomes of calls and answers. The texts are for an engineer next to the car.
 
 use crate::error::{LoanError, PublishError, ReadError};
 use driveline_types::service::Outcome;
@@ -9,7 +9,7 @@ use thiserror::Error;
 /// A call brought no response.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// Nobody offers the service at this reach, or not yet.
+    /// No server offers the service at this reach yet.
     #[error(
         "service '{service}': no server is there (yet); start what offers it, check that both have the same domain and reach, and wait for it with \
          wait_for_server()"
@@ -23,13 +23,13 @@ pub enum CallError {
     Mismatch {
         /// The service.
         service: String,
-        /// What the transport says, with both types and their hashes where these differ.
+        /// Text of the transport, with both types and their hashes where these differ.
         reason: String,
-        /// Whether the server had taken the request, where only the response's type differs: then
+        /// True if the server had taken the request, where only the response's type differs: then
         /// it may have executed it.
         was_taken: bool,
     },
-    /// Who should answer is not decided: the request was not sent.
+    /// The server is ambiguous: the request was not sent.
     #[error("service '{service}': {} nodes offer it ({}), and one may: stop the others or rename their service", servers.len(), servers.join(", "))]
     SeveralServers {
         /// The service.
@@ -37,9 +37,9 @@ pub enum CallError {
         /// Their nodes.
         servers: Vec<String>,
     },
-    /// As many calls are under way as the client may have.
+    /// The client has its maximum number of calls in flight.
     #[error(
-        "service '{service}': {limit} calls are under way, which is this client's limit; wait for an outcome, or raise `pending`"
+        "service '{service}': {limit} calls are in flight, which is this client's limit; wait for an outcome, or raise `pending`"
     )]
     Busy {
         /// The service.
@@ -63,9 +63,9 @@ pub enum CallError {
     TimedOut {
         /// The service.
         service: String,
-        /// How long it was waited.
+        /// Time waited.
         after: Duration,
-        /// Whether the server had taken the request: then it may be executed yet.
+        /// True if the server had taken the request: then it may still be executed.
         was_taken: bool,
     },
     /// The server ended or died before it answered.
@@ -73,8 +73,8 @@ pub enum CallError {
     ServerGone {
         /// The service.
         service: String,
-        /// Whether it had taken the request: then it may have executed it. `false` also if that
-        /// cannot be known any more.
+        /// True if it had taken the request: then it may have executed it. `false` also if that is
+        /// not known any more.
         was_taken: bool,
     },
     /// The server said no.
@@ -98,7 +98,7 @@ pub enum CallError {
     },
     /// The executor that would hear of the outcome is gone.
     #[error(
-        "service '{service}': the executor that this client was added to is gone, and nobody would hear of the outcome"
+        "service '{service}': the executor that this client was added to is gone, so the outcome could not be delivered"
     )]
     ExecutorGone {
         /// The service.
@@ -111,7 +111,7 @@ pub enum CallError {
     Loan {
         /// The service.
         service: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: LoanError,
     },
     /// The request could not be published.
@@ -119,7 +119,7 @@ pub enum CallError {
     Publish {
         /// The service.
         service: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: PublishError,
     },
     /// The response could not be read.
@@ -127,7 +127,7 @@ pub enum CallError {
     Read {
         /// The service.
         service: String,
-        /// What the transport or the type says.
+        /// Error of the transport or the type.
         source: ReadError,
     },
 }
@@ -148,8 +148,8 @@ fn what(outcome: Outcome) -> &'static str {
 /// An answer could not be given.
 #[derive(Debug, Error)]
 pub enum AnswerError {
-    /// Who asked is not there any more.
-    #[error("service '{service}': the client '{client}' has gone; nobody gets this answer")]
+    /// The client has ended.
+    #[error("service '{service}': the client '{client}' has gone; this answer has no receiver")]
     ClientGone {
         /// The service.
         service: String,
@@ -163,7 +163,7 @@ pub enum AnswerError {
     Loan {
         /// The service.
         service: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: LoanError,
     },
     /// It could not be published.
@@ -171,12 +171,12 @@ pub enum AnswerError {
     Publish {
         /// The service.
         service: String,
-        /// What the transport says.
+        /// Error of the transport.
         source: PublishError,
     },
 }
 
-/// Why a server says no; the client gets the text, cut to 1024 bytes.
+/// Refusal by a server; the client gets the text, cut to 1024 bytes.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Refusal(pub String);

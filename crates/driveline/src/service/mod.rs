@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services: a request to the one server of a name, and one answer to the one who asked.
 //!
-//! Made of topics alone (`docs/protocols/services.md`): requests go to the server's subscription,
-//! and each client has a response topic of its own, so that an answer wakes and is held by nobody
-//! else. This module has
+//! Built of topics alone (`docs/protocols/services.md`): requests go to the server's subscription,
+//! and each client has its own response topic, so that an answer wakes only its client and is held
+//! by it alone. This module has
 //! - [`RawClient`] and [`RawCaller`]: calls that wait, and calls whose outcome comes as a callback;
 //! - [`RawService`], [`RawRequest`] and [`RawResponder`]: requests one by one, and answers, now or
 //!   later, from any thread;
@@ -41,7 +41,7 @@
 //!     if x < 0 || y < 0 {
 //!         return responder.refuse("the map begins at (0, 0)");
 //!     }
-//!     // An error has been told to the client; there is no more to do here.
+//!     // The client has received the error; there is no more to do here.
 //!     let Ok(mut tile) = responder.loan(256 * 256) else { return };
 //!     if let Some(mut view) = tile.view_mut() {
 //!         (view.x, view.y) = (x, y);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What clients and services are created with, their bounds, and their counters.
+//! Options of clients and services, their bounds, and their counters.
 
 use super::requester::MAX_REQUESTS_HELD;
 use crate::error::EndpointError;
@@ -11,7 +11,7 @@ use driveline_types::{PayloadKind, Schema};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
-/// Most calls of one client that may be under way.
+/// Maximum number of calls in flight of one client.
 pub(super) const MAX_PENDING: u32 = 64;
 /// Most clients of one server.
 pub(super) const MAX_CLIENTS: u32 = 256;
@@ -23,12 +23,12 @@ pub struct ClientOptions {
     pub reach: Reach,
     /// Longest request in bytes.
     pub max_request: usize,
-    /// How many calls may be under way at once, and how many responses may be held: 1 to 64. At
-    /// host reach the server reserves memory for `max(pending, 2) + 2 · pending + 4` responses of
-    /// its `max_response`: eight for 1. If it grants access to users, `3 · pending` instead of
-    /// `2 · pending`; to anyone, `5 · pending`.
+    /// Maximum number of calls in flight, and of responses held: 1 to 64. At host reach the server
+    /// reserves memory for `max(pending, 2) + 2 · pending + 4` responses of its `max_response`:
+    /// eight for 1. If it grants access to users, `3 · pending` instead of `2 · pending`; to
+    /// anyone, `5 · pending`.
     pub pending: u32,
-    /// Whose servers are believed, and who may read requests, at host reach.
+    /// Users whose servers are accepted, and who may read requests, at host reach.
     pub access: Access,
 }
 
@@ -46,14 +46,15 @@ pub struct ServiceOptions {
     pub reach: Reach,
     /// Longest response in bytes.
     pub max_response: usize,
-    /// How many clients are served at a time: 1 to 256. The others are told.
+    /// Maximum number of clients served at a time: 1 to 256. Others are refused with a text.
     pub max_clients: u32,
-    /// How many calls of one client may be under way: 1 to 64. A client that wants more is told.
+    /// Maximum number of calls in flight of one client: 1 to 64. A client that wants more is
+    /// refused with a text.
     pub max_pending: u32,
-    /// How many requests of one client may be held at once: 1 to 8. More than one is needed where
+    /// Maximum number of requests of one client held at once: 1 to 8. More than one is needed where
     /// callbacks run at the same time, or keep requests.
     pub max_held: u32,
-    /// Who may call, at host reach.
+    /// Users who may call, at host reach.
     pub access: Access,
 }
 
@@ -123,13 +124,12 @@ pub struct ServiceStats {
     pub answered: u64,
     /// Requests refused by the callback, let go unanswered, or met by a panic.
     pub refused: u64,
-    /// Requests refused for lack of room: too many clients, or more calls under way than agreed, or
-    /// no memory. Without memory even for a refusal, or beyond 256 clients, the client hears
-    /// nothing.
+    /// Requests refused for lack of room: too many clients, more calls in flight than agreed, or no
+    /// memory. Without memory even for a refusal, or beyond 256 clients, the client gets no answer.
     pub no_room: u64,
     /// Requests dropped because their client had gone.
     pub client_gone: u64,
-    /// Answers that nobody got because the client had gone.
+    /// Answers without a receiver, because the client had gone.
     pub undelivered: u64,
     /// Requests dropped because they were meant for another server of that name.
     pub misaddressed: u64,

@@ -5,7 +5,7 @@ use driveline_types::MonotonicNs;
 use driveline_types::service::ShortId;
 use std::time::Duration;
 
-/// One call under way; `T` is what to do with its outcome.
+/// Call in flight; `T` handles its outcome.
 #[derive(Debug)]
 pub(super) struct Call<T> {
     /// The request's number.
@@ -20,7 +20,7 @@ pub(super) struct Call<T> {
     pub(super) then: T,
 }
 
-/// Why a call ends without a response.
+/// Reason why a call ends without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     TimedOut,
@@ -85,8 +85,8 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Marks the calls whose server is not among those that are there. Responses are looked through
-    /// once more before [`Self::lost`] gives them up. Whether there are any.
+    /// Marks the calls whose server is gone. Responses are searched once more before [`Self::lost`]
+    /// gives them up. Returns true if there are any.
     pub(super) fn doom(&mut self, is_there: impl Fn(ShortId) -> bool) -> bool {
         for c in self.calls.iter_mut().filter(|c| !c.saved && !is_there(c.server)) {
             c.doomed = true;
@@ -106,7 +106,7 @@ impl<T> Pending<T> {
         std::mem::take(&mut self.calls)
     }
 
-    /// When the next call is over.
+    /// Returns the time-out of the next call.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
         self.calls
             .iter()
@@ -170,8 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, in whatever order: each call ends once, for the right reason, and never
-        /// more than the limit are under way.
+        /// For all events in all orders: each call ends once, for the right reason, and at most the
+        /// limit are in flight.
         #[test]
         fn every_call_ends_exactly_once(steps in steps(), limit in 1usize..5) {
             let mut pending = Pending::new(limit);

@@ -34,20 +34,20 @@ pub(super) struct Requester<T> {
     mismatch: Option<String>,
     /// The server as the response topic knows it.
     responses: Matches,
-    /// Why responses cannot come, although requests may have gone.
+    /// Reason why responses cannot arrive, although requests may have been sent.
     deaf: Option<String>,
-    /// Nobody hears of outcomes any more.
+    /// Outcomes are not delivered any more.
     closed: bool,
 }
 
-/// What a client remembers of a request.
+/// State of a sent request.
 struct Sent<T> {
     written: u64,
     progress: Progress,
     then: T,
 }
 
-/// Whom a request can be sent to.
+/// Server that a request can be sent to.
 pub(super) struct Server {
     pub(super) id: ShortId,
     progress: Progress,
@@ -106,7 +106,7 @@ impl<T> Requester<T> {
         Ok((requester, responses))
     }
 
-    /// The same without calls under way, for other uses of their outcomes.
+    /// Returns the same without calls in flight, for another type of their outcomes.
     pub(super) fn without_calls<U>(self) -> Requester<U> {
         let Self { service, publisher, pending, stats, tally, mismatch, responses, deaf, closed } =
             self;
@@ -152,7 +152,7 @@ impl<T> Requester<T> {
         }
     }
 
-    /// Whether exactly one server is there.
+    /// Returns true if there is exactly one server.
     pub(super) fn has_server(&mut self) -> bool {
         self.publisher.readers().len() == 1
     }
@@ -285,8 +285,7 @@ impl<T> Requester<T> {
         self.pending.doom(|id| there.contains(&id))
     }
 
-    /// No call can be made any more. Gives those that are under way, to be dropped outside of
-    /// locks.
+    /// Ends the client. Returns its calls in flight, to be dropped outside of locks.
     pub(super) fn close(&mut self) -> Vec<impl Sized + use<T>> {
         self.closed = true;
         self.stats.abandoned += self.pending.len() as u64;

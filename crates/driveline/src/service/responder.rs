@@ -19,12 +19,12 @@ thread_local! {
     static SERVING: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Answers one request, once: at once or later, from any thread. Dropped, it tells the client that
-/// there is no answer.
+/// Answers one request, once: at once or later, from any thread. If it is dropped, the client gets
+/// an error: there is no answer.
 ///
-/// Publishing an answer waits for nobody. It inherits the origins of the request; a callback that
+/// Publishing an answer does not wait. It inherits the origins of the request; a callback that
 /// answers later than the one that took the request adds what it has consumed itself.
-#[must_use = "dropped, it tells the client that there is no answer"]
+#[must_use = "if it is dropped, the client gets no answer"]
 pub struct RawResponder {
     clients: Arc<Clients>,
     end: Arc<ClientEnd>,
@@ -77,14 +77,15 @@ impl RawResponder {
         self.number
     }
 
-    /// Whether the client is known to have gone, so that an answer is of no use. One atomic load.
+    /// Returns true if the client is known to have gone, so that an answer is useless. One atomic
+    /// load.
     #[must_use]
     pub fn client_is_gone(&self) -> bool {
         self.end.is_gone()
     }
 
-    /// Memory for a response of `len` bytes (plain and bytes), to be written in place; its content
-    /// is unspecified.
+    /// Loans memory for a response of `len` bytes (plain and bytes), to be written in place; its
+    /// content is unspecified.
     ///
     /// # Errors
     /// [`AnswerError::Loan`] if it is longer than `max_response`, or more loans of this client's are out than it has calls under way.
@@ -99,10 +100,10 @@ impl RawResponder {
         self.end.loan(len)
     }
 
-    /// Answers with a loan of this responder's.
+    /// Answers with a loan of this responder.
     ///
     /// # Errors
-    /// [`AnswerError`]; the client is told that there is no answer, and why.
+    /// [`AnswerError`]; the client is notified that there is no answer, with the reason.
     pub fn send(self, response: RawLoan) -> Result<(), AnswerError> {
         self.send_parcel(Parcel::Loan(response))
     }
@@ -110,7 +111,8 @@ impl RawResponder {
     /// Answers with a copy of `response` (bytes).
     ///
     /// # Errors
-    /// [`AnswerError`]; the client is told that there is no answer, and why, unless it has gone.
+    /// [`AnswerError`]; the client, unless it has gone, is notified that there is no answer, with
+    /// the reason.
     pub fn send_bytes(self, response: &[u8]) -> Result<(), AnswerError> {
         match self.loan_for(response.len()) {
             Ok(mut loan) => {
@@ -155,7 +157,7 @@ impl RawResponder {
         }
     }
 
-    /// There is no memory for the response: the client is told.
+    /// Notifies the client that there is no memory for the response.
     pub(super) fn fail(self, source: LoanError) -> AnswerError {
         let error = AnswerError::Loan { service: self.clients.service.to_string(), source };
         count(&self.clients.counters.refused);
@@ -215,7 +217,7 @@ impl RawResponder {
             tracing::error!(
                 service = self.clients.service.as_str(),
                 client = self.end.node,
-                "the client cannot be told '{text}': {error}"
+                "the client cannot be sent '{text}': {error}"
             );
         }
     }
@@ -231,7 +233,7 @@ impl Drop for RawResponder {
         self.clients.tally.ended(Fate::Refused, 1);
         self.end.settle();
         if std::thread::panicking() {
-            self.tell(Outcome::Panicked, "it panicked; the server's log tells more");
+            self.tell(Outcome::Panicked, "it panicked; the server's log has more");
         } else {
             self.tell(Outcome::Unanswered, "the request was let go without an answer");
         }

@@ -22,18 +22,17 @@ use std::time::Duration;
 const MAX_PASSED_OVER: usize = 1024;
 
 /// Offers a service, of any payload kind. One thread at a time, or an executor's; requests and
-/// responders outlive it. Dropped, it offers nothing any more: its clients are told.
+/// responders outlive it. When it is dropped, its clients are notified.
 pub struct RawService {
     requests: RawSubscription,
     clients: Arc<Clients>,
     offer: Offer,
 }
 
-/// What a server has answered and its clients cannot read yet, because they are not matched with
-/// where their responses come from: so it can be with the first answer to a client on the same
-/// host. A server that ends before that leaves them without it; what they are matched with they can
-/// read also when the server is gone. Also once an executor has the server; keeps nothing of it.
-/// Any thread.
+/// Answers that clients cannot read yet, because they are not matched with the publisher of their
+/// responses: possible for the first answer to a client on the same host. If the server ends before
+/// the match, these clients lose their answer; matched clients can read it after the server's end,
+/// too. Works also once an executor has the server; keeps nothing of it alive. Any thread.
 #[derive(Clone)]
 pub struct Outbox(Weak<Clients>);
 
@@ -50,7 +49,7 @@ impl Outbox {
 pub struct RawRequest {
     /// The request, read where the client wrote it.
     pub sample: RawSample,
-    /// What answers it.
+    /// Responder of the request.
     pub responder: RawResponder,
 }
 
@@ -106,9 +105,9 @@ impl RawService {
         &self.clients.service
     }
 
-    /// The oldest request that nobody has taken, or `None`. In a callback it counts as read.
-    /// Allocates; the first request of a client has the memory for its responses reserved, which
-    /// takes milliseconds for megabytes.
+    /// Takes the oldest request, or returns `None`. In a callback it counts as read. Allocates; the
+    /// first request of a client reserves the memory for its responses, which takes milliseconds
+    /// for megabytes.
     ///
     /// # Errors
     /// [`TakeError`] if too many requests of a client are held; the request stays.
@@ -119,7 +118,7 @@ impl RawService {
                 return Ok(Some(request));
             }
         }
-        // Nobody asks: those who have gone are let go.
+        // No request waits: departed clients are released.
         self.clients.is_due(MonotonicNs::now());
         Ok(None)
     }
@@ -144,7 +143,7 @@ impl RawService {
         self.requests.matched()
     }
 
-    /// Tells whether clients can read what they were answered.
+    /// Returns a view of answers that clients cannot read yet.
     #[must_use]
     pub fn outbox(&self) -> Outbox {
         Outbox(Arc::downgrade(&self.clients))

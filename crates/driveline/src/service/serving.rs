@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which executor runs which server of this process: a blocking call in a callback of the same
+//! Executors that run the servers of this process: a blocking call in a callback of the same
 //! executor would wait for itself.
 
 use crate::executor::{ExecutorId, current};
@@ -28,7 +28,7 @@ impl Drop for Running {
     }
 }
 
-/// Whether this thread runs a callback of the executor that runs the server.
+/// Returns true if this thread runs a callback of the executor that runs the server.
 pub(super) fn is_ours(server: ShortId) -> bool {
     current().is_some_and(|here| running().iter().any(|(s, e)| *s == server && *e == here))
 }

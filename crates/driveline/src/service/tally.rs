@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of the calls of a node, by service: for whoever gives an account of the node, which
-//! other code makes the ends of.
+//! Counters of the calls of a node, by service: for code that reports on the node without having
+//! created its ends.
 //!
 //! The clients of one service are counted together, and their counts stay when they are dropped. So
-//! there are as many tallies as the node has names of services, and no more than [`MAX_TALLIES`].
+//! there are as many tallies as the node has names of services, and at most [`MAX_TALLIES`].
 
 use driveline_types::ServiceName;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Most services of a node whose calls are counted for [`Node::calls`](crate::Node::calls).
 const MAX_TALLIES: usize = 256;
 
-/// Which end of a service.
+/// End of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServiceEnd {
     /// It asks.
@@ -22,13 +22,13 @@ pub enum ServiceEnd {
     Server,
 }
 
-/// Calls of one service that one node has made, or has got, since the node was created. Each is in
-/// one of the further counts, or under way.
+/// Calls of one service that one node has made, or received, since the node was created. Each is in
+/// one of the further counts, or in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceCalls {
     /// The service.
     pub service: ServiceName,
-    /// Whether the node asks or answers.
+    /// End of the node.
     pub end: ServiceEnd,
     /// Calls made, or requests taken.
     pub calls: u64,
@@ -45,7 +45,7 @@ pub struct ServiceCalls {
     pub not_sent: u64,
 }
 
-/// What a call has come to.
+/// Result of a call.
 #[derive(Clone, Copy)]
 pub(super) enum Fate {
     Answered,
@@ -90,7 +90,7 @@ type ByEnd = BTreeMap<(ServiceName, ServiceEnd), Arc<Tally>>;
 pub(crate) struct Tallies(Arc<Mutex<ByEnd>>);
 
 impl Tallies {
-    /// The one that an end counts into. Beyond the bound, one that nobody reads.
+    /// Returns the tally of an end. Beyond the bound, one that is not reported.
     pub(crate) fn of(&self, service: &ServiceName, end: ServiceEnd) -> Arc<Tally> {
         let mut tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (service.clone(), end);

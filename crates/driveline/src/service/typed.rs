@@ -19,9 +19,9 @@ use std::time::Duration;
 /// Type of a request or a response: every plain type, [`Protobuf`] messages, and [`Object`]s at
 /// process reach.
 pub trait Payload: 'static {
-    /// What is sent; of a plain type with a trailing array, the head.
+    /// Sent value; of a plain type with a trailing array, the head.
     type Value;
-    /// What is received.
+    /// Received value.
     type Sample;
 
     /// The schema. Allocates.
@@ -255,8 +255,8 @@ pub struct Service<Q, R> {
 }
 
 impl<Q: Payload, R: Payload> Service<Q, R> {
-    /// The oldest request that nobody has taken; see [`RawService::take`]. One that is not of the
-    /// type is refused, and the next taken.
+    /// Takes the oldest request; see [`RawService::take`]. A request of another type is refused,
+    /// and the next one taken.
     ///
     /// # Errors
     /// As [`RawService::take`].
@@ -291,7 +291,7 @@ impl<Q: Payload, R: Payload> Service<Q, R> {
 }
 
 /// Answers one request, once; see [`RawResponder`].
-#[must_use = "dropped, it tells the client that there is no answer"]
+#[must_use = "if it is dropped, the client gets no answer"]
 pub struct Responder<R> {
     raw: RawResponder,
     of: PhantomData<fn(R)>,
@@ -301,7 +301,8 @@ impl<R: Payload> Responder<R> {
     /// Answers. A plain response has an empty trailing array; [`Self::loan`] gives one.
     ///
     /// # Errors
-    /// [`AnswerError`]; the client is told that there is no answer, and why, unless it has gone.
+    /// [`AnswerError`]; the client, unless it has gone, is notified that there is no answer, with
+    /// the reason.
     pub fn send(self, response: R::Value) -> Result<(), AnswerError> {
         match R::pack(response, &mut |len| self.raw.loan_for(len)) {
             Ok(parcel) => self.raw.send_parcel(parcel),
@@ -321,11 +322,11 @@ impl<R: Payload> Responder<R> {
 }
 
 impl<R: Plain> Responder<R> {
-    /// Memory for a response with `tail_count` elements in its trailing array, written where the
-    /// client reads it: all zero in the head, unspecified in the array. No copy is made of it.
+    /// Loans memory for a response with `tail_count` elements in its trailing array, written where
+    /// the client reads it: all zero in the head, unspecified in the array. It is not copied.
     ///
     /// # Errors
-    /// [`AnswerError::Loan`] if it is longer than `max_response`; the client is told.
+    /// [`AnswerError::Loan`] if it is longer than `max_response`; the client is notified.
     pub fn loan(self, tail_count: usize) -> Result<AnswerLoan<R>, AnswerError> {
         match self.raw.loan_for(payload_len::<R>(tail_count).unwrap_or(usize::MAX)) {
             Ok(mut loan) => {
@@ -339,8 +340,8 @@ impl<R: Plain> Responder<R> {
     }
 }
 
-/// A response under construction. Dropped, it tells the client that there is no answer.
-#[must_use = "dropped, it tells the client that there is no answer"]
+/// Response under construction. If it is dropped, the client gets an error: there is no answer.
+#[must_use = "if it is dropped, the client gets no answer"]
 pub struct AnswerLoan<R> {
     loan: RawLoan,
     responder: Responder<R>,
@@ -355,7 +356,7 @@ impl<R: Plain> AnswerLoan<R> {
     /// Answers with it.
     ///
     /// # Errors
-    /// [`AnswerError`]; the client is told, unless it has gone.
+    /// [`AnswerError`]; the client is notified, unless it has gone.
     pub fn send(self) -> Result<(), AnswerError> {
         self.responder.raw.send(self.loan)
     }
@@ -376,9 +377,9 @@ impl Executor {
         Ok(Caller { raw, of: PhantomData })
     }
 
-    /// Hands a service to the executor, which answers each request with what `answer` returns. Only
+    /// Adds a service to the executor, which answers each request with the result of `answer`. Only
     /// before the start. A panic in it is caught, counted and logged as that of any callback, and
-    /// the client is told.
+    /// the client is notified.
     ///
     /// # Errors
     /// As [`Executor::add_raw_service`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a callback runs, and with which samples.
+//! Triggers: when a callback runs, and with which samples.
 
 mod set;
 mod stall;
@@ -10,7 +10,7 @@ pub use stall::{InputStall, StallEnd};
 
 use std::time::Duration;
 
-/// When a callback runs.
+/// Rule that decides when a callback runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trigger {
     /// On each new sample of any of the inputs `on` (all inputs if empty), oldest first per input.
@@ -39,7 +39,7 @@ pub enum Trigger {
     },
     /// On each set of samples, one per input, with exactly the same source time.
     Exact {
-        /// How many samples per input wait for their partners.
+        /// Number of samples per input that wait for their partners.
         queue: usize,
         /// Sets with an older sample are dropped and counted.
         max_age: Option<Duration>,
@@ -47,7 +47,7 @@ pub enum Trigger {
     /// On each set of samples, one per input, whose source times lie closest together (ROS
     /// ApproximateTime).
     Approximate {
-        /// How many samples per input wait for their partners.
+        /// Number of samples per input that wait for their partners.
         queue: usize,
         /// Greatest spread of source times within a set.
         max_interval: Option<Duration>,
@@ -75,8 +75,8 @@ impl Trigger {
         }
     }
 
-    /// Samples that each input must be able to hold for this trigger, besides those that the
-    /// callback keeps.
+    /// Returns the number of samples that each input must be able to hold for this trigger, in
+    /// addition to those that the callback keeps.
     #[must_use]
     pub fn holds(&self) -> u32 {
         match self {

@@ -22,7 +22,7 @@ pub(crate) struct InputPort {
     pub(crate) newest: Option<RawSample>,
     /// No call has had `newest` yet.
     pub(crate) unseen: bool,
-    /// Whether its samples may start a call.
+    /// True if its samples may start a call.
     pub(crate) triggers: bool,
     pub(crate) stall: StallWatch,
     /// Newest sample of a transient-local topic that came while the component was inactive.
@@ -42,7 +42,7 @@ impl InputPort {
         }
     }
 
-    /// When a stall of the input has to be reported.
+    /// Returns the time to report a stall of the input.
     pub(crate) fn stall_due(&self) -> Option<MonotonicNs> {
         self.stall.due(self.triggers)
     }
@@ -51,10 +51,7 @@ impl InputPort {
     /// begun.
     pub(crate) fn report_stall(&mut self, early: bool) -> Option<InputStall> {
         let subscription = &self.subscription;
-        let replaced = || {
-            let stats = subscription.stats();
-            stats.missed.saturating_add(stats.superseded)
-        };
+        let replaced = || replaced(subscription);
         self.stall.report(subscription.topic(), self.triggers, early, replaced)
     }
 
@@ -125,14 +122,14 @@ impl InputPort {
     }
 }
 
-/// Which inputs of a call have a sample that no call before it has had, as bits.
+/// Inputs of a call with a sample that no earlier call has had, as bits.
 pub(crate) type Fresh = u16;
 const _: () = assert!(MAX_INPUTS <= Fresh::BITS as usize);
 
 /// The samples of one call by input, in place for as many inputs as components usually have.
 pub(crate) type Samples = SmallVec<[Option<RawSample>; 6]>;
 
-/// What a look at the inputs gave.
+/// Result of checking the inputs.
 #[allow(
     clippy::large_enum_variant,
     reason = "it is taken apart at once; a box would allocate on the data path"
@@ -159,7 +156,7 @@ pub(crate) struct Skips {
 pub(crate) struct TriggerState {
     trigger: Trigger,
     inputs: usize,
-    /// Where `Any` looks first, so that one fast input does not starve the others.
+    /// First input that `Any` checks, so that one fast input does not starve the others.
     next: usize,
     sync: Option<Box<dyn Synchronizer<RawSample> + Send>>,
     /// Completed sets that wait for their call, flattened.
@@ -174,8 +171,8 @@ pub(crate) fn source_time(sample: &RawSample) -> MonotonicNs {
     header.origins.as_slice().first().map_or(header.publish_time, |o| o.source_newest)
 }
 
-/// Whether the oldest data in a sample is older than a call may get. Without a limit the clock is
-/// not read.
+/// Returns true if the oldest data in a sample is older than a call permits. Without a limit the
+/// clock is not read.
 pub(crate) fn is_stale(sample: &RawSample, max_age: Option<Duration>) -> bool {
     let Some(max_age) = max_age else { return false };
     let header = sample.header();
@@ -236,7 +233,7 @@ impl TriggerState {
         })
     }
 
-    /// Whether an unread sample of this input may start a call.
+    /// Returns true if an unread sample of this input may start a call.
     pub(crate) fn wakes(&self, input: usize) -> bool {
         match &self.trigger {
             Trigger::Any { on, .. } => on.is_empty() || on.contains(&input),
@@ -399,6 +396,12 @@ impl TriggerState {
     }
 }
 
+/// Number of samples that newer ones have replaced. Locks.
+fn replaced(subscription: &RawSubscription) -> u64 {
+    let stats = subscription.stats();
+    stats.missed.saturating_add(stats.superseded)
+}
+
 enum Taken {
     Sample(RawSample),
     Nothing,
@@ -429,7 +432,8 @@ fn counted(
         }
         Err(error) => {
             if let Some(held) = held_limit(&error) {
-                port.stall.blocked(held);
+                let InputPort { stall, subscription, .. } = port;
+                stall.blocked(held, || replaced(subscription));
                 return Taken::HeldLimit;
             }
             let input = &*port.name;

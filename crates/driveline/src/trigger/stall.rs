@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Time that an input is blocked before it is reported. Shorter waits are ordinary: another thread
-/// still works with a sample.
+/// still works with a sample. The input's counters have what they cost.
 pub(crate) const STALL_AFTER: Duration = Duration::from_millis(500);
 
 /// An input that gets no samples because its callback keeps as many as it may hold. Displays for
@@ -17,8 +17,7 @@ pub struct InputStall {
     pub topic: TopicName,
     /// Number of samples held, which is the input's `max_held`.
     pub held: u32,
-    /// Whether samples of the input call the callback. Otherwise the callback reads it without
-    /// success.
+    /// True if samples of the input call the callback. Otherwise the callback's reads of it fail.
     pub triggers: bool,
     /// Set once a sample was taken again.
     pub end: Option<StallEnd>,
@@ -29,7 +28,7 @@ pub struct InputStall {
 pub struct StallEnd {
     /// Duration of the stall.
     pub lasted: Duration,
-    /// Samples replaced by newer ones since the stall was reported.
+    /// Samples replaced by newer ones meanwhile.
     pub missed: u64,
 }
 
@@ -61,24 +60,31 @@ pub(crate) struct Blocked {
     /// Last time that a sample could not be taken.
     latest: MonotonicNs,
     held: u32,
-    /// Samples that newer ones had replaced when the stall was reported.
-    reported: Option<u64>,
+    /// Samples that newer ones had replaced when it began.
+    replaced: u64,
+    reported: bool,
 }
 
 /// Watches one input for stalls. Costs nothing while samples can be taken.
 #[derive(Debug, Default)]
 pub(crate) struct StallWatch {
     blocked: Option<Blocked>,
-    /// A reported stall that is over, and for how long it lasted.
+    /// Reported stall that is over, and its duration.
     over: Option<(Blocked, Duration)>,
 }
 
 impl StallWatch {
-    /// A sample could not be taken since `held` of them are held.
-    pub(crate) fn blocked(&mut self, held: u32) {
+    /// A sample could not be taken since `held` of them are held. `replaced`: counter of samples
+    /// that newer ones have replaced.
+    pub(crate) fn blocked(&mut self, held: u32, replaced: impl FnOnce() -> u64) {
         let now = MonotonicNs::now();
-        let blocked =
-            self.blocked.get_or_insert(Blocked { since: now, latest: now, held, reported: None });
+        let blocked = self.blocked.get_or_insert_with(|| Blocked {
+            since: now,
+            latest: now,
+            held,
+            replaced: replaced(),
+            reported: false,
+        });
         (blocked.latest, blocked.held) = (now, held);
     }
 
@@ -86,7 +92,7 @@ impl StallWatch {
     #[inline]
     pub(crate) fn taken(&mut self) {
         if let Some(b) = self.blocked.take()
-            && b.reported.is_some()
+            && b.reported
         {
             self.over = Some((b, MonotonicNs::now().since(b.since)));
         }
@@ -95,21 +101,21 @@ impl StallWatch {
     /// There is nothing to take: what was not reported yet is none.
     #[inline]
     pub(crate) fn nothing_unread(&mut self) {
-        if self.blocked.is_some_and(|b| b.reported.is_none()) {
+        if self.blocked.is_some_and(|b| !b.reported) {
             self.blocked = None;
         }
     }
 
-    /// Whether the input is blocked for so long that its samples are not expected to be taken any
-    /// more.
+    /// Returns true if the input has been blocked for so long that its samples are not expected to
+    /// be taken any more.
     pub(crate) fn is_stall(&self) -> bool {
         self.blocked.is_some_and(|b| MonotonicNs::now() >= b.since + STALL_AFTER)
     }
 
-    /// When [`Self::report`] has something to report. An input that does not trigger counts as
-    /// blocked only as long as reads of it fail.
+    /// Returns when [`Self::report`] has something to report. An input that does not trigger counts
+    /// as blocked only while reads of it fail.
     pub(crate) fn due(&self, triggers: bool) -> Option<MonotonicNs> {
-        let begins = self.blocked.filter(|b| b.reported.is_none()).and_then(|b| {
+        let begins = self.blocked.filter(|b| !b.reported).and_then(|b| {
             let at = b.since + STALL_AFTER;
             (triggers || b.latest >= at).then_some(at)
         });
@@ -117,7 +123,7 @@ impl StallWatch {
     }
 
     /// The next report, if one is due. `early`: a stall need not have lasted for [`STALL_AFTER`].
-    /// `replaced`: counter of samples that newer ones have replaced.
+    /// `replaced`: as in [`Self::blocked`].
     pub(crate) fn report(
         &mut self,
         topic: &TopicName,
@@ -127,13 +133,12 @@ impl StallWatch {
     ) -> Option<InputStall> {
         let stall = |held, end| Some(InputStall { topic: topic.clone(), held, triggers, end });
         if let Some((b, lasted)) = self.over.take() {
-            let missed = replaced().saturating_sub(b.reported.unwrap_or_default());
+            let missed = replaced().saturating_sub(b.replaced);
             return stall(b.held, Some(StallEnd { lasted, missed }));
         }
         let due = self.due(triggers).is_some_and(|at| MonotonicNs::now() >= at);
-        let b =
-            self.blocked.as_mut().filter(|b| b.reported.is_none() && (due || early && triggers))?;
-        b.reported = Some(replaced());
+        let b = self.blocked.as_mut().filter(|b| !b.reported && (due || early && triggers))?;
+        b.reported = true;
         stall(b.held, None)
     }
 }

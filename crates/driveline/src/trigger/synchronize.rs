@@ -87,11 +87,11 @@ pub trait Synchronizer<T> {
     /// starts over). Keeps the other counts.
     fn clear(&mut self);
 
-    /// What became of the items of `input` so far; `None` if there is no such input.
+    /// Returns the counts of the items of `input` so far; `None` if there is no such input.
     fn counts(&self, input: usize) -> Option<InputCounts>;
 }
 
-/// What became of the items of one input since the synchronizer was made.
+/// Counts of the items of one input since the synchronizer was made.
 ///
 /// `added == delivered + overwritten + unmatched + skipped + cleared + queued`, at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl InputCounts {
 pub struct NoSuchInput {
     /// The input asked for.
     pub input: usize,
-    /// How many there are.
+    /// Number of inputs.
     pub inputs: usize,
 }
 

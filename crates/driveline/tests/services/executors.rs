@@ -52,7 +52,7 @@ conformance! {
         let (executor, caller) = caller(client);
         executor.start().unwrap();
         let (told, heard) = channel();
-        // time: nobody answers, so only the time-out ends it
+        // time: no server answers, so only the time-out ends it
         caller.call_then(at(1, 1), Duration::from_millis(20), move |outcome| told.send(outcome.err()).unwrap()).unwrap();
         let error = heard.recv_timeout(PATIENCE).unwrap().unwrap();
         assert!(matches!(error, CallError::TimedOut { was_taken: false, .. }), "{error}");
@@ -71,8 +71,8 @@ conformance! {
         assert!(matches!(error, CallError::ServerGone { was_taken: false, .. }), "{error}");
     }
 
-    /// Nothing is under way, and nothing else happens on the executor: who watches is woken by
-    /// servers alone.
+    /// No call is in flight, and nothing else happens on the executor: only servers wake the
+    /// watcher.
     fn who_watches_servers_is_told_when_they_come_and_go(r: &Rig) {
         let (executor, caller) = caller(r.client());
         let (told, heard) = channel();
@@ -82,7 +82,7 @@ conformance! {
         executor.start().unwrap();
         let next = |what: &str, server: &dyn Fn() -> bool| {
             while !server() {
-                heard.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("nobody was told that {what}"));
+                heard.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no report that {what}"));
             }
         };
         assert!(matches!(caller.raw().server(), Err(CallError::NoServer { .. })));

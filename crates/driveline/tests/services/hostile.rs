@@ -35,7 +35,7 @@ fn runner() -> TestRunner {
     TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() })
 }
 
-/// What a client sends its requests with.
+/// Publisher of a client's requests.
 fn hostile_client(r: &Rig, depth: u32) -> Publisher {
     let mut config = PublisherConfig::new(
         name().requests().unwrap(),
@@ -137,7 +137,7 @@ fn hostile_server(r: &Rig) -> (HostileServer, driveline::Executor, crate::suppor
     (HostileServer { requests, responses }, executor, caller)
 }
 
-/// Who publishes something else where responses are awaited does not speak for the server.
+/// A publisher of another type on a response topic does not speak for the server.
 #[test]
 fn a_publisher_of_another_type_ends_no_call() {
     let r = rig(Reach::Host);

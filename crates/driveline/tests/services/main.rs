@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What services must do, run over each reach; and what nobody who writes their topics can do to
-//! them.
+//! Requirements on services, over each reach; and protection against writers of their topics.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What becomes of calls that bring no response.
+//! Outcomes of calls without a response.
 
 use crate::support::{
     Outcomes, PATIENCE, Rig, Tile, TileRequest, TileService, at, caller, conformance, until,
@@ -11,7 +11,7 @@ use driveline::types::{MonotonicNs, VirtualClock};
 use driveline::{AnswerError, CallError, ClientOptions, Reach, ServiceError, ServiceOptions};
 use std::time::Duration;
 
-// time: in each test nobody answers, so only the time-out ends the call
+// time: in each test no server answers, so only the time-out ends the call
 const SHORT: Duration = Duration::from_millis(30);
 
 /// Waits for a request, and answers it.
@@ -142,12 +142,12 @@ conformance! {
         assert_eq!(client.stats().late, 1);
     }
 
-    /// Whether or not it was matched with where the answer comes from when that was published.
+    /// With and without a match with the answer's publisher at the time of publishing.
     fn a_first_answer_is_there_although_its_server_went_if_it_went_with_an_empty_outbox(r: &Rig) {
         for x in 1..20 {
             let (mut service, mut client) = r.pair();
             let outbox = service.raw().outbox();
-            assert!(outbox.is_empty(), "nobody has asked");
+            assert!(outbox.is_empty(), "no request was sent");
             let outcome = std::thread::scope(|scope| {
                 let calling = scope.spawn(|| client.call(at(x, 1), PATIENCE).map(|tile| tile.view().unwrap().x));
                 answer(&mut service, x);
@@ -172,7 +172,7 @@ conformance! {
             let refused = calling.join().unwrap();
             assert!(matches!(refused, CallError::Mismatch { .. }), "{refused}");
         });
-        // Inside the process it is known at once that nobody can read it.
+        // Inside the process it is known at once that there is no reader.
         assert_eq!(outbox.is_empty(), r.reach == Reach::Process);
         drop(other_response);
         until("empty", || outbox.is_empty());
@@ -319,7 +319,7 @@ conformance! {
     fn nobody_works_for_a_client_that_has_gone(r: &Rig) {
         let (mut service, client) = r.pair();
         let (executor, caller) = caller(client);
-        caller.call_then(at(1, 1), PATIENCE, |_| panic!("nobody hears of it")).unwrap();
+        caller.call_then(at(1, 1), PATIENCE, |_| panic!("its outcome was delivered")).unwrap();
         let mut first = None;
         until("taken", || {
             first = first.take().or_else(|| service.take().unwrap());
@@ -363,7 +363,7 @@ conformance! {
         }
         let mut other_response = r.client.client::<TileRequest, TileRequest>("map/tile", o()).unwrap();
         assert!(other_response.wait_for_server(PATIENCE));
-        // Nobody waits for the end of this time.
+        // Not waited for.
         let refused = other_response.call(at(1, 1), Duration::MAX).unwrap_err();
         assert!(matches!(refused, CallError::Mismatch { .. }), "{refused}");
         assert!(refused.to_string().contains(&hash(Tile::payload_schema())), "{refused}");

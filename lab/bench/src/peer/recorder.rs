@@ -5,6 +5,7 @@ use crate::harness::{Job, Reach, Row, Unset, write_rows};
 use crate::peer::payload;
 use anyhow::{Context, Result};
 use driveline::{Schedule, SchedulingClass};
+use driveline_runtime::host::lock_memory;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::path::PathBuf;
 
@@ -106,12 +107,16 @@ pub(crate) fn burn(microseconds: u64) {
 }
 
 /// Puts the calling thread where the job wants it, and reads back whether that worked; timers
-/// become as exact as the kernel can.
+/// become as exact as the kernel can. An end with a real-time priority locks its memory, as
+/// real-time programs do.
 pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     let class = if job.priority > 0 { SchedulingClass::Fifo } else { SchedulingClass::Other };
-    let schedule =
-        Schedule { class, priority: job.priority, nice: 0, cpus: cpu.into_iter().collect() };
+    let cpus = cpu.into_iter().collect();
+    let schedule = Schedule { class, priority: job.priority, cpus, ..Schedule::default() };
     let mut unset = schedule.apply_to_this_thread("bench").refused;
+    if let (true, Err(e)) = (job.priority > 0, lock_memory()) {
+        unset.push(format!("locked memory: {e}"));
+    }
     // The default of 50 µs would end up in every schedule-relative latency.
     if let Err(e) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
         unset.push(format!("timer slack of 1 ns: {e}"));

@@ -3,8 +3,9 @@
 
 use super::question::percent;
 use super::{CaseResult, Criterion, ExperimentResult, Measure, Standing, equal_goodput};
+use crate::figure_text::goodput;
 use crate::scenario::AnswerSpec;
-use crate::table::{goodput, ratio};
+use crate::table::ratio;
 use driveline_bench::harness::System;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};

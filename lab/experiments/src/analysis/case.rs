@@ -5,7 +5,6 @@ use super::criterion::Criterion;
 use super::figure::Figure;
 use super::measure::Measure;
 use super::timeline::Timeline;
-use super::total;
 use crate::archive::{Case, Link, Role};
 use driveline_bench::harness::{Pace, Reach, System};
 use driveline_bench::machine::Disturbance;
@@ -490,4 +489,9 @@ pub(super) fn headline_subject<'a>(
         .into_iter()
         .find_map(|w| latencies().find(|s| s.eq_ignore_ascii_case(w)))
         .or_else(|| latencies().min())
+}
+
+/// Of counts that others told: the sum, or more than can be.
+pub(crate) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
 }

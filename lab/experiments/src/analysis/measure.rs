@@ -3,7 +3,7 @@
 //! enough samples for.
 
 use super::{CaseResult, Criterion, Ratio};
-use crate::table::{TOO_SMALL, goodput};
+use crate::figure_text::{TOO_SMALL, goodput};
 use driveline_bench::stats::{Interval, Percentiles, Rank};
 
 /// What is told of a case, in a column of a table.

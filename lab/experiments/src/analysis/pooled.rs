@@ -3,11 +3,10 @@
 
 use super::case::{
     CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals,
-    headline_subject,
+    headline_subject, total,
 };
 use super::figure::Figure;
 use super::timeline::{self, Timeline};
-use super::total;
 use crate::archive::{Archive, Case, Experiment, Link, LinkSample, Role, Run, metrics};
 use anyhow::Result;
 use driveline_bench::harness::{Pace, System};

@@ -85,8 +85,8 @@ pub(super) fn text(c: &Differences, width: usize) -> String {
         }
         columns.row(vec![
             format!("  {} {}", r.system, r.rank),
-            r.a_bytes_per_s.map_or_else(|| table::percentile(r.a_ns), table::goodput),
-            r.b_bytes_per_s.map_or_else(|| table::percentile(r.b_ns), table::goodput),
+            r.a_bytes_per_s.map_or_else(|| table::percentile(r.a_ns), crate::figure_text::goodput),
+            r.b_bytes_per_s.map_or_else(|| table::percentile(r.b_ns), crate::figure_text::goodput),
             table::interval(r.ratio.as_ref()),
             r.p_corrected.map_or_else(String::new, |p| format!("{p:.3}")),
             verdict.into(),

@@ -8,12 +8,12 @@ use crate::analysis::{
     CaseResult, Compared, Criterion, ExperimentResult, LinkResult, Measure, Totals, columns,
     compared_columns, ratio_columns, total,
 };
+use crate::figure_text::TOO_SMALL;
 use crate::further;
 use crate::literature::{Literature, TO_KNOW};
 use crate::rows::Rows;
 use crate::table::{
-    TOO_SMALL, bounds, controls, counter, floors_and_doubles, is_rate, label, not_confirmed,
-    quantity, ratio,
+    bounds, controls, counter, floors_and_doubles, is_rate, label, not_confirmed, quantity, ratio,
 };
 use driveline_bench::stats::Interval;
 use driveline_bench::{LeftOut, Metric, Verdict};

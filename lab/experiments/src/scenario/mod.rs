@@ -10,6 +10,7 @@ mod case;
 mod check;
 mod choices;
 mod effect;
+mod error;
 mod extent;
 mod heed;
 mod load;
@@ -20,9 +21,10 @@ pub(crate) use check::OWN_SYSTEMS;
 pub use choices::{
     AnswerSpec, CpusSpec, DeploymentSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec,
 };
+pub use error::LoadError;
 pub use extent::Extent;
-pub use load::{LoadError, load, load_for, schema};
 pub(crate) use load::{built_in, is_same, no_such};
+pub use load::{load, load_for, schema};
 
 use driveline_runtime::graph::ByteSize;
 use indexmap::IndexMap;
@@ -94,14 +96,13 @@ pub struct Scenario {
 
 /// What links have in common: a case without what makes it another one.
 fn common(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = CaseSpec::json_schema(generator);
-    if let Some(properties) =
-        schema.get_mut("properties").and_then(serde_json::Value::as_object_mut)
+    let mut case = CaseSpec::json_schema(generator);
+    if let Some(properties) = case.get_mut("properties").and_then(serde_json::Value::as_object_mut)
     {
         properties
             .retain(|key, _| !["links", "workload", "driveline_edges"].contains(&key.as_str()));
     }
-    schema
+    case
 }
 
 fn all_systems() -> Vec<String> {

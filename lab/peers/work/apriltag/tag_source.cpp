@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Frames with AprilTags of the family 36h11, rendered
+// SPDX-License-Identifier: Apache-2.0
+// Frames with AprilTags of the family 36h11, rendered
 // beforehand: turned, tilted, of different sizes, on a noisy background. Sample n is frame n modulo
 // `frames`, so that it costs a copy only, as from a camera's memory.
 //

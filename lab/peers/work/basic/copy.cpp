@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Passes on what its first input has, after so much computing:
+// SPDX-License-Identifier: Apache-2.0
+// Passes on what its first input has, after so much computing:
 // `burn_us` microseconds of CPU time. Checks what `bytes` made.
 #include <time.h>
 

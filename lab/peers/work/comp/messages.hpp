@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 What the works of this folder say to one another: the values
+// SPDX-License-Identifier: Apache-2.0
+// What the works of this folder say to one another: the values
 // of the example's algorithms, one after the other.
 #pragma once
 

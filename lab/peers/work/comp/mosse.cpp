@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Follows vehicles with MOSSE filters, started and restarted by
+// SPDX-License-Identifier: Apache-2.0
+// Follows vehicles with MOSSE filters, started and restarted by
 // the newest detections: inputs frames, detections.
 //
 // Parameters: `lost_psr`, `opencv_threads`.

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Vehicles in frames, by a neural network, or classically if
+// SPDX-License-Identifier: Apache-2.0
+// Vehicles in frames, by a neural network, or classically if
 // there is none: `network` in the report says which.
 //
 // Parameters: `model`, `weights`, `names` (paths, as ComP's detector has them), `min_confidence`,

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 What the works of this folder say to one another. Metres and
+// SPDX-License-Identifier: Apache-2.0
+// What the works of this folder say to one another. Metres and
 // radians; x forward, y left, z up; vehicle coordinates, except where the street's are meant.
 #pragma once
 

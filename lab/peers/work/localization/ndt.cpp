@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Finds the vehicle in the street: PCL's Normal Distributions
+// SPDX-License-Identifier: Apache-2.0
+// Finds the vehicle in the street: PCL's Normal Distributions
 // Transform of a scan against the street's map. Passes the cloud on, with the pose.
 //
 // Parameters: `cloud` (of the map, as of the source), `resolution_m`, `step_m`, `epsilon_m`,

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Finds obstacles: takes the ground out (PCL's RANSAC plane),
+// SPDX-License-Identifier: Apache-2.0
+// Finds obstacles: takes the ground out (PCL's RANSAC plane),
 // clusters what is left (PCL's Euclidean clustering), and puts boxes around it: one for each tile
 // of an obstacle, so that the box of a winding wall does not cover the road.
 //

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Decides how to go on: which of some paths beside one another
+// SPDX-License-Identifier: Apache-2.0
+// Decides how to go on: which of some paths beside one another
 // keeps most clear of the obstacles, and how fast it can be driven.
 //
 // Parameters: `heading_deg` (of the street, in the vehicle's coordinates), `speed_mps` (wanted),

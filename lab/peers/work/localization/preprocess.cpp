@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Cuts a scan to what lies around the vehicle, without the
+// SPDX-License-Identifier: Apache-2.0
+// Cuts a scan to what lies around the vehicle, without the
 // vehicle itself, and thins it out with PCL's voxel grid.
 //
 // Parameters: `range_m` (to each side), `vehicle_m` (nothing nearer), `height_m` (nothing higher),

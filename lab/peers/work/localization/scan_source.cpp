@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Scans of a street by a vehicle that drives through it, forth
+// SPDX-License-Identifier: Apache-2.0
+// Scans of a street by a vehicle that drives through it, forth
 // and back. Sample n depends on n alone.
 //
 // Parameters: `cloud` (path of a PLY; empty: a street that is made up), `travel_x_m`, `travel_y_m`

@@ -74,12 +74,14 @@ impl ComponentLibrary for Builtin {
             name: name.into(),
             default: ParameterValue::Integer(0),
             doc: doc.into(),
+            range: None,
             live: None,
         };
         let text = |name: &str, doc: &str| ParameterDecl {
             name: name.into(),
             default: ParameterValue::Text(String::new()),
             doc: doc.into(),
+            range: None,
             live: None,
         };
         let class =

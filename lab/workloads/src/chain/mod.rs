@@ -16,11 +16,10 @@ mod table;
 
 pub(crate) use component::Builtin;
 
-use crate::catalogue::Experiment;
+use crate::command_line::{HOST, WORKLOAD_COMMAND};
+use crate::experiment::Experiment;
 use crate::job::WorkloadJob;
-use crate::part::HOST;
 use crate::record::Window;
-use crate::serve::WORKLOAD_COMMAND;
 use crate::usage::Watcher;
 use crate::work::Crunch;
 use anyhow::{Context, Result, bail, ensure};

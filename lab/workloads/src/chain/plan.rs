@@ -89,6 +89,7 @@ impl Plan {
             modules: Default::default(),
             modes: Default::default(),
             initial_mode: None,
+            health_topic: None,
         };
         for n in &self.nodes {
             let crosses = |other: &&Node| {

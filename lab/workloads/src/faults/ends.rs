@@ -2,7 +2,7 @@
 //! The writing and the reading process.
 
 use super::payload::{Stamp, fill, verify};
-use crate::part::{Order, PartJob, Said, Superior, say, wait_matched};
+use crate::orders::{Assignment, Order, Said, Superior, say, wait_matched};
 use crate::record::{Random, Recorder, Window};
 use anyhow::{Context, Result, anyhow};
 use driveline::types::MonotonicNs;
@@ -45,7 +45,7 @@ pub(crate) struct FaultReader {
 }
 
 impl FaultWriter {
-    pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
+    pub(crate) fn run(&self, job: &Assignment, superior: &Superior) -> Result<Observations> {
         let node = job.node()?;
         let options = PublisherOptions {
             reach: Reach::Host,
@@ -120,7 +120,7 @@ fn scribble(random: &mut Random, the_newest_too: bool) -> Result<()> {
 }
 
 impl FaultReader {
-    pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
+    pub(crate) fn run(&self, job: &Assignment, superior: &Superior) -> Result<Observations> {
         let node = job.node()?;
         let options =
             SubscriptionOptions { reach: Reach::Host, max_held: HELD, ..Default::default() };

@@ -12,10 +12,11 @@ mod payload;
 
 pub(crate) use ends::{FaultReader, FaultWriter};
 
-use crate::catalogue::Experiment;
 use crate::children::{Children, PATIENCE};
+use crate::experiment::Experiment;
 use crate::job::WorkloadJob;
-use crate::part::{Order, Part, Said};
+use crate::orders::{Order, Said};
+use crate::part::Part;
 use crate::record::{Window, sleep_until};
 use anyhow::{Result, ensure};
 use driveline::types::MonotonicNs;

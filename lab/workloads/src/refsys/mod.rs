@@ -11,7 +11,7 @@ mod nodes;
 mod pair;
 mod table;
 
-use crate::catalogue::Experiment;
+use crate::experiment::Experiment;
 use crate::job::WorkloadJob;
 use crate::record::{Random, Recorder, Window, sleep_until};
 use crate::usage::Watcher;

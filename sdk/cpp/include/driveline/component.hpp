@@ -15,12 +15,15 @@
 /// Topics, reach, trigger, threads and placement are the graph's business, not the component's.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -78,6 +81,8 @@ public:
 
     [[nodiscard]] virtual Result<void> describe(dl_class_builder* builder) const = 0;
     [[nodiscard]] virtual Result<void> bind(const dl_component_io* io) = 0;
+    /// The parameter of this name has a new value.
+    [[nodiscard]] virtual Result<void> change(const dl_component_io*, const char*) { return {}; }
 
 protected:
     Declared() = default;
@@ -156,8 +161,8 @@ public:
 protected:
     Component() = default;
 
-    /// Says that this component's work is done (a file has come to its end), which ends the run
-    /// once what is under way has been processed. Does not block.
+    /// Reports that this component's work is done (for example, the end of a file). The run ends
+    /// once all work in flight has been processed. Does not block.
     void finish() const noexcept { dl_component_io_finish(io_); }
     /// Whether the run is ending: long callbacks and threads of your own look here. One atomic
     /// load.
@@ -172,11 +177,10 @@ protected:
     /// The component's node, for topics and parameters that are not declared; from `init` on.
     [[nodiscard]] NodeView node() const noexcept { return NodeView(dl_component_io_node(io_)); }
 
-    /// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no
-    /// model was given": shown with the run and kept in its report. From `init` on; not for every
-    /// frame.
-    void tell_fact(const std::string& name, const std::string& text) const noexcept {
-        dl_component_io_tell_fact(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
+    /// Adds a note for readers of the run's figures, such as `detector`, "classical, no model was
+    /// given": shown with the run and kept in its report. From `init` on; not for every frame.
+    void add_run_note(const std::string& name, const std::string& text) const noexcept {
+        dl_component_io_add_run_note(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
     }
 
     /// Requests a switch of the whole run to a mode of the graph, which the launcher grants or
@@ -251,6 +255,13 @@ public:
         const Event inner{static_cast<Event::Kind>(event->kind), event->text, event->missed,
                           event->total};
         return component.on_event(PortEvent{inner, event->port, event->is_output != 0});
+    }
+
+    [[nodiscard]] static Result<void> on_parameter(Component& component, const char* name) {
+        for (Declared* member : component.declared_) {
+            if (auto done = member->change(component.io_, name); !done) return done;
+        }
+        return {};
     }
 
     [[nodiscard]] static Result<void> on_trigger(Component& component,
@@ -410,7 +421,8 @@ private:
 };
 
 /// A parameter, declared as a member of a component. Its value comes from the graph, or else is the
-/// default.
+/// default. A value that `T` cannot hold, such as -1 for `std::uint32_t`, fails `driveline
+/// validate`. A mode of the graph that sets it changes it between two calls, before `on_activate`.
 template <ParameterType T>
 class Parameter final : private detail::Declared {
 public:
@@ -422,7 +434,9 @@ public:
         detail::Access::declare(component, *this);
     }
 
-    /// The value, fixed from `init` on; the default before. Any thread, no lock.
+    /// The value, from `init` on; the default before. No lock. Any thread, unless a mode sets it:
+    /// then only in calls of the component that do not overlap. Other threads and reentrant groups
+    /// use a `LiveParameter`.
     [[nodiscard]] const T& get() const noexcept { return value_; }
     [[nodiscard]] const T& operator*() const noexcept { return value_; }
 
@@ -430,8 +444,15 @@ private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
         if (auto done = detail::check_parameter(name_, default_); !done) return done;
         auto c = detail::given(default_);
-        return detail::checked(
+        auto added = detail::checked(
             dl_class_add_parameter(builder, name_.c_str(), c.get(), detail::shown(doc_).c_str()));
+        if constexpr (detail::NarrowParameter<T>) {
+            if (!added) return added;
+            constexpr auto range = detail::parameter_range<T>();
+            return detail::checked(
+                dl_class_set_parameter_range(builder, name_.c_str(), range.first, range.second));
+        }
+        return added;
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
@@ -439,11 +460,99 @@ private:
         value_ = std::move(*value);
         return {};
     }
+    [[nodiscard]] Result<void> change(const dl_component_io* io, const char* name) override {
+        return name_ == name ? bind(io) : Result<void>();
+    }
 
     std::string name_;
     std::string doc_;
     T default_;
     T value_;
+};
+
+/// Range of a `LiveParameter` that is a number; of a list, for each item.
+struct ParameterRange {
+    /// Least value.
+    std::optional<double> min = std::nullopt;
+    /// Greatest value.
+    std::optional<double> max = std::nullopt;
+};
+
+/// A parameter that can be changed while the component runs (`driveline param set`), within a
+/// range. It is changed between two calls of the component, unless its group is reentrant.
+///
+/// ```cpp
+/// driveline::LiveParameter<int> low_{*this, "canny_low", 50, "lower threshold", {0, 255}};
+/// ```
+template <ParameterType T>
+class LiveParameter final : private detail::Declared {
+public:
+    LiveParameter(Component& component, std::string name, T default_value, std::string doc = {},
+                  ParameterRange range = {})
+        : name_(std::move(name)),
+          doc_(std::move(doc)),
+          range_(range),
+          default_(std::move(default_value)),
+          value_(default_) {
+        detail::Access::declare(component, *this);
+    }
+
+    /// A copy of the present value; the default before `init`. Any thread; holds a lock while it
+    /// copies. Read it once in a call, so that the call has one value.
+    [[nodiscard]] T get() const {
+        const std::lock_guard lock(mutex_);
+        return value_;
+    }
+    [[nodiscard]] T operator*() const { return get(); }
+
+    /// Has a function called with each new value before `get` returns it: as `on_trigger`, in its
+    /// group. An error refuses the change, and its text is the reason that the caller gets. Call it
+    /// once, in the constructor or in `init`.
+    void on_change(std::function<Status(const T&)> function) { on_change_ = std::move(function); }
+
+private:
+    [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
+        if (auto done = detail::check_parameter(name_, default_); !done) return done;
+        auto c = detail::given(default_);
+        auto added = detail::checked(dl_class_add_live_parameter(builder, name_.c_str(), c.get(),
+                                                                 detail::shown(doc_).c_str()));
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        double min = range_.min.value_or(-infinity);
+        double max = range_.max.value_or(infinity);
+        if constexpr (detail::NarrowParameter<T>) {
+            constexpr auto range = detail::parameter_range<T>();
+            min = std::max(min, range.first);
+            max = std::min(max, range.second);
+        }
+        if (!added || (min == -infinity && max == infinity)) return added;
+        return detail::checked(dl_class_set_parameter_range(builder, name_.c_str(), min, max));
+    }
+    [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
+        auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
+        if (!value) return std::move(value).error();
+        const std::lock_guard lock(mutex_);
+        value_ = std::move(*value);
+        return {};
+    }
+    [[nodiscard]] Result<void> change(const dl_component_io* io, const char* name) override {
+        if (name_ != name) return {};
+        auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
+        if (!value) return std::move(value).error();
+        if (on_change_) {
+            if (Status done = on_change_(*value); !done) return done;
+        }
+        const std::lock_guard lock(mutex_);
+        value_ = std::move(*value);
+        return {};
+    }
+
+    std::string name_;
+    std::string doc_;
+    ParameterRange range_;
+    T default_;
+    mutable std::mutex mutex_;
+    T value_;
+    std::function<Status(const T&)> on_change_;
 };
 
 /// A timer of a component's own, declared as a member. It ticks in the component's group: never at

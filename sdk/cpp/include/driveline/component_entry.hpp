@@ -22,7 +22,7 @@ namespace driveline::detail {
     std::string text =
         "threw " + (type != nullptr ? demangled(type->name())
                                     : std::string("an exception of another language"));
-    // A null pointer is a text that somebody forgot, not a reason to crash.
+    // A null pointer is a forgotten text, not a reason to crash.
     const auto add = [&text](const char* reason) {
         text.append(": ").append(reason != nullptr ? reason : "(null)");
     };
@@ -91,6 +91,11 @@ struct ComponentType {
         return guarded("on_deactivate",
                        [&] { return static_cast<Component*>(component)->on_deactivate(); });
     }
+    static int on_parameter(void* component, const char* name) noexcept {
+        return guarded("on_change", [&] {
+            return Access::on_parameter(*static_cast<Component*>(component), name);
+        });
+    }
     static void shutdown(void* component) noexcept {
         const int status = guarded("shutdown", [&]() -> Result<void> {
             static_cast<Component*>(component)->shutdown();
@@ -112,7 +117,8 @@ struct ComponentType {
                 &destroy,
                 &on_event,
                 &on_activate,
-                &on_deactivate};
+                &on_deactivate,
+                &on_parameter};
     }
 };
 

@@ -15,7 +15,7 @@
 
 namespace driveline {
 
-/// What nodes do, over a handle that somebody else owns. Any thread.
+/// Functions of a node, over a handle with another owner. Any thread.
 class NodeView {
 public:
     explicit NodeView(const dl_node* node) noexcept : node_(node) {}

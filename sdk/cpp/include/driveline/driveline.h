@@ -14,8 +14,7 @@
 // is refused by name.
 #define DL_COMPONENT_ABI 1
 
-// What became of a call. For anything but `DL_OK`, `dl_last_error()` says what happened and what
-// to do.
+// Result of a call. For anything but `DL_OK`, `dl_last_error()` has the reason and the remedy.
 typedef enum {
   // Done.
   DL_OK = 0,
@@ -58,8 +57,8 @@ typedef enum {
   DL_ERROR_INTERNAL = 18,
   // No server offers the service, none that matches, or more than one.
   DL_ERROR_NO_SERVER = 19,
-  // The client has as many calls under way as it may, or the server's queue is full. Nothing was
-  // sent.
+  // The client has its maximum number of calls in flight, or the server's queue is full. Nothing
+  // was sent.
   DL_ERROR_SERVER_BUSY = 20,
   // No response within the time-out.
   DL_ERROR_TIMED_OUT = 21,
@@ -76,7 +75,7 @@ typedef enum {
   DL_ERROR_MODE = 26,
 } dl_status;
 
-// What happened.
+// Kind of an event.
 typedef enum {
   // Nothing.
   DL_EVENT_NONE = 0,
@@ -94,24 +93,24 @@ typedef enum {
   DL_EVENT_LIVELINESS_GAINED = 6,
   // A reliable subscription is served best effort from now on; the text says which and why.
   DL_EVENT_DOWNGRADED = 7,
-  // Events were lost because nobody asked for them in time; the text says how many.
+  // Events were lost because they were not polled in time; the text has their number.
   DL_EVENT_EVENTS_LOST = 8,
   // A publish has waited `max_blocking_ms` for a reliable subscription without success; the text
   // names it and the remedy.
   DL_EVENT_RELIABLE_TIMEOUT = 9,
 } dl_event_kind;
 
-// How far a topic reaches.
+// Reach of a topic.
 typedef enum {
   // Only this process; samples move as pointers. The default.
   DL_REACH_PROCESS = 0,
   // Every process of this host that shares the domain directory and has rights on the topic.
   DL_REACH_HOST = 1,
-  // As host, and other hosts too: if a gateway of the domain is told to carry the topic.
+  // As host, and other hosts too, if a gateway of the domain carries the topic.
   DL_REACH_NETWORK = 2,
 } dl_reach;
 
-// Whether a publisher waits for slow subscriptions.
+// Behaviour of a publisher towards slow subscriptions.
 typedef enum {
   // Newest wins; what a subscription is too slow for counts as missed. The default.
   DL_BEST_EFFORT = 0,
@@ -119,7 +118,7 @@ typedef enum {
   DL_RELIABLE = 1,
 } dl_reliability;
 
-// Whether late subscriptions get samples from before they came.
+// Delivery of earlier samples to late subscriptions.
 typedef enum {
   // Only what is published after the match. The default.
   DL_VOLATILE = 0,
@@ -127,7 +126,7 @@ typedef enum {
   DL_TRANSIENT_LOCAL = 1,
 } dl_durability;
 
-// How a publisher shows that it is alive.
+// Way in which a publisher shows that it is alive.
 typedef enum {
   // By its process being alive. The default.
   DL_LIVELINESS_AUTOMATIC = 0,
@@ -135,17 +134,17 @@ typedef enum {
   DL_LIVELINESS_MANUAL_BY_TOPIC = 1,
 } dl_liveliness;
 
-// Who may subscribe at host reach.
+// Users that may subscribe at host reach.
 typedef enum {
   // The publisher's own user. The default.
   DL_ACCESS_OWN_USER = 0,
-  // Whoever can reach the domain directory.
+  // Every process that can reach the domain directory.
   DL_ACCESS_ANYONE = 1,
   // The publisher's own user and those listed.
   DL_ACCESS_USERS = 2,
 } dl_access;
 
-// How a payload is represented.
+// Representation of a payload.
 typedef enum {
   // C-layout head with at most one trailing array; read in place.
   DL_KIND_PLAIN = 0,
@@ -157,7 +156,7 @@ typedef enum {
   DL_KIND_BYTES = 3,
 } dl_payload_kind;
 
-// How a blocking reader waits.
+// Wait strategy of a blocking reader.
 typedef enum {
   // Sleep in the kernel; an idle reader uses no CPU.
   DL_WAIT_BLOCK = 0,
@@ -185,7 +184,7 @@ typedef enum {
   DL_PARAMETER_MAP = 5,
 } dl_parameter_type;
 
-// How important a line is.
+// Severity of a line.
 typedef enum {
   // Something failed.
   DL_LOG_ERROR = 1,
@@ -204,13 +203,14 @@ typedef struct dl_class_builder dl_class_builder;
 // Responses outlive it.
 typedef struct dl_client dl_client;
 
-// What a component is given at its initialisation. Any thread, unless a function says otherwise.
+// Context of a component, passed to its initialisation. Any thread, unless a function says
+// otherwise.
 typedef struct dl_component_io dl_component_io;
 
 // A process's membership in a domain. Any thread.
 typedef struct dl_context dl_context;
 
-// What a callback is called with. Valid during the call, on the calling thread.
+// Arguments of a callback. Valid during the call, on the calling thread.
 typedef struct dl_invocation dl_invocation;
 
 // Memory for one payload that only the holder can see, until it is published. One thread at a
@@ -223,7 +223,8 @@ typedef struct dl_node dl_node;
 // The sending end of a topic. Any thread; calls from several threads follow one another.
 typedef struct dl_publisher dl_publisher;
 
-// Answers one request, once, on any thread. Dropped, it tells the client that there is no answer.
+// Answers one request, once, on any thread. If it is dropped, the client gets an error: there is
+// no answer.
 typedef struct dl_responder dl_responder;
 
 // One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps
@@ -267,13 +268,13 @@ typedef struct {
   // library for a timer's callback, which looks at it before it reads fields that are not of the
   // first release.
   size_t size;
-  // When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
+  // Scheduled time, in nanoseconds of `CLOCK_MONOTONIC`. Ticks are on a fixed grid.
   uint64_t scheduled_ns;
   // Grid points that passed without a tick since the one before.
   uint64_t overruns;
 } dl_timer_tick;
 
-// What a timer calls. As `on_trigger`, in the same group, on the same executor.
+// Callback of a timer. As `on_trigger`, in the same group, on the same executor.
 typedef int (*dl_timer_callback)(void *context, const dl_timer_tick *tick);
 
 // Quality of service, with DDS's names and rules. All zero is the default: keep last 1, best
@@ -310,12 +311,12 @@ typedef struct {
   size_t size;
   // A `dl_reach`.
   uint32_t reach;
-  // How many loans may be out at once; 0 means 2.
+  // Maximum number of loans at once; 0 means 2.
   uint32_t loans;
   // Longest payload in bytes; 0 means 65536. This much is reserved for every slot when the
   // publisher is created.
   uint64_t max_payload;
-  // How many samples all subscriptions together may hold at host reach; 0 means 8.
+  // Maximum number of samples that all subscriptions together may hold at host reach; 0 means 8.
   uint32_t pins;
   // A `dl_access`.
   uint32_t access;
@@ -327,10 +328,10 @@ typedef struct {
   dl_qos qos;
 } dl_publisher_options;
 
-// What can be done with a value of C or C++. Static: what it names lives as long as the process.
+// Functions of a value of C or C++. Static: its pointers are valid as long as the process.
 //
-// Only these functions touch an object, whichever library it is in: what an object is made of is
-// its maker's business. They are called on any thread and must not let exceptions out.
+// Only these functions access an object, whichever library it is in; its content is private to its
+// maker. They are called on any thread and must not throw.
 typedef struct {
   // `sizeof(dl_object_vtable)`.
   size_t size;
@@ -370,7 +371,7 @@ typedef struct {
 typedef struct {
   // `sizeof(dl_event)`, set by the caller.
   size_t size;
-  // What happened, a `dl_event_kind`; `DL_EVENT_NONE` if nothing did.
+  // Kind of the event, a `dl_event_kind`; `DL_EVENT_NONE` if there is none.
   uint32_t kind;
   // Zero.
   uint32_t reserved;
@@ -388,14 +389,13 @@ typedef struct {
   uint64_t total;
 } dl_event;
 
-// What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's
-// host, in nanoseconds.
+// Metadata of a sample. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
 typedef struct {
   // `sizeof(dl_sample_header)`, set by the caller; no more is written.
   size_t size;
   // 1 for a publisher's first sample, then one more each.
   uint64_t sequence;
-  // When it was published.
+  // Time of publication.
   uint64_t publish_time_ns;
   // The publisher's `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time.
   int64_t wall_offset_ns;
@@ -413,7 +413,7 @@ typedef struct {
   uint32_t origins_dropped;
   // Zero.
   uint32_t reserved;
-  // How many samples of this publisher were missed since the one before this.
+  // Number of this publisher's samples missed since the previous one.
   uint64_t missed;
 } dl_sample_header;
 
@@ -465,10 +465,10 @@ typedef struct {
   size_t size;
   // A `dl_reach`, as the server has it; not `DL_REACH_NETWORK`.
   uint32_t reach;
-  // How many calls may be under way, and how many responses may be held; 0 means 1, at most 64.
-  // At host reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses
-  // of its `max_response`: eight for 1. If it grants access to users, `3 * pending` instead of
-  // `2 * pending`; to anyone, `5 * pending`.
+  // Maximum number of calls in flight, and of responses held; 0 means 1, at most 64. At host
+  // reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses of its
+  // `max_response`: eight for 1. If it grants access to users, `3 * pending` instead of `2 *
+  // pending`; to anyone, `5 * pending`.
   uint32_t pending;
   // Longest request in bytes; 0 means 4096.
   uint64_t max_request;
@@ -488,14 +488,14 @@ typedef struct {
   size_t size;
   // A `dl_reach`; not `DL_REACH_NETWORK`.
   uint32_t reach;
-  // How many clients are served at a time; 0 means 8, at most 256.
+  // Maximum number of clients served at a time; 0 means 8, at most 256.
   uint32_t max_clients;
   // Longest response in bytes; 0 means 65536. Reserved several times when a client's first
   // request is taken.
   uint64_t max_response;
-  // How many calls of one client may be under way; 0 means 8, at most 64.
+  // Maximum number of calls in flight of one client; 0 means 8, at most 64.
   uint32_t max_pending;
-  // How many requests of one client may be held; 0 means 2, at most 8.
+  // Maximum number of requests of one client that may be held; 0 means 2, at most 8.
   uint32_t max_held;
   // A `dl_access`: who may call at host reach.
   uint32_t access;
@@ -513,7 +513,7 @@ typedef struct {
   size_t size;
   // A `dl_reach`.
   uint32_t reach;
-  // How many samples the reader may hold at once; 0 means 2.
+  // Maximum number of samples that the reader may hold at once; 0 means 2.
   uint32_t max_held;
   // A `dl_access`: whose publishers are believed at host reach.
   uint32_t access;
@@ -556,7 +556,7 @@ typedef struct {
   // Publishers of other hosts of which it is not known how many samples they published after the
   // newest one that came: the sum is that of what is known.
   uint64_t uncounted;
-  // Why, of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
+  // Reason of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
   // back, or came back without it; 3 it ended, and its last number was not announced; 4 the
   // gateway here gave its place to another publisher; 5 the gateway here has ended; others: a
   // reason of a later release.
@@ -579,7 +579,7 @@ typedef struct {
   const char *port;
   // 1 if the port is an output, 0 if it is an input.
   uint32_t is_output;
-  // What happened, a `dl_event_kind`; a later library may have more of them.
+  // Kind of the event, a `dl_event_kind`; a later library may have more of them.
   uint32_t kind;
   // A text for people.
   const char *text;
@@ -589,9 +589,9 @@ typedef struct {
   uint64_t total;
 } dl_port_event;
 
-// A class of components. Static, and read once, when the library is loaded. The functions must not
-// let exceptions out; those that return an `int` return 0, or anything else after giving the
-// reason of the failure to `dl_set_last_error`.
+// Class of components. Static, and read once, when the library is loaded. The functions must not
+// throw. Those that return an `int` return 0, or anything else after passing the reason of the
+// failure to `dl_set_last_error`.
 typedef struct {
   // `sizeof(dl_component_vtable)`.
   size_t size;
@@ -623,9 +623,15 @@ typedef struct {
   // The component becomes inactive: its outputs refuse to publish once this has returned. As
   // `on_trigger`. NULL: nothing to do.
   int (*on_deactivate)(void *component);
+  // A parameter is changed: one of `dl_class_add_live_parameter` by `driveline param set`, or
+  // any by a mode of the graph. As `on_trigger`; of a mode before `on_activate`. The component's
+  // node has the new value already, and gets the old one back after a failure, whose text is the
+  // reason that the caller of the change gets. `name` is borrowed: valid during the call. NULL:
+  // every value is accepted.
+  int (*on_parameter)(void *component, const char *name);
 } dl_component_vtable;
 
-// What `driveline_component_entry` returns. Static.
+// Result of `driveline_component_entry`. Static.
 typedef struct {
   // `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
   uint32_t abi;
@@ -676,6 +682,27 @@ dl_status dl_class_add_parameter(dl_class_builder *builder,
                                  const dl_parameter_value *default_value,
                                  const char *doc);
 
+// Declares a parameter that can be changed while the component runs (`driveline param set`), as
+// `dl_class_add_parameter`. `dl_class_set_parameter_range` gives it a range.
+//
+// What the caller promises:
+// As `dl_class_add_parameter`.
+dl_status dl_class_add_live_parameter(dl_class_builder *builder,
+                                      const char *name,
+                                      const dl_parameter_value *default_value,
+                                      const char *doc);
+
+// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
+// each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
+// INFINITY are no bounds.
+//
+// What the caller promises:
+// `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
+dl_status dl_class_set_parameter_range(dl_class_builder *builder,
+                                       const char *name,
+                                       double min,
+                                       double max);
+
 // Name of the component in the graph; NULL for NULL. Borrowed from `io`.
 //
 // What the caller promises:
@@ -694,19 +721,21 @@ const dl_node *dl_component_io_node(const dl_component_io *io);
 // `io` is NULL or live.
 const dl_publisher *dl_component_io_output(const dl_component_io *io, size_t index);
 
-// Says that the component's work is done, which ends the run once what is under way has been
+// Reports that the component's work is done. The run ends once all work in flight has been
 // processed.
 //
 // What the caller promises:
 // `io` is NULL or live.
 dl_status dl_component_io_finish(const dl_component_io *io);
 
-// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model
-// was given": shown with the run and kept in its report. Not for every sample: it allocates.
+// Adds a note for readers of the run's figures, such as `detector`, "classical, no model was
+// given": shown with the run and kept in its report. Not for every sample: it allocates.
 //
 // What the caller promises:
 // `io` is NULL or live; strings are NULL or NUL-terminated.
-dl_status dl_component_io_tell_fact(const dl_component_io *io, const char *name, const char *value);
+dl_status dl_component_io_add_run_note(const dl_component_io *io,
+                                       const char *name,
+                                       const char *value);
 
 // Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses.
 // Does not block; allocates. The outcome is an event of the run.
@@ -747,7 +776,7 @@ dl_status dl_component_io_next_tick(const dl_component_io *io, void *context, ui
 // `invocation` is NULL or live.
 int64_t dl_invocation_trigger(const dl_invocation *invocation);
 
-// When the call began, in nanoseconds of `CLOCK_MONOTONIC`; 0 for NULL.
+// Start of the call, in nanoseconds of `CLOCK_MONOTONIC`; 0 for NULL.
 //
 // What the caller promises:
 // `invocation` is NULL or live.
@@ -812,8 +841,8 @@ dl_status dl_node_new(const dl_context *context, const char *name, dl_node **nod
 // `node` is NULL or points to NULL or to an owned handle.
 void dl_node_drop(dl_node **node);
 
-// When a conversion between a message and its bytes begins, for `dl_conversion_end`; 0 where no
-// callback runs on this thread. Any thread. One clock reading.
+// Begins a conversion between a message and its bytes; pass the result to `dl_conversion_end`. 0
+// outside of a callback. Any thread. One clock reading.
 uint64_t dl_conversion_begin(void);
 
 // Counts the time since `began`, what `dl_conversion_begin` gave, as communication of the callback
@@ -883,7 +912,7 @@ dl_status dl_publisher_new(const dl_node *node,
                            const dl_publisher_options *options,
                            dl_publisher **publisher);
 
-// Drops a publisher and tells its subscriptions. `*publisher` (moved) becomes NULL; NULL is
+// Drops a publisher and notifies its subscriptions. `*publisher` (moved) becomes NULL; NULL is
 // permitted.
 //
 // What the caller promises:
@@ -910,8 +939,8 @@ dl_status dl_loan_payload(dl_loan *loan, uint8_t **data, size_t *len);
 // `loan` is NULL or a live handle.
 dl_status dl_loan_shrink(dl_loan *loan, size_t len);
 
-// When the data was measured, in nanoseconds of `CLOCK_MONOTONIC`. Counts only at a source: what
-// descends from other samples inherits their times.
+// Sets the time of measurement, in nanoseconds of `CLOCK_MONOTONIC`. Effective only at a source:
+// samples that descend from others inherit their times.
 //
 // What the caller promises:
 // `loan` is NULL or a live handle.
@@ -933,11 +962,11 @@ void dl_loan_drop(dl_loan **loan);
 dl_status dl_publisher_publish(const dl_publisher *publisher, dl_loan **loan, uint64_t *sequence);
 
 // Publishes a value (protobuf and object). Readers inside the process get the pointer, those
-// outside its bytes, which are serialised once and only if somebody listens there.
+// outside its bytes, which are serialised once and only if there is such a reader.
 //
-// `object` is moved, whatever the result, unless `vtable` is not valid; from then on nobody may
-// change it. `source_time_ns`: when the data was measured, 0 if it is not a source. `sequence`:
-// NULL, or where the sample's number goes.
+// `object` is moved, whatever the result, unless `vtable` is not valid; it must not be changed any
+// more. `source_time_ns`: time of measurement, 0 if it is not a source. `sequence`: NULL, or
+// receives the sample's number.
 //
 // What the caller promises:
 // `publisher` is NULL or a live handle; `object` is a value that `vtable` is for; `vtable` is NULL
@@ -1148,7 +1177,7 @@ dl_status dl_service_new(const dl_node *node,
                          const dl_service_options *options,
                          dl_service **made);
 
-// Drops a service: its clients are told. `*service` (moved) becomes NULL; NULL is permitted.
+// Drops a service and notifies its clients. `*service` (moved) becomes NULL; NULL is permitted.
 //
 // What the caller promises:
 // `service` is NULL or points to NULL or to an owned handle that no other thread uses.
@@ -1161,14 +1190,16 @@ void dl_service_drop(dl_service **service);
 // `service` is NULL or a live handle; `ready` is NULL or valid for writing.
 dl_status dl_service_wait(const dl_service *service, int64_t timeout_ns, int *ready);
 
-// The oldest request that nobody has taken. `*request` and `*responder`: NULL if there is none,
-// else owned by the caller, to be given to `dl_sample_drop`, and to one of `dl_responder_send`,
-// `…_send_object`, `…_refuse`, `…_drop`. Does not wait; the first request of a client has the
-// memory for its responses reserved, which takes milliseconds for megabytes.
+// Takes the oldest request. `*request` and `*responder`: NULL if there is none, else owned by the
+// caller, to be passed to `dl_sample_drop`, and to one of `dl_responder_send`, `…_send_object`,
+// `…_refuse`, `…_drop`. Does not wait; the first request of a client reserves the memory for its
+// responses, which takes milliseconds for megabytes.
 //
 // What the caller promises:
 // `service` is NULL or a live handle; `request` and `responder` are NULL or valid for writing.
-dl_status dl_service_take(const dl_service *service, dl_sample **request, dl_responder **responder);
+dl_status dl_service_take(const dl_service *service,
+                          dl_sample **request,
+                          dl_responder **responder);
 
 // Memory for a response of `len` bytes (plain and bytes), aligned to 64, written where the client
 // reads it. `*loan`: owned by the caller, to be given to `dl_responder_send` or `dl_loan_drop`.
@@ -1184,9 +1215,9 @@ dl_status dl_responder_loan(const dl_responder *responder, size_t len, dl_loan *
 // `responder` is NULL or a live handle.
 dl_text dl_responder_client(const dl_responder *responder);
 
-// Answers with a loan of this responder's. `*responder` and `*loan` (moved) become NULL, whatever
-// the result; after an error the client is told, unless it has gone (`DL_ERROR_PEER_GONE`). Waits
-// for nobody.
+// Answers with a loan of this responder. `*responder` and `*loan` (moved) become NULL, whatever
+// the result. After an error the client is notified, unless it has gone (`DL_ERROR_PEER_GONE`).
+// Does not wait.
 //
 // What the caller promises:
 // `responder` and `loan` are NULL or point to NULL or to owned handles.
@@ -1208,8 +1239,8 @@ dl_status dl_responder_send_object(dl_responder **responder,
 // `responder` is NULL or points to NULL or to an owned handle; `reason` is NULL or NUL-terminated.
 dl_status dl_responder_refuse(dl_responder **responder, const char *reason);
 
-// Lets a request go: the client is told that there is no answer. `*responder` (moved) becomes
-// NULL; NULL is permitted.
+// Drops a request: the client gets an error, because there is no answer. `*responder` (moved)
+// becomes NULL; NULL is permitted.
 //
 // What the caller promises:
 // `responder` is NULL or points to NULL or to an owned handle.
@@ -1346,7 +1377,7 @@ dl_status dl_test_new(const dl_component_library *library,
 // `test` is NULL or points to NULL or to an owned handle that no other thread uses.
 void dl_test_drop(dl_test **test);
 
-// What the test's clock shows, in nanoseconds; 0 for NULL.
+// Time of the test's clock, in nanoseconds; 0 for NULL.
 //
 // What the caller promises:
 // `test` is NULL or a live handle.
@@ -1380,6 +1411,17 @@ dl_status dl_test_input(const dl_test *test,
 // What the caller promises:
 // `test` is NULL or a live handle; `calls` is NULL or valid for writing.
 dl_status dl_test_advance(const dl_test *test, uint64_t by_ns, uint64_t *calls);
+
+// Changes a parameter, as `driveline param set` does while a graph runs: `on_parameter` of the
+// component is called on this thread. `DL_ERROR_PARAMETER` with the reason if the parameter is not
+// declared as changeable, the value has another type or is out of range, or the component refuses.
+//
+// What the caller promises:
+// `test` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid
+// value with its `size`.
+dl_status dl_test_set_parameter(const dl_test *test,
+                                const char *name,
+                                const dl_parameter_value *value);
 
 // The oldest sample of an output, of values of the type `schema`, that was not taken yet.
 // `*sample`: NULL if there is none, else owned by the caller, to be given to `dl_sample_drop`; a

@@ -22,7 +22,7 @@ struct Event {
         liveliness_gained = DL_EVENT_LIVELINESS_GAINED,
         /// A reliable subscription is served best effort from now on; the text says which and why.
         downgraded = DL_EVENT_DOWNGRADED,
-        /// Events were lost because nobody asked for them in time; the text says how many.
+        /// Events were lost because they were not polled in time; the text has their number.
         events_lost = DL_EVENT_EVENTS_LOST,
         /// A publish has waited `max_blocking_ms` for a reliable subscription without success; the
         /// text names it and the remedy.

@@ -129,10 +129,10 @@ private:
         detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), data));
 }
 
-/// The image under construction as a matrix over the same memory: what is drawn into it is in the
-/// loan. Valid as long as the loan; whoever draws into it after the loan was published draws into
-/// what others read. OpenCV functions that write to it keep its memory as long as they produce the
-/// same size and type.
+/// The image under construction as a matrix over the same memory: drawing into it writes to the
+/// loan. Valid as long as the loan. Drawing after the loan was published changes the data of
+/// readers. OpenCV functions that write to it keep its memory if they produce the same size and
+/// type.
 [[nodiscard]] inline cv::Mat view(const ImageMut& image) {
     return detail::matrix(image.width(), image.rows(), image.step(), image.encoding(),
                           image.data().data());

@@ -20,7 +20,7 @@ enum class Reach : std::uint32_t {
     process = DL_REACH_PROCESS,
     /// Every process of this host that shares the domain directory and has rights on the topic.
     host = DL_REACH_HOST,
-    /// As host, and other hosts too: if a gateway of the domain is told to carry the topic.
+    /// As host, and other hosts too, if a gateway of the domain carries the topic.
     network = DL_REACH_NETWORK,
 };
 
@@ -49,7 +49,7 @@ enum class Liveliness : std::uint32_t {
 enum class Access : std::uint32_t {
     /// The publisher's own user.
     own_user = DL_ACCESS_OWN_USER,
-    /// Whoever can reach the domain directory.
+    /// Every process that can reach the domain directory.
     anyone = DL_ACCESS_ANYONE,
     /// The publisher's own user and `PublisherOptions::users`.
     users = DL_ACCESS_USERS,

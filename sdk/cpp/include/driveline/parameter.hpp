@@ -151,6 +151,29 @@ template <ParameterType T>
     return whole("parameter", name, DL_ERROR_PARAMETER);
 }
 
+template <class T>
+struct ParameterItem : std::type_identity<T> {};
+template <class T>
+struct ParameterItem<std::vector<T>> : std::type_identity<T> {};
+
+/// An integer, or a list of integers, of a type with other bounds than `std::int64_t`.
+template <class T>
+concept NarrowParameter = std::integral<typename ParameterItem<T>::type> &&
+                          !std::is_same_v<typename ParameterItem<T>::type, bool> &&
+                          (sizeof(typename ParameterItem<T>::type) < 8 ||
+                           std::unsigned_integral<typename ParameterItem<T>::type>);
+
+/// Least and greatest value. Parameters are `std::int64_t` at most, so that of 64 bits only the
+/// lower bound counts.
+template <NarrowParameter T>
+[[nodiscard]] constexpr std::pair<double, double> parameter_range() noexcept {
+    using Limits = std::numeric_limits<typename ParameterItem<T>::type>;
+    constexpr double max = sizeof(typename ParameterItem<T>::type) == 8
+                               ? std::numeric_limits<double>::infinity()
+                               : static_cast<double>(Limits::max());
+    return {static_cast<double>(Limits::min()), max};
+}
+
 [[nodiscard]] inline const char* type_name(std::uint32_t kind) noexcept {
     switch (kind) {
         case DL_PARAMETER_BOOL:

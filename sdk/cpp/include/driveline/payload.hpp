@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which kind of payload a C++ type is, and its schema.
+/// Payload kind of a C++ type, and its schema.
 ///
-/// - *plain*: declared with `DRIVELINE_PLAIN`; looked at where it lies, in this process and others;
+/// - *plain*: declared with `DRIVELINE_PLAIN`; read in place, in this process and others;
 /// - *protobuf*: generated from a .proto file (include `driveline/protobuf.hpp`); a pointer inside
-///   the process, serialised once for others if somebody listens;
+///   the process, serialised once for readers outside, if there is one;
 /// - *bytes*: `driveline::Bytes`, with an encoding that Driveline does not interpret;
 /// - *object*: any other movable type; a pointer, inside the process only. Not a type of an
 ///   anonymous namespace.

@@ -30,7 +30,7 @@ class Client;
 template <class Response>
 class Responder;
 
-/// Memory for one payload, visible to nobody else until it is published; given back if it is not.
+/// Memory for one payload, not visible to others until it is published; released if it is not.
 /// Move-only; one thread at a time. Its content is that of an earlier sample: write all of it.
 /// Empty after `publish`.
 template <class T>
@@ -265,9 +265,9 @@ public:
         return publish(std::move(*made));
     }
 
-    /// Protobuf and objects: publishes a value that nobody may change any more. Subscriptions of
-    /// this process get the pointer; a protobuf message is serialised once for others, if somebody
-    /// listens there. `source_time`: when the data was measured, at a source.
+    /// Protobuf and objects: publishes a value, which must not be changed any more. Subscriptions
+    /// of this process get the pointer; a protobuf message is serialised once for readers outside,
+    /// if there is one. `source_time`: time of measurement, at a source.
     Result<std::uint64_t> publish(
         std::shared_ptr<const T> value,
         std::optional<MonotonicTime> source_time = {}) const requires payload::Value<T> {
@@ -338,7 +338,8 @@ private:
     const dl_publisher* publisher_ = nullptr;
 };
 
-/// Publisher of a topic; made by `Node::publisher`. Move-only. Dropping it tells its subscriptions.
+/// Publisher of a topic; made by `Node::publisher`. Move-only. Dropping it notifies its
+/// subscriptions.
 template <class T>
 class [[nodiscard]] Publisher : public PublisherBase<T> {
 public:

@@ -57,9 +57,10 @@ struct ServiceOptions {
     /// Longest response, in bytes; 0 means 65536. Reserved several times when a client's first
     /// request is taken.
     std::size_t max_response = 64 * 1024;
-    /// How many clients are served at a time, at most 256; 0 means 8. The others are told.
+    /// Maximum number of clients served at a time, at most 256; 0 means 8. Others are refused with
+    /// a text.
     std::uint32_t max_clients = 8;
-    /// How many calls of one client may be under way, at most 64; 0 means 8.
+    /// Maximum number of calls in flight of one client, at most 64; 0 means 8.
     std::uint32_t max_pending = 8;
     /// How many requests of one client may be held, at most 8; 0 means 2.
     std::uint32_t max_held = 2;
@@ -180,7 +181,7 @@ public:
         if (!made) return std::move(made).error();
         return call(std::move(*made), timeout);
     }
-    /// Protobuf and objects: sends a value that nobody may change any more.
+    /// Protobuf and objects: sends a value, which must not be changed any more.
     [[nodiscard]] Result<Sample<Response>> call(
         std::shared_ptr<const Request> request,
         std::chrono::nanoseconds timeout) requires payload::Value<Request> {
@@ -228,8 +229,8 @@ private:
     int was_taken_ = 0;
 };
 
-/// Answers one request, once: now or later, on any thread. Move-only. Dropped, it tells the client
-/// that there is no answer. Answering waits for nobody.
+/// Answers one request, once: now or later, on any thread. Move-only. If it is dropped, the client
+/// gets an error: there is no answer. Answering does not wait.
 template <class Response>
 class [[nodiscard]] Responder {
 public:
@@ -250,8 +251,8 @@ public:
         return loan_of(size);
     }
 
-    /// Answers with a loan of this responder's; both are empty afterwards. After an error the
-    /// client is told, unless it has gone.
+    /// Answers with a loan of this responder; both are empty afterwards. After an error the client
+    /// is notified, unless it has gone.
     Result<void> send(Loan<Response>&& response) requires payload::Loanable<Response> {
         response.bytes_ = {};
         return detail::checked(dl_responder_send(handle_.place(), response.handle_.place()));
@@ -269,7 +270,7 @@ public:
         if (!made) return std::move(made).error();
         return send(std::move(*made));
     }
-    /// Protobuf and objects: answers with a value that nobody may change any more.
+    /// Protobuf and objects: answers with a value, which must not be changed any more.
     Result<void> send(std::shared_ptr<const Response> response) requires payload::Value<Response> {
         if (!response) return detail::error(DL_ERROR_ARGUMENT, "the response is a null pointer");
         auto object = std::make_unique<std::shared_ptr<const Response>>(std::move(response));
@@ -308,7 +309,7 @@ private:
     detail::ResponderHandle handle_;
 };
 
-/// Offers a service; made by `Node::service`. Move-only; one thread at a time. Dropped, it tells
+/// Offers a service; made by `Node::service`. Move-only; one thread at a time. Dropping it notifies
 /// its clients. Requests and responders outlive it.
 template <class Request, class Response>
 class [[nodiscard]] Service {
@@ -322,9 +323,9 @@ public:
         Responder<Response> responder;
     };
 
-    /// The oldest request that nobody has taken, if there is any. Does not wait; the first request
-    /// of a client has the memory for its responses reserved, which takes milliseconds for
-    /// megabytes. One that cannot be read is refused, and is an error here.
+    /// Takes the oldest request, if there is one. Does not wait; the first request of a client
+    /// reserves the memory for its responses, which takes milliseconds for megabytes. A request
+    /// that cannot be read is refused, and is an error here.
     [[nodiscard]] Result<std::optional<Call>> take() {
         detail::SampleHandle sample;
         detail::ResponderHandle handle;

@@ -72,6 +72,8 @@ private:
             out.precision(17);
             out << std::showpoint << value;
             return out.str();
+        } else if constexpr (ParameterType<T> && !ParameterScalar<T>) {
+            return driveline::detail::given(value).json;
         } else {
             return quoted(std::string(value));
         }
@@ -225,6 +227,15 @@ public:
         if (auto done = detail::checked(dl_test_advance(handle_.get(), ns, &calls)); !done)
             return std::move(done).error();
         return calls;
+    }
+
+    /// Changes a parameter, as `driveline param set` does while a graph runs. Otherwise an error
+    /// with the reason: no `LiveParameter`, another type, out of range, refused by the component.
+    template <ParameterType T>
+    Status set_parameter(const std::string& name, const T& value) {
+        if (auto done = detail::check_parameter(name, value); !done) return done;
+        auto c = detail::given(value);
+        return detail::checked(dl_test_set_parameter(handle_.get(), name.c_str(), c.get()));
     }
 
     /// The oldest sample of an output that was not taken yet; nothing if there is none. A copy: it

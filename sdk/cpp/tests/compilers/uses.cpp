@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Uses every template of the SDK, for tools/check_headers.py:
+// SPDX-License-Identifier: Apache-2.0
+// Uses every template of the SDK, for tools/check_headers.py:
 // compiled by each supported compiler, never linked.
 #include <algorithm>
 #include <array>

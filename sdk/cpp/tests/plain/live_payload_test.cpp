@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 A hostile publisher changes its payload while it is looked
+// SPDX-License-Identifier: Apache-2.0
+// A hostile publisher changes its payload while it is looked
 // at: views stay inside the payload all the same.
 #include <atomic>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Prints the definition of every shipped type, and of types
+// SPDX-License-Identifier: Apache-2.0
+// Prints the definition of every shipped type, and of types
 // that use everything a definition can contain. The Rust test `cpp_twins` compares it with its own,
 // byte for byte.
 #include <array>
@@ -14,6 +15,7 @@
 #include "driveline/msgs/header.pb.h"
 #include "driveline/msgs/image_geometry.pb.h"
 #include "driveline/msgs/lane_markings.pb.h"
+#include "driveline/msgs/run_health.pb.h"
 #include "driveline/msgs/tracks_2d.pb.h"
 #include "driveline/point_cloud.hpp"
 #include "driveline/protobuf.hpp"
@@ -104,6 +106,7 @@ int main() {
     protobuf<driveline::msgs::EgoLane>();
     protobuf<driveline::msgs::SceneObject>();
     protobuf<driveline::msgs::FusedScene>();
+    protobuf<driveline::msgs::RunHealth>();
     protobuf<driveline::probe::Probe>();
     protobuf<driveline::probe::Probe::Part2D>();
 }

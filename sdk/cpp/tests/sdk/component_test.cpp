@@ -90,7 +90,7 @@ TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
                                                                    << run.output;
     EXPECT_EQ(run.count("by value"), 0u) << run.output;
     EXPECT_EQ(run.count("shut down"), 1u) << run.output;
-    EXPECT_EQ(run.count("lane: lane: as told"), 1u) << run.output;
+    EXPECT_EQ(run.count("lane: lane: as noted"), 1u) << run.output;
 }
 
 TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
@@ -187,7 +187,7 @@ TEST(Components, AreCalledWithMissedDeadlinesOfBothEnds) {
                         << library << "        class: LateSink\n        inputs: {in: late}\n";
     const auto run = host({"run", "--graph", file, "--module", "all"});
     EXPECT_EQ(run.status, 0) << run.output;
-    EXPECT_GE(run.count("both ends were told"), 1u) << run.output;
+    EXPECT_GE(run.count("both ends were notified"), 1u) << run.output;
     EXPECT_EQ(run.count("disagree"), 0u) << run.output;
 }
 

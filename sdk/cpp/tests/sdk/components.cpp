@@ -43,7 +43,7 @@ class Lane : public driveline::Component {
 public:
     driveline::Status init() override {
         if (*refuse_) return driveline::Error{"the model 'x' is missing"};
-        tell_fact("lane", "as told");
+        add_run_note("lane", "as noted");
         log_info("initialised as ", instance(), " with ", *text_, " ", *scale_);
         return {};
     }
@@ -59,7 +59,7 @@ public:
         auto detections = std::make_unique<Detections2D>();
         detections->mutable_header()->set_frame_index((*image)->header.frame_index +
                                                       image->tail()[0] * 1000U);
-        // Whoever gets the pointer finds its own address in it.
+        // The reader of the pointer finds the message's own address in it.
         detections->mutable_header()->set_frame_id(address(detections.get()));
         if (auto done = detections_.publish(std::move(detections)); !done) return done.error();
         auto plan = std::make_unique<Plan>();

@@ -19,7 +19,7 @@ class Quiet : public driveline::Component {
 };
 DRIVELINE_COMPONENT(Quiet, "does nothing");
 
-/// Publishes each 20 ms how many deadlines it has missed so far, as it is told.
+/// Publishes each 20 ms the number of deadlines that it has missed so far, by its events.
 class LateSource : public driveline::Component {
     driveline::Status on_event(const driveline::PortEvent& event) override {
         if (event.kind != driveline::Event::Kind::deadline_missed || !event.is_output ||
@@ -38,12 +38,12 @@ class LateSource : public driveline::Component {
 };
 DRIVELINE_COMPONENT(LateSource, "keeps no deadline");
 
-/// Finishes once both ends were told.
+/// Finishes once both ends were notified.
 class LateSink : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto late = in_.sample();
         if (!late || (*late)->missed == 0 || missed_ == 0) return {};
-        log_info("both ends were told");
+        log_info("both ends were notified");
         finish();
         return {};
     }

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 A component whose errors are unlike others: without a text,
-// with millions of bytes, with signs that nobody sees.
+// SPDX-License-Identifier: Apache-2.0
+// A component with unusual errors: without a text, with millions of bytes, with invisible
+// characters.
 #include <chrono>
 #include <exception>
 #include <string>

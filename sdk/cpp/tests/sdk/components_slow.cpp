@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Messages whose conversions take long, and where that time is
+// SPDX-License-Identifier: Apache-2.0
+// Messages whose conversions take long, and where that time is
 // accounted. A part of the first test library.
 #include <chrono>
 #include <cstdint>
@@ -52,7 +53,7 @@ struct driveline::protobuf::Identity<testing_components::Slow> {
 
 namespace testing_components {
 
-/// Publishes slow messages, and listens to those that come back, so that they have to be encoded.
+/// Publishes slow messages, and subscribes to the results, so that they have to be encoded.
 class SlowSource : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation&) override {
         return out_.publish(Slow{1});
@@ -68,8 +69,7 @@ struct Call {
     std::chrono::nanoseconds waited;
 };
 
-/// Decodes a message, works, converts something itself, encodes a message; tells in between when it
-/// did.
+/// Decodes a message, works, converts something itself, encodes a message; logs each step.
 class SlowRelay : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation& invocation) override {
         const auto in = in_.sample();

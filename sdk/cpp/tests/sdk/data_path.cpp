@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 One message after another through the C++ SDK and over shared
+// SPDX-License-Identifier: Apache-2.0
+// One message after another through the C++ SDK and over shared
 // memory, both ends on one thread: what an instruction counter looks at, as
 // crates/driveline/examples/data_path.rs is for Rust. `data_path [TURNS [BYTES]]`; domain:
 // DRIVELINE_DOMAIN_DIR.

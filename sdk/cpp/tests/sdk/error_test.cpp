@@ -426,7 +426,7 @@ TEST(CLibrary, ResultsForOtherReleasesAreFilledAsFarAsTheyAreKnown) {
     Later<dl_parameter_value> later;
     later.known.kind = DL_PARAMETER_INTEGER;
     EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_ERROR_ARGUMENT)
-        << "it may ask for what would not be heeded";
+        << "it may request what would have no effect";
     later.later = 0;
     EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_OK) << dl_last_error();
     dl_sample_drop(&sample);
@@ -455,7 +455,7 @@ TEST(CLibrary, TextsOfEventsAreTheCallersOwn) {
     EXPECT_EQ(std::strlen(texts[got].data()), events[got].text_len);
     EXPECT_EQ(events[1 - got].kind, static_cast<std::uint32_t>(DL_EVENT_NONE));
     EXPECT_EQ(events[1 - got].text_len, 0u);
-    // What was got stays, whatever is asked for later and whoever is gone.
+    // A received text stays valid, whatever is requested later and whichever object is gone.
     const std::string before = texts[got].data();
     dl_subscription_drop(&subscription);
     auto next = driveline::detail::sized<dl_event>();

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Another library: gets pointers from the first one, and has a
+// SPDX-License-Identifier: Apache-2.0
+// Another library: gets pointers from the first one, and has a
 // class of a name that the first one has as well.
 #include <driveline/driveline.hpp>
 #include <driveline/protobuf.hpp>

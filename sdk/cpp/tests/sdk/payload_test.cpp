@@ -181,8 +181,7 @@ TEST_P(AtReach, ProtobufMovesAsAPointerInsideTheProcess) {
     auto sample = link.receive();
     EXPECT_EQ(&*sample, address);
     EXPECT_EQ(sample->header().frame_index(), 5u);
-    EXPECT_EQ(link.publisher.stats().serialised, 0u)
-        << "serialised although nobody outside listens";
+    EXPECT_EQ(link.publisher.stats().serialised, 0u) << "serialised without a reader outside";
 }
 
 TEST(Objects, MoveAsPointersAndLiveAsLongAsAnybodyHasThem) {
@@ -202,7 +201,7 @@ TEST(Objects, MoveAsPointersAndLiveAsLongAsAnybodyHasThem) {
     }
     link.publisher.publish(demo::Plan("follow")).value();
     EXPECT_EQ(link.receive()->name, "follow");
-    EXPECT_TRUE(watch.expired()) << "nobody has the first plan any more";
+    EXPECT_TRUE(watch.expired()) << "the first plan has no owner any more";
 }
 
 TEST(Objects, OneSampleServesManySubscriptionsWithoutCopies) {

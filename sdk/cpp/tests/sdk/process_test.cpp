@@ -55,7 +55,7 @@ TEST(TwoProcesses, ProtobufComesAsBytesAndIsParsed) {
         const auto sample = subscription.receive(test::patience).value();
         ASSERT_TRUE(sample) << "nothing came";
         EXPECT_EQ((*sample)->header().frame_id(), "peer");
-        // Nothing is serialised before somebody listens; from then on everything is.
+        // Nothing is serialised before there is a reader; from then on everything is.
         const auto before = (*sample)->header().frame_index() + 1 - sample->sequence();
         EXPECT_EQ(before, unserialised.value_or(before));
         unserialised = before;

@@ -125,7 +125,7 @@ TEST_P(Reading, ReceivingGoesOnWhenOnlyAnExpiredSampleWaits) {
     sender.join();
     ASSERT_TRUE(sample) << sample.error().message;
     ASSERT_TRUE(*sample)
-        << "returned before its time was over, because of a sample that nobody can read";
+        << "returned before its time was over, because of a sample that cannot be read";
     EXPECT_EQ((**sample)->header.frame_index, 2u);
     EXPECT_GE(link.subscription.stats().expired, 1u);
 }

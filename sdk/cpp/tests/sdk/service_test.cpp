@@ -58,10 +58,11 @@ protected:
     test::Domain domain_;
 };
 
-/// Answers so many requests on a thread of its own.
+/// Answers so many requests on a thread of its own. It joins by itself: a test that throws prints
+/// its text.
 template <class Request, class Response, class Answer>
-std::thread serve(driveline::Service<Request, Response>& service, int requests, Answer answer) {
-    return std::thread([&service, requests, answer] {
+std::jthread serve(driveline::Service<Request, Response>& service, int requests, Answer answer) {
+    return std::jthread([&service, requests, answer] {
         for (int i = 0; i < requests;) {
             ASSERT_TRUE(service.wait(test::patience).value());
             auto call = service.take().value();

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 A library that was built with other headers than the first
+// SPDX-License-Identifier: Apache-2.0
+// A library that was built with other headers than the first
 // one: of protobuf, and of what the two exchange as an object.
 #include "driveline/msgs/detections_2d.pb.h"
 

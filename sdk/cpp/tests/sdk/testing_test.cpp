@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Unit tests of components: `driveline/testing.hpp`, with
+// SPDX-License-Identifier: Apache-2.0
+// Unit tests of components: `driveline/testing.hpp`, with
 // components of this program and of a library.
 #include <cstring>
 #include <stdexcept>
@@ -99,6 +100,19 @@ class Irregular : public driveline::Component {
         return imus_.publish(Imu{});
     }
 };
+
+/// Has numbers that its types bound.
+class Narrow : public driveline::Component {
+    driveline::Input<Imu> imu_{*this, "imu"};
+    driveline::Parameter<std::uint32_t> skip_{*this, "skip", 0};
+    driveline::Parameter<std::uint64_t> seed_{*this, "seed", 1};
+    driveline::Parameter<std::int8_t> level_{*this, "level", -1};
+    driveline::Parameter<std::vector<std::uint8_t>> grey_{*this, "grey", {0, 255}};
+    driveline::Parameter<std::int64_t> wide_{*this, "wide", 0};
+
+    driveline::Status on_trigger(const driveline::Invocation&) override { return {}; }
+};
+DRIVELINE_COMPONENT(Narrow, "has numbers that its types bound");
 
 Imu imu(std::uint64_t index) {
     Imu value{};
@@ -214,6 +228,18 @@ TEST(ComponentTesting, MistakesSayWhatIsPossible) {
     has(failure(ComponentTest::of<Echo>({.parameters = {{"period_ms", "many"}}})), "period_ms");
     has(failure(ComponentTest::of<Echo>({.parameters = {{"text", "refused"}}})),
         "this text is refused");
+    // Before the start, not in `init`.
+    has(failure(ComponentTest::of<Narrow>({.parameters = {{"skip", -1}}})), "-1 is below 0");
+    has(failure(ComponentTest::of<Narrow>({.parameters = {{"seed", -1}}})), "-1 is below 0");
+    has(failure(ComponentTest::of<Narrow>({.parameters = {{"level", 128}}})), "128 is above 127");
+    has(failure(ComponentTest::of<Narrow>(
+            {.parameters = {{"grey", std::vector<std::int64_t>{7, 256}}}})),
+        "256 is above 255");
+    ComponentTest::of<Narrow>({.parameters = {{"level", -128},
+                                              {"skip", 4294967295},
+                                              {"seed", INT64_MAX},
+                                              {"wide", INT64_MIN}}})
+        .value();
     has(failure(ComponentTest::of<Echo>({.trigger = "{kind: sometimes}"})), "kind");
     has(failure(ComponentTest::load("/nowhere/libx.so", "Echo")), "/nowhere/libx.so");
     auto test = ComponentTest::of<Echo>().value();

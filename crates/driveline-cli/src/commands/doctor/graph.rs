@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether this machine has what a graph asks for: memory, priorities, cores, descriptors.
+//! Checks that this machine has the memory, priorities, cores and descriptors that a graph needs.
 
 use super::Check;
 use driveline_runtime::graph::model::{Reach, Schedule};
@@ -7,30 +7,110 @@ use driveline_runtime::graph::{ResolvedGraph, ResolvedModule, ResolvedTopic};
 
 /// Part of the available memory from which on it is tight.
 const TIGHT: f64 = 0.8;
-/// Descriptors of a module's process beside those of its topics.
+/// Descriptors of a module's process in addition to those of its topics.
 const OF_PROCESS: u64 = 32;
 /// Descriptors of an end of a topic, and of each connection of it.
 const OF_END: u64 = 2;
 
-/// What a machine gives.
+/// Resources of a machine.
 pub(super) struct Available {
     /// Memory that can still be reserved, and what limits it.
     pub(super) memory: u64,
     pub(super) memory_limit: String,
     pub(super) descriptors: Option<u64>,
+    /// CPUs that this process may use.
+    pub(super) cores: Vec<usize>,
+    /// CPUs on which the kernel runs no process that does not ask for them.
+    pub(super) isolated: Vec<usize>,
+    /// NUMA nodes with their CPUs.
+    pub(super) nodes: Vec<(u32, Vec<usize>)>,
 }
 
-/// All checks of a graph. `refused` tries a schedule and returns what the system refuses.
+/// Requests that the system refuses when tried, each with the remedy.
+pub(super) struct Tried<'t> {
+    pub(super) schedule: &'t dyn Fn(&Schedule) -> Vec<String>,
+    pub(super) lock: &'t dyn Fn() -> Option<String>,
+    /// Idle states of at most this many microseconds.
+    pub(super) idle: &'t dyn Fn(u32) -> Option<String>,
+}
+
+/// All checks of a graph.
 pub(super) fn checks(
     graph: &ResolvedGraph,
     available: &Available,
-    refused: &dyn Fn(&Schedule) -> Vec<String>,
+    tried: &Tried<'_>,
 ) -> Vec<Check> {
     let mut checks = vec![memory(graph, available), descriptors(graph, available)];
     for module in &graph.modules {
-        checks.extend(schedules(module, refused));
+        checks.extend(schedules(module, tried.schedule));
+        checks.extend(real_time(module, available, tried));
+    }
+    checks.extend(exclusive(graph, available));
+    checks
+}
+
+/// Cores that executors have for themselves.
+fn exclusive(graph: &ResolvedGraph, available: &Available) -> Option<Check> {
+    let cores = graph.exclusive_cpus();
+    if cores.is_empty() {
+        return None;
+    }
+    let text =
+        |cores: &[usize]| cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let open: Vec<usize> =
+        cores.iter().filter(|c| !available.isolated.contains(c)).copied().collect();
+    let check = Check::new("exclusive cores", text(&cores));
+    Some(if available.cores.iter().all(|c| cores.contains(c)) {
+        check.fail(format!(
+            "no core remains for the other threads: this process may use {}",
+            text(&available.cores)
+        ))
+    } else if open.is_empty() {
+        check
+    } else {
+        let list = open.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        check.warn(format!(
+            "other processes can use {}: boot with `isolcpus={list}`, or keep them off with AllowedCPUs= of systemd slices",
+            text(&open)
+        ))
+    })
+}
+
+/// Checks the requests of a module other than the schedules of its executors.
+fn real_time(module: &ResolvedModule, available: &Available, tried: &Tried<'_>) -> Vec<Check> {
+    let asked = &module.real_time;
+    let mut checks = Vec::new();
+    if asked.lock_memory {
+        let check = Check::new(format!("locked memory of {}", module.name), "all of the process");
+        checks.push((tried.lock)().map_or(check.clone(), |reason| check.fail(reason)));
+    }
+    if let Some(us) = asked.cpu_dma_latency_us {
+        let check = Check::new(format!("idle states for {}", module.name), format!("{us} µs"));
+        checks.push((tried.idle)(us).map_or(check.clone(), |reason| check.fail(reason)));
+    }
+    if let Some(node) = asked.numa {
+        checks.push(numa(module, node, available));
     }
     checks
+}
+
+fn numa(module: &ResolvedModule, node: u32, available: &Available) -> Check {
+    let check = Check::new(format!("NUMA node of {}", module.name), node.to_string());
+    let nodes: Vec<_> = available.nodes.iter().map(|(node, _)| node.to_string()).collect();
+    if nodes.len() < 2 {
+        return check.note("this machine has one node: the key has no effect here");
+    }
+    let Some((_, cores)) = available.nodes.iter().find(|(n, _)| *n == node) else {
+        return check.fail(format!("this machine has the nodes {}", nodes.join(", ")));
+    };
+    let away = module.executors.iter().find(|e| e.schedule.cpus.iter().any(|c| !cores.contains(c)));
+    match away {
+        Some(e) => check.warn(format!(
+            "executor {} has cores of another node; give it cores of node {node}",
+            e.name
+        )),
+        None => check,
+    }
 }
 
 /// Samples of a topic that one publisher keeps room for.
@@ -132,7 +212,11 @@ fn describe(schedule: &Schedule) -> String {
     }
     if !schedule.cpus.is_empty() {
         let cpus: Vec<_> = schedule.cpus.iter().map(ToString::to_string).collect();
-        parts.push(format!("cores {}", cpus.join(", ")));
+        let alone = if schedule.exclusive { "exclusive " } else { "" };
+        parts.push(format!("{alone}cores {}", cpus.join(", ")));
+    }
+    if let Some(slack) = schedule.timer_slack_ns {
+        parts.push(format!("timer slack {slack} ns"));
     }
     parts.join(", ")
 }
@@ -144,7 +228,14 @@ mod tests {
     use driveline_runtime::graph::{DescribeError, LoadOptions, load};
 
     fn graph() -> ResolvedGraph {
-        let text = "driveline: 1\ntopics:\n  a: {reach: host, max_payload: 1 MiB, pins: 5, loans: 2, qos: {depth: 2}, external: true}\nmodules:\n  one:\n    limits: {memory: 20 MiB}\n    executors: {main: {schedule: {class: fifo, priority: 50, cpus: [0]}}}\n    components:\n      c: {library: lib, class: C, outputs: {out: a}}\n";
+        graph_of("", "")
+    }
+
+    /// With keys of the module and of its schedule.
+    fn graph_of(module: &str, schedule: &str) -> ResolvedGraph {
+        let text = format!(
+            "driveline: 1\ntopics:\n  a: {{reach: host, max_payload: 1 MiB, pins: 5, loans: 2, qos: {{depth: 2}}, external: true}}\nmodules:\n  one:\n{module}    limits: {{memory: 20 MiB}}\n    executors: {{main: {{schedule: {{class: fifo, priority: 50, cpus: [0]{schedule}}}}}}}\n    components:\n      c: {{library: lib, class: C, outputs: {{out: a}}}}\n"
+        );
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("g.yaml");
         std::fs::write(&path, text).unwrap();
@@ -158,13 +249,24 @@ mod tests {
     }
 
     fn available(memory_mib: u64, descriptors: Option<u64>) -> Available {
-        Available { memory: memory_mib << 20, memory_limit: "the test's".into(), descriptors }
+        Available {
+            memory: memory_mib << 20,
+            memory_limit: "the test's".into(),
+            descriptors,
+            cores: vec![0, 1],
+            isolated: vec![0],
+            nodes: vec![(0, vec![0]), (1, vec![1])],
+        }
+    }
+
+    fn tried(schedule: &dyn Fn(&Schedule) -> Vec<String>) -> Tried<'_> {
+        Tried { schedule, lock: &|| None, idle: &|_| None }
     }
 
     #[test]
     fn what_a_graph_asks_for_is_compared_with_what_there_is() {
         let graph = graph();
-        let good = checks(&graph, &available(1000, Some(64)), &|_| Vec::new());
+        let good = checks(&graph, &available(1000, Some(64)), &tried(&|_| Vec::new()));
         let found: Vec<_> = good.iter().map(|c| (c.name.as_str(), c.found.as_str())).collect();
         assert_eq!(
             found,
@@ -179,9 +281,53 @@ mod tests {
         );
         assert!(good.iter().all(|c| c.verdict == Verdict::Good), "{good:?}");
         let refuse = |_: &Schedule| vec!["priority 50 of SCHED_FIFO: CAP_SYS_NICE".to_owned()];
-        let bad = checks(&graph, &available(29, Some(35)), &refuse);
+        let bad = checks(&graph, &available(29, Some(35)), &tried(&refuse));
         assert!(bad.iter().all(|c| c.verdict == Verdict::Failure && c.change.is_some()), "{bad:?}");
-        let tight = checks(&graph, &available(33, None), &|_| Vec::new());
+        let tight = checks(&graph, &available(33, None), &tried(&|_| Vec::new()));
         assert_eq!(tight[0].verdict, Verdict::Warning);
+    }
+
+    #[test]
+    fn what_a_module_asks_of_the_kernel_is_tried() {
+        let keys = |numa: u32| {
+            format!("    lock_memory: true\n    cpu_dma_latency_us: 0\n    numa: {numa}\n")
+        };
+        let verdicts = |graph: &ResolvedGraph, available: &Available, tried: &Tried<'_>| {
+            let all = checks(graph, available, tried).into_iter().skip(3);
+            all.map(|c| (c.name, c.verdict)).collect::<Vec<_>>()
+        };
+        let name = |of: &str, verdict| (of.to_owned(), verdict);
+        let granted = tried(&|_| Vec::new());
+        let graph = graph_of(&keys(0), ", exclusive: true");
+        let (locked, idle) = ("locked memory of one", "idle states for one");
+        let wanted = [locked, idle, "NUMA node of one", "exclusive cores"];
+        assert_eq!(
+            verdicts(&graph, &available(1000, None), &granted),
+            wanted.map(|of| name(of, Verdict::Good))
+        );
+        let refused = Tried {
+            lock: &|| Some("limit".into()),
+            idle: &|_| Some("file".into()),
+            ..tried(&|_| Vec::new())
+        };
+        let elsewhere = graph_of(&keys(1), ", exclusive: true");
+        let open = Available { isolated: Vec::new(), ..available(1000, None) };
+        assert_eq!(
+            verdicts(&elsewhere, &open, &refused),
+            [
+                name(locked, Verdict::Failure),
+                name(idle, Verdict::Failure),
+                name("NUMA node of one", Verdict::Warning),
+                name("exclusive cores", Verdict::Warning),
+            ]
+        );
+        let only = Available { cores: vec![0], nodes: vec![(0, vec![0])], ..available(1000, None) };
+        let found = verdicts(&graph_of(&keys(2), ", exclusive: true"), &only, &granted);
+        assert_eq!(
+            found[2..],
+            [name("NUMA node of one", Verdict::Note), name("exclusive cores", Verdict::Failure),]
+        );
+        let none = verdicts(&graph_of(&keys(2), ""), &available(1000, None), &granted);
+        assert_eq!(none[2], name("NUMA node of one", Verdict::Failure));
     }
 }

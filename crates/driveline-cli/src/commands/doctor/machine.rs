@@ -3,6 +3,7 @@
 
 use super::{Check, Verdict};
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::{Path, PathBuf};
 
 /// Oldest kernel that the transport is tested with.
@@ -139,6 +140,22 @@ fn isolation(files: &Files) -> Check {
     Check::new("isolated cores", found)
 }
 
+/// CPUs on which the kernel runs no process that does not ask for them.
+pub(super) fn isolated_cores(files: &Files) -> Vec<usize> {
+    let list = files.line("sys/devices/system/cpu/isolated").unwrap_or_default();
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().take(4096).collect()
+}
+
+/// CPUs that this process may use.
+pub(super) fn own_cores() -> Vec<usize> {
+    let set = sched_getaffinity(None);
+    set.map(|set| (0..CpuSet::MAX_CPU).filter(|c| set.is_set(*c)).collect()).unwrap_or_default()
+}
+
 fn throttling(files: &Files) -> Check {
     let number = |path: &str| files.line(path).and_then(|text| text.parse::<i64>().ok());
     let runtime = number("proc/sys/kernel/sched_rt_runtime_us");
@@ -230,7 +247,10 @@ fn priorities(limits: &Limits) -> Check {
 fn locked_memory(limits: &Limits) -> Check {
     match limits.locked {
         None => Check::new("locked memory", "unlimited"),
-        Some(bytes) => Check::new("locked memory", format!("{} KiB", bytes >> 10)),
+        _ if limits.root => Check::new("locked memory", "unlimited (root)"),
+        Some(bytes) => Check::new("locked memory", format!("{} KiB", bytes >> 10)).note(
+            "needed for `lock_memory`: `USER - memlock unlimited` in /etc/security/limits.conf and a new login, or LimitMEMLOCK=infinity of a systemd unit",
+        ),
     }
 }
 
@@ -244,7 +264,7 @@ fn descriptors(limits: &Limits) -> Check {
     }
 }
 
-/// Whether anything is wrong.
+/// Returns the worst verdict.
 pub(super) fn worst(checks: &[Check]) -> Verdict {
     checks.iter().map(|c| c.verdict).max().unwrap_or(Verdict::Good)
 }
@@ -290,6 +310,7 @@ mod tests {
         assert_eq!(found(&checks, "isolated cores").0, "2-3; without a tick: 3");
         assert_eq!(found(&checks, "real-time share").0, "95 %");
         assert_eq!(found(&checks, "control group").0, "no limits");
+        assert_eq!(isolated_cores(&Files::new(root.path())), [2, 3]);
     }
 
     #[test]
@@ -324,7 +345,7 @@ mod tests {
             ("container", "docker", Verdict::Note),
             ("control group", "1.5 cores, 1024 MiB of memory", Verdict::Warning),
             ("real-time priorities", "none", Verdict::Note),
-            ("locked memory", "64 KiB", Verdict::Good),
+            ("locked memory", "64 KiB", Verdict::Note),
             ("descriptors", "1024", Verdict::Warning),
         ] {
             assert_eq!(found(&checks, name), (is.to_owned(), verdict), "{name}");

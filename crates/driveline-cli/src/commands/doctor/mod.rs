@@ -4,19 +4,21 @@
 mod graph;
 mod machine;
 
-use super::describer;
+use super::describer::describer;
 use crate::arguments::Doctor;
 use crate::exit;
 use driveline_runtime::graph::model::{Schedule, SchedulingClass};
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
+use driveline_runtime::host::{idle_state_refusal, memory_lock_refusal};
+use driveline_shm::{numa_cpus, numa_nodes};
 use driveline_terminal::screen::Screen;
-use graph::Available;
+use graph::{Available, Tried};
 use machine::{Files, Limits};
 use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -36,7 +38,7 @@ struct Check {
     name: String,
     found: String,
     verdict: Verdict,
-    /// What to change, and why.
+    /// Remedy, and the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<String>,
 }
@@ -88,8 +90,13 @@ pub(crate) fn doctor(arguments: &Doctor, screen: &Screen) -> u8 {
             memory: memory.bytes,
             memory_limit: memory.limit,
             descriptors: limits.descriptors,
+            cores: machine::own_cores(),
+            isolated: machine::isolated_cores(&Files::new(Path::new("/"))),
+            nodes: numa_nodes().into_iter().map(|node| (node, numa_cpus(node))).collect(),
         };
-        checks.extend(graph::checks(graph, &available, &refused));
+        let tried =
+            Tried { schedule: &refused, lock: &memory_lock_refusal, idle: &idle_state_refusal };
+        checks.extend(graph::checks(graph, &available, &tried));
     }
     let worst = machine::worst(&checks);
     if screen.json {
@@ -111,7 +118,7 @@ fn resolved(path: &Path, screen: &Screen) -> Option<ResolvedGraph> {
     graph
 }
 
-/// What the system refuses of a schedule, tried on a thread of its own.
+/// Returns the parts of a schedule that the system refuses, tried on a separate thread.
 fn refused(schedule: &Schedule) -> Vec<String> {
     let schedule = schedule.clone();
     let tried = std::thread::spawn(move || schedule.apply_to_this_thread("doctor").refused);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a sample looks.
+//! Format of a sample.
 
 use super::Taken;
 use crate::decoder::head;
@@ -13,7 +13,7 @@ use std::fmt;
 /// Columns for what is wrong with a sample.
 const FAULT: usize = 400;
 
-/// When the oldest data in it was seen.
+/// Returns the source time of the oldest data in it.
 fn source_time(header: &SampleHeader) -> MonotonicNs {
     header.oldest_source_time().unwrap_or(header.publish_time)
 }

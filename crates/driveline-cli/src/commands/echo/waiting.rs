@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why nothing comes.
+//! Reason why no sample arrives.
 
 use super::super::absent::{End, Runs};
 use super::super::domains::{DomainPlace, Other, elsewhere};
-use super::super::list::ask;
 use super::super::services::of_service;
+use super::super::survey::ask;
 use super::{NAME, REASON};
 use crate::text::{count, cut};
 use driveline_runtime::graph::closest;
@@ -14,7 +14,7 @@ use driveline_types::TopicName;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// After so long without anything the reason is told, once.
+/// Time without a sample after which the reason is shown, once.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Most things that are named in one line.
 const MOST_NAMED: usize = 5;
@@ -26,7 +26,7 @@ pub(super) struct Waiting<'a> {
     timeout: Option<Duration>,
     screen: &'a Screen,
     since: Instant,
-    /// Something has come, or it was told why nothing does.
+    /// Set once a sample has arrived, or the reason was shown.
     settled: bool,
     told: bool,
     /// A sample has come at some time.
@@ -65,13 +65,15 @@ impl<'a> Waiting<'a> {
     /// The last publisher is gone, and all that it left is printed.
     pub(super) fn is_alone(&mut self, node: &str, pid: Option<u32>) {
         let process = pid.map(|p| format!(" (process {p})")).unwrap_or_default();
-        self.screen
-            .print_error(&format!("'{}' is published by nobody any more: '{node}'{process} is gone; waiting for the next\n", self.topic));
+        self.screen.print_error(&format!(
+            "'{}' has no publisher any more: '{node}'{process} is gone; waiting for the next\n",
+            self.topic
+        ));
         self.settled = true;
         self.told = true;
     }
 
-    /// Whether it was told that nothing comes, and nothing has come yet.
+    /// Returns true if the reason was shown and no sample has arrived yet.
     pub(super) fn has_told(&self) -> bool {
         self.told
     }
@@ -115,7 +117,7 @@ impl<'a> Waiting<'a> {
         if there.is_empty() && refusals.is_empty() {
             let runs = Runs::ask(self.domain);
             if let Some(why) = runs.why(topic, End::Publisher) {
-                return format!("nobody publishes it in {} now: {why}", self.place);
+                return format!("no process publishes it in {} now: {why}", self.place);
             }
             let hint: String = elsewhere(self.place, true)
                 .iter()
@@ -127,7 +129,10 @@ impl<'a> Waiting<'a> {
             let names = names.iter().chain(&known).map(String::as_str);
             let near = closest(topic, names.filter(|name| *name != topic));
             if let Some(near) = near.filter(|_| hint.is_empty()) {
-                return format!("nobody publishes it in {}: did you mean '{near}'?", self.place);
+                return format!(
+                    "no process publishes it in {}: did you mean '{near}'?",
+                    self.place
+                );
             }
             let known = match known.len() {
                 0 => String::new(),
@@ -145,10 +150,10 @@ impl<'a> Waiting<'a> {
             };
             let place = self.place;
             if let Some(service) = of_service(topic, &participants) {
-                return format!("nobody publishes it in {place}: {service}");
+                return format!("no process publishes it in {place}: {service}");
             }
             return format!(
-                "nobody publishes it in {place}: a publisher with process reach would be seen in its own process only{known}{hint}"
+                "no process publishes it in {place}: a publisher with process reach would be seen in its own process only{known}{hint}"
             );
         }
         if !refusals.is_empty() {
@@ -171,7 +176,7 @@ impl<'a> Waiting<'a> {
             format!("{names}, and has published nothing since this command listens")
         } else {
             format!(
-                "{names}, and does not answer: a process that is stopped or far too busy cannot"
+                "{names}, and does not answer: a process that is suspended or far too busy cannot"
             )
         }
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Gateways that carry nothing, because they were killed, are stopped, or hang.
+//! Gateways that carry nothing, because they were killed, are suspended, or hang.
 
-use super::{NAME, REASON};
+use super::format::{NAME, REASON};
 use crate::commands::domains::DomainPlace;
 use crate::process;
 use crate::text::cut;
 use driveline_gateway::Answer;
 use driveline_terminal::screen::Screen;
 
-/// Tells of them on standard error. Whether there are none.
+/// Shows gateways that are down, on standard error. Returns true if there are none.
 pub(super) fn tell(answers: &[Answer], place: &DomainPlace, screen: &Screen) -> bool {
     let down: Vec<_> = answers.iter().filter_map(|answer| told(answer, place)).collect();
     down.iter().for_each(|text| screen.error(text));
@@ -22,7 +22,7 @@ fn told(answer: &Answer, place: &DomainPlace) -> Option<String> {
         Answer::Silent { kind, pid: Some(pid), .. } if process::is_stopped(*pid) => (
             kind,
             format!(" (process {pid})"),
-            format!("is stopped, and carries nothing: `kill -CONT {pid}` lets it go on"),
+            format!("is suspended, and carries nothing: `kill -CONT {pid}` lets it go on"),
         ),
         Answer::Silent { kind, pid: Some(pid), reason } => (
             kind,
@@ -38,7 +38,7 @@ fn told(answer: &Answer, place: &DomainPlace) -> Option<String> {
             String::new(),
             format!(
                 "is there and does not answer: {}; look for its process in its container or among other users': `kill -CONT PID` lets it go on if it was \
-                 stopped; else end it with `kill PID`, and its run starts it again",
+                 suspended; else end it with `kill PID`, and its run starts it again",
                 cut(reason, REASON)
             ),
         ),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In sentences: how each topic is carried, and why another one is not.
 
-use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
+use super::Presence;
+use super::format::{NAME, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
 use crate::commands::list::qos;
 use crate::text::{count, cut};
-use driveline_gateway::{EdgeReport, HostReport, InletReport, InletState, Report, TopicReport};
+use driveline_gateway::{
+    HostReport, RemotePublisherReport, RemotePublisherState, Report, RouteReport, TopicReport,
+};
 use driveline_terminal::figures::bytes;
 
 /// A paragraph for each topic.
@@ -64,9 +67,9 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
     }
     if t.send && edges.is_empty() && !out {
         let why = if t.publishers.is_empty() {
-            "nobody on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
+            "no process on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
         } else {
-            // Who refuses it does not tell.
+            // A refusing host gives no reason.
             let refuses = if is_alone(report) {
                 ""
             } else {
@@ -103,7 +106,7 @@ fn is_alone(report: &Report) -> bool {
     there(report).next().is_none()
 }
 
-/// Who could.
+/// Lists hosts that could.
 fn others(report: &Report) -> String {
     if !is_alone(report) {
         return format!(
@@ -138,13 +141,13 @@ fn gone(presence: Presence) -> &'static str {
     }
 }
 
-fn edge(e: &EdgeReport, report: &Report, before: &Report) -> String {
+fn edge(e: &RouteReport, report: &Report, before: &Report) -> String {
     let f = &e.figures;
     let host = report.hosts.iter().find(|h| h.host == e.to);
     let presence = Presence::of(&e.to, report);
     let state = match host {
         Some(h) if !h.alive => format!("{} {}", gone(presence), seconds(h.for_ms)),
-        _ if e.parked => "nobody there reads it at present".to_owned(),
+        _ if e.parked => "it has no reader there at present".to_owned(),
         _ => rates(Rate::of_edge(e, report, before)),
     };
     format!(
@@ -160,13 +163,13 @@ fn edge(e: &EdgeReport, report: &Report, before: &Report) -> String {
     )
 }
 
-fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
+fn inlet(i: &RemotePublisherReport, report: &Report, before: &Report) -> String {
     let f = &i.figures;
     let host = report.hosts.iter().find(|h| h.host == i.from);
     let presence = Presence::of(&i.from, report);
     let state = match host {
         Some(h) if !h.alive => format!("{} {}", gone(presence), seconds(h.for_ms)),
-        _ if i.state == InletState::Wanted => rates(Rate::of_inlet(i, report, before)),
+        _ if i.state == RemotePublisherState::Wanted => rates(Rate::of_inlet(i, report, before)),
         _ => inlet_state(i.state).to_owned(),
     };
     let transit = match host.and_then(|h| h.offset_error_ns) {
@@ -196,7 +199,9 @@ fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_gateway::{EdgeFigures, InletFigures, NetworkReport, PublisherReport, Refusal};
+    use driveline_gateway::{
+        NetworkReport, PublisherReport, Refusal, RemotePublisherFigures, RouteFigures,
+    };
     use driveline_types::Qos;
 
     fn topic_report(send: bool, receive: bool, publishers: Vec<PublisherReport>) -> TopicReport {
@@ -266,8 +271,8 @@ mod tests {
             &nobody,
             &before,
             &[
-                "not sent: nobody on this host publishes it",
-                "not received: no other host offers it; no other host is there: nobody has connected",
+                "not sent: no process on this host publishes it",
+                "not received: no other host offers it; no other host is there: no host has connected",
             ],
         );
         let unwanted = report(topic_report(true, false, vec![publisher()]));
@@ -287,7 +292,7 @@ mod tests {
         says(
             &Report { network: alone, ..unwanted.clone() },
             &before,
-            &["nobody answers at tcp/10.0.0.1:7450, or lets this host in"],
+            &["no gateway answers at tcp/10.0.0.1:7450, or it refuses this host"],
         );
         let named = NetworkReport {
             connects: vec!["tcp/roof:7450".into(), "tcp/[::1]:7450".into()],
@@ -297,7 +302,7 @@ mod tests {
             &Report { network: named, ..unwanted.clone() },
             &before,
             &[
-                "nobody answers at tcp/roof:7450, tcp/[::1]:7450, or lets this host in; does a gateway run there, is the name known (`getent hosts roof`), and",
+                "no gateway answers at tcp/roof:7450, tcp/[::1]:7450, or it refuses this host; does a gateway run there, is the name known (`getent hosts roof`), and",
             ],
         );
         let searched = NetworkReport { interface: Some("eth0".into()), ..NetworkReport::default() };
@@ -305,7 +310,7 @@ mod tests {
             &Report { network: searched, ..unwanted.clone() },
             &before,
             &[
-                "no other host is there: nobody answers the multicast at interface eth0, or lets this host in; does",
+                "no other host is there: no gateway answers the multicast at interface eth0, or it refuses this host; does",
             ],
         );
         let elsewhere = NetworkReport { peers: 1, ..NetworkReport::default() };
@@ -369,15 +374,15 @@ mod tests {
 
     #[test]
     fn what_is_carried_has_rates_sizes_drops_and_the_clock() {
-        let figures = EdgeFigures {
+        let figures = RouteFigures {
             sent: 30,
             sent_bytes: 30 << 10,
             delivered: 29,
             in_flight: 1,
             superseded: 4,
-            ..EdgeFigures::default()
+            ..RouteFigures::default()
         };
-        let edge = EdgeReport {
+        let edge = RouteReport {
             topic: "camera".into(),
             to: "trunk.01".into(),
             offered: "rt".into(),
@@ -385,8 +390,8 @@ mod tests {
             parked: false,
             figures,
         };
-        let earlier = EdgeReport {
-            figures: EdgeFigures { sent: 10, sent_bytes: 10 << 10, ..figures },
+        let earlier = RouteReport {
+            figures: RouteFigures { sent: 10, sent_bytes: 10 << 10, ..figures },
             ..edge.clone()
         };
         let before = Report { at_ns: 1_000_000_000, edges: vec![earlier], ..Report::default() };
@@ -395,7 +400,7 @@ mod tests {
             edges: vec![edge],
             ..report(topic_report(true, true, vec![publisher()]))
         };
-        let inlet = InletReport {
+        let inlet = RemotePublisherReport {
             topic: "camera".into(),
             from: "trunk.01".into(),
             node: "ear".into(),
@@ -403,13 +408,13 @@ mod tests {
             schema: "Image".into(),
             qos: Qos::default(),
             max_payload: 4096,
-            state: InletState::Wanted,
-            figures: InletFigures {
+            state: RemotePublisherState::Wanted,
+            figures: RemotePublisherFigures {
                 published: 5,
                 published_bytes: 10,
                 lost: 2,
                 transit_ns: -1_000,
-                ..InletFigures::default()
+                ..RemotePublisherFigures::default()
             },
         };
         now.inlets.push(inlet);
@@ -425,7 +430,7 @@ mod tests {
         // The other one dies.
         now.hosts[0].alive = false;
         now.edges[0].parked = true;
-        now.inlets[0].state = InletState::HostGone;
+        now.inlets[0].state = RemotePublisherState::HostGone;
         says(&now, &before, &["→ trunk (reliable, transient local): that host is gone for 7 s"]);
         assert_eq!(topics(&now, &before).matches("that host is gone for 7 s").count(), 2);
         // It is there again.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a host is there, or another start of its gateway.
+//! Presence of a host, or of another start of its gateway.
 
-use super::{NAME, short};
+use super::format::{NAME, short};
 use crate::text::cut;
 use driveline_gateway::{HostReport, Report};
 

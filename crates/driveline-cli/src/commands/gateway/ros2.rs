@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a gateway carries between a domain and ROS 2: as a table, and in sentences.
+//! Traffic of a gateway between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, hint, node, ros2_services as services, seconds};
-use crate::commands::list::print_table;
+use super::format::{NAME, REASON, dropped, hint, node, seconds};
+use super::ros2_services as services;
+use crate::commands::survey::print_table;
 use crate::text::{count, cut};
 use driveline_gateway::{Refusal, Report, Ros2Publisher, Ros2Report, Ros2TopicReport};
 use driveline_terminal::screen::Screen;
@@ -58,10 +59,10 @@ fn state(report: &Report, way: Way<'_>) -> &'static str {
     let (out, topic) = way;
     match (topic.publishers.is_empty(), refused(report, way).is_empty()) {
         (true, false) => "refused",
-        (true, true) if out => "nobody publishes here",
-        (true, true) => "nobody publishes there",
+        (true, true) if out => "no publisher here",
+        (true, true) => "no publisher there",
         (false, false) if out && topic.readers.is_empty() => "does not match",
-        (false, _) if out && topic.readers.is_empty() => "nobody reads there",
+        (false, _) if out && topic.readers.is_empty() => "no reader there",
         (false, _) => "carried",
     }
 }
@@ -72,7 +73,7 @@ fn drops(topic: &Ros2TopicReport) -> String {
     dropped(&drops)
 }
 
-/// How nodes of ROS 2 are reached.
+/// Connections to nodes of ROS 2.
 fn profiles(report: &Report, ros2: &Ros2Report) -> String {
     let place = ros2
         .interface
@@ -93,7 +94,7 @@ fn profiles(report: &Report, ros2: &Ros2Report) -> String {
     }
 }
 
-/// What is wrong with ROS 2 as a whole, a line for each.
+/// Problems of ROS 2 as a whole, a line for each.
 fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     let mut text = String::new();
     let network = &report.network;
@@ -122,7 +123,7 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
             .all(|s| if s.from_ros { s.servers.is_empty() } else { s.clients.is_empty() });
     if nobody && !network.router_missing {
         text += &format!(
-            "nobody is seen in ROS 2: nodes need `ROS_DOMAIN_ID={}`, and those on other computers the network that `interface` names under `ros2:`\n",
+            "no node of ROS 2 is seen: nodes need `ROS_DOMAIN_ID={}`, and those on other computers the network that `interface` names under `ros2:`\n",
             ros2.domain_id
         );
     }
@@ -227,7 +228,7 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
         if out { "goes to" } else { "comes from" },
         rate(way, report, before),
         count(topic.carried, "sample"),
-        // Whether somebody takes them, who writes them does not hear.
+        // The writer does not learn whether a reader takes them.
         if out { "written there" } else { "arrived" },
         drops(topic),
     );
@@ -246,14 +247,14 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
     topic.publishers.iter().for_each(|p| text += &publisher(out, p));
     if out {
         if topic.publishers.is_empty() {
-            text += "  not sent: nobody on this host publishes it in a form that ROS 2 has (a publisher with process reach is seen in its own process only)\n";
+            text += "  not sent: no process on this host publishes it in a form that ROS 2 has (a publisher with process reach is seen in its own process only)\n";
         } else if topic.readers.is_empty() {
-            text += "  nobody in ROS 2 has a subscription that matches\n";
+            text += "  no node in ROS 2 has a subscription that matches\n";
         } else {
             text += &format!("  read by {}\n", cut(&readers(topic), 4 * NAME));
         }
     } else if topic.publishers.is_empty() && refused(report, way).is_empty() {
-        text += "  not received: nobody in ROS 2 publishes it; have both the same ROS_DOMAIN_ID and the same network?\n";
+        text += "  not received: no node in ROS 2 publishes it; have both the same ROS_DOMAIN_ID and the same network?\n";
     }
     topic.remarks.iter().for_each(|remark| text += &format!("  {}\n", cut(remark, REASON)));
     for r in refused(report, way) {
@@ -364,7 +365,7 @@ mod tests {
         let mut now = report(Vec::new(), Vec::new(), 2);
         let told = |now: &Report| warnings(now, now.ros2.as_ref().unwrap());
         assert!(
-            told(&now).starts_with("nobody is seen in ROS 2: nodes need `ROS_DOMAIN_ID=7`"),
+            told(&now).starts_with("no node of ROS 2 is seen: nodes need `ROS_DOMAIN_ID=7`"),
             "{}",
             told(&now)
         );
@@ -394,7 +395,7 @@ mod tests {
     fn whoever_serves_or_calls_a_service_is_seen() {
         let mut now = report(Vec::new(), Vec::new(), 2);
         let seen = |now: &Report| {
-            !warnings(now, now.ros2.as_ref().unwrap()).contains("nobody is seen in ROS 2")
+            !warnings(now, now.ros2.as_ref().unwrap()).contains("no node of ROS 2 is seen")
         };
         let server = Ros2Server { node: "?".into(), profile: "DDS".into(), problem: None };
         for (from_ros, servers, clients, expected) in [
@@ -432,14 +433,14 @@ mod tests {
         ];
         let text = text(&now, &Report::default());
         for expected in [
-            "nobody in ROS 2 has a subscription that matches\n  not carried: a subscription of '/rviz': RELIABILITY: no\n",
+            "no node in ROS 2 has a subscription that matches\n  not carried: a subscription of '/rviz': RELIABILITY: no\n",
             "not carried: the publisher of 'odd': no type",
             "scan: comes from ROS 2",
             "not carried: a publisher: too long",
         ] {
             assert!(text.contains(expected), "`{expected}` is not in\n{text}");
         }
-        assert!(!text.contains("nobody in ROS 2 publishes it"), "somebody does: {text}");
+        assert!(!text.contains("no node in ROS 2 publishes it"), "somebody does: {text}");
         let ros2 = now.ros2.as_ref().unwrap();
         assert_eq!(
             (state(&now, (true, &ros2.to_ros[0])), state(&now, (false, &ros2.from_ros[0]))),
@@ -448,7 +449,7 @@ mod tests {
         now.refused.clear();
         assert!(
             super::tests::text(&now, &Report::default())
-                .contains("not received: nobody in ROS 2 publishes it")
+                .contains("not received: no node in ROS 2 publishes it")
         );
     }
 }

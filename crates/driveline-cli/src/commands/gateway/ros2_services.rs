@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services that a gateway has between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, hint, node};
-use crate::commands::list::print_table;
+use super::format::{NAME, REASON, dropped, hint, node};
+use crate::commands::survey::print_table;
 use crate::text::{count, cut};
 use driveline_gateway::{Ros2Server, Ros2ServiceReport};
 use driveline_terminal::screen::Screen;
@@ -13,7 +13,7 @@ fn state(service: &Ros2ServiceReport) -> &'static str {
     match (service.callable, service.servers.is_empty()) {
         _ if service.left_out => "left out",
         (true, _) => "served",
-        (false, true) if service.from_ros => "nobody serves there",
+        (false, true) if service.from_ros => "no server there",
         (false, true) => "not served here",
         (false, false) => "refused",
     }
@@ -33,7 +33,7 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
         return;
     }
     use Align::{Left, Right};
-    let head = ["SERVICE", "SERVER", "STATE", "CALLS", "ANSWERED", "UNDER WAY", "ENDED OTHERWISE"]
+    let head = ["SERVICE", "SERVER", "STATE", "CALLS", "ANSWERED", "IN FLIGHT", "ENDED OTHERWISE"]
         .map(str::to_owned)
         .to_vec();
     let row = |s: &Ros2ServiceReport| {
@@ -68,12 +68,12 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
 /// Services whose server is here, with its node.
 pub(super) type ServedHere = BTreeMap<String, String>;
 
-/// Whether somebody here may serve what a rule expects in ROS 2.
+/// Returns true if a server here may take the place of one that a rule expects in ROS 2.
 pub(super) fn nobody_there(s: &Ros2ServiceReport) -> bool {
     s.from_ros && !s.callable && !s.left_out && s.servers.is_empty()
 }
 
-/// Servers that are called, a line for each, and those that are not, a line for each reason.
+/// Lists called servers, a line for each, and others, a line for each reason.
 fn servers(s: &Ros2ServiceReport) -> String {
     let mut text = String::new();
     let mut not_called: BTreeMap<&str, BTreeMap<(String, String), u64>> = BTreeMap::new();
@@ -112,7 +112,7 @@ pub(super) fn explained(s: &Ros2ServiceReport, here: &ServedHere) -> String {
         "its server is here, its clients are in ROS 2"
     };
     let calls =
-        format!("{}, {} answered, {} under way", count(s.calls, "call"), s.answered, s.under_way);
+        format!("{}, {} answered, {} in flight", count(s.calls, "call"), s.answered, s.under_way);
     let mut text =
         format!("\n{name}: service {ros_type}; {place}; {calls}; ended otherwise: {}\n", ended(s));
     let strays = by_reason(&s.strays);
@@ -129,7 +129,7 @@ pub(super) fn explained(s: &Ros2ServiceReport, here: &ServedHere) -> String {
     if !clients.is_empty() {
         text += &format!("  clients in ROS 2: {}\n", cut(&clients.join(", "), 4 * NAME));
     } else if !s.from_ros && s.callable {
-        text += "  nobody in ROS 2 calls it\n";
+        text += "  no node in ROS 2 calls it\n";
     }
     let told = |p: &&String| !s.servers.iter().any(|server| server.problem.as_ref() == Some(p));
     for problem in s.problems.iter().filter(told) {
@@ -202,16 +202,19 @@ mod tests {
         let mut s = Ros2ServiceReport { clients: Vec::new(), ..service(false, None) };
         s.ended = BTreeMap::from([("\x1b[2J".to_owned(), 1)]);
         let text = explained(&s, &ServedHere::new());
-        assert!(text.ends_with("  nobody in ROS 2 calls it\n") && !text.contains('\x1b'), "{text}");
+        assert!(
+            text.ends_with("  no node in ROS 2 calls it\n") && !text.contains('\x1b'),
+            "{text}"
+        );
         s.callable = false;
-        assert!(!explained(&s, &ServedHere::new()).contains("nobody in ROS 2 calls"));
+        assert!(!explained(&s, &ServedHere::new()).contains("no node in ROS 2 calls"));
     }
 
     #[test]
     fn a_service_that_is_served_has_its_server_clients_and_figures() {
         assert_eq!(
             explained(&service(false, None), &ServedHere::new()),
-            "\nmath/add: service example_interfaces/srv/AddTwoInts; its server is here, its clients are in ROS 2; 3 calls, 1 answered, 1 under way; ended \
+            "\nmath/add: service example_interfaces/srv/AddTwoInts; its server is here, its clients are in ROS 2; 3 calls, 1 answered, 1 in flight; ended \
              otherwise: timed_out 1\n  served here by '/adder', offered by rmw_zenoh\n  clients in ROS 2: /asker, a node without a name\n"
         );
         let mut passes = service(true, None);
@@ -245,16 +248,16 @@ mod tests {
         assert_eq!(state(&refused), "refused");
         let mut nobody = Ros2ServiceReport {
             servers: Vec::new(),
-            ..service(true, Some("nobody in ROS 2 offers it"))
+            ..service(true, Some("no node in ROS 2 offers it"))
         };
         let text = explained(&nobody, &ServedHere::new());
         assert!(
             text.contains(
-                "not called: nobody in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"
+                "not called: no node in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"
             ),
             "{text}"
         );
-        assert_eq!(state(&nobody), "nobody serves there");
+        assert_eq!(state(&nobody), "no server there");
         let text = explained(&nobody, &ServedHere::from([("math/add".into(), "adder".into())]));
         assert!(text.ends_with("'adder' serves `math/add` here: write `server: driveline` in its rule, for ROS 2 to call it\n"), "{text}");
         nobody.from_ros = false;

@@ -16,13 +16,13 @@ use driveline_types::Reliability;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How long a writer, or a service that passes across, waits for its participant to say whose it
-/// is.
+/// Time that a writer, or a service that passes across, waits for its participant to announce its
+/// node.
 pub(in crate::engine) const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Writers that wait so, and participants of which it is known that they say something.
 const MAX_WAITING: usize = 4096;
 
-/// What ids of all endpoints of a participant begin with.
+/// Common prefix of the ids of a participant's endpoints.
 type Prefix = [u8; 12];
 
 fn prefix(gid: &Gid) -> Prefix {
@@ -32,8 +32,8 @@ fn prefix(gid: &Gid) -> Prefix {
 /// Nodes of others, by the ids of their endpoints.
 pub(in crate::engine) type Nodes = HashMap<Gid, RosNode>;
 
-/// What a participant has said takes the place of what it has said before. Of more than `most`
-/// endpoints, of all participants, only names are lost.
+/// Replaces the earlier announcement of a participant. Beyond `most` endpoints of all participants,
+/// only names are lost.
 fn remember(
     nodes: &mut Nodes,
     participants: &mut BTreeMap<Gid, Vec<Gid>>,
@@ -44,7 +44,7 @@ fn remember(
         nodes.remove(&gid);
     }
     if nodes.len() >= most || participants.len() >= most {
-        // What is there is learned again as it changes.
+        // Present nodes are learned again as they change.
         nodes.clear();
         participants.clear();
     }
@@ -131,8 +131,7 @@ impl DdsGraph {
         })
     }
 
-    /// What others say about their nodes; at most `most` endpoints. Whether they have said
-    /// something.
+    /// Reads announcements of nodes; at most `most` endpoints. Returns true if there was one.
     pub(in crate::engine) fn learn(&mut self, nodes: &mut Nodes, most: usize) -> dds::Result<bool> {
         let mut any = false;
         while let Some(sample) = self.reader.take()? {
@@ -143,9 +142,9 @@ impl DdsGraph {
         Ok(any)
     }
 
-    /// What has changed, also if not all of it could be taken. A writer of a participant that says
-    /// whose its endpoints are is told of once it has said so, or a second later: its inlet keeps
-    /// the name that it gets then.
+    /// Returns the changes, also if not all could be read. A writer whose participant announces
+    /// nodes is reported once its node is known, or after a second: its remote publisher keeps the
+    /// name that it gets then.
     pub(in crate::engine) fn take(&mut self, nodes: &Nodes) -> (Changes, dds::Result<()>) {
         let now = Instant::now();
         let (mut all, mut services, mut taken) = (Vec::new(), Vec::new(), Ok(()));
@@ -174,7 +173,7 @@ impl DdsGraph {
         ((all, services), taken)
     }
 
-    /// What has changed of services of others.
+    /// Reads changes of others' services.
     fn services(&self, found: &[Found], writes: bool, all: &mut Vec<ServiceChange>) {
         let others =
             found.iter().filter(|f| !matches!(f, Found::Here(e) if e.gid.starts_with(&self.own)));
@@ -220,7 +219,7 @@ impl DdsGraph {
         self.gateways.values()
     }
 
-    /// When to look again, if nothing comes.
+    /// Time of the next check without an event.
     pub(in crate::engine) fn next(&self) -> Option<Instant> {
         self.unnamed.front().map(|(until, _)| *until)
     }

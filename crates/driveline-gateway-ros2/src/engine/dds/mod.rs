@@ -11,7 +11,7 @@ use super::error::GatewayError;
 use crate::dds::DdsError;
 use driveline_gateway::ros2::Ros2Spec;
 
-/// Room of a sample beside its payload.
+/// Space for a sample in addition to its payload.
 pub(super) const HEAD_BYTES: u64 = 4096;
 /// Participants on this host that are found without multicast.
 const MAX_LOCAL_PARTICIPANTS: u32 = 32;
@@ -46,8 +46,8 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     )
 }
 
-/// Why it cannot take part, with what it needs for that. Ports: RTPS 2.5, section 9.6.2, with its
-/// default numbers.
+/// Error of joining, with the resources needed. Ports: RTPS 2.5, section 9.6.2, with its default
+/// numbers.
 pub(super) fn refused(spec: &Ros2Spec, source: DdsError) -> GatewayError {
     let base = 7400 + 250 * spec.domain_id;
     let (interface, ports) = match &spec.interface {

@@ -3,7 +3,7 @@
 //! `docs/protocols/ros2-services.md`, section 5.
 //!
 //! Requests come on the thread of the service's executor, or on one of the other profile, and are
-//! sent on it; responses are handed over on the thread that brings them. The conductor keeps the
+//! sent on it; responses are handed over on the thread that brings them. The control thread keeps the
 //! time.
 
 use super::clients::{Present, Seen};
@@ -18,13 +18,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Why nothing can be asked, where there is no server.
-pub(super) const NOBODY: &str = "nobody in ROS 2 offers it";
+/// Reason without a server.
+pub(super) const NOBODY: &str = "no node in ROS 2 offers it";
 
-/// What has happened to calls whose server is not there any more.
+/// Outcome of calls whose server has gone.
 pub(super) const WENT_AWAY: &str = "the server in ROS 2 went away without a response";
 
-/// Who waits for a response.
+/// Source of a call.
 enum Origin {
     Here(Box<RawResponder>),
     Across { from: RequestId, client: Seen, reply: Box<dyn Reply> },
@@ -44,11 +44,11 @@ struct Call {
     end: Instant,
 }
 
-/// What can be asked, and what is under way.
+/// State of the client side, and calls in flight.
 #[derive(Default)]
 struct State {
     asking: Option<Arc<dyn Asking>>,
-    /// Why nothing can be asked at present.
+    /// Reason why calls are not possible at present.
     problem: String,
     /// Of the last call.
     number: i64,
@@ -57,7 +57,7 @@ struct State {
     handed_over: usize,
 }
 
-/// Calls of clients in Driveline and in the other profile. The ends, the executor and the conductor
+/// Calls of clients in Driveline and in the other profile. The ends, the executor and the control thread
 /// share it.
 pub(super) struct CallsToRos {
     pub(super) of: Interface,
@@ -78,14 +78,12 @@ impl CallsToRos {
         drop(before);
     }
 
-    /// Nothing can be asked for this reason, if there is one; what is under way may still be
-    /// answered.
+    /// Refuses new calls with this reason; calls in flight may still be answered.
     pub(super) fn block(&self, problem: &str) {
         problem.clone_into(&mut lock(&self.state).problem);
     }
 
-    /// The server, or the way to it, is gone: whoever waits for it is told what has happened, and
-    /// who comes next `problem`.
+    /// The server, or the path to it, is gone: pending callers get `what`, later ones `problem`.
     pub(super) fn server_gone(&self, what: &str, problem: &str) {
         let mut state = lock(&self.state);
         let asking = state.asking.take();
@@ -102,7 +100,7 @@ impl CallsToRos {
         lock(&self.state).calls.len() + self.counts.kept()
     }
 
-    /// Whether a thread of an end is about to tell somebody here what has become of a call.
+    /// Returns true while a thread of an end is about to deliver the outcome of a call.
     pub(super) fn hands_over(&self) -> bool {
         lock(&self.state).handed_over > 0
     }
@@ -160,7 +158,7 @@ impl CallsToRos {
         }
     }
 
-    /// Has a call under way, if that is possible now.
+    /// Adds a call in flight, if that is possible now.
     fn note(&self, call: Call) -> Result<(Arc<dyn Asking>, i64), (Call, Ended)> {
         let mut state = lock(&self.state);
         let asking = match state.asking.clone() {
@@ -231,7 +229,7 @@ impl CallsToRos {
         }
     }
 
-    /// Does with a call what ends it; `false` if it is not under way.
+    /// Ends a call with `ends`; `false` if it is not in flight.
     fn take(&self, call: i64, ends: impl FnOnce(Call)) -> bool {
         let mut state = lock(&self.state);
         let Some(call) = state.calls.remove(&call) else { return false };
@@ -268,7 +266,7 @@ impl Answers for CallsToRos {
                 &format!("the server in ROS 2: {text}; it may have executed the request"),
             )
         };
-        // Zenoh tells of the end of every query, also when its call is over.
+        // Zenoh reports the end of every query, also when its call is over.
         let _ = self.take(call, ends);
     }
 
@@ -301,7 +299,7 @@ impl Requests for CallsToRos {
         if known {
             return self.counts.ended(
                 "duplicate",
-                "a client has sent a request again that is under way: it is not executed twice",
+                "a client has repeated a request that is in flight: it is not executed twice",
             );
         }
         let Some(reply) = newest else { return };

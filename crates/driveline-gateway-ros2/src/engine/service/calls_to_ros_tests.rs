@@ -20,7 +20,8 @@ impl Asking for Asked {
     }
 }
 
-/// What clients were told, by the number of the request: a response's first byte, or nothing.
+/// Answers that clients received, by the number of the request: a response's first byte, or
+/// nothing.
 type Told = Arc<Mutex<BTreeMap<i64, Vec<Option<u8>>>>>;
 
 struct Client {
@@ -45,7 +46,7 @@ impl Reply for Client {
     }
 }
 
-// time: of calls that are told the time; none waits for it
+// time: of calls with a given time; none waits for it
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn calls(pending: u32) -> CallsToRos {
@@ -102,8 +103,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever comes, in whatever order: each request has one end, no more than the limit are
-    /// under way, and the figures add up.
+    /// For all events in all orders: each request has one end, at most the limit are in flight, and
+    /// the figures add up.
     #[test]
     fn every_request_ends_exactly_once(steps in steps(), pending in 1u32..4) {
         let (calls, told) = (calls(pending), Told::default());
@@ -131,7 +132,7 @@ proptest! {
                 Step::Later => drop(calls.look_at_time(Instant::now() + TIMEOUT)),
             }
             prop_assert!(calls.under_way() <= pending as usize);
-            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, or is under way");
+            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, or is in flight");
         }
         calls.server_gone(WENT_AWAY, NOBODY);
         let told = lock(&told);
@@ -184,7 +185,7 @@ struct Gone;
 
 impl Reply for Gone {
     fn answer(self: Box<Self>, _: Parts<'_>) -> Result<Handed, Ended> {
-        Err(("client_gone", "nobody reads the response".into()))
+        Err(("client_gone", "no client reads the response".into()))
     }
 
     fn refuse(self: Box<Self>, _: &str) {}

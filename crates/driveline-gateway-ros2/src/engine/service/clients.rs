@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients in ROS 2, as far as discovery tells of them: who has gone before the answer came.
+//! Clients in ROS 2, as far as discovery reports them: clients that went away before the answer came.
 
 use crate::discovery_info::Gid;
 use crate::engine::lock;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// Written by the conductor.
+/// Written by the control thread.
 #[derive(Default)]
 pub(super) struct Present(Mutex<HashSet<Gid>>);
 
-/// Whether a client was seen when its request came: of others it is not known whether they have
-/// gone.
+/// Presence of a client when its request came: it is unknown whether others have gone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     client: Gid,
@@ -27,7 +26,7 @@ impl Present {
         Seen { client, seen: lock(&self.0).contains(&client) }
     }
 
-    /// Whether it was there, and is not any more.
+    /// Returns true if it was present, and is not any more.
     pub(super) fn has_gone(&self, client: Seen) -> bool {
         client.seen && !lock(&self.0).contains(&client.client)
     }

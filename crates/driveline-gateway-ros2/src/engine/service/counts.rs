@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of the calls of one service.
+//! Counters of the calls of one service.
 
 use crate::engine::counters::Counters;
 use std::collections::BTreeMap;
@@ -14,12 +14,11 @@ pub(super) struct Counts {
     ends: Counters,
     /// Responses that an end keeps for clients that cannot read yet.
     kept: AtomicUsize,
-    /// What came and belongs to no call.
+    /// Messages that belong to no call.
     strays: Counters,
 }
 
-/// When nothing is on its way between two of them, calls are those that were answered, that are
-/// under way, and that ended.
+/// While nothing is in flight between two of them, calls = answered + in flight + ended.
 pub(super) struct Figures {
     pub(super) calls: u64,
     pub(super) answered: u64,
@@ -50,7 +49,7 @@ impl Counts {
         self.ends.carried();
     }
 
-    /// A response waits for its client: the call is under way until it is settled.
+    /// A response waits for its client: the call stays in flight until it is settled.
     pub(super) fn keep(&self) {
         self.kept.fetch_add(1, Relaxed);
     }
@@ -59,7 +58,7 @@ impl Counts {
         self.kept.load(Relaxed)
     }
 
-    /// What has become of a response that was kept; or why it was given up.
+    /// Outcome of a kept response, or the reason why it was dropped.
     pub(super) fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
         self.kept.fetch_sub(1, Relaxed);
         match outcome {
@@ -68,14 +67,14 @@ impl Counts {
         }
     }
 
-    /// A call ended without its answer. The first of each kind is told.
+    /// Counts a call that ended without its answer. The first of each kind is logged.
     pub(super) fn ended(&self, reason: &'static str, text: &str) {
         if self.ends.dropped(reason) {
             self.say(reason, text);
         }
     }
 
-    /// Something came that belongs to no call. The first of each kind is told.
+    /// Counts a message that belongs to no call. The first of each kind is logged.
     pub(super) fn stray(&self, reason: &'static str, text: &str) {
         if self.strays.dropped(reason) {
             self.say(reason, text);

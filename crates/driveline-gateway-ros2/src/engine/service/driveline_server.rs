@@ -8,10 +8,11 @@ use super::clients::{Present, Seen};
 use super::counts::Counts;
 use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
 use super::problem::Problem;
-use super::upkeep::{Upkeep, Wake};
-use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, offer};
-use crate::engine::conductor::Common;
+use super::profiles::offer;
+use super::retry::{Retry, Wake};
+use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
 use crate::engine::endpoint::Profile;
+use crate::engine::gateway_state::GatewayState;
 use crate::engine::lock;
 use crate::names::ros_node;
 use bytes::Bytes;
@@ -27,17 +28,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// Why it is not offered, where there is no server. Nobody need be told: it may come.
-const NOBODY: &str = "nobody on this host offers it at host reach";
+/// Reason without a server. Not logged, because the server may start later.
+const NOBODY: &str = "no server on this host offers it at host reach";
 
-/// A request that is under way.
+/// Request in flight.
 struct Asked {
     client: Seen,
     /// The newest one: who asks again does not hear of the others any more.
     reply: Box<dyn Reply>,
 }
 
-/// Calls of clients in ROS 2. The ends and the conductor share it.
+/// Calls of clients in ROS 2. The ends and the control thread share it.
 pub(super) struct CallsToDriveline {
     /// For outcomes of calls, which keep no gateway.
     this: Weak<Self>,
@@ -53,21 +54,21 @@ pub(super) struct CallsToDriveline {
 
 /// A service whose server is in Driveline.
 pub(super) struct DrivelineServer {
-    ends: BTreeMap<Profile, Upkeep<Box<dyn Offered>>>,
+    ends: BTreeMap<Profile, Retry<Box<dyn Offered>>>,
     /// The server's node, as long as it is offered.
     server: Option<String>,
-    /// Why it is not offered, by no profile or by some.
+    /// Reasons why it is not offered, by some or all profiles.
     problems: Vec<Problem>,
     /// Nodes in ROS 2 that offer the same.
     pub(super) others: Vec<String>,
     pub(super) calls: Arc<CallsToDriveline>,
-    /// After the ends: what is under way ends with it.
+    /// After the ends: calls in flight end with it.
     _executor: Executor,
 }
 
 impl DrivelineServer {
     pub(super) fn start(
-        common: &Arc<Common>,
+        common: &Arc<GatewayState>,
         node: &Node,
         of: &Interface,
         timeout: Duration,
@@ -93,8 +94,8 @@ impl DrivelineServer {
             group: executor.group(GroupKind::MutuallyExclusive),
         };
         let (caller, _) = executor.add_raw_client(client, callback).map_err(|e| text(&e))?;
-        let conductor = wake.clone();
-        caller.watch_servers(move || conductor());
+        let control_thread = wake.clone();
+        caller.watch_servers(move || control_thread());
         executor.start().map_err(|e| text(&e))?;
         let people = common.clone();
         let counts = Counts::new(move |line| people.tell(line), of.service.to_string());
@@ -110,7 +111,7 @@ impl DrivelineServer {
             asked,
             sending,
         });
-        let ends = common.profiles().map(|profile| (profile, Upkeep::new(wake))).collect();
+        let ends = common.profiles().map(|profile| (profile, Retry::new(wake))).collect();
         Ok(Self {
             ends,
             server: None,
@@ -121,11 +122,11 @@ impl DrivelineServer {
         })
     }
 
-    /// Offers the service as long as there is one server that matches, and tells what is new.
-    pub(super) fn look(&mut self, common: &Arc<Common>) {
+    /// Offers the service while there is exactly one matching server, and logs changes.
+    pub(super) fn look(&mut self, common: &Arc<GatewayState>) {
         let server = self.calls.caller.server();
         if self.server.as_ref() != server.as_ref().ok() {
-            self.ends.values_mut().for_each(Upkeep::let_go);
+            self.ends.values_mut().for_each(Retry::let_go);
             self.server = None;
         }
         let problems = match server {
@@ -165,7 +166,7 @@ impl DrivelineServer {
         Problem::texts(&self.problems)
     }
 
-    fn offer(&mut self, common: &Arc<Common>, server: String) -> Vec<Problem> {
+    fn offer(&mut self, common: &Arc<GatewayState>, server: String) -> Vec<Problem> {
         let node: Result<NodeName, _> = server.parse();
         let node = node.map_or_else(|_| ros_node(&common.node), |node| ros_node(&node));
         let (mut problems, calls, now) = (Vec::new(), &self.calls, Instant::now());
@@ -181,10 +182,10 @@ impl DrivelineServer {
     }
 
     pub(super) fn own(&self) -> impl Iterator<Item = OwnEnds> {
-        self.ends.values().filter_map(Upkeep::get).map(|end| end.own())
+        self.ends.values().filter_map(Retry::get).map(|end| end.own())
     }
 
-    /// Who answers, if it is offered, and by which profiles.
+    /// Servers, if it is offered, and their profiles.
     pub(super) fn servers(&self) -> Vec<Ros2Server> {
         let node = || self.server.clone().unwrap_or_default();
         let of = |profile: &Profile| Ros2Server {
@@ -270,7 +271,7 @@ impl Requests for CallsToDriveline {
         if before.is_some() {
             return self.counts.ended(
                 "duplicate",
-                "a client has sent a request again that is under way: it is not executed twice",
+                "a client has repeated a request that is in flight: it is not executed twice",
             );
         }
         if let Err((reason, text)) = self.send(from, request) {
@@ -296,7 +297,7 @@ impl Requests for CallsToDriveline {
     }
 }
 
-/// What a call that brought no response is counted under.
+/// Counter name of a call that brought no response.
 fn name_of(e: &CallError) -> &'static str {
     match e {
         CallError::TimedOut { .. } => "timed_out",

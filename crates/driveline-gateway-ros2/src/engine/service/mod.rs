@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services, whatever the profile: `docs/protocols/ros2-services.md`.
+//! Services, independent of the profile: `docs/protocols/ros2-services.md`.
 //!
-//! A profile has two *ends* for a service: one that offers it to ROS 2 ([`Offered`]: hands over
-//! requests, takes replies), and one that asks a server there ([`Asking`]: takes requests, hands
-//! over responses). An end knows names, keys and numbers of its profile, and no calls: which calls
-//! are under way, for whom, and for how long, is known here. An end exists until it is withdrawn or
-//! dropped. What comes to its [`Answers`] after that does no harm; a [`Reply`] outlives its end.
+//! A profile has two *ends* for a service. One offers it to ROS 2 ([`Offered`]: receives requests,
+//! sends replies), and one asks a server there ([`Asking`]: sends requests, receives responses). An
+//! end knows names, keys and numbers of its profile, but not calls: this module tracks the calls in
+//! flight, their clients and time-outs. An end exists until it is withdrawn or dropped. Messages
+//! that reach its [`Answers`] after that do no harm; a [`Reply`] outlives its end.
 //!
 //! Nothing here and in an end may wait for a caller or a server. Sending may wait for a link,
 //! within the bounds of its profile.
@@ -16,60 +16,31 @@ mod counts;
 mod driveline_server;
 mod payload;
 mod problem;
+mod profiles;
+mod retry;
 mod ros_server;
 mod services;
-mod upkeep;
 
 pub(in crate::engine) use crate::rmw_cyclonedds::Role;
 pub(in crate::engine) use payload::Ended;
 pub(in crate::engine) use services::{Services, written};
 
-use super::conductor::Common;
 use super::endpoint::{Handle, Profile};
-use super::{dds, zenoh};
 use crate::discovery_info::Gid;
 use crate::names::RosNode;
 use crate::qos::EndpointQos;
 use bytes::Bytes;
 use driveline_rosidl::{TypeHash, TypeName};
 use driveline_types::{Reliability, Schema, ServiceName};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
-/// As services of ROS 2 are made, unless somebody says otherwise.
+/// QoS of ROS 2 services by default.
 pub(in crate::engine) fn qos() -> EndpointQos {
     EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() }
 }
 
-fn offer(
-    profile: Profile,
-    common: &Arc<Common>,
-    of: &Interface,
-    node: &RosNode,
-    requests: Arc<dyn Requests>,
-) -> Result<Box<dyn Offered>, String> {
-    match profile {
-        Profile::Dds => dds::service::offer(common.dds()?, common.spec.release, of, node, requests),
-        Profile::Zenoh => zenoh::service::offer(common, of, node, requests),
-    }
-}
-
-fn ask(
-    common: &Arc<Common>,
-    of: &Interface,
-    node: &RosNode,
-    server: &ServiceEndpoint,
-    answers: Arc<dyn Answers>,
-) -> Result<Arc<dyn Asking>, String> {
-    match server.profile {
-        Profile::Dds => {
-            dds::service::ask(common.dds()?, common.spec.release, of, node, server, answers)
-        }
-        Profile::Zenoh => zenoh::service::ask(common, of, node, server, answers),
-    }
-}
-
-/// What the ends of a service are made for.
+/// Interface that the ends of a service are made for.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Interface {
     pub(in crate::engine) service: ServiceName,
@@ -82,7 +53,7 @@ pub(in crate::engine) struct Interface {
     /// Longest payloads, with their encapsulation, as Driveline has them.
     pub(in crate::engine) max_request: usize,
     pub(in crate::engine) max_response: usize,
-    /// Calls that may be under way.
+    /// Number of calls that may be in flight.
     pub(in crate::engine) pending: u32,
 }
 
@@ -90,7 +61,7 @@ pub(in crate::engine) struct Interface {
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct ServiceEndpoint {
     pub(in crate::engine) profile: Profile,
-    /// By what its end is told, within its profile.
+    /// Id of its end within its profile.
     pub(in crate::engine) handle: Handle,
     /// Over DDS, of the reader of requests (server) or of the writer of requests (client).
     pub(in crate::engine) gid: Gid,
@@ -103,13 +74,13 @@ pub(in crate::engine) struct ServiceEndpoint {
     pub(in crate::engine) hash: String,
     /// It is a gateway's.
     pub(in crate::engine) gateway: bool,
-    /// Its node, as far as its own announcement tells it.
+    /// Its node, as far as its own announcement has it.
     pub(in crate::engine) node: Option<RosNode>,
-    /// Why nobody here can speak with it, whatever its type; for people, with the remedy.
+    /// Reason why it cannot be used from here, whatever its type; for people, with the remedy.
     pub(in crate::engine) unable: Option<String>,
 }
 
-/// What was found out about servers and clients.
+/// Result of discovery about servers and clients.
 #[derive(Clone, Debug)]
 pub(in crate::engine) enum ServiceChange {
     Here(Box<ServiceEndpoint>),
@@ -144,11 +115,11 @@ impl Cdr<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Parts<'a> {
     pub(in crate::engine) cdr: [&'a [u8]; 3],
-    /// Where the second part is, if it may be kept for a while.
+    /// Buffer of the second part, if it may be kept.
     pub(in crate::engine) slot: Option<&'a Bytes>,
 }
 
-/// Who has asked, and which of its calls it is.
+/// Client and number of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) struct RequestId {
     pub(in crate::engine) client: Gid,
@@ -158,11 +129,11 @@ pub(in crate::engine) struct RequestId {
 /// An end that offers a service to ROS 2, made with what takes its [`Requests`]. Others see it
 /// come, and go when it is withdrawn or dropped. Dropping it may wait for what is inside of it.
 pub(in crate::engine) trait Offered: Send {
-    /// From now on nobody finds it, and nothing more comes. Waits for no call and no other end;
-    /// over Zenoh it may wait for a link, as sending does. Only a drop comes after it.
+    /// Hides the end: no more messages arrive. Waits for no call and no other end; over Zenoh it
+    /// may wait for a link, as sending does. Only a drop may follow.
     fn withdraw(&self) {}
 
-    /// Why nothing comes by it any more although it was not withdrawn; for people.
+    /// Reason why no more messages arrive although it was not withdrawn; for people.
     fn broken(&self) -> Option<String> {
         None
     }
@@ -184,14 +155,13 @@ pub(in crate::engine) trait Asking: Send + Sync {
         None
     }
 
-    /// Sends a request, or keeps it to be sent, with `call` for its number: greater than 0, and
-    /// never used again for this service, also by another end. What comes of it is told to the
-    /// [`Answers`], possibly before this returns; nothing need be told if no response comes,
-    /// because the time is kept by who asks. `timeout`: after it nobody wants the response any
-    /// more.
+    /// Sends a request, or queues it, with `call` as its number: greater than 0, and never used
+    /// again for this service, also by another end. The outcome goes to the [`Answers`], possibly
+    /// before this returns. Without a response nothing needs to be reported, because the caller
+    /// keeps the time. `timeout`: time after which the response is not wanted any more.
     ///
     /// # Errors
-    /// Why it cannot be sent; then nothing is told.
+    /// Reason why it cannot be sent; then nothing is reported.
     fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String>;
 
     /// Over DDS, what the ROS graph is to know of.
@@ -209,10 +179,10 @@ pub(in crate::engine) struct OwnEnds {
     pub(in crate::engine) writers: Vec<Gid>,
 }
 
-/// Takes what comes from clients in ROS 2. On the end's thread; waits for nobody.
+/// Receives requests of clients in ROS 2. Runs on the end's thread; does not wait.
 pub(in crate::engine) trait Requests: Send + Sync {
-    /// A request. `reply` is used once, at once or later, from any thread; dropped, nobody is told
-    /// anything.
+    /// Handles a request. `reply` is used once, at once or later, from any thread; if it is
+    /// dropped, the client gets no answer.
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>);
 
     /// A request that came could not be read, and has ended: a name for counters, and a text for
@@ -225,12 +195,11 @@ pub(in crate::engine) trait Requests: Send + Sync {
     /// A response is about to be [`Handed::Kept`].
     fn keep(&self);
 
-    /// What has become of a response that was kept; else a name for counters, and a text for
-    /// people.
+    /// Outcome of a kept response; an error has a name for counters, and a text for people.
     fn settled(&self, outcome: Result<(), (&'static str, &str)>);
 }
 
-/// What ends are made with: an end, and a call that is under way, keep no gateway.
+/// Weak references for ends: neither an end nor a call in flight keeps the gateway alive.
 impl<T: Requests> Requests for Weak<T> {
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
         if let Some(this) = self.upgrade() {
@@ -263,11 +232,11 @@ impl<T: Requests> Requests for Weak<T> {
     }
 }
 
-/// What became of a response.
+/// Outcome of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum Handed {
     Over,
-    /// Its client cannot read yet. The end tells its [`Requests`] what becomes of it.
+    /// Its client cannot read yet. The end reports the outcome to its [`Requests`].
     Kept,
 }
 
@@ -277,13 +246,13 @@ pub(in crate::engine) trait Reply: Send {
     /// Why it could not be sent: a name for counters, and a text for people.
     fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended>;
 
-    /// There is no response. Tells the client why, if the profile has a way to.
+    /// There is no response. Sends the client the reason, if the profile has a way to.
     fn refuse(self: Box<Self>, text: &str);
 }
 
-/// Takes what comes from a server in ROS 2. On the end's thread; waits for nobody.
+/// Receives responses of a server in ROS 2. Runs on the end's thread; does not wait.
 pub(in crate::engine) trait Answers: Send + Sync {
-    /// A response to a call. Numbers that are not under way are counted there.
+    /// Handles a response to a call. Unknown numbers are counted.
     fn answered(&self, call: i64, response: Cdr<'_>);
 
     /// A call will have no response; a text for people.

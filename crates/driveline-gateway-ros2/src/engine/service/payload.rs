@@ -6,10 +6,10 @@ use crate::convert::{ConvertError, ToRos};
 use driveline::RawSample;
 use driveline_rosidl::cdr::Decoder;
 
-/// Why a call ends without its response: a name to count it under, and a text for people.
+/// Outcome of a call without a response: a name for counters, and a text for people.
 pub(in crate::engine) type Ended = (&'static str, String);
 
-/// A sample of Driveline's, pinned until whoever sends it has done so.
+/// Driveline sample, pinned until it has been sent.
 pub(super) struct Held(pub(super) RawSample);
 
 impl AsRef<[u8]> for Held {
@@ -19,7 +19,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// Whether it is short enough. `what`: request or response.
+/// Checks the length. `what`: request or response.
 pub(super) fn bounded(len: usize, what: &str, longest: usize) -> Result<(), Ended> {
     if len <= longest {
         return Ok(());
@@ -32,14 +32,14 @@ pub(super) fn bounded(len: usize, what: &str, longest: usize) -> Result<(), Ende
     ))
 }
 
-/// That no more calls can be under way.
+/// Text for too many calls in flight.
 pub(super) fn busy(pending: u32) -> String {
     format!(
-        "as many calls are under way as `pending` of the rule permits ({pending}): ask later, or raise it"
+        "the maximum number of calls is in flight (`pending` of the rule: {pending}): call later, or raise it"
     )
 }
 
-/// Whether it begins as CDR does.
+/// Checks for the encapsulation of CDR.
 pub(super) fn encapsulated(payload: &[u8], what: &str) -> Result<(), Ended> {
     let broken = |e| {
         let e = ConvertError::Cdr(e);
@@ -48,7 +48,7 @@ pub(super) fn encapsulated(payload: &[u8], what: &str) -> Result<(), Ended> {
     Decoder::new(payload).map(drop).map_err(broken)
 }
 
-/// What a payload of Driveline's is in ROS 2.
+/// Converts a Driveline payload to ROS 2.
 pub(super) fn fitting<'a>(
     payload: &'a [u8],
     what: &str,

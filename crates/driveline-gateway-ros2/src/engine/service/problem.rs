@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What keeps a service from being carried, for reports and for people.
+//! Reason why a service is not carried, for reports and people.
 
-use super::upkeep::Missing;
+use super::retry::Missing;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) text: String,
-    /// It ends by itself, or nothing is wrong: nobody need be told, who does not ask.
+    /// It ends by itself, or is no fault: not logged, only reported on request.
     is_quiet: bool,
 }
 
@@ -37,7 +37,7 @@ impl Problem {
         }
     }
 
-    /// Tells what was not there before.
+    /// Logs problems that are new.
     pub(super) fn tell_news(now: &[Self], before: &[Self], tell: impl Fn(&str)) {
         now.iter().filter(|p| !p.is_quiet && !before.contains(p)).for_each(|p| tell(&p.text));
     }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn people_are_told_once_and_not_of_what_ends_by_itself() {
         let (nobody, several) =
-            (Problem::quiet("nobody offers it"), Problem::from("2 nodes offer it".to_owned()));
+            (Problem::quiet("no node offers it"), Problem::from("2 nodes offer it".to_owned()));
         let going = Problem::missing("by DDS", Missing::Going);
         let failed = Problem::missing("by DDS", Missing::Failed("no room".into()));
         assert!(

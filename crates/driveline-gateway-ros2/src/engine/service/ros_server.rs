@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server in ROS 2 is called, and when it is offered here and across:
-//! `docs/protocols/ros2-services.md`, section 5. What passes is in `calls_to_ros`.
+//! Server in ROS 2 that is called, and its offer here and across:
+//! `docs/protocols/ros2-services.md`, section 5. `calls_to_ros` passes the calls.
 
 use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
 use super::counts::Counts;
 use super::problem::Problem;
+use super::profiles::{ask, offer};
+use super::retry::{Retry, Upheld, Wake};
 use super::services::{EndpointKey, listed, whose, written};
-use super::upkeep::{Upheld, Upkeep, Wake};
-use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint, ask, offer};
-use crate::engine::conductor::Common;
+use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint};
 use crate::engine::dds::NAMED_WITHIN;
 use crate::engine::endpoint::Profile;
+use crate::engine::gateway_state::GatewayState;
 use crate::names::{RosNode, ros_name_of};
 use crate::rmw_zenoh::key_hash;
 use driveline::service::Outbox;
@@ -35,15 +36,15 @@ const READ_LOOK: Duration = Duration::from_millis(2);
 /// A service whose server is in ROS 2.
 pub(super) struct RosServer {
     /// Others see it go before it cannot be asked any more.
-    across: Upkeep<Box<dyn Offered>>,
+    across: Retry<Box<dyn Offered>>,
     /// Offers it here, as long as there is a server.
-    offered: Upkeep<OfferedHere>,
-    asking: Upkeep<Arc<dyn Asking>>,
+    offered: Retry<OfferedHere>,
+    asking: Retry<Arc<dyn Asking>>,
     /// The server that is asked, or would be.
     current: Option<EndpointKey>,
     /// All that have the name.
     pub(super) servers: Vec<(EndpointKey, ServiceEndpoint)>,
-    /// Why none is called, or not as it should be.
+    /// Reasons why none is called, or not correctly.
     problems: Vec<Problem>,
     blocked: bool,
     passes_across: bool,
@@ -61,9 +62,9 @@ impl RosServer {
     ) -> Self {
         let calls = Arc::new(CallsToRos::new(of, rule.timeout(), counts));
         Self {
-            across: Upkeep::new(wake),
-            offered: Upkeep::new(wake),
-            asking: Upkeep::new(wake),
+            across: Retry::new(wake),
+            offered: Retry::new(wake),
+            asking: Retry::new(wake),
             current: None,
             servers: Vec::new(),
             problems: Vec::new(),
@@ -74,7 +75,7 @@ impl RosServer {
         }
     }
 
-    pub(super) fn look(&mut self, common: &Arc<Common>) {
+    pub(super) fn look(&mut self, common: &Arc<GatewayState>) {
         let now = Instant::now();
         if self.current.is_some_and(|current| !self.servers.iter().any(|(key, _)| *key == current))
         {
@@ -92,8 +93,8 @@ impl RosServer {
         self.blocked = blocked.is_some();
         let passes = blocked.as_ref().is_some_and(Problem::ends_by_itself);
         problems.extend(blocked);
-        // Who calls is told of what keeps it, so that it is offered if only there is a server. What
-        // passes in a moment is waited for: who has waited for a server is not refused with that.
+        // Callers get the reason, so it is offered whenever there is a server. Temporary problems
+        // are waited for: a client that has waited for a server is not refused for them.
         if self.servers.is_empty() {
             self.offered.let_go();
         } else if self.offered.get().is_some() || !passes {
@@ -109,15 +110,15 @@ impl RosServer {
         self.problems = problems;
     }
 
-    /// Nobody is asked any more: whoever waits is told what has happened, and who comes next
-    /// `problem`. Before `asking` is let go, of which `calls` has a share.
+    /// Stops asking: pending callers get `what`, later ones `problem`. Call it before `asking` is
+    /// dropped, of which `calls` has a share.
     fn leave(&mut self, what: &str, problem: &str) {
         self.across.let_go();
         self.calls.server_gone(what, problem);
     }
 
-    /// Has calls go to the one server, or tells why they cannot.
-    fn direct(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), Problem> {
+    /// Directs calls to the one server, or returns the reason why that is impossible.
+    fn direct(&mut self, common: &Arc<GatewayState>, now: Instant) -> Result<(), Problem> {
         let (key, server) = self.one(common)?;
         if self.current.replace(key).is_some_and(|before| before != key) {
             self.leave(WENT_AWAY, "another one is about to be asked");
@@ -143,7 +144,7 @@ impl RosServer {
     }
 
     /// The one server that can be called.
-    fn one(&self, common: &Common) -> Result<(EndpointKey, ServiceEndpoint), Problem> {
+    fn one(&self, common: &GatewayState) -> Result<(EndpointKey, ServiceEndpoint), Problem> {
         let named = |endpoints: &[&(EndpointKey, ServiceEndpoint)]| {
             let named: Vec<_> = endpoints
                 .iter()
@@ -161,7 +162,7 @@ impl RosServer {
             }
             [(key, server)] => {
                 unfit(common, &self.calls.of, server)?;
-                // Over one profile a request is for whoever has the name.
+                // Over one profile a request goes to every server of the name.
                 let beside: Vec<_> =
                     marked.into_iter().filter(|(_, p)| p.profile == server.profile).collect();
                 if beside.is_empty() {
@@ -181,7 +182,7 @@ impl RosServer {
 
     /// Offers it to nodes of the other profile, if that is wanted and as long as there is one that
     /// is called.
-    fn pass_across(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), Problem> {
+    fn pass_across(&mut self, common: &Arc<GatewayState>, now: Instant) -> Result<(), Problem> {
         let current = self.current.filter(|_| self.passes_across && self.callable());
         let Some((_, server)) = self.servers.iter().find(|(key, _)| Some(*key) == current) else {
             self.across.let_go();
@@ -240,7 +241,7 @@ impl RosServer {
     }
 }
 
-/// What offers it to Driveline's clients.
+/// Local side of the service for Driveline's clients.
 struct OfferedHere {
     executor: Executor,
     outbox: Outbox,
@@ -291,8 +292,8 @@ fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<OfferedHere, Strin
     Ok(OfferedHere { executor, outbox, calls: calls.clone() })
 }
 
-/// Why a server cannot be called, if it cannot.
-fn unfit(common: &Common, of: &Interface, server: &ServiceEndpoint) -> Result<(), String> {
+/// Reason why a server cannot be called, if it cannot.
+fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Result<(), String> {
     let who = format!("the server {} by {}", whose(server.node.as_ref()), server.profile);
     if let Some(unable) = &server.unable {
         return Err(format!("{who}: {unable}"));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All services that rules name, as the conductor has them.
+//! All services that rules name, as the control thread has them.
 
 use super::counts::{Counts, Figures};
 use super::driveline_server::DrivelineServer;
+use super::retry::Wake;
 use super::ros_server::RosServer;
-use super::upkeep::Wake;
 use super::{Interface, OwnEnds, Role, ServiceChange, ServiceEndpoint};
 use crate::engine::KIND;
-use crate::engine::conductor::Common;
 use crate::engine::dds::Nodes;
 use crate::engine::endpoint::{Handle, Profile};
 use crate::engine::error::GatewayError;
+use crate::engine::gateway_state::GatewayState;
 use crate::names::RosNode;
 use driveline::{Context, ContextOptions};
 use driveline_gateway::Ros2ServiceReport;
@@ -20,17 +20,17 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Servers, and as many clients, of others that are kept in mind, of services that rules name:
-/// clients cannot push servers out.
+/// Maximum number of remembered foreign servers, and of clients, of services that rules name:
+/// clients cannot displace servers.
 const MAX_ENDPOINTS: usize = 4096;
 
 /// Clients that are not served, in a report.
 const MAX_TOLD: usize = 16;
 
-/// By what a server or a client is told.
+/// Key of a server or a client.
 pub(super) type EndpointKey = (Profile, Handle);
 
-/// Where its server is.
+/// Side of the server.
 enum Side {
     Driveline(DrivelineServer),
     Ros(Box<RosServer>),
@@ -52,10 +52,10 @@ pub(in crate::engine) struct Services {
     /// Endpoints have come or gone, or were named, since they were looked at.
     stirred: bool,
     too_many: bool,
-    common: Arc<Common>,
+    common: Arc<GatewayState>,
 }
 
-/// A node that nobody has named, as `driveline gateway list` calls it.
+/// Name of an unnamed node in `driveline gateway list`.
 const UNNAMED: &str = "a node without a name";
 
 /// A node in a list for people.
@@ -68,13 +68,13 @@ pub(super) fn whose(node: Option<&RosNode>) -> String {
     node.map_or_else(|| format!("of {UNNAMED}"), |node| format!("'{node}'"))
 }
 
-/// A node as ROS 2 writes it, or `?` where nobody has named it.
+/// Name of a node in ROS 2's form, or `?` if it is unknown.
 pub(in crate::engine) fn written(node: Option<&RosNode>) -> String {
     node.map_or_else(|| "?".to_owned(), RosNode::to_string)
 }
 
 impl Services {
-    pub(in crate::engine) fn start(common: &Arc<Common>) -> Result<Self, GatewayError> {
+    pub(in crate::engine) fn start(common: &Arc<GatewayState>) -> Result<Self, GatewayError> {
         let (servers, clients) = (HashMap::new(), HashMap::new());
         let mut this = Self {
             services: Vec::new(),
@@ -91,9 +91,9 @@ impl Services {
         let context = Context::new(ContextOptions { name: "gateway-ros2".into(), domain_dir })?;
         context.set_description(serde_json::json!({ "gateway": KIND }).to_string());
         let node = context.node(common.node.as_str())?;
-        let conductor = Arc::downgrade(common);
+        let control_thread = Arc::downgrade(common);
         let wake: Wake = Arc::new(move || {
-            if let Some(common) = conductor.upgrade() {
+            if let Some(common) = control_thread.upgrade() {
                 common.wake();
             }
         });
@@ -146,7 +146,7 @@ impl Services {
         }
     }
 
-    /// Somebody has said which node endpoints belong to.
+    /// The nodes of endpoints have become known.
     pub(in crate::engine) fn named(&mut self) {
         self.stirred = true;
     }
@@ -269,7 +269,7 @@ impl Services {
 }
 
 impl Interface {
-    fn of(common: &Common, rule: &ServiceRule, name: &ServiceName) -> Result<Self, String> {
+    fn of(common: &GatewayState, rule: &ServiceRule, name: &ServiceName) -> Result<Self, String> {
         let types = common.types.service(&rule.ros_type).map_err(|e| e.to_string())?;
         let length = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Ok(Self {

@@ -7,17 +7,17 @@ use driveline_gateway::zenoh_says;
 use std::time::Duration;
 use zenoh::Config;
 
-/// Room of a message beside its payload.
+/// Space for a message in addition to its payload.
 const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 /// Most routers and nodes connected at once.
 const MAX_SESSIONS: u32 = 64;
-/// For how long a reliable sample waits for room; then Zenoh closes the connection.
+/// Time that a reliable sample waits for space; then Zenoh closes the connection.
 const ROOM_WITHIN_MS: u64 = 2_000;
-/// For how long what was sent to a router or node may stay unacknowledged, or find no room, until
-/// the kernel breaks the connection: with the first repetition, 0.2 s later, before any sample has
-/// waited in vain for room in it. An error of the socket wakes whoever waits for room at once.
-/// Zenoh would have each of them close the connection by the name of the other end, one after the
-/// other, and who comes late closes the next one.
+/// Time after which the kernel breaks a connection to a router or node with unacknowledged data or
+/// a full buffer: with the first retransmission, 0.2 s later, less than samples wait for space. An
+/// error of the socket wakes all waiting threads at once. Otherwise each of them would have Zenoh
+/// close the connection by the id of the other end, one after the other, and a late one would close
+/// the next connection.
 pub(in crate::engine) const UNANSWERED: Duration = Duration::from_millis(ROOM_WITHIN_MS * 5 / 8);
 
 /// The configuration of the session. `longest`: the longest payload, in bytes.

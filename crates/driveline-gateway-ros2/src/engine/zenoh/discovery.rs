@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tokens of others on their way to the conductor.
+//! Tokens of others on their way to the control thread.
 
 use super::lock;
 use crate::discovery_info::Gid;
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use zenoh::sample::{Sample, SampleKind};
 
-/// Changes that wait for the conductor: more at once than any network has.
+/// Changes that wait for the control thread: more at once than any network has.
 const MAX_WAITING: usize = 16_384;
 
 #[derive(Default)]

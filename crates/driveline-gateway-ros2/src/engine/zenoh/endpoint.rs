@@ -10,7 +10,7 @@ use crate::qos::{DurabilityKind, ReaderClass};
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, topic_key};
 use bytes::Bytes;
 use driveline_types::{Durability, Qos, Reliability, TopicName};
-use driveline_zenoh::UnderWay;
+use driveline_zenoh::InFlight;
 use std::any::Any;
 use std::io::Write;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use zenoh_ext::{
 
 /// After the last sample, so that it is missed if it was lost.
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// How long history may take.
+/// Time-out of history.
 const HISTORY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why a sample is not sent any more.
+/// Reason why a sample is not sent any more.
 const ENDS: &str = "the gateway ends";
 
-/// What a publisher is created with.
+/// Configuration of a publisher.
 pub(in crate::engine) struct WriterConfig<'a> {
     pub(in crate::engine) topic: &'a TopicName,
     pub(in crate::engine) type_name: &'a str,
@@ -46,7 +46,7 @@ pub(in crate::engine) struct WriterConfig<'a> {
 /// Publishes samples of one topic.
 pub(in crate::engine) struct Writer {
     publisher: AdvancedPublisher<'static>,
-    under_way: UnderWay<()>,
+    under_way: InFlight<()>,
     sequence: AtomicI64,
     /// Zenoh keeps samples for those who come late.
     keeps: bool,

@@ -32,15 +32,15 @@ pub(in crate::engine) struct Arrived {
     pub(in crate::engine) rejected: u64,
 }
 
-/// Publishers whose rejected samples are told apart; those of others are counted for the topic
-/// alone.
+/// Maximum number of publishers with their own count of rejected samples; those of others are
+/// counted for the topic only.
 const MAX_REJECTED: usize = 1024;
 
-/// What has come of a publisher whose history is not complete yet, by number.
+/// Samples of a publisher whose history is not complete yet, by number.
 struct Held {
     samples: BTreeMap<i64, Arrived>,
     until: Instant,
-    /// Which history is awaited, if one is: a publisher that is away and back is asked again.
+    /// Awaited history, if there is one: a publisher that returns is asked again.
     awaits: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ struct Queue {
     held: HashMap<Handle, Held>,
     /// Samples in `held`.
     holds: usize,
-    /// Publishers whose history is complete, or of whom none is wanted.
+    /// Publishers whose history is complete, or not wanted.
     complete: HashSet<Handle>,
     /// Histories that were awaited so far.
     histories: u64,
@@ -61,8 +61,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// One that lasts for late joiners waits for the history of its publisher; of one that nobody
-    /// has announced yet, where there is `room` for that.
+    /// Returns true if a sample of a transient-local publisher waits for its history; for an
+    /// unannounced publisher, while there is `room` for that.
     fn waits(
         &mut self,
         publisher: Handle,
@@ -83,7 +83,7 @@ impl Queue {
         }))
     }
 
-    /// What was held of a publisher goes on, in order.
+    /// Passes on the held samples of a publisher, in order.
     fn release(&mut self, publisher: Handle) {
         let Some(held) = self.held.remove(&publisher) else { return };
         self.holds -= held.samples.len();
@@ -186,7 +186,7 @@ impl Inbox {
         Awaited { inbox: self.clone(), publisher, history }
     }
 
-    /// What comes of a publisher waits for no history any more: it is not taken from, or is gone.
+    /// Samples of a publisher wait for no history any more: it is refused, or gone.
     pub(in crate::engine) fn waits_no_more(&self, publisher: Handle) {
         let mut queue = lock(&self.queue);
         queue.release(publisher);
@@ -223,8 +223,8 @@ impl Inbox {
         Some(arrived)
     }
 
-    /// How many were rejected because too many had come, and how many had no readable attachment,
-    /// so far.
+    /// Number of samples rejected because too many had arrived, and of those without a readable
+    /// attachment.
     pub(in crate::engine) fn losses(&self) -> (u64, u64) {
         let queue = lock(&self.queue);
         (queue.rejected, queue.malformed)
@@ -319,7 +319,7 @@ mod tests {
         let (inbox, now, late) = (
             Arc::new(Inbox::new(100, 100)),
             Instant::now(),
-            // time: told to the inbox; nothing waits for it
+            // time: passed to the inbox; nothing waits for it
             Instant::now() + HELD_WITHIN + Duration::from_secs(1),
         );
         let history = inbox.awaits(handle_of(&[1; 16]), now);
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(all, [(1, 5), (2, 1)]);
         came(&inbox, LASTING, 1, 6, late);
         came(&inbox, LASTING, 2, 2, late);
-        assert_eq!(taken(&inbox, late), [(1, 6)], "of the other nobody has asked for a history");
+        assert_eq!(taken(&inbox, late), [(1, 6)], "no history of the other one was requested");
         drop(history);
         assert!(taken(&inbox, late).is_empty());
     }
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(
             (queue.held.len(), queue.holds, queue.complete.len()),
             (0, 0, 1),
-            "only who waits for nothing is kept in mind"
+            "only publishers that wait for nothing are remembered"
         );
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Zenoh as nodes on rmw_zenoh use it: `docs/protocols/ros2-zenoh.md`.
 
-mod again;
 mod config;
 mod discovery;
 mod endpoint;
 mod inbox;
 mod neighbours;
 mod nodes;
+mod reconnect;
 mod routers;
 pub(super) mod service;
 
@@ -25,7 +25,7 @@ use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use discovery::Discovery;
 use driveline_gateway::ros2::Ros2ZenohSpec;
 use driveline_gateway::{NetworkReport, zenoh_says};
-use driveline_zenoh::{Opened, OwnRuntime, UnderWay};
+use driveline_zenoh::{InFlight, Opened, OwnRuntime};
 use nodes::{OwnNode, OwnNodes};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ use zenoh::liveliness::LivelinessToken;
 /// Ids of this session's own endpoints: their samples are not taken.
 type OwnIds = Arc<Mutex<HashSet<Gid>>>;
 
-/// What others see of an endpoint of the gateway. It ends with this value.
+/// Announcement of an endpoint of the gateway to others. It ends with this value.
 pub(super) struct Announced {
     gid: Gid,
     ids: OwnIds,
@@ -61,8 +61,8 @@ pub(super) struct Session {
     pub(super) domain: u32,
     connects: Vec<String>,
     routers: Mutex<routers::Routers>,
-    again: again::Again,
-    under_way: UnderWay<()>,
+    reconnect: reconnect::Reconnect,
+    under_way: InFlight<()>,
     /// Behind everything that is part of it.
     session: zenoh::Session,
     /// Behind the session.
@@ -87,9 +87,10 @@ impl Session {
             reason: zenoh_says(&e),
         };
         let opened = Opened::new(config::session(spec, longest)?).map_err(refused)?;
-        let under_way = UnderWay::default();
-        let again = again::Again::new(&opened, &spec.connect, under_way.clone(), waiting.clone())
-            .map_err(refused)?;
+        let under_way = InFlight::default();
+        let reconnect =
+            reconnect::Reconnect::new(&opened, &spec.connect, under_way.clone(), waiting.clone())
+                .map_err(refused)?;
         let Opened { session, runtime } = opened;
         let discovery = Arc::new(Discovery::new(session.zid().to_string(), waiting));
         let found = discovery.clone();
@@ -104,30 +105,30 @@ impl Session {
             domain,
             connects: spec.connect.clone(),
             routers: Mutex::new(routers::Routers::new(Instant::now())),
-            again,
+            reconnect,
             under_way,
             session,
             _runtime: runtime,
         })
     }
 
-    /// What has changed.
+    /// Returns the changes.
     pub(super) fn take(&self) -> Changes {
         self.discovery.take()
     }
 
     /// Connects again to nodes that are lost. Gives when to look again.
     pub(super) fn connect_again(&self) -> Option<Instant> {
-        self.again.look(Instant::now())
+        self.reconnect.look(Instant::now())
     }
 
-    /// What is still being handed to Zenoh is lost, unless it is over soon: the session is about to
-    /// be closed.
+    /// Gives up samples that are being passed to Zenoh, unless that ends soon: the session is about
+    /// to be closed.
     pub(super) fn give_up(&self) {
         self.under_way.give_up(&self.session);
     }
 
-    /// What people should know, since this was asked last.
+    /// Returns lines for the log since the last call.
     pub(super) fn troubles(&self) -> Vec<String> {
         let mut troubles = self.discovery.troubles();
         let neighbours = || {
@@ -150,7 +151,7 @@ impl Session {
         self.discovery.malformed()
     }
 
-    /// What it is called in Zenoh.
+    /// Returns its Zenoh id.
     pub(super) fn id(&self) -> String {
         self.session.zid().to_string()
     }
@@ -196,7 +197,7 @@ impl Session {
         .to_string()
     }
 
-    /// The node of this name, which exists as long as somebody has it.
+    /// Returns the node of this name, which exists while it has an owner.
     fn node(&self, name: &RosNode) -> Result<Arc<OwnNode<LivelinessToken>>, String> {
         let declare = |id| {
             let token = self.token(name, id, id, Kind::Node, None);
@@ -205,7 +206,7 @@ impl Session {
         self.nodes.get(name, || self.number(), declare)
     }
 
-    /// Shows an endpoint to others. `declare` makes it, before anybody sees it and after its own
+    /// Announces an endpoint to others. `declare` makes it, before others see it and after its own
     /// samples are known as such.
     fn announce<T>(
         &self,

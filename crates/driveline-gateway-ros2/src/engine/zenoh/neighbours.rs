@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which nodes the session is connected to, and whom it connects to again:
+//! Nodes that the session is connected to, and those to reconnect to:
 //! `docs/protocols/ros2-zenoh.md` §9. No thread, no network, no clock.
 //!
-//! Zenoh connects again to what stands under `connect`, and once to whoever a router tells of. When
-//! nothing but the connection to such a node ends, the router has nothing to tell. A node does not
-//! connect again by itself. So the gateway does, to where it had connected to: that place is known
-//! to be right.
+//! Zenoh reconnects to endpoints under `connect`, and connects once to nodes that a router reports.
+//! When only the connection to such a node ends, the router does not report it again, and the node
+//! does not reconnect by itself. So the gateway does, to the place that it had connected to, which
+//! is known to be right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use zenoh::config::ZenohId;
 
 /// Most that are connected to again: as many as there may be connections.
 pub(super) const MAX_LOST: usize = 64;
-/// For how long it is tried: nobody tells whether a node has ended.
+/// Time of attempts: the end of a node is not reported.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
-/// The pause before each attempt, as for what stands under `connect`. Also before the first: each
-/// topic that has waited for the connection in vain ends it once more, and Zenoh finds what to end
-/// by the node's id, so that one that is late would take the new connection for the old one …
+/// Pause before each attempt, as for endpoints under `connect`. Also before the first: each topic
+/// that has waited for the connection without success ends it once more, and Zenoh finds the
+/// connection by the node's id, so a late one would end the new connection …
 pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// … and between those to one that has been gone for longer than so.
 const LATER_EVERY: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const LATER_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 struct Neighbour {
-    /// Where this session has connected to.
+    /// Place that this session has connected to.
     at: String,
     /// Since when there is no connection.
     lost: Option<Instant>,
@@ -38,8 +38,8 @@ struct Neighbour {
 pub(super) struct Neighbours {
     all: BTreeMap<ZenohId, Neighbour>,
     routers: BTreeSet<ZenohId>,
-    /// When a router was connected last. Who was lost before is tried as if that had been then:
-    /// what held up the router's connection has held up theirs.
+    /// Time of the last connection to a router. Nodes lost before are tried as if lost then: the
+    /// fault of the router's connection has affected theirs.
     router_came: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl Neighbours {
         (neighbour.at, neighbour.lost) = (at.to_owned(), None);
     }
 
-    /// There is a connection, whoever made it.
+    /// Notes a connection, made by either end.
     pub(super) fn is_connected(&mut self, id: ZenohId) {
         if let Some(neighbour) = self.all.get_mut(&id) {
             neighbour.lost = None;
@@ -85,7 +85,7 @@ impl Neighbours {
         self.router_came = Some(now);
     }
 
-    /// Whom to connect to now, and where; and when to look again.
+    /// Returns the nodes and places to connect to now, and the time of the next check.
     pub(super) fn due(&mut self, now: Instant) -> (Vec<(ZenohId, String)>, Option<Instant>) {
         let came = self.router_came;
         let tried_since = |lost: Instant| came.map_or(lost, |came| came.max(lost));
@@ -132,9 +132,9 @@ mod tests {
         assert_eq!(neighbours.due(at(299)), (vec![], Some(at(300))));
         assert_eq!(neighbours.due(at(300)), (vec![(id(1), AT.to_owned())], Some(at(500))));
         neighbours.lost(id(1), at(450));
-        assert_eq!(neighbours.due(at(500)), (vec![], Some(at(650))), "told once more");
+        assert_eq!(neighbours.due(at(500)), (vec![], Some(at(650))), "reported once more");
         assert_eq!(due(&mut neighbours, at(650)), [id(1)]);
-        // Whoever has made it.
+        // Made by either end.
         neighbours.is_connected(id(1));
         assert_eq!(neighbours.due(at(9_000)), (vec![], None));
         neighbours.lost(id(1), at(10_000));

@@ -6,7 +6,7 @@ use crate::names::RosNode;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-/// A node that has endpoints of the gateway. Others see it until nobody has it any more.
+/// Node that has endpoints of the gateway. Others see it while it has an owner.
 pub(super) struct OwnNode<T> {
     pub(super) id: u64,
     /// `None`: it was not declared yet, or that has failed.
@@ -23,9 +23,8 @@ impl<T> Default for OwnNodes<T> {
 }
 
 impl<T> OwnNodes<T> {
-    /// The node of this name. If there is none, it gets the number `id`, and `declare` shows it to
-    /// others: that may take a while, during which those who want the same node wait, and nobody
-    /// else.
+    /// Returns the node of this name. A new one gets the number `id`, and `declare` announces it.
+    /// That may take a while, during which only callers for the same node wait.
     pub(super) fn get<E>(
         &self,
         name: &RosNode,
@@ -101,6 +100,6 @@ mod tests {
         let second = get(Err(())).unwrap();
         assert!(Arc::ptr_eq(&first, &second) && *lock(&first.token) == Some(1), "declared once");
         drop((first, second));
-        assert!(get(Err(())).is_err(), "nobody had it any more");
+        assert!(get(Err(())).is_err(), "it had no owner any more");
     }
 }

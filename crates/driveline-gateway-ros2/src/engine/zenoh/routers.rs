@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a router is there, without which nodes on rmw_zenoh do not find each other. Nobody else
-//! tells of its absence: it is tried again and again, in silence.
+//! Presence of routers, without which nodes on rmw_zenoh do not find each other. Zenoh retries a
+//! missing router silently, so only this reports it.
 
 use std::time::{Duration, Instant};
 
-/// A router that is as long away as this is told of: all start together, and the gateway may be the
+/// Time after which a missing router is logged: all start together, and the gateway may be the
 /// first.
 const MISSED_AFTER: Duration = Duration::from_secs(3);
-/// Nobody needs to know sooner.
+/// Pause between checks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What was seen of routers.
+/// Observed routers.
 pub(super) struct Routers {
     next: Instant,
     away_since: Instant,
@@ -24,14 +24,14 @@ impl Routers {
         Self { next: now, away_since: now, met: false, told: false }
     }
 
-    /// Whether one is missing, as was told.
+    /// Returns true if one is missing, which was logged.
     pub(super) fn is_missing(&self) -> bool {
         self.told
     }
 
-    /// What is to be told, if anything. `connects`: where a router was to be; nowhere if others
-    /// connect to the gateway. `neighbours`: how many routers and peers there are, asked about once
-    /// a second.
+    /// Returns the line to log, if there is one. `connects`: configured routers; empty if others
+    /// connect to the gateway. `neighbours`: returns the number of routers and peers, called once a
+    /// second.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -84,7 +84,7 @@ mod tests {
             (None, None, None),
             "it may be restarted"
         );
-        assert!(look(66, 0, 2).is_some(), "who is connected stays so, and nobody new is found");
+        assert!(look(66, 0, 2).is_some(), "existing connections stay, and no new node is found");
     }
 
     #[test]

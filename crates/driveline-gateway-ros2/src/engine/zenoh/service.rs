@@ -4,7 +4,7 @@
 use super::endpoint::payload;
 use super::{Announced, text};
 use crate::discovery_info::Gid;
-use crate::engine::conductor::Common;
+use crate::engine::gateway_state::GatewayState;
 use crate::engine::lock;
 use crate::engine::service::{
     Answers, Asking, Cdr, Ended, Handed, Interface, Offered, Parts, Reply, RequestId, Requests,
@@ -23,13 +23,13 @@ use zenoh::qos::CongestionControl;
 use zenoh::query::{ConsolidationMode, Query, QueryTarget, Queryable, Reply as QueryReply};
 use zenoh::sample::Locality;
 
-/// As services of ROS 2 are made, unless somebody says otherwise.
+/// History of ROS 2 services by default.
 const DEPTH: u32 = 10;
 /// So much longer than it is waited for does Zenoh keep a query.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Key and token of a service.
-fn place(common: &Common, of: &Interface) -> Result<(String, TokenEndpoint), String> {
+fn place(common: &GatewayState, of: &Interface) -> Result<(String, TokenEndpoint), String> {
     let hash = key_hash(of.hash, common.spec.release).ok_or_else(|| {
         format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", of.ros)
     })?;
@@ -52,7 +52,7 @@ fn stamped(sequence: i64, gid: Gid) -> [u8; Attachment::LEN] {
     Attachment { sequence, source_timestamp, gid }.encode()
 }
 
-/// What takes requests, and what others see; the first goes first. `None` when it was withdrawn.
+/// Queryable and its announcement, dropped in this order. `None` after the withdrawal.
 struct ZenohOffered(Mutex<Option<(Queryable<()>, Announced)>>);
 
 impl Offered for ZenohOffered {
@@ -63,7 +63,7 @@ impl Offered for ZenohOffered {
 
 /// Offers a service to nodes on rmw_zenoh, under a node's name.
 pub(in crate::engine) fn offer(
-    common: &Arc<Common>,
+    common: &Arc<GatewayState>,
     of: &Interface,
     node: &RosNode,
     requests: Arc<dyn Requests>,
@@ -86,7 +86,7 @@ fn heard(query: Query, key: &str, requests: &dyn Requests) {
         Ok(attachment) => attachment,
         Err(e) => {
             requests.dropped("attachment", &e);
-            // Whoever sent it may be gone.
+            // The sender may be gone.
             let _ = query.reply_err(format!("the request cannot be read: {e}")).wait();
             return;
         }
@@ -132,14 +132,14 @@ struct ZenohAsking {
     answers: Arc<dyn Answers>,
     /// Of its token.
     gid: Gid,
-    /// What others see. `None` when it was withdrawn.
+    /// Announcement to others. `None` after the withdrawal.
     announced: Mutex<Option<Announced>>,
 }
 
-/// Asks a server on rmw_zenoh, under a node's name. The key alone says who is asked: whoever offers
-/// the service.
+/// Asks a server on rmw_zenoh, under a node's name. The key alone selects the server: every session
+/// that offers the service.
 pub(in crate::engine) fn ask(
-    common: &Arc<Common>,
+    common: &Arc<GatewayState>,
     of: &Interface,
     node: &RosNode,
     _server: &ServiceEndpoint,
@@ -196,15 +196,15 @@ impl Asking for ZenohAsking {
 const ASKING: u8 = 0;
 /// Zenoh has taken it.
 const ASKED: u8 = 1;
-/// What came of it was told.
+/// The outcome was reported.
 const ENDED: u8 = 2;
-/// Zenoh has dropped it before that was known, and nothing was told: if it was not taken, nothing
-/// may be.
+/// Zenoh has dropped it before the outcome was known, and nothing was reported. If the request was
+/// not accepted, nothing may be reported.
 const LOST: u8 = 3;
 
 const WENT_AWAY: &str = "it, or the way to it, went away without a response";
 
-/// A query under way. Zenoh drops it when nothing more can come.
+/// Query in flight. Zenoh drops it when no more replies can arrive.
 struct Asked {
     answers: Arc<dyn Answers>,
     call: i64,
@@ -219,8 +219,8 @@ impl Asked {
     fn heard(&self, reply: &QueryReply) {
         let sample = match reply.result() {
             Ok(sample) => sample,
-            // Whoever asks keeps the time, and says that it is over. Zenoh itself says it by an
-            // error, as if the server did.
+            // The caller keeps the time, and reports its end. Zenoh reports it by an error that
+            // looks like the server's.
             Err(_) if self.begun.elapsed() >= self.timeout => {
                 return self.state.store(ENDED, Release);
             }

@@ -10,12 +10,16 @@
 mod change;
 mod claim;
 mod client;
+mod health;
 mod request;
 mod status;
 
 pub use change::{ChangeAsk, ChangeState, ChangeStatus, ParameterStatus, ParametersStatus};
 pub use claim::{ClaimError, Taken, claim};
 pub use client::{AskError, RunSocket, find};
+pub use health::{
+    ComponentHealth, ComponentState, EndState, ExecutorHealth, ModuleHealth, TopicEnd,
+};
 pub(super) use request::RequestError;
 pub use request::{Ask, ErrorCode, Verb};
 pub use status::{
@@ -37,7 +41,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Version of the protocol.
@@ -51,6 +55,8 @@ const SUFFIX: &str = ".control";
 const NEW: &str = ".new";
 /// After this, a socket that is not bound never will be.
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
+/// How often the launcher checks that its socket still has its name.
+const NAMED_AGAIN: Duration = Duration::from_secs(1);
 /// Most entries of a directory that are looked at.
 const MAX_ENTRIES: usize = 1 << 16;
 
@@ -89,7 +95,8 @@ impl Response {
 /// which tells tools that the run has ended.
 #[derive(Debug)]
 pub struct ControlSocket {
-    listener: UnixListener,
+    /// The newest one: a lost name gets a new socket.
+    listener: Mutex<Arc<UnixListener>>,
     directory: OwnedFd,
     path: PathBuf,
     name: String,
@@ -111,23 +118,24 @@ impl ControlSocket {
         let random = EndpointId::random()?.to_string();
         let id = format!("{}{}", random.get(..16).unwrap_or_default(), claim::graph_digits(graph));
         let name = format!("{PREFIX}{id}{SUFFIX}");
-        let at = address(&directory, &format!("{PREFIX}{id}{NEW}"));
-        let listener = UnixListener::bind(&at)?;
-        let named = std::fs::set_permissions(&at, Permissions::from_mode(0o600))
-            .and_then(|()| listener.set_nonblocking(true))
-            .and_then(|()| std::fs::rename(&at, address(&directory, &name)));
-        if let Err(e) = named {
-            let _ = std::fs::remove_file(&at);
-            return Err(e);
-        }
-        Ok(Self {
-            listener,
-            directory,
-            path: domain_dir.join(&name),
-            name,
-            id,
-            domain: domain.to_owned(),
-        })
+        let listener = Mutex::new(Arc::new(bind(&directory, &id)?));
+        let path = domain_dir.join(&name);
+        Ok(Self { listener, directory, path, name, id, domain: domain.to_owned() })
+    }
+
+    fn listener(&self) -> Arc<UnixListener> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Listens anew under the same name if the name has gone, with the directory or alone. `None`
+    /// if it has not, or if the directory is not there again.
+    fn renewed(&self) -> Option<Arc<UnixListener>> {
+        let gone = std::fs::symlink_metadata(&self.path)
+            .is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+        let directory = open_directory(self.path.parent().filter(|_| gone)?).ok()?;
+        let listener = Arc::new(bind(&directory, &self.id).ok()?);
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = listener.clone();
+        Some(listener)
     }
 
     /// Where it is.
@@ -148,13 +156,32 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(address(&self.directory, &self.name));
+        // In a directory that was made anew.
+        let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Listens under the name of a run.
+fn bind(directory: &OwnedFd, id: &str) -> io::Result<UnixListener> {
+    let at = address(directory, &format!("{PREFIX}{id}{NEW}"));
+    let listener = UnixListener::bind(&at)?;
+    let named = std::fs::set_permissions(&at, Permissions::from_mode(0o600))
+        .and_then(|()| listener.set_nonblocking(true))
+        .and_then(|()| std::fs::rename(&at, address(directory, &format!("{PREFIX}{id}{SUFFIX}"))));
+    if let Err(e) = named {
+        let _ = std::fs::remove_file(&at);
+        return Err(e);
+    }
+    Ok(listener)
 }
 
 /// The launcher's side: its socket and the clients that it serves.
 pub(super) struct Server {
     socket: Arc<ControlSocket>,
+    listener: Arc<UnixListener>,
     clients: Clients,
+    /// When it is checked that the socket has its name.
+    check_at: Option<Instant>,
     /// No connection is accepted before this.
     accept_at: Option<Instant>,
     admits: fn(&UnixStream) -> bool,
@@ -167,19 +194,26 @@ fn is_trusted(client: &UnixStream) -> bool {
 
 impl Server {
     pub(super) fn new(socket: Arc<ControlSocket>) -> Self {
-        Self { socket, clients: Clients::default(), accept_at: None, admits: is_trusted }
+        Self {
+            listener: socket.listener(),
+            socket,
+            clients: Clients::default(),
+            check_at: None,
+            accept_at: None,
+            admits: is_trusted,
+        }
     }
 
     /// Descriptors to wait for.
     pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let listener =
-            self.accept_at.is_none().then(|| PollFd::new(&self.socket.listener, PollFlags::IN));
+            self.accept_at.is_none().then(|| PollFd::new(&*self.listener, PollFlags::IN));
         listener.into_iter().chain(self.clients.polled())
     }
 
     /// When [`Server::serve`] is due, if no descriptor becomes ready before.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.clients.next().into_iter().chain(self.accept_at).min()
+        self.clients.next().into_iter().chain(self.accept_at).chain(self.check_at).min()
     }
 
     /// Accepts, reads and writes as much as is possible without waiting. `ask` carries out a
@@ -191,9 +225,15 @@ impl Server {
     ) {
         let mut respond =
             |received: Received<'_>| Response::line(request::parse(received).and_then(&mut *ask));
+        if self.check_at.is_none_or(|at| at <= now) {
+            self.check_at = Some(now + NAMED_AGAIN);
+            if let Some(listener) = self.socket.renewed() {
+                self.listener = listener;
+            }
+        }
         self.accept_at = self.accept_at.filter(|at| *at > now);
         if self.accept_at.is_none() {
-            let (newcomers, refused) = accept_waiting(|| Ok(self.socket.listener.accept()?.0));
+            let (newcomers, refused) = accept_waiting(|| Ok(self.listener.accept()?.0));
             self.accept_at = refused.then(|| now + ACCEPT_AGAIN);
             for client in newcomers {
                 if (self.admits)(&client) {

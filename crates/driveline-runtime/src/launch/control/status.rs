@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run says about itself. Keys and meanings: `docs/protocols/control.md`.
 
+use super::ModuleHealth;
 use super::change::ParametersStatus;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// State of a run. Durations are in milliseconds, on `CLOCK_MONOTONIC`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStatus {
     /// The digits in the name of its socket.
     pub id: String,
@@ -131,7 +132,7 @@ impl fmt::Display for RunPhase {
 }
 
 /// State of one process of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessStatus {
     /// Name of the module, or of the gateway's process.
     pub name: String,
@@ -146,7 +147,7 @@ pub struct ProcessStatus {
     pub since_ms: u64,
     /// Restarts so far.
     pub restarts: u64,
-    /// Whether SIGSTOP or a debugger has stopped it.
+    /// Whether SIGSTOP has suspended it. One that a debugger holds is not seen.
     #[serde(default)]
     pub suspended: bool,
     /// The call that has run for more than 3 s, for people.
@@ -167,6 +168,9 @@ pub struct ProcessStatus {
     /// Why it is not ready, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Its components and executors; only in a response to `health`, none for a gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<ModuleHealth>,
 }
 
 /// A topic of a module's components, as the graph has it.

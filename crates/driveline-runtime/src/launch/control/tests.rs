@@ -93,6 +93,31 @@ fn code(response: &Response) -> Option<&ErrorCode> {
 }
 
 #[test]
+fn a_run_whose_directory_was_removed_is_found_again_under_the_same_name() {
+    let mut rig = Rig::new();
+    rig.turn();
+    let (domain, path) = (rig.dir.path().to_owned(), rig.server.socket.path().to_owned());
+    std::fs::remove_dir_all(&domain).unwrap();
+    rig.now = rig.server.next().unwrap();
+    rig.turn();
+    assert!(!path.exists(), "the directory is awaited, not made");
+    std::fs::create_dir(&domain).unwrap();
+    rig.turn();
+    assert!(!path.exists(), "not before it is due");
+    rig.now = rig.server.next().unwrap();
+    rig.turn();
+    assert!(rig.response(b"{\"verb\":\"status\"}\n").ok);
+    assert_eq!(find(&domain).unwrap()[0].id(), rig.server.socket.id());
+    // The name alone, as by a clean-up.
+    std::fs::remove_file(&path).unwrap();
+    rig.now = rig.server.next().unwrap();
+    rig.turn();
+    assert!(rig.response(b"{\"verb\":\"status\"}\n").ok);
+    drop(rig.server);
+    assert!(!path.exists(), "it goes with the run");
+}
+
+#[test]
 fn each_request_gets_one_line_and_a_mistake_an_error() {
     let mut rig = Rig::new();
     let ok = rig.response(b"{\"verb\":\"status\"}\n");
@@ -143,12 +168,12 @@ fn a_request_that_comes_in_pieces_is_one_and_half_a_line_has_its_time() {
         response(&slow).ok && rig.response(b"{\"verb\":\"status\"}\n").ok,
         "half a line keeps nobody waiting"
     );
-    let due = rig.server.next().unwrap();
-    assert!(due <= rig.now + CLIENT_WITHIN, "the launcher wakes for it");
+    let due = rig.server.clients.next().unwrap();
+    assert!(due <= rig.now + CLIENT_WITHIN && rig.server.next() <= Some(due), "it wakes for it");
     rig.now = due;
     rig.turn();
     assert_eq!(code(&response(&half)), Some(&ErrorCode::Late));
-    assert_eq!(rig.server.next(), None);
+    assert_eq!(rig.server.clients.next(), None);
 }
 
 #[test]
@@ -161,7 +186,7 @@ fn a_client_that_never_reads_has_its_time_and_keeps_nobody_waiting() {
     rig.turn();
     rig.graph = "g".into();
     assert!(rig.response(b"{\"verb\":\"status\"}\n").ok);
-    rig.now = rig.server.next().unwrap();
+    rig.now = rig.server.clients.next().unwrap();
     rig.turn();
     let (part, end) = read(&silent);
     assert!(end && !part.is_empty() && part.last() != Some(&b'\n'), "{} bytes", part.len());
@@ -236,7 +261,7 @@ fn a_client_that_gives_way_asks_again() {
         let asks = scope.spawn(|| socket.ask(Verb::Status, PATIENCE));
         // Its first connection gets the response that a crowded launcher gives.
         let first = loop {
-            let (mut newcomers, _) = accept_waiting(|| Ok(rig.server.socket.listener.accept()?.0));
+            let (mut newcomers, _) = accept_waiting(|| Ok(rig.server.listener.accept()?.0));
             if let Some(first) = newcomers.pop() {
                 break first;
             }

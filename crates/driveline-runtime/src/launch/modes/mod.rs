@@ -111,6 +111,11 @@ impl<'a> ModeControl<'a> {
         self.components.iter().position(|c| *c == name)
     }
 
+    /// Whether a component is to be active; nothing of a component that no mode names.
+    pub(super) fn is_active(&self, name: &str) -> Option<bool> {
+        self.component(name).map(|c| self.machine.is_active(c))
+    }
+
     /// Whether a component is to be inactive.
     pub(super) fn is_inactive(&self, name: &str) -> bool {
         self.component(name).is_some_and(|c| !self.machine.is_active(c))

@@ -70,18 +70,20 @@ impl<'a> Launcher<'a> {
         let event = |text| Fault { text, reaction: Reaction::Event, hangs: false };
         let mut faults: Vec<Fault> =
             p.watching.take(module, child).err().map(event).into_iter().collect();
-        let on =
-            Conditions { suspended: child.stopped, ending: !matches!(self.phase, Phase::Running) };
+        let on = Conditions {
+            suspended: child.suspended,
+            ending: !matches!(self.phase, Phase::Running),
+        };
         if let Some((beats, judge)) = p.watching.beats.as_mut().filter(|_| runs && ready)
             && let Some(seen) = beats.read()
         {
             let modes = self.modes.as_ref();
             judge.note_inactive(|component| modes.is_some_and(|m| m.is_inactive(component)));
-            faults.extend(judge.look(time, &seen, on).into_iter().map(|found| Fault {
-                text: found.what.to_string(),
-                hangs: found.what.hangs(),
-                reaction: found.reaction,
-            }));
+            for found in judge.look(time, &seen, on) {
+                let (text, hangs) = (found.what.to_string(), found.what.hangs());
+                p.observed.fault(found.what.component(), &text, now);
+                faults.push(Fault { text, hangs, reaction: found.reaction });
+            }
         }
         let limits = &module.watch.limits;
         let limited =

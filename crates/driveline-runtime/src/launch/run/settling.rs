@@ -95,7 +95,7 @@ impl Launcher<'_> {
         let here: BTreeSet<usize> = (0..self.processes.len())
             .filter(|i| {
                 let child = self.processes[*i].child.as_ref();
-                child.is_some_and(|c| c.ended.is_none() && c.ready && !c.stopped)
+                child.is_some_and(|c| c.ended.is_none() && c.ready && !c.suspended)
             })
             .collect();
         if let Some((round, asked)) = remaining.ask(since, &here) {

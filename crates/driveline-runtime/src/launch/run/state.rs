@@ -7,6 +7,7 @@ use super::super::control::{
     RunPhase, RunStatus, Verb,
 };
 use super::super::gateway::Called;
+use super::super::health::ProcessNow;
 use super::super::supervisor::State;
 use super::{Launcher, Phase, Program};
 use crate::graph::ResolvedModule;
@@ -109,14 +110,38 @@ impl Launcher<'_> {
         let with_parameters = change.is_some() || verb == Verb::Param;
         let now = Instant::now();
         self.note_states(now);
-        let verdict = verb == Verb::Health;
+        Ok(RunStatus {
+            id: socket.id().to_owned(),
+            domain: socket.domain().to_owned(),
+            parameters: with_parameters.then(|| self.parameters_status()),
+            change,
+            ..self.run_status(now, verb == Verb::Health)
+        })
+    }
+
+    /// Publishes the health of the run, if that is due.
+    pub(super) fn publish_health(&mut self, now: Instant) {
+        let Some(mut topic) = self.health_topic.take() else { return };
+        self.note_states(now);
+        let of = |p: &super::Process<'_>| p.past.state.to_string();
+        let mut states: Vec<String> = self.processes.iter().map(of).collect();
+        states.push(self.phase_since.0.to_string());
+        states.extend(self.modes.as_ref().and_then(|m| m.status(self.began.elapsed()).current));
+        if topic.is_due(now, states) {
+            topic.publish(self.run_status(now, true));
+        }
+        self.health_topic = Some(topic);
+    }
+
+    /// State of the run, without what is the socket's. `verdict`: with health.
+    fn run_status(&self, now: Instant, verdict: bool) -> RunStatus {
         let processes: Vec<ProcessStatus> =
             (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();
         let reason = self.not_ready_because(&processes);
-        Ok(RunStatus {
-            id: socket.id().to_owned(),
+        RunStatus {
+            id: String::new(),
             graph: self.graph.name.clone(),
-            domain: socket.domain().to_owned(),
+            domain: String::new(),
             pid: std::process::id(),
             phase: self.phase_since.0.clone(),
             since_ms: ms(now.saturating_duration_since(self.phase_since.1)),
@@ -125,9 +150,9 @@ impl Launcher<'_> {
             reason: reason.filter(|_| verdict),
             processes,
             mode: self.modes.as_ref().map(|m| m.status(self.began.elapsed())),
-            parameters: with_parameters.then(|| self.parameters_status()),
-            change,
-        })
+            parameters: None,
+            change: None,
+        }
     }
 
     fn process_status(&self, process: usize, now: Instant, verdict: bool) -> ProcessStatus {
@@ -150,7 +175,7 @@ impl Launcher<'_> {
             state: p.past.state.clone(),
             since_ms: ago(p.past.since),
             restarts: p.past.starts.saturating_sub(1),
-            suspended: child.is_some_and(|c| c.stopped),
+            suspended: child.is_some_and(|c| c.suspended),
             busy: child.and_then(Child::busy_call).map(ToString::to_string),
             last_fault: p
                 .past
@@ -161,6 +186,16 @@ impl Launcher<'_> {
             topics,
             ready: verdict.then_some(reason.is_none()),
             reason: reason.filter(|_| verdict),
+            health: match p.program {
+                Program::Module(module) if verdict => {
+                    let modes = self.modes.as_ref();
+                    let active = |name: &str| modes.and_then(|m| m.is_active(name));
+                    let busy = child.and_then(Child::busy_call);
+                    let process = ProcessNow { alive: child.is_some(), since: p.past.since, busy };
+                    Some(p.observed.health(module, process, now, active))
+                }
+                _ => None,
+            },
         }
     }
 
@@ -183,9 +218,9 @@ impl Launcher<'_> {
     fn why_not_ready(&self, process: usize) -> Option<String> {
         let p = &self.processes[process];
         let child = p.child.as_ref().filter(|c| c.ended.is_none());
-        let suspended = child.filter(|c| c.stopped).map(|c| {
+        let suspended = child.filter(|c| c.suspended).map(|c| {
             let pid = c.pid();
-            format!("is stopped by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
+            format!("is suspended by SIGSTOP; `kill -CONT {pid}` lets it go on")
         });
         let doing = || {
             child.and_then(Child::busy_call).map_or_else(String::new, |call| format!(": {call}"))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// What a following thread has seen so far.
+/// Samples that a following thread has seen so far.
 #[derive(Default)]
 pub(crate) struct Progress {
     pub(crate) stop: AtomicBool,
@@ -19,7 +19,7 @@ pub(crate) struct Progress {
     last: AtomicU64,
     publishers: AtomicU64,
     pub(crate) matched: AtomicU64,
-    /// When the first sample of the newest publisher was taken.
+    /// Time when the first sample of the newest publisher was taken.
     since_ns: AtomicU64,
 }
 
@@ -38,7 +38,7 @@ impl Progress {
     }
 }
 
-/// Reads one subscription until it is told to stop.
+/// Reads one subscription until it is stopped.
 pub(crate) struct Follower {
     pub(crate) sub: Subscription,
     pub(crate) set: WaitSet,

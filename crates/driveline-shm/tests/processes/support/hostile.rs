@@ -233,7 +233,7 @@ pub(crate) fn say_hello(
     (s, answer)
 }
 
-/// What kind of message it is.
+/// Returns the kind of a message.
 pub(crate) fn kind(packet: &[u8]) -> u16 {
     u16::from_le_bytes([packet[6], packet[7]])
 }
@@ -271,13 +271,13 @@ impl Listener {
         &self.path
     }
 
-    /// Whether somebody has connected.
+    /// Returns true if a process has connected.
     pub(crate) fn is_wanted(&self) -> bool {
         let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&now)).unwrap() == 1
     }
 
-    /// Whoever connects next.
+    /// Accepts the next connection.
     pub(crate) fn accept_any(&self) -> OwnedFd {
         rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None))
             .unwrap();

@@ -47,7 +47,7 @@ pub(crate) fn fill(payload: &mut [u8], number: u64, publisher: EndpointId) {
     }
 }
 
-/// What is wrong with a payload, if anything is.
+/// Returns the mistake in a payload, if there is one.
 pub(crate) fn examine(payload: &[u8], number: u64, publisher: EndpointId) -> Result<(), String> {
     let Some((head, body)) = payload.split_at_checked(LEAST) else {
         return Err(format!("{} bytes only", payload.len()));

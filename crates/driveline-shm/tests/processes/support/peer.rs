@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The started side of a peer process: does what it is told on its standard input, a line at a
-//! time.
+//! Started side of a peer process: executes commands from its standard input, one per line.
 //!
-//! A torn sample, a sequence that goes back or a panic anywhere ends the process with exit
-//! status 101.
+//! A torn sample, a sequence that goes back or a panic anywhere ends the process with exit status
+//! 101.
 
 use super::follower::{Follower, Progress, check, echo, whole};
 use super::payload;
@@ -83,7 +82,7 @@ struct Machine {
     held: Vec<Sample>,
     /// Connections that say nothing.
     clogs: Vec<std::os::fd::OwnedFd>,
-    /// Publishers that accept nobody.
+    /// Publishers that accept no connection.
     silent: Vec<super::hostile::Listener>,
 }
 
@@ -187,7 +186,7 @@ impl Machine {
             ["churn", rounds] => self.churn(rounds.parse().map_err(|e| text(&e))?),
             ["progress", name] => match self.jobs.get(name) {
                 Some(Job::Follow { progress, .. }) => Ok(progress.text()),
-                _ => Err(format!("nobody follows {name}")),
+                _ => Err(format!("no thread follows {name}")),
             },
             ["halt", name] => self.halt(name),
             ["events", name] => self.events(name),

@@ -10,9 +10,9 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Tells the program that it is a peer; the value is the domain directory.
+/// Marks the program as a peer; the value is the domain directory.
 pub(crate) const PEER_VARIABLE: &str = "DRIVELINE_TEST_PEER";
-/// What a peer's lines begin with; the test harness writes to the same stream.
+/// Prefix of a peer's lines; the test harness writes to the same stream.
 pub(crate) const MARK: &str = "@driveline ";
 
 /// A domain directory of its own.
@@ -161,12 +161,12 @@ impl Peer {
         self.answer(line)
     }
 
-    /// Tells it what to do without waiting for the answer. A peer that is dead does not hear it.
+    /// Sends a command without waiting for the answer. A dead peer does not receive it.
     pub(crate) fn tell(&mut self, line: &str) {
         let _ = writeln!(self.stdin, "{line}");
     }
 
-    /// Waits for the answer to something told.
+    /// Waits for the answer to a sent command.
     #[track_caller]
     pub(crate) fn answer(&mut self, line: &str) -> Result<String, String> {
         match self.lines.recv_timeout(PATIENCE) {
@@ -252,7 +252,7 @@ impl Peer {
         }
     }
 
-    /// Whether it still runs (or is stopped).
+    /// Returns true if it still runs (or is stopped).
     pub(crate) fn lives(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -283,7 +283,7 @@ impl Peer {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
 
-    /// How often its threads went to sleep so far.
+    /// Number of times that its threads went to sleep so far.
     pub(crate) fn sleeps(&self) -> u64 {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
         tasks
@@ -296,8 +296,7 @@ impl Peer {
             .sum()
     }
 
-    /// Open descriptors, without those that are open for a moment, such as a look through the
-    /// directory.
+    /// Open descriptors, without temporary ones such as those of a directory scan.
     pub(crate) fn descriptors(&self) -> usize {
         let count = || std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count();
         let several = std::iter::repeat_with(|| {

@@ -28,7 +28,7 @@ struct GroupPlan {
 struct Callback {
     plan: Plan,
     group: usize,
-    /// When its next work arrives, and how much waits.
+    /// Arrival of its next work, and amount that waits.
     arrives: Cell<Time>,
     waiting: Cell<u64>,
 }

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 
 type Outcomes = Arc<Mutex<Vec<StateOutcome>>>;
 
-/// What the transitions of a test do.
+/// Effects of the transitions in a test.
 #[derive(Default)]
 struct Script {
     calls: Mutex<Vec<bool>>,
@@ -85,7 +85,7 @@ fn stats(handle: &CallbackHandle) -> SubscriptionStats {
     handle.inputs()[0].stats
 }
 
-/// Publishes `n` samples after each of which the executor runs.
+/// Publishes `n` samples and runs the executor after each.
 fn publish(c: &Component, publisher: &mut RawPublisher, values: std::ops::Range<u8>) {
     for value in values {
         send(publisher, value, 1);

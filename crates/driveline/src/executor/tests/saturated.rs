@@ -262,7 +262,7 @@ fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
     }
     assert_eq!(r.executor.run_ready(), 128);
     let seen = seen.lock().unwrap();
-    assert_eq!(seen[before], ": 6 events were lost because nobody asked for them");
+    assert_eq!(seen[before], ": 6 events were lost because they were not polled");
     assert_eq!(
         (seen.len() - before, seen.last().unwrap().as_str()),
         (65 - 1, "out: matched with 68"),

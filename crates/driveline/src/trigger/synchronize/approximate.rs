@@ -4,10 +4,10 @@
 use super::{InputCounts, NoSuchInput, OptionsError, Synchronizer, check_size};
 use std::collections::VecDeque;
 
-/// [`ApproximateOptions::age_penalty`] unless told otherwise; the value of ROS.
+/// Default of [`ApproximateOptions::age_penalty`]; the value of ROS.
 pub const DEFAULT_AGE_PENALTY: f64 = 0.1;
 
-/// How [`ApproximateTime`] looks for sets. The default is that of ROS, with a queue of 10.
+/// Options of [`ApproximateTime`]. The defaults are those of ROS, with a queue of 10.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApproximateOptions {
     /// Most items that wait per input, 1..=[`MAX_QUEUE`](super::MAX_QUEUE). It must span the
@@ -90,7 +90,7 @@ pub struct ApproximateTime<T> {
 struct Input<T> {
     /// Oldest first. While there is a candidate, the first is its item.
     items: VecDeque<Stamped<T>>,
-    /// How many of `items` the window has passed over; 0 while there is no candidate.
+    /// Number of `items` that the window has passed; 0 while there is no candidate.
     cursor: usize,
     /// An item was overwritten that might have made a better set.
     lost: bool,
@@ -145,14 +145,14 @@ impl Candidate {
         scale_ns(difference_ns(end_ns, self.end_ns), self.penalty_factor)
     }
 
-    /// Whether the window lost more at its start than it has grown at its end.
+    /// Returns true if the window lost more at its start than it has grown at its end.
     fn loses_to(&self, window: Window) -> bool {
         self.growth_ns(window.end_ns) < difference_ns(window.start_ns, self.start_ns)
     }
 
-    /// Whether every window from one that ends at `end_ns` on has grown too much: they start with
-    /// the pivot's item at the latest. Always so for the window that starts with it, unless that
-    /// one wins itself.
+    /// Returns true if every window from one that ends at `end_ns` on has grown too much: they
+    /// start with the pivot's item at the latest. Always true for the window that starts with it,
+    /// unless that one wins itself.
     fn beats_all_from(&self, end_ns: u64) -> bool {
         self.growth_ns(end_ns) >= difference_ns(self.pivot_ns, self.start_ns)
     }

@@ -44,7 +44,7 @@ struct Row<T> {
     items: Box<[Option<T>]>,
 }
 
-/// Why a row leaves without being delivered.
+/// Reason why a row leaves without being delivered.
 #[derive(Clone, Copy)]
 enum Reason {
     Overwritten,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the synchronizers promise, on arbitrary input.
+//! Promises of the synchronizers, on arbitrary input.
 
 use super::{ApproximateOptions, ApproximateTime, ExactTime, InputCounts, Synchronizer};
 use proptest::prelude::*;

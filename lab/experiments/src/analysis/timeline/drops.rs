@@ -4,7 +4,7 @@
 
 use super::{Timeline, seconds};
 use crate::archive::{Case, LinkSample, Run};
-use crate::chain::source_of;
+use crate::chain_path::source_of;
 use driveline_bench::harness::Pace;
 use driveline_bench::observations::{Observations, Quantity};
 use std::collections::BTreeSet;

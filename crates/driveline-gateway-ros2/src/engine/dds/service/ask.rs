@@ -28,7 +28,7 @@ struct Shared {
 struct Kept {
     call: i64,
     request: Vec<u8>,
-    /// From then on nobody wants the response.
+    /// Time after which no client waits for the response.
     until: Instant,
 }
 
@@ -80,7 +80,7 @@ impl Asking for DdsAsking {
 
     fn withdraw(&self) {
         self.shared.wire.stop();
-        // Nobody waits for room any more, and nobody takes it for a client.
+        // No thread waits for space any more, and servers do not see a client any more.
         self.shared.wire.writer.close();
         self.shared.wire.reader.close();
     }
@@ -106,7 +106,7 @@ impl Drop for DdsAsking {
 fn enqueue<T>(queue: &SyncSender<T>, what: T) -> Result<(), String> {
     let why = |e| match e {
         TrySendError::Full(_) => {
-            "as many requests as may be under way wait to be written: the server in ROS 2 does not read"
+            "the maximum number of requests waits to be written: the server in ROS 2 does not read"
         }
         TrySendError::Disconnected(_) => {
             "the gateway's thread that writes requests has ended, and the server in ROS 2 is asked again by a new one: try again in some seconds"
@@ -119,7 +119,7 @@ impl Shared {
     /// On the thread that writes.
     fn send(&self, kept: &Kept) {
         let now = Instant::now();
-        // Who asked has been told already.
+        // The caller has its answer already.
         if kept.until <= now {
             return;
         }
@@ -130,8 +130,8 @@ impl Shared {
         }
     }
 
-    /// Whether a request would reach the server, and nobody else: DDS sends it to every reader. An
-    /// error: it must not be sent.
+    /// Returns true if a request would reach the server and no other: DDS sends it to every reader.
+    /// An error: it must not be sent.
     fn ready(&self) -> Result<bool, String> {
         let readers = self.wire.writer.readers().map_err(text)?;
         // Gateways look who has written it, and let it go.
@@ -185,7 +185,8 @@ mod tests {
         assert_eq!(enqueue(&queue, 1), Ok(()));
         let full = enqueue(&queue, 2).unwrap_err();
         assert!(
-            full.contains("may be under way") && full.contains("the server in ROS 2 does not read"),
+            full.contains("maximum number of requests")
+                && full.contains("the server in ROS 2 does not read"),
             "{full}"
         );
         drop(kept);

@@ -31,9 +31,9 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long who sends waits for the other end to be matched, and for room.
+/// Longest wait of a sender for the match of the other end, and for space.
 const WITHIN: Duration = Duration::from_secs(2);
-/// Nobody needs to look more often than that if nothing comes.
+/// Longest pause between checks without an event.
 const LOOK: Duration = Duration::from_secs(1);
 /// Samples that are taken before it is looked who is matched and what waits: others may write as
 /// fast as they can.
@@ -42,8 +42,8 @@ const TURN: usize = 64;
 const KEPT_BYTES: usize = 64 << 20;
 /// … but never fewer samples than this,
 const KEPT_AT_LEAST: usize = 16;
-/// nor more than these that wait for the thread, and these that are not acknowledged, if no more
-/// calls may be under way.
+/// … and at most this number of samples that wait for the thread or for acknowledgement, when no
+/// more calls may be in flight.
 const KEPT: usize = 1024;
 const UNACKNOWLEDGED: usize = 64;
 
@@ -51,7 +51,7 @@ fn text(e: impl ToString) -> String {
     e.to_string()
 }
 
-/// Why nobody here can speak with an end; for people. `writes`: whether it is a writer.
+/// Reason why an end cannot be used from here; for people. `writes`: it is a writer.
 fn unable(endpoint: &dds::Endpoint, writes: bool) -> Option<String> {
     let vendor = Vendor::of(&endpoint.gid);
     if vendor != Vendor::CYCLONE {
@@ -106,7 +106,7 @@ struct Wire {
     writer: Writer,
     waiting: Waiting,
     stop: AtomicBool,
-    /// Why the thread that takes what comes has ended by itself.
+    /// Reason why the receiving thread has ended by itself.
     ended: OnceLock<String>,
     /// The thread has looked who is matched, so many times.
     looks: Mutex<u64>,
@@ -156,8 +156,8 @@ impl Wire {
             .map_err(text)?;
         let unacknowledged = limit(writes.2, UNACKNOWLEDGED).max(of.pending);
         let history = match role {
-            // A client that does not read loses its own responses, and keeps nobody's from going
-            // out.
+            // A client that does not read loses its own responses, and does not delay those of
+            // others.
             Role::Server => History::KeepLast(unacknowledged),
             Role::Client => History::KeepAll { limit: unacknowledged, late: 1 },
         };
@@ -187,8 +187,8 @@ impl Wire {
         })
     }
 
-    /// Takes what comes until it is told to stop, or cannot go on. `matched` is for whenever
-    /// somebody came or went, and between turns; `take` for a sample.
+    /// Receives until it is stopped, or cannot continue. `matched` is called at each change of
+    /// matches, and between turns; `take` for each sample.
     fn run(
         &self,
         mut matched: impl FnMut(),
@@ -219,7 +219,8 @@ impl Wire {
         }
     }
 
-    /// Why it does not work any more although it was not stopped. `threads`: all that it has.
+    /// Reason why it does not work any more although it was not stopped. `threads`: all its
+    /// threads.
     fn broken(&self, threads: &[JoinHandle<()>]) -> Option<String> {
         if self.stopped() || !threads.iter().any(JoinHandle::is_finished) {
             return None;
@@ -231,7 +232,7 @@ impl Wire {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Waits until somebody is matched as it must be.
+    /// Waits until the required match exists.
     fn wait_until(
         &self,
         end: Instant,
@@ -260,7 +261,7 @@ impl Wire {
 
     /// After [`stop`](Self::stop).
     fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
-        // Whoever takes what comes may be the last to let go of the end, on its own thread.
+        // The receiving thread may drop the last reference to the end, on itself.
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id())
         {
             let _ = thread.join();

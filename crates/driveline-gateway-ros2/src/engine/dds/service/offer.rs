@@ -24,8 +24,8 @@ struct Parked {
     response: Vec<u8>,
 }
 
-/// Why a response is given up.
-const NOBODY_READS: &str = "nobody reads the response";
+/// Reason why a response is dropped.
+const NOBODY_READS: &str = "no client reads the response";
 
 struct Shared {
     wire: Wire,
@@ -68,7 +68,7 @@ pub(in crate::engine) fn offer(
 impl Offered for DdsOffered {
     fn withdraw(&self) {
         self.shared.wire.stop();
-        // Calls under way keep the writer: without a reader nobody takes it for a server.
+        // Calls in flight keep the writer: without a reader, clients do not see a server.
         self.shared.wire.reader.close();
     }
 
@@ -85,7 +85,7 @@ impl Drop for DdsOffered {
     fn drop(&mut self) {
         self.withdraw();
         Wire::join(self.threads.drain(..));
-        // Nobody is left to see their clients come.
+        // No thread remains to see their clients arrive.
         let parked = std::mem::take(&mut *lock(&self.shared.parked));
         parked.iter().for_each(|_| {
             self.shared
@@ -95,7 +95,7 @@ impl Drop for DdsOffered {
     }
 }
 
-/// Whether a response would reach a client.
+/// Presence of a response's client.
 enum Presence {
     There,
     /// Its requests are matched, its responses not yet.
@@ -135,11 +135,11 @@ impl Shared {
 
     /// As rmw_cyclonedds finds out: both ends of a client have one id.
     fn presence(&self, client: &Client) -> Result<Presence, String> {
-        // After it was withdrawn nobody's requests are matched.
+        // After the withdrawal no requests are matched.
         if self.wire.reader.writer(client.writer).is_none() && !self.wire.stopped() {
             return Ok(Presence::Gone);
         }
-        // It tells none, and its requests have come.
+        // It announces none, and its requests have arrived.
         let Some(id) = client.id.as_deref() else { return Ok(Presence::There) };
         let readers = self.wire.writer.readers().map_err(text)?;
         Ok(if readers.iter().any(|r| Role::Client.id(&r.user_data) == Some(id)) {
@@ -181,7 +181,7 @@ impl Shared {
     }
 }
 
-/// Who has asked.
+/// Requesting client.
 struct Client {
     /// Handle of its writer of requests.
     writer: u64,

@@ -23,7 +23,7 @@ fn samples_that_never_end_do_not_keep_a_thread_from_looking_who_is_there() {
     assert!(!turn(&mut next, take).unwrap() && taken.get() == 3, "that was all");
 }
 
-/// Takes whatever comes, and is told nothing.
+/// Accepts all requests, and answers none.
 struct Nobody;
 
 impl Requests for Nobody {
@@ -47,7 +47,7 @@ fn reason(mut broken: impl FnMut() -> Option<String>) -> String {
     loop {
         match broken() {
             Some(reason) => return reason,
-            None => assert!(Instant::now() < end, "nobody says that it broke"),
+            None => assert!(Instant::now() < end, "the break is not reported"),
         }
         // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(Duration::from_millis(2));

@@ -27,13 +27,13 @@ impl Dds {
         let mut node = context.new_node(name, NodeOptions::new().enable_rosout(false))?;
         let spinner = node.spinner()?;
         std::thread::spawn(move || smol::block_on(spinner.spin()));
-        let events = node.status_receiver().ok_or("its node tells of no events")?;
+        let events = node.status_receiver().ok_or("its node reports no events")?;
         Ok(Self { node, events: Box::new(move || events.try_recv().ok()) })
     }
 }
 
-/// How long a client waits for a server, and then for its response.
-// time: of one attempt; what was lost before all had matched is asked again
+/// Time that a client waits for a server, and then for its response.
+// time: of one attempt; requests lost before all had matched are repeated
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn text(e: impl std::fmt::Debug) -> String {

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What a sample is made of, and what is told of it.
+/// Content of a sample, and its printed form.
 trait Message: Serialize + DeserializeOwned + Send + 'static {
     /// Package and name of its type.
     const OF: (&'static str, &'static str);
@@ -110,7 +110,7 @@ struct Endpoint {
     topic: Name,
     of: MessageTypeName,
     qos: QosProfile,
-    /// Written at once: whoever comes gets it.
+    /// Written at once: each new reader gets it.
     lasting: bool,
 }
 
@@ -122,7 +122,7 @@ trait Node: Sized {
     type Client<S: Service>;
     fn publisher<M: Message>(&mut self, of: &Endpoint) -> Result<Self::Publisher<M>>;
     fn subscription<M: Message>(&mut self, of: &Endpoint) -> Result<Self::Subscription<M>>;
-    /// Whether somebody reads.
+    /// Returns true if there is a reader.
     fn matched<M: Message>(&self, publisher: &Self::Publisher<M>) -> bool;
     fn publish<M: Message>(&self, publisher: &Self::Publisher<M>, message: M) -> Result<()>;
     fn take<M: Message>(&self, subscription: &Self::Subscription<M>) -> Result<Option<M>>;
@@ -180,7 +180,7 @@ fn endpoint<M: Message>(topic: &str, qos: &str) -> Result<Endpoint> {
     })
 }
 
-/// Whether standard input has ended.
+/// Returns true if standard input has ended.
 fn over(wait: Duration) -> bool {
     let input = rustix::stdio::stdin();
     let mut of = [PollFd::new(&input, PollFlags::IN)];
@@ -191,7 +191,7 @@ fn over(wait: Duration) -> bool {
 
 fn say(line: &str) {
     println!("{line}");
-    // Whoever does not read any more has ended this as well.
+    // A test that has closed it has ended this process as well.
     let _ = std::io::stdout().flush();
 }
 

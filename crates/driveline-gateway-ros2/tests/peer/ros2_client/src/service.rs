@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers and clients: what is asked and answered, and what is told of it.
+//! Servers and clients: requests, answers, and their printed form.
 
 use super::{Node, Result, over, say, sum};
 use ros2_client::{Message, Name, ServiceTypeName};
@@ -17,7 +17,7 @@ pub(super) trait Service: Sized {
     type Response: Message + Clone + Send + 'static;
     /// The `n`th request, from 1, of a client that was given these numbers.
     fn request(numbers: (i64, i64), n: i64) -> Self::Request;
-    /// What a server answers that was given this number.
+    /// Returns the answer of a server that has this number.
     fn answer(request: &Self::Request, number: u64) -> Self::Response;
     fn told_of_request(request: &Self::Request) -> String;
     fn told_of_response(response: &Self::Response) -> String;

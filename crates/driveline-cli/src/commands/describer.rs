@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Descriptions of component libraries, by the host program.
+
+use driveline_runtime::descriptor::ComponentClass;
+use driveline_runtime::graph::{Describe, DescribeError, Environment};
+use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
+use std::path::{Path, PathBuf};
+
+/// Asks the host program; where there is none, says so at the first library.
+pub(super) struct Describer(Result<HostDescriber, ProgramNotFound>);
+
+pub(super) fn describer() -> Describer {
+    Describer(find_host().map(HostDescriber::new))
+}
+
+impl Describe for Describer {
+    fn describe(
+        &self,
+        library: &Path,
+        environment: &Environment,
+    ) -> Result<Vec<ComponentClass>, DescribeError> {
+        match &self.0 {
+            Ok(host) => host.describe(library, environment),
+            Err(e) => Err(DescribeError {
+                reason: e.to_string(),
+                help: Some(
+                    "`driveline validate --no-libraries` checks what can be checked without".into(),
+                ),
+            }),
+        }
+    }
+
+    fn together(
+        &self,
+        libraries: &[PathBuf],
+        environment: &Environment,
+    ) -> Result<(), (usize, DescribeError)> {
+        // Where there is no host, its absence was reported at the first library.
+        self.0.as_ref().map_or(Ok(()), |host| host.together(libraries, environment))
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Completion scripts, in the shells that they are for.
+
+use crate::fixture::{Fixture, GRAPH};
+use crate::skipped::skipped;
+use std::path::Path;
+use std::process::Command;
+
+/// Completes a command line in a shell, with the script that the command prints. In place of what a
+/// shell has only at a terminal, functions print what they are given.
+fn completed(f: &Fixture, shell: &str, prepare: &str, call: &str) -> Option<String> {
+    std::fs::write(f.path("script"), f.run(&["completion", shell]).1).unwrap();
+    let directory = Path::new(env!("CARGO_BIN_EXE_driveline")).parent().unwrap().display();
+    let path = format!("{directory}:{}", std::env::var("PATH").unwrap_or_default());
+    let text = format!("{prepare}\nsource ./script\n{call}\n");
+    let out = Command::new(shell)
+        .args(if shell == "zsh" { ["-f", "-c"] } else { ["--norc", "-c"] })
+        .arg(text)
+        .current_dir(f.path("."))
+        .envs(f.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .env("PATH", path)
+        .output();
+    let out = match out {
+        Ok(out) => out,
+        Err(e) => {
+            skipped("names for the Tab key", &format!("{shell}: {e}"), "install it");
+            return None;
+        }
+    };
+    assert!(out.status.success(), "{shell}: {out:?}");
+    Some(String::from_utf8(out.stdout).unwrap())
+}
+
+#[test]
+fn the_tab_key_names_modules_and_parameters_in_bash_and_zsh() {
+    let f = Fixture::new(GRAPH);
+    for (line, names) in [
+        ("run g.yaml --module ", "rest source"),
+        ("validate g.yaml --module s", "rest source"),
+        ("run g.yaml --set ", "counter.limit="),
+    ] {
+        let words: Vec<_> = line.split(' ').collect();
+        let quoted = words.iter().map(|w| format!("'{w}'")).collect::<Vec<_>>().join(" ");
+        let call = format!(
+            "COMP_WORDS=(driveline {quoted}); COMP_CWORD={}; _driveline_with_names driveline; \
+             echo \"${{COMPREPLY[*]}}\"",
+            words.len()
+        );
+        let Some(shown) = completed(&f, "bash", "compopt() { :; }", &call) else { return };
+        let wanted = if line.ends_with(" s") { "source" } else { names };
+        assert!(shown.contains(wanted), "{line:?} in bash: {shown}");
+        let kind = if line.contains("--set") { "parameters" } else { "modules" };
+        let call = format!(
+            "words=(driveline {quoted}); CURRENT={}; _driveline_names {kind}",
+            words.len() + 1
+        );
+        let prepare = "compdef() { :; }; compadd() { print -r -- \"$@\" : $names; }";
+        let Some(shown) = completed(&f, "zsh", prepare, &call) else { return };
+        assert!(shown.contains(names), "{line:?} in zsh: {shown}");
+    }
+}
+
+#[test]
+fn zsh_asks_for_names_where_a_value_is_one() {
+    let f = Fixture::new(GRAPH);
+    let zsh = f.run(&["completion", "zsh"]).1;
+    assert!(zsh.starts_with("#compdef driveline\n"), "zsh finds it by its first line");
+    for (value, names) in [
+        ("'*--module=[", "modules"),
+        ("'*--set=[", "parameters"),
+        ("'--domain=[", "domains"),
+        ("'--run=[", "runs"),
+        ("':topic -- ", "topics"),
+        ("':module -- ", "modules"),
+        ("':parameter -- ", "parameters"),
+        ("'::mode -- ", "modes"),
+    ] {
+        let mut lines = zsh.lines().filter(|line| line.starts_with(value)).peekable();
+        assert!(lines.peek().is_some(), "{value}");
+        for line in lines {
+            assert!(line.ends_with(&format!(": _driveline_names {names}' \\")), "{line}");
+        }
+    }
+    assert!(zsh.contains("'*:graphs -- "), "options are completed after a graph file");
+}

@@ -1,0 +1,627 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The thread that decides what exists.
+
+use super::asking::Asking;
+use super::backlog::BacklogThreads;
+use super::dds::{DdsGraph, Nodes, configuration, refused};
+use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
+use super::error::GatewayError;
+use super::feed::kept;
+use super::gateway_state::GatewayState;
+use super::incoming::Incoming;
+use super::interfaces::Interfaces;
+use super::local_topics::LocalTopics;
+use super::outgoing::OutgoingTopic;
+use super::ros_writer::RosWriter;
+use super::service::Services;
+use super::sim_time::SimTime;
+use super::waiting::{Signal, Waiting};
+use super::zenoh::Session;
+use super::{FEWER, KIND, lock};
+use crate::clock::StampClock;
+use crate::dds;
+use crate::discovery_info::{Gid, PARTICIPANT_USER_DATA};
+use crate::names::{dds_topic, misnamed};
+use crate::qos::mismatches;
+use crate::types::Types;
+use driveline_gateway::interfaces::interfaces;
+use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig};
+use driveline_gateway::{Notices, OnlyOne, Report, ReportRequests, Ros2Report};
+use driveline_shm::{Participant, ParticipantConfig};
+use driveline_types::{EndpointId, MonotonicNs, Qos, TopicName, limits::DEFAULT_PINS};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+const MAX_TOPICS: usize = 256;
+/// Maximum number of remembered foreign endpoints.
+const MAX_ENDPOINTS: usize = 16_384;
+/// Maximum number of other gateways reported.
+const MAX_BESIDE: usize = 16;
+/// Maximum number of reported reasons for skipped types.
+const MAX_LEFT_OUT: usize = 64;
+/// Maximum number of reported topics whose names are not possible here, and length of a name in
+/// such a text.
+const MAX_MISNAMED: usize = 256;
+const LONGEST_NAMED: usize = 256;
+/// State of a subscription with a remark.
+pub(super) const WITH_A_REMARK: &str = "gets samples, but not with the requested QoS";
+/// Longest pause between checks without an event.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Requests of the gateway's owner to the control thread.
+pub(super) struct Control {
+    stop: AtomicBool,
+    report_requests: ReportRequests,
+    common: Arc<GatewayState>,
+}
+
+impl Control {
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.common.wake();
+    }
+
+    /// The report, or the one before if the control thread is busy.
+    pub(super) fn report(&self) -> Report {
+        self.report_requests.ask(|| self.common.wake())
+    }
+
+    /// For people.
+    pub(super) fn tell(&self, line: String) {
+        self.common.tell(line);
+    }
+
+    pub(super) fn take_notices(&self) -> Vec<String> {
+        self.common.notices.take()
+    }
+
+    /// Reason why the gateway cannot continue, if it cannot.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.common.failed.get().cloned()
+    }
+
+    #[cfg(test)]
+    pub(super) fn close_dds(&self) {
+        self.common.dds().unwrap().close();
+    }
+}
+
+pub(super) struct ControlThread {
+    pub(super) services: Services,
+    /// One for each profile.
+    pub(super) incoming: Vec<(Profile, Incoming)>,
+    /// `None`: it does not go there; the reason was logged.
+    pub(super) outgoing: BTreeMap<TopicName, Option<OutgoingTopic>>,
+    /// Topics that are listed even without a publisher in ROS 2.
+    pub(super) sought: BTreeSet<String>,
+    /// Readers of others on topics of ROS 2.
+    pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
+    pub(super) nodes: Nodes,
+    told: HashSet<(Gid, Gid)>,
+    asking: Asking,
+    /// Topics of this host that only patterns name.
+    local_topics: Option<LocalTopics>,
+    /// Topics in ROS 2 whose names are not possible here, already logged.
+    misnamed: HashSet<String>,
+    /// That there are as many topics towards ROS 2 as there can be.
+    told_full: bool,
+    /// Sessions in Zenoh of other gateways that are in the same DDS domain as well.
+    pub(super) beside: BTreeSet<String>,
+    graph: Option<DdsGraph>,
+    control: Arc<Control>,
+    pub(super) common: Arc<GatewayState>,
+    pub(super) started: MonotonicNs,
+    /// For people.
+    pub(super) domain: String,
+    /// Types that packages have and that cannot come from ROS 2, and why.
+    pub(super) left_out: Vec<String>,
+    interfaces: Interfaces,
+    _clocks: Vec<SimTime>,
+    _only: OnlyOne,
+}
+
+/// Lines for people, and of the rest how many there are.
+fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(most);
+    lines
+        .take(most)
+        .chain((more > 0).then(|| format!("and {more} more, which are not named here")))
+        .collect()
+}
+
+/// Topics towards ROS 2: those of the graph under a rule, and those named by a rule.
+fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
+    let known =
+        config.topics.iter().filter(|t| config.ros2.rule(&t.topic, false).is_some()).cloned();
+    let mut topics: Vec<LocalTopic> = known.collect();
+    for rule in &config.ros2.topics {
+        let Some(topic) = rule.single().filter(|t| rule.covers(t, false)) else { continue };
+        if !topics.iter().any(|t| t.topic == topic) {
+            let qos = Qos {
+                reliability: rule.qos.reliability.unwrap_or_default(),
+                durability: rule.qos.durability.unwrap_or_default(),
+                depth: rule.qos.depth.unwrap_or(1),
+                ..Qos::default()
+            };
+            topics.push(LocalTopic {
+                topic,
+                max_payload: rule.max_payload_bytes(),
+                pins: DEFAULT_PINS,
+                qos,
+                access: Default::default(),
+            });
+        }
+    }
+    topics
+}
+
+/// Sends a topic to ROS 2, as its rule says. `None`: not possible; the reason was logged.
+fn goes_out(
+    common: &Arc<GatewayState>,
+    local: &LocalTopic,
+) -> Result<Option<OutgoingTopic>, GatewayError> {
+    let Some(rule) = common.spec.rule(&local.topic, false) else { return Ok(None) };
+    if dds_topic(&local.topic).is_none() {
+        common.tell(format!(
+            "topic '{}' does not go to ROS 2, which does not permit its name: rename it",
+            local.topic
+        ));
+        return Ok(None);
+    }
+    OutgoingTopic::start(common, local, rule).map(Some)
+}
+
+/// Topics to search in ROS 2: those of the graph under a rule, and those named by a rule.
+fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
+    let covered = config
+        .topics
+        .iter()
+        .map(|t| &t.topic)
+        .filter(|t| config.ros2.rule(t, true).is_some())
+        .cloned();
+    let named =
+        config.ros2.topics.iter().filter_map(|rule| rule.single().filter(|t| rule.covers(t, true)));
+    covered.chain(named).map(|t| t.to_string()).collect()
+}
+
+/// Reasons why a writer of the gateway and a reader of ROS 2 on the same topic and profile do not
+/// match; empty if they do.
+pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if writing.profile == Profile::Dds {
+        reasons.extend(mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string));
+    }
+    if reader.type_name != writing.type_name {
+        reasons.push(format!(
+            "TYPE: the writer's is {}, the reader's {}",
+            writing.type_name, reader.type_name
+        ));
+    } else if reader.hash != writing.hash {
+        reasons.push(format!(
+            "TYPE HASH: the writer's is {}, the reader's {}; have both use one definition, and say its release under `ros2:`",
+            writing.hash, reader.hash
+        ));
+    }
+    reasons
+}
+
+/// Remarks for a reader of ROS 2 that gets samples of a writer of the gateway; empty if there are
+/// none.
+pub(super) fn remarks(writing: &Writing, reader: &Endpoint) -> Vec<String> {
+    match writing.profile {
+        Profile::Dds => {
+            definitions_differ(writing.type_hash, reader.announced).into_iter().collect()
+        }
+        // Keys alone decide in rmw_zenoh.
+        Profile::Zenoh => {
+            mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect()
+        }
+    }
+}
+
+/// Pairs of a writer here and a reader in ROS 2 on the same topic and profile.
+pub(super) fn pairs<'a>(
+    writings: &'a [Writing],
+    readers: &'a HashMap<(Profile, Handle), Endpoint>,
+) -> impl Iterator<Item = (&'a Writing, &'a Endpoint)> {
+    writings.iter().flat_map(move |w| {
+        readers
+            .values()
+            .filter(move |r| r.profile == w.profile && r.topic == w.topic)
+            .map(move |r| (w, r))
+    })
+}
+
+impl ControlThread {
+    pub(super) fn new(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
+        let spec = config.ros2.clone();
+        let (topics, sought) = (to_ros(&config), from_ros(&config));
+        if topics.len() > MAX_TOPICS {
+            let message = format!("{} topics towards ROS 2 are too many", topics.len());
+            return Err(GatewayError::Config {
+                key: "topics",
+                message,
+                help: format!("at most {MAX_TOPICS} are possible"),
+            });
+        }
+        let types = Types::new(&spec.types)?;
+        let left_out =
+            at_most(MAX_LEFT_OUT, types.left_out(&spec.topics).iter().map(ToString::to_string));
+        // Who has started it by hand may not have named the domain.
+        let domain = Some(config.domain)
+            .filter(|d| !d.is_empty())
+            .unwrap_or_else(|| config.domain_dir.display().to_string());
+        let participant = Participant::open(ParticipantConfig {
+            domain_dir: Some(config.domain_dir.clone()),
+            name: "gateway-ros2".into(),
+        })?;
+        let only = OnlyOne::new(participant.domain_dir(), KIND)?;
+        participant.set_description(serde_json::json!({ "gateway": KIND }).to_string());
+        let random = EndpointId::random()
+            .map_err(|source| GatewayError::System { action: "draw a random number", source })?;
+        let from_rules = spec.topics.iter().map(driveline_gateway::ros2::Rule::max_payload_bytes);
+        let of_services = spec.services.iter().flat_map(|s| [s.max_request.0, s.max_response.0]);
+        let longest = topics
+            .iter()
+            .map(|t| t.max_payload)
+            .chain(from_rules)
+            .chain(of_services)
+            .max()
+            .unwrap_or(0);
+        let interfaces = Interfaces::new(&spec, &interfaces());
+        let (mut dds, mut waiting) = (None, Waiting::Signal(Signal::default()));
+        if spec.dds {
+            let participant = dds::Participant::open(
+                spec.domain_id,
+                &configuration(&spec, longest),
+                PARTICIPANT_USER_DATA,
+            );
+            let participant = participant.map_err(|source| refused(&spec, source))?;
+            let of_dds = participant.waiting()?;
+            (dds, waiting) = (Some(participant), Waiting::Dds(of_dds));
+        }
+        let waiting = Arc::new(waiting);
+        let zenoh = spec
+            .zenoh
+            .as_ref()
+            .map(|z| Session::open(z, spec.domain_id, longest, waiting.clone()))
+            .transpose()?;
+        let graph = match (&dds, &*waiting) {
+            (Some(dds), Waiting::Dds(of_dds)) => {
+                let session = zenoh.as_ref().map(Session::id);
+                Some(DdsGraph::open(
+                    dds,
+                    of_dds,
+                    spec.release,
+                    session.as_deref(),
+                    kept(Profile::Dds, 0, longest),
+                )?)
+            }
+            _ => None,
+        };
+        let node = "gateway_ros2".parse().map_err(|_| GatewayError::Config {
+            key: "topics",
+            message: "a name".into(),
+            help: String::new(),
+        })?;
+        let (writings, refusals, notices, failed) =
+            (Arc::default(), Mutex::default(), Notices::default(), OnceLock::new());
+        let mark = random.0 as u64;
+        let clock = StampClock::new(spec.use_sim_time);
+        let common = Arc::new(GatewayState {
+            participant,
+            spec,
+            longest,
+            types,
+            node,
+            clock,
+            mark,
+            writings,
+            refusals,
+            notices,
+            failed,
+            waiting,
+            backlogs: BacklogThreads::default(),
+            zenoh,
+            dds,
+        });
+        left_out.iter().for_each(|line| common.tell(line.clone()));
+        let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
+        let clocks =
+            profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
+        let mut outgoing = BTreeMap::new();
+        for local in topics {
+            let started = goes_out(&common, &local)?;
+            outgoing.insert(local.topic, started);
+        }
+        let local_topics =
+            LocalTopics::start(&common.spec, common.participant.domain_dir(), &common.waiting);
+        let local_topics = local_topics
+            .map_err(|source| GatewayError::System { action: "start a thread", source })?;
+        let first = Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            domain: domain.clone(),
+            ros2: Some(Ros2Report { domain_id: common.spec.domain_id, ..Ros2Report::default() }),
+            ..Report::default()
+        };
+        let control = Arc::new(Control {
+            stop: AtomicBool::new(false),
+            report_requests: ReportRequests::new(first),
+            common: common.clone(),
+        });
+        Ok(Self {
+            services: Services::start(&common)?,
+            incoming: common.profiles().map(|profile| (profile, Incoming::new(profile))).collect(),
+            outgoing,
+            sought,
+            readers: HashMap::new(),
+            nodes: Nodes::new(),
+            told: HashSet::new(),
+            asking: Asking::default(),
+            local_topics,
+            misnamed: HashSet::new(),
+            told_full: false,
+            beside: BTreeSet::new(),
+            graph,
+            control,
+            common,
+            started: MonotonicNs::now(),
+            domain,
+            left_out,
+            interfaces,
+            _clocks: clocks,
+            _only: only,
+        })
+    }
+
+    pub(super) fn control(&self) -> Arc<Control> {
+        self.control.clone()
+    }
+
+    pub(super) fn domain_dir(&self) -> PathBuf {
+        self.common.participant.domain_dir().to_owned()
+    }
+
+    pub(super) fn run(mut self) {
+        while !self.control.stop.load(Ordering::Acquire) {
+            let longest = self.look();
+            if let Err(e) = self.common.waiting.wait(longest) {
+                self.common.fail(e.to_string());
+                break;
+            }
+        }
+        // Those who send are waited for.
+        self.common.zenoh.iter().for_each(Session::give_up);
+    }
+
+    /// Handles pending events and returns the time until the next check without an event. Refusals
+    /// of DDS are logged, and do not stop the rest.
+    fn look(&mut self) -> Duration {
+        let learnt = self.learn();
+        let ((found, services), troubles) =
+            self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
+        services.into_iter().for_each(|change| self.services.changed(Profile::Zenoh, change));
+        for (writes, change) in found {
+            self.changed(Profile::Zenoh, writes, change);
+        }
+        let of_interfaces =
+            self.interfaces.look(Instant::now(), interfaces).unwrap_or_else(|why| {
+                self.common.fail(why);
+                Vec::new()
+            });
+        troubles
+            .into_iter()
+            .chain(of_interfaces)
+            .chain(dds::withheld())
+            .for_each(|trouble| self.common.tell(trouble));
+        self.look_beside();
+        self.find_local_topics();
+        for (_, incoming) in &mut self.incoming {
+            incoming.tidy(&self.common);
+            incoming.try_again(&self.common);
+        }
+        if RosWriter::has_room(&self.common) {
+            self.outgoing.values().flatten().for_each(OutgoingTopic::room);
+        }
+        let writings = lock(&self.common.writings).clone();
+        self.compare(&writings);
+        let nodes = &self.nodes;
+        self.asking.look(&self.common, pairs(&writings, &self.readers), |reader| {
+            nodes.get(&reader.gid).cloned()
+        });
+        let due = self.services.look(&self.nodes);
+        let said = self.say(&writings);
+        self.control.report_requests.answer(|| self.report(&writings));
+        // What could not be learnt now is not due: it would be tried again without a pause.
+        let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
+        [learnt.err(), said.err()]
+            .into_iter()
+            .flatten()
+            .for_each(|e| self.common.tell(e.to_string()));
+        let again = self.common.zenoh.as_ref().and_then(Session::connect_again);
+        let next = [due, of_graph, again].into_iter().flatten().min();
+        next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
+    }
+
+    /// Reads changes from DDS.
+    fn learn(&mut self) -> dds::Result<()> {
+        let Some(graph) = &mut self.graph else { return Ok(()) };
+        let learnt = graph.learn(&mut self.nodes, MAX_ENDPOINTS);
+        let ((found, services), taken) = graph.take(&self.nodes);
+        if !matches!(learnt, Ok(false)) {
+            self.services.named();
+        }
+        for (writes, change) in found {
+            self.changed(Profile::Dds, writes, change);
+        }
+        services.into_iter().for_each(|change| self.services.changed(Profile::Dds, change));
+        learnt.and(taken)
+    }
+
+    /// Says in DDS what there is.
+    fn say(&mut self, writings: &[Writing]) -> dds::Result<()> {
+        let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) else { return Ok(()) };
+        let readers =
+            self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
+        graph.say(dds.gid()?, writings, readers, self.services.own())
+    }
+
+    /// Has topics go to ROS 2 that only a pattern names, from the moment on at which they are
+    /// published here.
+    fn find_local_topics(&mut self) {
+        for topic in self.local_topics.as_ref().map(LocalTopics::take).unwrap_or_default() {
+            if self.outgoing.contains_key(&topic) {
+                continue;
+            }
+            if self.outgoing.len() >= MAX_TOPICS {
+                if !std::mem::replace(&mut self.told_full, true) {
+                    self.common.tell(format!(
+                        "topic '{topic}' does not go to ROS 2, nor do others that come later: {MAX_TOPICS} topics do, which is the most there can be; {FEWER}"
+                    ));
+                }
+                return;
+            }
+            // As long as DDS sends; what is longer is counted.
+            let max_payload = self.common.longest;
+            let local = LocalTopic {
+                topic,
+                max_payload,
+                pins: DEFAULT_PINS,
+                qos: Qos::default(),
+                access: Default::default(),
+            };
+            let started = goes_out(&self.common, &local).unwrap_or_else(|e| {
+                self.common.tell(format!("topic '{}' does not go to ROS 2: {e}", local.topic));
+                None
+            });
+            self.outgoing.insert(local.topic, started);
+        }
+    }
+
+    /// Logs other gateways that connect the same DDS domain to the same Zenoh network.
+    fn look_beside(&mut self) {
+        let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
+        let there = zenoh.gateways();
+        let beside: BTreeSet<_> =
+            graph.gateways().filter(|id| there.contains(*id)).take(MAX_BESIDE).cloned().collect();
+        for id in beside.difference(&self.beside) {
+            self.common.tell(format!(
+                "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this Zenoh network as well: what both carry from one to the other \
+                 comes twice; have one gateway for both, or leave DDS (`dds: false`) or `zenoh:` out of one of them"
+            ));
+        }
+        self.beside = beside;
+    }
+
+    /// Logs once a ROS 2 topic that a rule would carry and whose name is not possible here.
+    fn misnamed(&mut self, writes: bool, topic: &str) {
+        let covered = self.common.spec.topics.iter().any(|rule| rule.covers_name(topic, writes));
+        let Some(why) = misnamed(topic).filter(|_| covered && self.misnamed.len() < MAX_MISNAMED)
+        else {
+            return;
+        };
+        if self.misnamed.insert(topic.to_owned()) {
+            let topic: String = topic.chars().take(LONGEST_NAMED).collect();
+            self.common.tell(format!("topic '/{topic}' of ROS 2 is not carried: {why}"));
+        }
+    }
+
+    fn changed(&mut self, profile: Profile, writes: bool, change: Change) {
+        if let Change::Misnamed(topic) = &change {
+            return self.misnamed(writes, topic);
+        }
+        if profile == Profile::Zenoh {
+            // Its token names its node.
+            match &change {
+                Change::Here(endpoint) => {
+                    if let Some(node) =
+                        endpoint.node.clone().filter(|_| self.nodes.len() < MAX_ENDPOINTS)
+                    {
+                        self.nodes.insert(endpoint.gid, node);
+                    }
+                }
+                Change::Gone(handle) => drop(self.nodes.remove(&handle.to_le_bytes())),
+                Change::Misnamed(_) => {}
+            }
+        }
+        if writes { self.writer(profile, change) } else { self.reader(profile, change) }
+    }
+
+    fn writer(&mut self, profile: Profile, change: Change) {
+        let Some((_, incoming)) = self.incoming.iter_mut().find(|(w, _)| *w == profile) else {
+            return;
+        };
+        let endpoint = match change {
+            Change::Gone(handle) => return incoming.gone(handle),
+            Change::Misnamed(_) => return,
+            Change::Here(endpoint) => endpoint,
+        };
+        let own = lock(&self.common.writings).iter().any(|w| w.gid == endpoint.gid);
+        let Some(rule) = self.common.spec.rule(&endpoint.topic, true).filter(|_| !own).cloned()
+        else {
+            return;
+        };
+        let node = endpoint.node.as_ref().or_else(|| self.nodes.get(&endpoint.gid));
+        incoming.writer(&self.common, &rule, &endpoint, node);
+    }
+
+    fn reader(&mut self, profile: Profile, change: Change) {
+        match change {
+            Change::Gone(handle) => drop(self.readers.remove(&(profile, handle))),
+            Change::Misnamed(_) => {}
+            Change::Here(endpoint) if endpoint.gateway => {}
+            Change::Here(endpoint) if self.readers.len() < MAX_ENDPOINTS => {
+                drop(self.readers.insert((profile, endpoint.handle), *endpoint));
+            }
+            Change::Here(endpoint) => self.common.tell(format!(
+                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most there can be: one more gets samples, but is not listed, nor is it told \
+                 if it does not match",
+                endpoint.topic
+            )),
+        }
+    }
+
+    /// Logs readers that do not match, or that get less than they request.
+    fn compare(&mut self, writings: &[Writing]) {
+        if self.told.len() >= MAX_ENDPOINTS {
+            let (writers, readers): (HashSet<Gid>, HashSet<Gid>) = (
+                writings.iter().map(|w| w.gid).collect(),
+                self.readers.values().map(|r| r.gid).collect(),
+            );
+            self.told
+                .retain(|(writer, reader)| writers.contains(writer) && readers.contains(reader));
+        }
+        for (writing, reader) in pairs(writings, &self.readers) {
+            if self.told.len() >= MAX_ENDPOINTS {
+                // Reports have the rest nonetheless.
+                return;
+            }
+            if self.told.contains(&(writing.gid, reader.gid)) {
+                continue;
+            }
+            let reasons = against(writing, reader);
+            let (verdict, reasons) = if reasons.is_empty() {
+                (WITH_A_REMARK, remarks(writing, reader))
+            } else {
+                ("gets nothing", reasons)
+            };
+            if reasons.is_empty() {
+                continue;
+            }
+            self.told.insert((writing.gid, reader.gid));
+            self.common.tell(format!(
+                "topic '/{}': a ROS 2 subscription {verdict}: {}",
+                writing.topic,
+                reasons.join("; ")
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "control_thread_tests.rs"]
+mod tests;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! End of remote publishers whose writers have gone: when no more samples can arrive and all
+//! arrived ones are taken, also while other writers continue.
+
+use super::endpoint::Profile;
+use std::time::{Duration, Instant};
+
+/// Over Zenoh, the news that a publisher is gone has precedence on links, and overtakes what it has
+/// sent before: for so long that may still come.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// A writer has gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draining {
+    /// Until then samples of it may come.
+    until: Instant,
+    /// In which round of its topic's feed the last one that had come by then is taken.
+    last: Option<u64>,
+}
+
+impl Draining {
+    pub(super) fn new(profile: Profile, now: Instant) -> Self {
+        let grace = if profile == Profile::Zenoh { GRACE } else { Duration::ZERO };
+        Self { until: now + grace, last: None }
+    }
+
+    /// Time until the next check: samples of it may still arrive.
+    pub(super) fn rests(&self, now: Instant) -> Duration {
+        self.until.saturating_duration_since(now)
+    }
+
+    /// Returns true if its remote publisher ends. `now`: time before the feed was polled; `rounds`:
+    /// number of rounds with samples; `kept`: maximum number of waiting samples; `is_empty`: none
+    /// waits.
+    pub(super) fn ends(&mut self, now: Instant, is_empty: bool, rounds: u64, kept: u64) -> bool {
+        now >= self.until && (is_empty || rounds >= *self.last.get_or_insert(rounds + kept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: u64 = 32;
+
+    #[test]
+    fn what_was_under_way_is_taken_and_others_that_never_stop_hold_up_nothing() {
+        let (went, mut idle) = (Instant::now(), Draining::new(Profile::Zenoh, Instant::now()));
+        let mut busy = idle;
+        let late = went + GRACE / 2;
+        assert!(
+            !idle.ends(late, true, 0, KEPT) && !busy.ends(late, false, 100, KEPT),
+            "its last sample may be overtaken"
+        );
+        let (over, rounds) = (went + GRACE * 2, 1000);
+        assert!(idle.ends(over, true, rounds, KEPT), "nothing waits");
+        assert_eq!(
+            (0..=KEPT + 1).position(|n| busy.ends(over, false, rounds + n, KEPT)),
+            Some(KEPT as usize),
+            "as many as can wait"
+        );
+    }
+
+    #[test]
+    fn over_dds_nothing_is_overtaken() {
+        let now = Instant::now();
+        assert_eq!(Draining::new(Profile::Dds, now).rests(now), Duration::ZERO);
+        assert!(Draining::new(Profile::Dds, now).ends(now, true, 0, KEPT));
+    }
+}

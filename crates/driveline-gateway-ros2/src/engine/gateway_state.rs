@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! State that all parts of the gateway share.
+
+use super::backlog::BacklogThreads;
+use super::endpoint::{Profile, Writing};
+use super::waiting::Waiting;
+use super::zenoh::Session;
+use crate::clock::StampClock;
+use crate::dds;
+use crate::types::Types;
+use driveline_gateway::ros2::Ros2Spec;
+use driveline_gateway::{Notices, Refusal};
+use driveline_shm::Participant;
+use driveline_types::{EndpointId, NodeName};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Participants, session and settings of a gateway.
+pub(super) struct GatewayState {
+    pub(super) participant: Participant,
+    pub(super) spec: Ros2Spec,
+    /// The longest sample of all topics, in bytes: over DDS any of them may be as long.
+    pub(super) longest: u64,
+    pub(super) types: Types,
+    pub(super) node: NodeName,
+    /// Clock of stamps.
+    pub(super) clock: StampClock,
+    /// Random number of this gateway.
+    pub(super) mark: u64,
+    pub(super) writings: Arc<Mutex<Vec<Writing>>>,
+    /// Local publishers that cannot go there, and why.
+    pub(super) refusals: Mutex<HashMap<EndpointId, Refusal>>,
+    pub(super) notices: Notices,
+    pub(super) failed: OnceLock<String>,
+    pub(super) waiting: Arc<Waiting>,
+    /// Before what they write to.
+    pub(super) backlogs: BacklogThreads,
+    /// Behind everything that is part of it.
+    pub(super) zenoh: Option<Session>,
+    /// Behind everything that is part of it.
+    pub(super) dds: Option<dds::Participant>,
+}
+
+impl GatewayState {
+    /// For people.
+    pub(super) fn tell(&self, line: String) {
+        self.notices.tell(line);
+    }
+
+    /// The gateway cannot continue, for this reason: its owner ends it.
+    pub(super) fn fail(&self, why: String) {
+        // The first reason is the cause of the others.
+        let _ = self.failed.set(why);
+    }
+
+    /// Has the control thread look.
+    pub(super) fn wake(&self) {
+        self.waiting.wake();
+    }
+
+    /// Returns true if the gateway has this profile.
+    pub(super) fn has(&self, profile: Profile) -> bool {
+        match profile {
+            Profile::Dds => self.dds.is_some(),
+            Profile::Zenoh => self.zenoh.is_some(),
+        }
+    }
+
+    /// The profiles that it has.
+    pub(super) fn profiles(&self) -> impl Iterator<Item = Profile> {
+        [Profile::Dds, Profile::Zenoh].into_iter().filter(|profile| self.has(*profile))
+    }
+
+    /// Taking part in DDS; an error if the gateway has not that profile.
+    pub(super) fn dds(&self) -> Result<&dds::Participant, String> {
+        self.dds.as_ref().ok_or_else(|| "it takes no part in DDS".to_owned())
+    }
+
+    /// Taking part in Zenoh; an error if the gateway has not that profile.
+    pub(super) fn zenoh(&self) -> Result<&Session, String> {
+        self.zenoh.as_ref().ok_or_else(|| "it takes no part in Zenoh".to_owned())
+    }
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The thread of a topic from ROS 2: it takes samples of writers that it knows, publishes them
+//! here, and passes them on to the other profile.
+
+use super::counters::Counters;
+use super::draining::Draining;
+use super::endpoint::{Handle, Profile};
+use super::feed::{Came, Feed};
+use super::gateway_state::GatewayState;
+use super::lock;
+use super::remote_publisher::{Numbers, Outside, RemotePublisher};
+use super::sequence_memory::SequenceMemory;
+use super::unknown::Unknown;
+use crate::names::{RosNode, ros_node};
+use driveline_types::TopicName;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Longest wait of a sample until the control thread knows its writer …
+const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+/// … and pause before the next such wait, in multiples of it: over Zenoh any session may send
+/// samples of unannounced publishers.
+const PAUSES: u32 = 30;
+/// Longest pause between checks without an event …
+const LOOK: Duration = Duration::from_secs(1);
+/// … and, for remote publishers that may end, if something always does.
+const LOOK_BETWEEN: Duration = Duration::from_millis(100);
+
+pub(super) enum Known {
+    Open(Open),
+    /// Not carried; counted under this.
+    Refused(&'static str),
+}
+
+/// A writer that is taken from.
+pub(super) struct Open {
+    /// The topic's thread holds it too while it publishes, and may wait for readers; no other
+    /// thread does.
+    pub(super) remote_publisher: Arc<RemotePublisher>,
+    pub(super) numbers: Numbers,
+    /// The writer is gone; its remote publisher ends when everything was taken.
+    pub(super) gone: Option<Draining>,
+}
+
+impl Known {
+    pub(super) fn of(remote_publisher: RemotePublisher) -> Self {
+        Self::Open(Open {
+            remote_publisher: Arc::new(remote_publisher),
+            numbers: Numbers::default(),
+            gone: None,
+        })
+    }
+}
+
+/// Remaining time that samples of unknown writers together may delay a topic's thread.
+pub(super) struct Patience {
+    left: Duration,
+    since: Instant,
+}
+
+impl Patience {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { left: KNOWN_WITHIN, since: now }
+    }
+
+    fn left(&mut self, now: Instant) -> Duration {
+        self.left =
+            (self.left + now.saturating_duration_since(self.since) / PAUSES).min(KNOWN_WITHIN);
+        self.since = now;
+        self.left
+    }
+
+    /// Stops waiting.
+    #[cfg(test)]
+    pub(super) fn spend(&mut self, now: Instant) {
+        (self.left, self.since) = (Duration::ZERO, now);
+    }
+
+    /// Counts a wait until `now`, since the last call.
+    fn spent(&mut self, now: Instant) {
+        self.left = self.left.saturating_sub(now.saturating_duration_since(self.since));
+        self.since = now;
+    }
+}
+
+/// Writers of a topic.
+#[derive(Default)]
+pub(super) struct Writers {
+    /// Writers that the control thread knows.
+    pub(super) known: HashMap<Handle, Known>,
+    unknown: Unknown,
+}
+
+impl Writers {
+    /// Number of writers seen in samples but not announced.
+    #[cfg(test)]
+    pub(super) fn unknown(&self) -> usize {
+        self.unknown.len()
+    }
+
+    fn heard_of(&self, writer: Handle) -> bool {
+        self.known.contains_key(&writer) || self.unknown.contains(writer)
+    }
+}
+
+/// State shared by the thread of a topic and the control thread.
+pub(super) struct Shared {
+    topic: TopicName,
+    pub(super) feed: Feed,
+    pub(super) stop: AtomicBool,
+    pub(super) writers: Mutex<Writers>,
+    pub(super) more: Condvar,
+    pub(super) counters: Counters,
+    sequence_memory: Arc<Mutex<SequenceMemory>>,
+    /// Reason why the thread has ended by itself.
+    pub(super) ended: OnceLock<String>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        topic: &TopicName,
+        feed: Feed,
+        sequence_memory: &Arc<Mutex<SequenceMemory>>,
+    ) -> Self {
+        let (topic, sequence_memory) = (topic.clone(), sequence_memory.clone());
+        let (stop, writers, more, counters) =
+            (AtomicBool::new(false), Mutex::default(), Condvar::new(), Counters::default());
+        Self { topic, feed, stop, writers, more, counters, sequence_memory, ended: OnceLock::new() }
+    }
+
+    pub(super) fn know(&self, handle: Handle, mut known: Known) {
+        let mut writers = lock(&self.writers);
+        self.let_go(handle, writers.known.get(&handle));
+        writers.unknown.remove(handle);
+        match &mut known {
+            Known::Open(open) => {
+                open.numbers = Numbers::after(lock(&self.sequence_memory).take(handle))
+            }
+            Known::Refused(_) => self.feed.waits_no_more(handle),
+        }
+        let before = writers.known.insert(handle, known);
+        drop(writers);
+        self.more.notify_all();
+        // Outside of the lock: what is written to the other profile may take a while to end.
+        drop(before);
+    }
+
+    /// A writer has gone. If it is taken from, the thread lets go of its remote publisher when it has taken
+    /// everything.
+    pub(super) fn gone(&self, handle: Handle, gone: Draining) -> Option<Weak<RemotePublisher>> {
+        let mut writers = lock(&self.writers);
+        let draining = match writers.known.get_mut(&handle) {
+            Some(Known::Open(open)) => {
+                open.gone = Some(gone);
+                self.feed.waits_no_more(handle);
+                Some(Arc::downgrade(&open.remote_publisher))
+            }
+            Some(Known::Refused(_)) => {
+                writers.known.remove(&handle);
+                self.feed.parted(handle);
+                // Its next sample does not wait for its announcement.
+                writers.unknown.insert(handle);
+                None
+            }
+            None => None,
+        };
+        drop(writers);
+        self.feed.wake();
+        draining
+    }
+
+    /// Remembers the position of a writer whose remote publisher ends.
+    fn let_go(&self, handle: Handle, known: Option<&Known>) {
+        if let Some(Known::Open(open)) = known
+            && let Some(last) = open.numbers.furthest()
+        {
+            lock(&self.sequence_memory).remember(handle, last);
+        }
+    }
+
+    /// Drops remote publishers whose writers have gone, by [`Draining::ends`]. Returns the time
+    /// until the next check.
+    pub(super) fn part(
+        &self,
+        common: &GatewayState,
+        now: Instant,
+        is_empty: bool,
+        rounds: u64,
+    ) -> Duration {
+        let (mut writers, kept, mut next) = (lock(&self.writers), self.feed.kept(), LOOK);
+        let mut ends = |known: &mut Known| {
+            let Known::Open(Open { gone: Some(gone), .. }) = known else { return false };
+            let ends = gone.ends(now, is_empty, rounds, kept);
+            next = if ends { next } else { next.min(gone.rests(now)) };
+            ends
+        };
+        let ended: Vec<_> = writers.known.extract_if(|_, known| ends(known)).collect();
+        for (handle, known) in &ended {
+            self.let_go(*handle, Some(known));
+            self.feed.parted(*handle);
+        }
+        drop(writers);
+        if !ended.is_empty() {
+            // Outside of the lock, as above; and there is room for others.
+            drop(ended);
+            common.wake();
+        }
+        next
+    }
+
+    /// Logs subscriptions here that do not match, and shows matching ones in the ROS graph.
+    fn listen(&self, common: &GatewayState) {
+        let open = |known: &Known| {
+            if let Known::Open(open) = known { Some(open.remote_publisher.clone()) } else { None }
+        };
+        let remote_publishers: Vec<_> =
+            lock(&self.writers).known.values().filter_map(open).collect();
+        let mut changed = false;
+        for remote_publisher in &remote_publishers {
+            let happened = remote_publisher.hear();
+            happened
+                .refused
+                .iter()
+                .for_each(|text| common.tell(format!("topic '/{}': {text}", self.topic)));
+            changed |= happened.changed;
+        }
+        self.feed.show(common, &self.topic, &self.subscribers());
+        if changed {
+            common.wake();
+        }
+    }
+
+    /// Nodes here that subscribe, as ROS 2 calls them.
+    pub(super) fn subscribers(&self) -> BTreeSet<RosNode> {
+        let writers = lock(&self.writers);
+        let of = |known: &Known| {
+            if let Known::Open(open) = known {
+                open.remote_publisher.subscribers()
+            } else {
+                BTreeSet::new()
+            }
+        };
+        writers.known.values().flat_map(of).map(|node| ros_node(&node)).collect()
+    }
+
+    pub(super) fn run(&self, common: &GatewayState, profile: Profile) {
+        let mut patience = Patience::new(Instant::now());
+        // Rounds of the feed with samples, and time of the last check for remote publishers that
+        // end.
+        let (mut rounds, mut looked) = (0, Instant::now());
+        while !self.stop.load(Ordering::Acquire) {
+            let now = Instant::now();
+            let taken = self.feed.take(|came| self.sample(common, profile, came, &mut patience));
+            self.feed
+                .losses()
+                .into_iter()
+                .for_each(|(reason, count)| self.counters.set(reason, count));
+            let waited = match taken {
+                Ok(true) => {
+                    rounds += 1;
+                    if now.duration_since(looked) >= LOOK_BETWEEN {
+                        self.part(common, now, false, rounds);
+                        self.listen(common);
+                        looked = now;
+                    }
+                    continue;
+                }
+                Ok(false) => {
+                    self.listen(common);
+                    self.feed.wait(self.part(common, now, true, rounds))
+                }
+                Err(e) => {
+                    common.tell(format!("topic '/{}': {e}", self.topic));
+                    self.feed.wait(LOOK)
+                }
+            };
+            if let Err(e) = waited {
+                let _ = self.ended.set(e);
+                return common.wake();
+            }
+        }
+    }
+
+    pub(super) fn sample(
+        &self,
+        common: &GatewayState,
+        profile: Profile,
+        sample: &Came<'_>,
+        patience: &mut Patience,
+    ) {
+        let mut writers = lock(&self.writers);
+        if !writers.heard_of(sample.writer) {
+            // It was matched before the control thread has heard of it.
+            common.wake();
+            let longest = patience.left(Instant::now());
+            let unknown =
+                |w: &mut Writers| !w.heard_of(sample.writer) && !self.stop.load(Ordering::Acquire);
+            writers = self
+                .more
+                .wait_timeout_while(writers, longest, unknown)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            patience.spent(Instant::now());
+        }
+        let dropped = |reason, text: &str, node: &str| {
+            if self.counters.dropped(reason) {
+                common.tell(format!(
+                    "topic '/{}': a sample of node '{node}' is dropped ({reason}): {text}",
+                    self.topic
+                ));
+            }
+        };
+        let reason = match writers.known.get_mut(&sample.writer) {
+            Some(Known::Open(open)) if open.remote_publisher.class != sample.class => "other_class",
+            Some(Known::Open(open)) => match open.numbers.gap(sample.number) {
+                None => "duplicate",
+                Some(gap) => {
+                    let (remote_publisher, gaps) =
+                        (open.remote_publisher.clone(), open.numbers.gaps());
+                    let lost = open.numbers.lost(gap, sample.rejected);
+                    // Others may look at the topic while this waits for readers, here and then by
+                    // the other profile.
+                    drop(writers);
+                    self.counters.add("lost", lost);
+                    let unchecked =
+                        match remote_publisher.take(sample, gaps, Outside::of(common, profile)) {
+                            Ok(()) => {
+                                self.counters.carried();
+                                None
+                            }
+                            Err(e) => {
+                                dropped(e.reason, &e.text, remote_publisher.node.as_str());
+                                if e.broken {
+                                    return;
+                                }
+                                Some(&remote_publisher.crossing)
+                            }
+                        };
+                    match remote_publisher
+                        .across
+                        .get()
+                        .and_then(|across| across.pass_on(sample, unchecked))
+                    {
+                        None => {}
+                        Some(Ok(written)) => {
+                            self.counters.passed_on();
+                            let tell = |why: &str| {
+                                let node = &remote_publisher.node;
+                                common
+                                    .tell(format!("topic '/{}': a sample of node '{node}' is dropped (not_passed_on): {why}", self.topic));
+                            };
+                            self.counters.written(&written, "not_passed_on", tell);
+                        }
+                        Some(Err(text)) => {
+                            dropped("not_passed_on", &text, remote_publisher.node.as_str())
+                        }
+                    }
+                    return;
+                }
+            },
+            Some(Known::Refused(reason)) => reason,
+            None => {
+                // The next one does not wait; if the control thread comes to know of the writer, it says
+                // so.
+                writers.unknown.insert(sample.writer);
+                "unknown"
+            }
+        };
+        if let Some(number) = sample.number {
+            // It is counted here: it is not missing as well if its writer comes back.
+            lock(&self.sequence_memory).heard(sample.writer, number);
+        }
+        self.counters.dropped(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_writers_hold_up_a_topic_for_a_small_part_of_the_time() {
+        let began = Instant::now();
+        let mut patience = Patience::new(began);
+        let (mut now, mut waited) = (began, Duration::ZERO);
+        // One after the other, and each waits as long as it may.
+        for _ in 0..600 {
+            let left = patience.left(now);
+            now += left;
+            waited += left;
+            patience.spent(now);
+            now += Duration::from_secs(1);
+        }
+        assert!(
+            waited <= KNOWN_WITHIN + now.duration_since(began) / PAUSES,
+            "{waited:?} of {:?}",
+            now.duration_since(began)
+        );
+        assert!(waited > KNOWN_WITHIN * 2, "it comes back");
+    }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Keeps the ends of a service and its local side alive: makes, replaces and drops them for the
+//! control thread. `docs/protocols/ros2-services.md`, section 9.
+
+use super::{Asking, Offered};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Until what failed is made again …
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// … and after it has failed again and again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// So long does what is let go wait for others that use it at that moment: longer than they may
+/// wait for a link or for room.
+const OTHERS_WITHIN: Duration = Duration::from_secs(10);
+/// Until it looks again whether they still do.
+const OTHERS_LOOK: Duration = Duration::from_millis(10);
+
+/// Reason why it does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The one before is still going. That ends by itself.
+    Going,
+    /// It could not be made, or broke; for people.
+    Failed(String),
+}
+
+/// Has the control thread look.
+pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Object that is kept alive. Dropping it may wait.
+pub(super) trait Upheld: Send + 'static {
+    /// Reason why it does not work any more, if it does not; for people.
+    fn broken(&self) -> Option<String> {
+        None
+    }
+
+    /// Takes it out of others' sight. May wait for a link of Zenoh, and for nothing else.
+    fn withdraw(&self) {}
+
+    /// Another owner has a share of it. No new one appears after it was withdrawn.
+    fn is_shared(&self) -> bool {
+        false
+    }
+}
+
+impl Upheld for Box<dyn Offered> {
+    fn broken(&self) -> Option<String> {
+        (**self).broken()
+    }
+
+    fn withdraw(&self) {
+        (**self).withdraw();
+    }
+}
+
+impl Upheld for Arc<dyn Asking> {
+    fn is_shared(&self) -> bool {
+        Self::strong_count(self) > 1
+    }
+
+    fn broken(&self) -> Option<String> {
+        (**self).broken()
+    }
+
+    fn withdraw(&self) {
+        (**self).withdraw();
+    }
+}
+
+enum State<T> {
+    Absent,
+    There { what: T, since: Instant },
+    Failed { reason: String, again: Instant },
+}
+
+/// One thing that is there, or not, or has failed. Dropping it waits for whatever is inside of it;
+/// nothing else does.
+pub(super) struct Retry<T> {
+    state: State<T>,
+    /// After the next failure.
+    pause: Duration,
+    going: Option<Going>,
+    wake: Wake,
+}
+
+impl<T: Upheld> Retry<T> {
+    pub(super) fn new(wake: &Wake) -> Self {
+        Self { state: State::Absent, pause: FIRST_PAUSE, going: None, wake: wake.clone() }
+    }
+
+    /// If it is there.
+    pub(super) fn get(&self) -> Option<&T> {
+        match &self.state {
+            State::There { what, .. } => Some(what),
+            State::Absent | State::Failed { .. } => None,
+        }
+    }
+
+    /// Since when it is there.
+    pub(super) fn since(&self) -> Option<Instant> {
+        match &self.state {
+            State::There { since, .. } => Some(*since),
+            State::Absent | State::Failed { .. } => None,
+        }
+    }
+
+    /// It is not wanted any more.
+    pub(super) fn let_go(&mut self) {
+        self.replace(State::Absent);
+        self.pause = FIRST_PAUSE;
+    }
+
+    /// Lets go of it if it broke: why, for people.
+    pub(super) fn broke(&mut self, now: Instant) -> Option<String> {
+        let State::There { what, since } = &self.state else { return None };
+        let reason = what.broken()?;
+        if now.saturating_duration_since(*since) > LONGEST_PAUSE {
+            self.pause = FIRST_PAUSE;
+        }
+        self.fail(now, reason.clone());
+        Some(reason)
+    }
+
+    /// It is wanted: makes it if it is not there and may be made now.
+    ///
+    /// # Errors
+    /// Why it is not there; the same until it is tried again.
+    pub(super) fn keep(
+        &mut self,
+        now: Instant,
+        make: impl FnOnce() -> Result<T, String>,
+    ) -> Result<(), Missing> {
+        match &self.state {
+            State::There { .. } => return Ok(()),
+            State::Failed { reason, again } if now < *again => {
+                return Err(Missing::Failed(reason.clone()));
+            }
+            State::Failed { .. } | State::Absent => {}
+        }
+        if self.going.as_ref().is_some_and(|going| !going.is_over()) {
+            return Err(Missing::Going);
+        }
+        self.going = None;
+        let what = make().map_err(|reason| {
+            self.fail(now, reason.clone());
+            Missing::Failed(reason)
+        })?;
+        self.state = State::There { what, since: now };
+        Ok(())
+    }
+
+    fn fail(&mut self, now: Instant, reason: String) {
+        self.replace(State::Failed { reason, again: now + self.pause });
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    fn replace(&mut self, state: State<T>) {
+        if let State::There { what, .. } = std::mem::replace(&mut self.state, state) {
+            what.withdraw();
+            self.going = Some(Going::of(what, self.wake.clone()));
+        }
+    }
+}
+
+/// Something on its way out, on a thread of its own: a thread that is inside of it may have to
+/// wait.
+struct Going {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Going {
+    fn of(what: impl Upheld, wake: Wake) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let of_thread = over.clone();
+        let go = move || {
+            // Calls inside of it end on this thread: it is over when no other owner uses it.
+            let end = Instant::now() + OTHERS_WITHIN;
+            while what.is_shared() && Instant::now() < end {
+                std::thread::sleep(OTHERS_LOOK);
+            }
+            drop(what);
+            of_thread.store(true, Ordering::Release);
+            wake();
+        };
+        // Without a thread it went with the attempt to start one.
+        let thread = std::thread::Builder::new().name("dl-lets-go".into()).spawn(go).ok();
+        Self { over, thread }
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+            || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Parts;
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+
+    /// Only a failure takes as long.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Reason why an object is broken, if it is.
+    type Broken = Arc<Mutex<Option<String>>>;
+
+    /// Waits, when it is dropped, until the other side of `held` is gone.
+    struct Thing {
+        broken: Broken,
+        withdrawn: Sender<()>,
+        held: Receiver<()>,
+    }
+
+    impl Upheld for Thing {
+        fn broken(&self) -> Option<String> {
+            self.broken.lock().unwrap().clone()
+        }
+
+        fn withdraw(&self) {
+            self.withdrawn.send(()).unwrap();
+        }
+    }
+
+    impl Drop for Thing {
+        fn drop(&mut self) {
+            let _ = self.held.recv_timeout(PATIENCE);
+        }
+    }
+
+    /// Makes an object, a way to break it, a receiver for its withdrawal, and a sender that holds
+    /// its drop.
+    fn thing() -> (Thing, Broken, Receiver<()>, Sender<()>) {
+        let (broken, (withdrawn, seen), (hold, held)) = (Arc::default(), channel(), channel());
+        (Thing { broken: Arc::clone(&broken), withdrawn, held }, broken, seen, hold)
+    }
+
+    fn retry() -> (Retry<Thing>, Receiver<()>) {
+        let (sender, woken) = channel();
+        let wake: Wake = Arc::new(move || {
+            let _ = sender.send(());
+        });
+        (Retry::new(&wake), woken)
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_tried_again_after_pauses_that_grow_and_end_growing() {
+        let (mut retry, _woken) = retry();
+        let (began, mut tried) = (Instant::now(), Vec::new());
+        for second in 0..300 {
+            let refused = retry.keep(began + Duration::from_secs(second), || {
+                tried.push(second);
+                Err("no room".into())
+            });
+            assert_eq!(
+                refused,
+                Err(Missing::Failed("no room".into())),
+                "the reason stands all the time"
+            );
+        }
+        assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
+        retry.let_go();
+        let (thing, _broken, _withdrawn, hold) = thing();
+        drop(hold);
+        assert_eq!(retry.keep(began, || Ok(thing)), Ok(()), "something else is wanted: at once");
+        assert!(retry.get().is_some());
+    }
+
+    #[test]
+    fn what_breaks_is_withdrawn_with_its_reason_and_made_again_after_a_pause() {
+        let (mut retry, woken) = retry();
+        let (first, broken, withdrawn, hold) = thing();
+        let began = Instant::now();
+        retry.keep(began, || Ok(first)).unwrap();
+        assert_eq!(retry.broke(began), None);
+        *broken.lock().unwrap() = Some("its thread has ended".into());
+        assert_eq!(retry.broke(began).as_deref(), Some("its thread has ended"));
+        withdrawn.recv_timeout(PATIENCE).unwrap();
+        assert!(retry.get().is_none() && retry.broke(began).is_none(), "reported once");
+        drop(hold);
+        woken.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(
+            retry.keep(began, || panic!("too early")),
+            Err(Missing::Failed("its thread has ended".into()))
+        );
+        let (second, _broken, _withdrawn, hold) = thing();
+        drop(hold);
+        assert_eq!(retry.keep(began + FIRST_PAUSE, || Ok(second)), Ok(()));
+    }
+
+    #[test]
+    fn what_takes_its_time_to_go_holds_up_nobody_and_there_are_never_two() {
+        let (mut retry, woken) = retry();
+        let (first, _broken, withdrawn, hold) = thing();
+        retry.keep(Instant::now(), || Ok(first)).unwrap();
+        let before = Instant::now();
+        retry.let_go();
+        assert!(before.elapsed() < PATIENCE, "it returns although the thing cannot go");
+        withdrawn.recv_timeout(PATIENCE).unwrap();
+        assert!(retry.get().is_none());
+        assert_eq!(retry.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
+        drop(hold);
+        woken.recv_timeout(PATIENCE).unwrap();
+        let (second, _broken, _withdrawn, hold) = thing();
+        drop(hold);
+        assert_eq!(retry.keep(Instant::now(), || Ok(second)), Ok(()));
+    }
+
+    /// Ignores all requests.
+    struct Nobody;
+
+    impl Asking for Nobody {
+        fn ask(&self, _: i64, _: Parts<'_>, _: Duration) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_end_that_somebody_still_asks_with_has_not_gone() {
+        let (sender, woken) = channel();
+        let wake: Wake = Arc::new(move || {
+            let _ = sender.send(());
+        });
+        let mut retry: Retry<Arc<dyn Asking>> = Retry::new(&wake);
+        retry.keep(Instant::now(), || Ok(Arc::new(Nobody))).unwrap();
+        let asks = retry.get().unwrap().clone();
+        retry.let_go();
+        assert_eq!(
+            // time: nothing may come meanwhile; on a slow machine less could
+            woken.recv_timeout(Duration::from_millis(100)),
+            Err(RecvTimeoutError::Timeout),
+            "it is not over"
+        );
+        assert_eq!(retry.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
+        drop(asks);
+        woken.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(retry.keep(Instant::now(), || Ok(Arc::new(Nobody))), Ok(()));
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use serde_json::json;
+use std::sync::mpsc::channel;
+
+/// As it may where one follows another.
+#[test]
+fn who_has_asked_before_a_conductor_came_is_answered_when_it_has_looked() {
+    let dir = tempfile::tempdir().unwrap();
+    let topic = json!({ "topic": "map", "send": true, "receive": false, "max_payload": 8, "pins": 3, "qos": {} });
+    let network = json!({ "host": "car", "listen": ["tcp/127.0.0.1:0"] });
+    let config = json!({ "domain": "test", "domain_dir": dir.path(), "network": network, "topics": [topic] });
+    let control = Control::new();
+    let (tell, asked) = channel();
+    let asks = control.clone();
+    let answer = std::thread::spawn(move || {
+        let ask = || asks.report_requests().ask(|| tell.send(()).unwrap());
+        // It gives up where the machine has no time for the control thread.
+        std::iter::repeat_with(ask).find(|report| !report.stale)
+    });
+    asked.recv().unwrap();
+    let control_thread = ControlThread::new(
+        serde_json::from_value(config).unwrap(),
+        control.clone(),
+        BTreeSet::new(),
+    )
+    .unwrap();
+    let conducts = std::thread::spawn(move || control_thread.run());
+    let report = answer.join().unwrap().unwrap();
+    control.stop();
+    conducts.join().unwrap();
+    assert_eq!(
+        report.topics.iter().map(|t| t.topic.as_str()).collect::<Vec<_>>(),
+        ["map"],
+        "{report:?}"
+    );
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Asks hosts whom they hear, answers them, and has those connected to that this host does not
+//! hear: see [`crate::peer_discovery`].
+
+use super::GatewayError;
+use super::events::Event;
+use super::gateway_state::GatewayState;
+use super::reconnect::{Reconnect, start_of};
+use crate::peer_discovery::{Attempt, PeerDiscovery};
+use crate::wire::{HostId, KnownHosts, MAX_KNOWN_HOSTS_LEN, Parsed};
+use driveline_gateway::zenoh_says;
+use driveline_types::MonotonicNs;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use zenoh::Wait;
+use zenoh::qos::{CongestionControl, Priority};
+use zenoh::query::{ConsolidationMode, Query, QueryTarget};
+
+/// Time-out of an answer.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub(super) struct DiscoveryQueries {
+    peer_discovery: PeerDiscovery,
+    /// Current answer.
+    answer: Arc<RwLock<Vec<u8>>>,
+}
+
+impl DiscoveryQueries {
+    /// Begins to answer.
+    pub(super) fn start(
+        common: &GatewayState,
+        peer_discovery: PeerDiscovery,
+    ) -> Result<Self, GatewayError> {
+        let answer = Arc::new(RwLock::new(peer_discovery.answer().encode()));
+        let current = answer.clone();
+        let reply = move |query: Query| {
+            let answer = current.read().unwrap_or_else(PoisonError::into_inner).clone();
+            // It is short, and who asked asks again.
+            let _ = query.reply(query.key_expr().clone(), answer).wait();
+        };
+        let key = common.keys.key(&Parsed::Met(common.me.clone()));
+        let declared =
+            common.session.declare_queryable(key.clone()).callback(reply).background().wait();
+        declared.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
+        Ok(Self { peer_discovery, answer })
+    }
+
+    /// Asks who is to be asked, of the hosts that are here, and tries what is to be tried. Gives
+    /// when to look again.
+    pub(super) fn look<'a>(
+        &mut self,
+        common: &GatewayState,
+        reconnect: &Reconnect,
+        here: impl Iterator<Item = &'a HostId>,
+        now: MonotonicNs,
+    ) -> Option<MonotonicNs> {
+        let (due, ask) = self.peer_discovery.due(here, now);
+        due.into_iter().for_each(|host| ask_whom(common, host));
+        let (attempt, next) =
+            self.peer_discovery.attempt(now, |host| reconnect.may_meet(host.incarnation(), now));
+        if let Some(Attempt { host, at, events }) = attempt {
+            if let Some((by, tried)) = events {
+                common.tell(format!(
+                    "host '{}' is heard by host '{}' and not reached from here, at {}: this gateway goes on trying; is the way between the two down, or does one of them have to name the other under `connect`?",
+                    host.name(),
+                    by.name(),
+                    tried.join(", ")
+                ));
+            }
+            reconnect.connect(host.incarnation(), &[at]);
+        }
+        [ask, next].into_iter().flatten().min()
+    }
+
+    /// A host has answered.
+    pub(super) fn answered(&mut self, host: &HostId, bytes: &[u8], now: MonotonicNs) {
+        let Some(answer) = KnownHosts::decode(bytes) else { return };
+        self.peer_discovery.answered(host, answer, now);
+        *self.answer.write().unwrap_or_else(PoisonError::into_inner) =
+            self.peer_discovery.answer().encode();
+    }
+}
+
+/// Asks a host for the hosts that it hears. Any session may answer; only the first answer of that
+/// host's session counts.
+fn ask_whom(common: &GatewayState, host: HostId) {
+    let (key, inbox) = (common.keys.key(&Parsed::Met(host.clone())), common.inbox.clone());
+    let get = common
+        .session
+        .get(key)
+        .timeout(WITHIN)
+        .congestion_control(CongestionControl::Drop)
+        .priority(Priority::DataHigh);
+    // Without consolidation: answers of other sessions are not stored. All queryables, not only
+    // those that claim to be complete.
+    let get = get.consolidation(ConsolidationMode::None).target(QueryTarget::All);
+    let is_answered = AtomicBool::new(false);
+    let asked = get.callback(move |reply| {
+        let replier = reply.replier_id().and_then(|id| start_of(&id.zid().to_string()));
+        if let Ok(sample) = reply.result()
+            && sample.payload().len() <= MAX_KNOWN_HOSTS_LEN
+            && replier == Some(host.incarnation())
+            && !is_answered.swap(true, Relaxed)
+        {
+            inbox.push(Event::Met {
+                host: host.clone(),
+                bytes: sample.payload().to_bytes().into_owned(),
+            });
+        }
+    });
+    // It is asked again soon.
+    let _ = asked.wait();
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use proptest::prelude::*;
+
+fn host(n: u64) -> HostId {
+    HostId::new("car", n).unwrap()
+}
+
+fn at(s: u64) -> MonotonicNs {
+    MonotonicNs(s * 1_000_000_000)
+}
+
+fn place_of(n: u64) -> Vec<String> {
+    vec![format!("tcp/10.0.0.{n}:7450")]
+}
+
+fn new(n: u64) -> PeerDiscovery {
+    PeerDiscovery::new(host(n), &place_of(n), &[])
+}
+
+/// Has `to` ask `by`, as they are now, and then try what there is. Gives whom it tried.
+fn asks(to: &mut PeerDiscovery, by: &PeerDiscovery, s: u64) -> Vec<u64> {
+    to.answered(&by.me.clone(), by.answer(), at(s));
+    tries(to, s).into_iter().map(|a| a.host.incarnation()).collect()
+}
+
+/// Returns all further attempts, at the highest rate, until no address remains.
+fn tries(of: &mut PeerDiscovery, s: u64) -> Vec<Attempt> {
+    let mut now = at(s);
+    let mut all = Vec::new();
+    loop {
+        let (attempt, next) = of.attempt(now, |_| true);
+        all.extend(attempt);
+        let Some(next) = next else { return all };
+        assert!(next > now && next <= now + ATTEMPT_EVERY);
+        now = next;
+    }
+}
+
+fn hears(hosts: impl IntoIterator<Item = (u64, Vec<String>)>) -> KnownHosts {
+    KnownHosts {
+        listens: vec![],
+        hears: hosts.into_iter().map(|(n, listens)| (host(n), listens)).collect(),
+    }
+}
+
+#[test]
+fn each_host_that_is_here_is_asked_at_once_and_then_again_and_again() {
+    let mut me = new(1_000);
+    let (two, three) = (host(2), host(3));
+    assert_eq!(me.due([].iter(), at(0)), (vec![], None));
+    assert_eq!(me.due([&two].into_iter(), at(0)), (vec![two.clone()], Some(at(5))));
+    assert_eq!(me.due([&two, &three].into_iter(), at(3)), (vec![three.clone()], Some(at(5))));
+    assert_eq!(me.due([&two, &three].into_iter(), at(5)), (vec![two.clone()], Some(at(8))));
+    assert_eq!(me.due([&three].into_iter(), at(6)), (vec![], Some(at(8))));
+    assert_eq!(
+        me.due([&two, &three].into_iter(), at(7)),
+        (vec![two], Some(at(8))),
+        "it is here anew"
+    );
+    let (_, next) = new(999).due([&three].into_iter(), at(0));
+    assert_eq!(next, Some(at(5) + Duration::from_millis(999)), "each has a pause of its own");
+}
+
+#[test]
+fn two_that_a_third_hears_learn_of_each_other_with_every_answer_until_they_are_here() {
+    let (mut a, mut b, c) = (new(1), new(2), new(3));
+    a.due([&host(2), &host(3)].into_iter(), at(0));
+    assert_eq!(asks(&mut a, &b, 0), [0; 0]);
+    b.due([&host(1)].into_iter(), at(0));
+    assert_eq!(
+        a.answer().hears,
+        [(host(2), place_of(2))],
+        "where the one listens is known, as it has been asked"
+    );
+    assert_eq!(asks(&mut b, &a, 0), [0; 0], "and where the other does is not");
+    asks(&mut a, &c, 0);
+    for (s, is_news) in [(1, false), (6, false), (11, true), (16, false)] {
+        b.answered(&host(1), a.answer(), at(s));
+        let events = is_news.then(|| (host(1), place_of(3)));
+        assert_eq!(
+            tries(&mut b, s),
+            [Attempt { host: host(3), at: place_of(3)[0].clone(), events }],
+            "after {s} s"
+        );
+    }
+    b.due([&host(1), &host(3)].into_iter(), at(17));
+    assert_eq!(asks(&mut b, &a, 17), [0; 0]);
+    // It has gone from here, and not from there.
+    b.due([&host(1)].into_iter(), at(18));
+    for (s, is_news) in [(18, false), (23, false), (28, true)] {
+        b.answered(&host(1), a.answer(), at(s));
+        assert_eq!(tries(&mut b, s)[0].events.is_some(), is_news, "it is logged again, later");
+    }
+    b.due([&host(1)].into_iter(), at(60));
+    b.answered(&host(1), a.answer(), at(60));
+    assert_eq!(tries(&mut b, 60)[0].events, None, "it was reported last a long time ago");
+    a.due([&host(2)].into_iter(), at(61));
+    assert_eq!(asks(&mut b, &a, 61), [0; 0]);
+}
+
+#[test]
+fn nobody_is_to_connect_otherwise_or_to_themselves() {
+    let mut over_tls = PeerDiscovery::new(host(1), &["tls/10.0.0.1:7450".into()], &[]);
+    over_tls.due([&host(2)].into_iter(), at(0));
+    let told = hears([
+        (3, place_of(3)),
+        (1, place_of(1)),
+        (4, vec!["tcp/10.0.0.4:7450".into(), "tls/10.0.0.4:7450".into()]),
+    ]);
+    over_tls.answered(&host(9), told.clone(), at(0));
+    assert_eq!(tries(&mut over_tls, 0), [], "no host was asked");
+    over_tls.answered(&host(2), told, at(0));
+    assert_eq!(
+        tries(&mut over_tls, 0),
+        [Attempt { host: host(4), at: "tls/10.0.0.4:7450".into(), events: None }]
+    );
+    let listens = |at: &str| PeerDiscovery::new(host(1), &[at.into()], &[]).answer().listens;
+    assert_eq!(listens("tcp/127.0.0.1:7450"), [""; 0]);
+    assert_eq!(listens("tls/10.0.0.1:7450?rel=1#so_sndbuf=9"), ["tls/10.0.0.1:7450"]);
+}
+
+#[test]
+fn who_tells_of_many_leaves_others_theirs() {
+    let mut me = new(1);
+    // The last of the reporting hosts is honest.
+    let tellers: Vec<HostId> = (2..=64).map(host).collect();
+    me.due(tellers.iter(), at(0));
+    for (n, teller) in tellers.iter().enumerate() {
+        let lies = (0..100).map(|m| (1_000 + 100 * n as u64 + m, place_of(m)));
+        me.answered(
+            teller,
+            if n + 1 == tellers.len() { hears([(70, place_of(70))]) } else { hears(lies) },
+            at(0),
+        );
+    }
+    let (mut now, mut count) = (at(0), 0);
+    loop {
+        let (attempt, next) = me.attempt(now, |_| true);
+        count += u64::from(attempt.is_some());
+        if attempt.is_some_and(|a| a.host == host(70)) {
+            break;
+        }
+        now = next.unwrap();
+    }
+    assert_eq!(
+        (count, now),
+        (63, at(0) + ATTEMPT_EVERY * 62),
+        "each has one turn before any has two"
+    );
+}
+
+#[test]
+fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_last_ended() {
+    let mut me = new(1);
+    me.due([host(2)].iter(), at(0));
+    let told = || hears([(3, place_of(3)), (4, place_of(4)), (5, place_of(5))]);
+    me.answered(&host(2), told(), at(0));
+    let tried = |me: &mut PeerDiscovery, ms: u64, busy: Option<u64>| {
+        let now = MonotonicNs(ms * 1_000_000);
+        let (attempt, next) = me.attempt(now, |host| Some(host.incarnation()) != busy);
+        (attempt.map(|a| a.host.incarnation()), next.map(|next| next.since(now).as_millis()))
+    };
+    assert_eq!(tried(&mut me, 0, Some(3)), (Some(4), Some(125)));
+    assert_eq!(tried(&mut me, 100, None), (None, Some(25)));
+    assert_eq!(tried(&mut me, 125, None), (Some(3), Some(125)));
+    // The last of them has had no turn when it is reported once more.
+    me.answered(&host(2), told(), at(1));
+    for (ms, whom, next) in [(1_000, 4, Some(125)), (1_125, 5, Some(125)), (1_250, 3, None)] {
+        assert_eq!(tried(&mut me, ms, None), (Some(whom), next));
+    }
+    assert_eq!(tried(&mut me, 2_000, None), (None, None));
+}
+
+#[test]
+fn of_two_that_are_told_of_each_other_one_tries_and_the_other_one_now_and_then() {
+    let tries_at = |me: &mut PeerDiscovery, of: u64| {
+        me.due([host(1)].iter(), at(0));
+        let mut tried = Vec::new();
+        for s in (0..70).step_by(5) {
+            me.answered(&host(1), hears([(of, place_of(of))]), at(s));
+            tried.extend(tries(me, s).iter().map(|_| s));
+        }
+        tried
+    };
+    assert_eq!(tries_at(&mut new(5), 6), (0..70).step_by(5).collect::<Vec<_>>());
+    assert_eq!(tries_at(&mut new(6), 5), [20, 25, 40, 45, 60, 65]);
+    let nobody_reaches_me = &mut PeerDiscovery::new(host(6), &[], &place_of(1));
+    assert_eq!(tries_at(nobody_reaches_me, 5), (0..70).step_by(5).collect::<Vec<_>>());
+}
+
+#[test]
+fn people_are_told_of_few_at_a_time_and_of_the_rest_later() {
+    let mut me = new(1);
+    me.due([host(2)].iter(), at(0));
+    let mut told = |s: u64| {
+        me.answered(&host(2), hears((10..40).map(|n| (n, place_of(n)))), at(s));
+        tries(&mut me, s).iter().filter(|a| a.events.is_some()).count()
+    };
+    assert_eq!([0, 5, 10, 15].map(&mut told), [0, 0, MAX_NEWS, 0]);
+    assert_eq!([300, 600, 615, 620, 1_230].map(told), [0, 0, MAX_NEWS, 0, MAX_NEWS]);
+}
+
+proptest! {
+    #[test]
+    fn what_is_kept_is_bounded_whatever_is_told(told in prop::collection::vec((0..4_u64, 0..2_000_u64), 0..3_000)) {
+        let mut me = PeerDiscovery::new(host(5_000), &[], &place_of(1));
+        let here: Vec<HostId> = (0..4).map(host).collect();
+        me.due(here.iter(), at(0));
+        for (by, of) in told {
+            me.answered(&host(by), hears([(of, place_of(of % 250))]), at(0));
+        }
+        prop_assert!(me.unreached.len() <= MAX_UNREACHED && me.known.len() == 4);
+        prop_assert!(me.unreached.keys().all(|id| !here.contains(id)));
+        prop_assert!(me.known.values().all(|known| known.untried.len() <= 1));
+    }
+}

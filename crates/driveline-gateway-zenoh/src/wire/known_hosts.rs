@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Addresses of a host, and the other hosts that it hears.
+
+use super::HostId;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Maximum length in bytes: it fits into one of Zenoh's batches, so the answering host waits for no
+/// more space than for the time.
+pub const MAX_KNOWN_HOSTS_LEN: usize = 8 * 1024;
+/// Most addresses of a host, and their length in bytes.
+const MAX_ADDRESSES: usize = 4;
+const MAX_ADDRESS_LEN: usize = 128;
+
+/// Addresses of a host, and the other hosts that it hears.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownHosts {
+    /// Protocols and addresses on which it listens.
+    pub listens: Vec<String>,
+    /// Hosts that it hears, with the addresses that they report.
+    pub hears: Vec<(HostId, Vec<String>)>,
+}
+
+/// On the wire. Keys that are not known are ignored.
+#[derive(Serialize, Deserialize)]
+struct Text {
+    listens: Vec<String>,
+    hears: Vec<(String, Vec<String>)>,
+}
+
+impl KnownHosts {
+    /// As bytes. Hosts that find no room are left out, and so is what of their addresses is none,
+    /// too long or too much.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut text = Text { listens: places(&self.listens), hears: Vec::new() };
+        let bytes = |text: &Text| serde_json::to_vec(text).unwrap_or_default();
+        let mut len = bytes(&text).len();
+        for (host, listens) in &self.hears {
+            let pair = (host.to_string(), places(listens));
+            // And a comma.
+            len += serde_json::to_vec(&pair).map_or(MAX_KNOWN_HOSTS_LEN, |pair| pair.len() + 1);
+            if len > MAX_KNOWN_HOSTS_LEN {
+                break;
+            }
+            text.hears.push(pair);
+        }
+        bytes(&text)
+    }
+
+    /// Decodes untrusted bytes. `None`: not valid. Invalid host names and addresses, and those
+    /// beyond the limits, are skipped.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() > MAX_KNOWN_HOSTS_LEN {
+            return None;
+        }
+        let text: Text = serde_json::from_slice(bytes).ok()?;
+        let hears = text
+            .hears
+            .iter()
+            .filter_map(|(host, listens)| Some((host.parse().ok()?, places(listens))));
+        Some(Self { listens: places(&text.listens), hears: hears.collect() })
+    }
+}
+
+/// Addresses that others may reach, each once.
+fn places(addresses: &[String]) -> Vec<String> {
+    let mut places = Vec::new();
+    for place in addresses.iter().filter_map(|address| place(address)) {
+        if places.len() < MAX_ADDRESSES && !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// An address of Zenoh's that others may reach, without what it says of how to: a protocol, an IP
+/// address or a name, and a port. None is one of the loopback device, where they would find
+/// themselves, of one interface, whose name is another's elsewhere, of a group, and no path. So
+/// others can neither say how this host connects, nor have people read what is no address.
+#[must_use]
+pub fn place(endpoint: &str) -> Option<String> {
+    let place = endpoint.split(['?', '#']).next().filter(|place| place.len() <= MAX_ADDRESS_LEN)?;
+    let (protocol, address) = place.split_once('/')?;
+    let is_word = |text: &str, also: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+    };
+    let is_reached = match address.parse::<SocketAddr>() {
+        Ok(SocketAddr::V4(v4)) => {
+            let ip = v4.ip();
+            v4.port() > 0
+                && !(ip.is_loopback()
+                    || ip.is_unspecified()
+                    || ip.is_multicast()
+                    || ip.is_broadcast()
+                    || ip.octets()[0] == 0)
+        }
+        Ok(SocketAddr::V6(v6)) => {
+            let ip = v6.ip();
+            let of_link = v6.scope_id() > 0 || ip.segments()[0] & 0xffc0 == 0xfe80;
+            v6.port() > 0
+                && !(ip.is_loopback()
+                    || ip.is_unspecified()
+                    || ip.is_multicast()
+                    || of_link
+                    || ip.to_ipv4_mapped().is_some())
+        }
+        Err(_) => address.rsplit_once(':').is_some_and(|(name, port)| {
+            // What ends in a number is an address, however it is written.
+            let of_people = name
+                .rsplit('.')
+                .next()
+                .is_some_and(|last| last.starts_with(|c: char| c.is_ascii_alphabetic()));
+            is_word(name, "-.")
+                && of_people
+                && name != "localhost"
+                && !name.ends_with(".localhost")
+                && port.parse::<u16>().is_ok_and(|port| port > 0)
+        }),
+    };
+    (is_word(protocol, "-_") && is_reached).then(|| place.to_owned())
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Valid part of a file: without the entries that have mistakes, the rest can still be checked, so
+//! that one mistake does not hide the others.
+
+use super::diagnostic::Span;
+use super::yaml::{Entries, Entry, Node, Value};
+
+/// Keys whose entries stand each for itself. Of the other keys, the whole value is taken out.
+const LISTS: [&str; 2] = ["topics", "modules"];
+/// Format of the file. If it is missing, that is reported, and the only format is assumed.
+const FORMAT: (&str, i64) = ("driveline", 1);
+
+/// The file without the modules, topics and keys at its top in which mistakes are. `None`: a
+/// mistake is in none of them, or the file has another format, and nothing in it is known to mean
+/// the same.
+pub(super) fn part(root: &Node, mistakes: &[Span]) -> Option<Node> {
+    let Value::Map(entries) = &root.value else { return None };
+    let mut left = entries.clone();
+    // A key that is missing at the top is reported at the beginning of the file.
+    for span in mistakes.iter().filter(|span| **span != root.span) {
+        let key = holder(entries, *span).filter(|key| **key != FORMAT.0)?;
+        let inside = entries.get(key).filter(|_| LISTS.contains(&key.as_str()));
+        let one = match inside.map(|e| &e.value.value) {
+            Some(Value::Map(list)) => holder(list, *span),
+            _ => None,
+        };
+        match (one, left.get_mut(key).map(|e| &mut e.value.value)) {
+            (Some(one), Some(Value::Map(list))) => drop(list.shift_remove(one)),
+            _ => drop(left.shift_remove(key)),
+        }
+    }
+    let (key, version) = FORMAT;
+    if !entries.contains_key(key) {
+        let value = Node { span: root.span, value: Value::Integer(version) };
+        left.insert(key.to_owned(), Entry { key_span: root.span, value });
+    }
+    Some(Node { span: root.span, value: Value::Map(left) })
+}
+
+/// The key of the entry in which a place is. Entries are in the order of the file, and each goes on
+/// until the next one.
+fn holder(entries: &Entries, place: Span) -> Option<&String> {
+    let at = |span: Span| (span.line, span.column);
+    entries.iter().take_while(|(_, e)| at(e.key_span) <= at(place)).last().map(|(key, _)| key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml;
+
+    fn left(text: &str, mistakes: &[(usize, usize)]) -> Option<String> {
+        let root = yaml::parse(text).0.unwrap();
+        let spans: Vec<Span> =
+            mistakes.iter().map(|(line, column)| Span::at(*line, *column, 2)).collect();
+        let part = part(&root, &spans)?;
+        let keys =
+            |node: &Node| node.entries().map(|(key, _)| key.clone()).collect::<Vec<_>>().join(" ");
+        let lists = LISTS.iter().filter_map(|list| part.entry(list)).map(|e| keys(&e.value));
+        Some([keys(&part)].into_iter().chain(lists).collect::<Vec<_>>().join("; "))
+    }
+
+    #[test]
+    fn only_what_holds_a_mistake_is_taken_out() {
+        let text = "driveline: 1\nnetwork: {interface: x}\ntopics:\n  a: {}\n  b:\n    reach: x\nmodules: {m: {}, n: {}}\n";
+        assert_eq!(left(text, &[]).unwrap(), "driveline network topics modules; a b; m n");
+        assert_eq!(left(text, &[(6, 5)]).unwrap(), "driveline network topics modules; a; m n");
+        assert_eq!(left(text, &[(2, 12), (7, 14)]).unwrap(), "driveline topics modules; a b; n");
+        assert_eq!(
+            left(text, &[(3, 1)]).unwrap(),
+            "driveline network modules; m n",
+            "a list as a whole"
+        );
+        assert_eq!(left(text, &[(1, 12)]), None, "another format");
+        assert_eq!(left("topics: {a: {}}\n", &[(1, 10)]).unwrap(), "topics driveline; ");
+        assert_eq!(left("\n\nmodules: {}\n", &[(1, 1)]), None);
+        assert_eq!(left("[a]", &[(1, 2)]), None);
+    }
+}

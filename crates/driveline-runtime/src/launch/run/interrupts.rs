@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a run does when its end is asked for.
+
+use super::{Launcher, Phase};
+use crate::host;
+use crate::launch::End;
+use std::time::Instant;
+
+impl Launcher<'_> {
+    /// A signal, a tool or the program asks for the end; the second time, without patience.
+    pub(super) fn interrupted(&mut self) {
+        if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
+            return;
+        }
+        self.interrupted_at = Some(Instant::now());
+        if let Phase::Stopping { .. } = self.phase {
+            // Asked again: no more patience.
+            for i in 0..self.processes.len() {
+                self.kill(i, "was interrupted again");
+            }
+        } else {
+            self.end.get_or_insert(End::Interrupted);
+            self.stop();
+        }
+    }
+
+    /// The terminal or the reader is gone: it counts once.
+    pub(super) fn hung_up(&mut self) {
+        if !matches!(self.phase, Phase::Stopping { .. }) {
+            self.end.get_or_insert(End::Interrupted);
+            self.stop();
+        }
+    }
+}

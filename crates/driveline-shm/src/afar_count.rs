@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Count of a publisher on another host, which the gateway here writes into the segment of its own
+//! publisher (`docs/protocols/shm.md`, Counts from afar).
+
+use crate::limits::MAX_SEQUENCE;
+use crate::segment::Segment;
+use driveline_types::Uncounted;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
+
+const STATE_BITS: u32 = 16;
+const THERE: u16 = 1;
+const ENDED: u16 = 2;
+
+/// State of a publisher of another host, as the gateway here knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfarState {
+    /// It is there; what it has published since its newest sample here is not known yet.
+    #[default]
+    There,
+    /// It has ended, and its last number is known.
+    Ended,
+    /// It is not known how many samples it has published after the newest one here.
+    Unknown(Uncounted),
+}
+
+impl AfarState {
+    fn code(self) -> u16 {
+        match self {
+            Self::There => THERE,
+            Self::Ended => ENDED,
+            Self::Unknown(why) => u16::from(why.code()) + ENDED,
+        }
+    }
+
+    fn of_code(code: u16) -> Option<Self> {
+        match code {
+            0 => None,
+            THERE => Some(Self::There),
+            ENDED => Some(Self::Ended),
+            // A reason of a later release is a reason nevertheless.
+            more => Some(Self::Unknown(
+                u8::try_from(more - ENDED)
+                    .ok()
+                    .and_then(Uncounted::of_code)
+                    .unwrap_or(Uncounted::NotAnnounced),
+            )),
+        }
+    }
+}
+
+/// Gateway's report on the publisher whose samples it publishes here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AfarCount {
+    /// The publisher, as in [`driveline_types::Remote`].
+    pub publisher: u64,
+    /// Number of its last written sample before the first that counts here. `None`: unknown, and no
+    /// sample of it has arrived.
+    pub before: Option<u64>,
+    /// Of all that it has written, as far as is known, how many are not here.
+    pub missing: u64,
+    /// State of the publisher.
+    pub state: AfarState,
+}
+
+impl AfarCount {
+    /// Writes it into the segment of the gateway's publisher. Before a sample that it already
+    /// counts.
+    pub(crate) fn write(&self, segment: &Segment) {
+        segment.afar_publisher().store(self.publisher, Relaxed);
+        segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);
+        // Release: a reader that sees this count sees what it is counted from.
+        segment.afar_count().store(
+            (self.missing.min(MAX_SEQUENCE) << STATE_BITS) | u64::from(self.state.code()),
+            Release,
+        );
+    }
+
+    /// Reads the report of a publisher. `None`: it is not a gateway's, or one of an earlier
+    /// release.
+    pub(crate) fn read(segment: &Segment) -> Option<Self> {
+        let word = segment.afar_count().load(Relaxed);
+        let state = AfarState::of_code(u16::try_from(word & 0xffff).unwrap_or(0))?;
+        fence(Acquire);
+        let publisher = segment.afar_publisher().load(Relaxed);
+        Some(Self {
+            publisher,
+            before: segment.afar_before().load(Relaxed).checked_sub(1),
+            missing: word >> STATE_BITS,
+            state,
+        })
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A descriptor in reserve, for the moment when there is no other.
+
+use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
+use crate::sys::descriptors;
+use crate::sys::fork::GuardedFd;
+use crate::sys::socket;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// A descriptor that is given up when there is no other, and made again as soon as there is one.
+#[derive(Debug)]
+pub(super) struct Reserve(Option<GuardedFd>);
+
+impl Reserve {
+    pub(super) fn new(of: impl AsFd) -> io::Result<Self> {
+        copy(of).map(|fd| Self(Some(fd)))
+    }
+
+    /// Closes it, so that its number is free. Whether it was there.
+    pub(super) fn give_up(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+
+    /// Makes it again, if it is not there.
+    pub(super) fn refill(&mut self, of: impl AsFd) {
+        if self.0.is_none() {
+            self.0 = copy(of).ok();
+        }
+    }
+
+    /// Next connection, if there is one, and whether it has the reserve's number.
+    pub(super) fn accept(
+        &mut self,
+        listener: impl AsFd,
+        blocking_tasks: &Arc<BlockingTasks>,
+    ) -> io::Result<Option<(Foreign, bool)>> {
+        match socket::accept(&listener, blocking_tasks) {
+            Err(e) if descriptors::is_shortage(&e) && self.give_up() => {
+                Ok(socket::accept(&listener, blocking_tasks)?.map(|c| (c, true)))
+            }
+            other => Ok(other?.map(|c| (c, false))),
+        }
+    }
+}
+
+fn copy(of: impl AsFd) -> io::Result<GuardedFd> {
+    GuardedFd::new(rustix::io::fcntl_dupfd_cloexec(of, 0)?)
+}

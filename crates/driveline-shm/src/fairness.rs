@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Chooses the publisher that a subscription reads from next.
+//!
+//! The publish times that decide come from the publishers, so they are used only while they are
+//! plausible:
+//! - A time in the future is not, because all publishers share the machine's clock. When the oldest
+//!   sample is wanted it counts as published now (it comes last); when the newest is wanted, as
+//!   older than all others.
+//! - A publisher has at most its depth of samples from before another publisher's unread sample.
+//!   Once that many have been read from it in a row while the other waits, the other has its turn,
+//!   regardless of the times.
+//! - Equal times take turns.
+
+use crate::limits::{MAX_ENDED, MAX_MATCHES};
+use crate::protocol::reader::Want;
+
+/// Publishers that are passed over during one take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Passed([u64; (MAX_MATCHES + MAX_ENDED).div_ceil(64)]);
+
+impl Passed {
+    pub(crate) fn add(&mut self, index: usize) {
+        if let Some(word) = self.0.get_mut(index / 64) {
+            *word |= 1 << (index % 64);
+        }
+    }
+
+    /// Beyond the greatest number of publishers everybody counts as passed over, so that a take
+    /// ends.
+    pub(crate) fn contains(&self, index: usize) -> bool {
+        self.0.get(index / 64).is_none_or(|word| word >> (index % 64) & 1 == 1)
+    }
+}
+
+/// Next sample of a publisher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    /// Publish time in nanoseconds on `CLOCK_MONOTONIC`, as claimed by its publisher.
+    pub(crate) claimed_ns: u64,
+    /// Maximum number of unread samples of its publisher.
+    pub(crate) depth: u64,
+}
+
+/// State of the turns. Used only by the consuming thread.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    last: usize,
+    /// Choices of `last` in a row while others waited.
+    in_a_row: u64,
+}
+
+impl Turn {
+    /// The publisher to read from, of those with something unread that were not passed over.
+    /// `candidate` is asked for indexes below `count`; `now` is asked after a time that it is
+    /// compared with has been read.
+    pub(crate) fn choose(
+        &mut self,
+        want: Want,
+        passed: &Passed,
+        count: usize,
+        candidate: impl Fn(usize) -> Option<Candidate>,
+        now: impl Fn() -> u64,
+    ) -> Option<usize> {
+        let mut latest_now = 0;
+        let mut best: Option<(usize, u64)> = None;
+        let mut last_waits = None;
+        let mut waiting = 0;
+        for i in (1..=count).map(|step| (self.last + step) % count) {
+            let Some(c) = (if passed.contains(i) { None } else { candidate(i) }) else { continue };
+            if c.claimed_ns > latest_now {
+                latest_now = now();
+            }
+            waiting += 1;
+            let time = match want {
+                Want::Next => c.claimed_ns.min(latest_now),
+                Want::Latest if c.claimed_ns > latest_now => 0,
+                Want::Latest => c.claimed_ns,
+            };
+            if i == self.last {
+                last_waits = Some((time, c.depth));
+                continue;
+            }
+            let better = |(_, other): (usize, u64)| {
+                if want == Want::Next { time < other } else { time > other }
+            };
+            if best.is_none_or(better) {
+                best = Some((i, time));
+            }
+        }
+        // The publisher that was read last comes last in the round: it must be better, and must not
+        // have used up its share.
+        let stays = last_waits.is_some_and(|(time, depth)| {
+            best.is_none_or(|(_, other)| match want {
+                Want::Next => time < other && self.in_a_row < depth,
+                Want::Latest => time > other,
+            })
+        });
+        if stays {
+            self.in_a_row = if waiting > 1 { self.in_a_row.saturating_add(1) } else { 0 };
+            return Some(self.last);
+        }
+        let (index, _) = best?;
+        self.last = index;
+        self.in_a_row = u64::from(waiting > 1);
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_000;
+
+    /// Chooses among claimed times; `None` has nothing unread. Depth 3 each.
+    fn choose(
+        turn: &mut Turn,
+        want: Want,
+        passed: &Passed,
+        times: &[Option<u64>],
+    ) -> Option<usize> {
+        turn.choose(
+            want,
+            passed,
+            times.len(),
+            |i| times[i].map(|claimed_ns| Candidate { claimed_ns, depth: 3 }),
+            || NOW,
+        )
+    }
+
+    #[test]
+    fn the_oldest_or_the_newest_is_chosen_and_the_future_is_neither() {
+        let all = Passed::default();
+        let t = &mut Turn::default();
+        assert_eq!(choose(t, Want::Next, &all, &[Some(30), Some(10), Some(20)]), Some(1));
+        assert_eq!(choose(t, Want::Latest, &all, &[Some(30), Some(10), Some(20)]), Some(0));
+        assert_eq!(choose(t, Want::Next, &all, &[Some(u64::MAX), Some(NOW - 1), None]), Some(1));
+        assert_eq!(
+            choose(t, Want::Latest, &all, &[Some(u64::MAX), Some(1), Some(NOW + 1)]),
+            Some(1)
+        );
+        assert_eq!(
+            choose(t, Want::Latest, &all, &[Some(u64::MAX), None, None]),
+            Some(0),
+            "it is still read"
+        );
+        assert_eq!(choose(t, Want::Next, &all, &[None, None, None]), None);
+        assert_eq!(choose(t, Want::Next, &all, &[]), None);
+    }
+
+    #[test]
+    fn equals_take_turns() {
+        for (want, time) in
+            [(Want::Next, 5), (Want::Latest, 5), (Want::Latest, u64::MAX), (Want::Next, u64::MAX)]
+        {
+            let t = &mut Turn::default();
+            let order: Vec<_> = (0..6)
+                .map(|_| choose(t, want, &Passed::default(), &[Some(time); 3]).unwrap())
+                .collect();
+            assert_eq!(order, [1, 2, 0, 1, 2, 0], "{want:?} {time}");
+        }
+    }
+
+    #[test]
+    fn whoever_claims_to_be_oldest_all_the_time_has_its_share_and_no_more() {
+        let t = &mut Turn::default();
+        let order: Vec<_> = (0..9)
+            .map(|_| {
+                choose(t, Want::Next, &Passed::default(), &[Some(0), Some(700), None]).unwrap()
+            })
+            .collect();
+        assert_eq!(order.iter().filter(|i| **i == 1).count(), 2, "{order:?}");
+        assert!(order.windows(5).all(|w| w.contains(&1)), "{order:?}");
+        // Alone it may go on.
+        assert!(
+            (0..20)
+                .all(|_| choose(t, Want::Next, &Passed::default(), &[Some(0), None, None])
+                    == Some(0))
+        );
+    }
+
+    #[test]
+    fn who_was_passed_over_is_not_chosen_and_too_many_end_the_take() {
+        let mut passed = Passed::default();
+        let t = &mut Turn::default();
+        passed.add(1);
+        assert_eq!(choose(t, Want::Next, &passed, &[Some(2), Some(1)]), Some(0));
+        passed.add(0);
+        assert_eq!(choose(t, Want::Next, &passed, &[Some(2), Some(1)]), None);
+        let many = vec![None; MAX_MATCHES + MAX_ENDED + 200];
+        let mut last_only = many.clone();
+        *last_only.last_mut().unwrap() = Some(1);
+        assert_eq!(choose(t, Want::Next, &Passed::default(), &last_only), None);
+    }
+}

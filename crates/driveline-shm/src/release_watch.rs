@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Wakes an executor that could not take a sample because too many are held, when one of them is
+//! released.
+//!
+//! Two words with one writer each, as in the gate of a callback group. The consumer announces that
+//! it is starved and checks again; the releasing thread frees a place and checks for a starved
+//! consumer. A full fence between the two steps on both sides ensures that at least one sees the
+//! other. Readers without a kicker pay one load.
+
+use crate::kick::Kicker;
+use crate::queue::lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
+
+/// See the module. One consumer, any number of threads that give samples back.
+#[derive(Debug, Default)]
+pub struct ReleaseWatch {
+    watched: AtomicBool,
+    starved: AtomicBool,
+    kicker: Mutex<Option<Kicker>>,
+}
+
+impl ReleaseWatch {
+    /// Sets the wait set to kick from now on. Call it before the first sample is taken.
+    pub fn set_kicker(&self, kicker: Kicker) {
+        *lock(&self.kicker) = Some(kicker);
+        self.watched.store(true, Relaxed);
+    }
+
+    /// The consumer found no room. `true`: look once more; if there is none then, the kick will
+    /// come.
+    #[must_use]
+    pub fn starve(&self) -> bool {
+        if !self.watched.load(Relaxed) {
+            return false;
+        }
+        self.starved.store(true, Relaxed);
+        // Pairs with the fence in `given_back`.
+        fence(SeqCst);
+        true
+    }
+
+    /// A sample was given back, and the room for it is visible.
+    #[inline]
+    pub fn given_back(&self) {
+        if self.watched.load(Relaxed) {
+            self.tell();
+        }
+    }
+
+    #[inline(never)]
+    fn tell(&self) {
+        // Pairs with the fence in `starve`.
+        fence(SeqCst);
+        if self.starved.load(Relaxed)
+            && self.starved.swap(false, Relaxed)
+            && let Some(kicker) = &*lock(&self.kicker)
+        {
+            kicker.kick();
+        }
+    }
+}

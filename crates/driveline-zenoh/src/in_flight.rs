@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages being passed to Zenoh, which may take as long as a link does, and connections that end
+//! meanwhile.
+//!
+//! When Zenoh finds that a connection has ended, it ends its writer thread and waits for it. The
+//! writer waits for threads that wait for space in that connection, which only the writer itself
+//! would wake. So both block for as long as a large sample may take, and with them the thread that
+//! writes everything else. If the socket is shut, and the writer has seen that before Zenoh asks it
+//! to end, all continue at once.
+
+use crate::sockets::shut;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use zenoh::session::Link;
+use zenoh::{Session, Wait};
+
+/// Longest wait for woken threads. After that, Zenoh's own behaviour applies.
+const WOKEN_WITHIN: Duration = Duration::from_millis(250);
+/// And at least so long, in which the writer sees that its socket is shut: something of Zenoh's own
+/// may wait for room as well.
+const SEEN_WITHIN: Duration = Duration::from_millis(20);
+/// Time for messages in flight when the session is to be closed.
+const BEFORE_CLOSING: Duration = Duration::from_millis(300);
+
+/// Messages being passed to Zenoh, with their destinations. Clones share their state.
+pub struct InFlight<K>(Arc<Shared<K>>);
+
+struct Shared<K> {
+    all: Mutex<All<K>>,
+    over: Condvar,
+}
+
+struct All<K> {
+    /// So many there were so far.
+    begun: u64,
+    /// By number.
+    going_on: Vec<(u64, K)>,
+    /// The session is to be closed.
+    given_up: bool,
+}
+
+/// One of them. Over when it is dropped.
+struct One<'a, K> {
+    shared: &'a Shared<K>,
+    number: u64,
+}
+
+impl<K> Clone for InFlight<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K> Default for InFlight<K> {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            all: Mutex::new(All { begun: 0, going_on: Vec::new(), given_up: false }),
+            over: Condvar::new(),
+        }))
+    }
+}
+
+impl<K> Shared<K> {
+    fn all(&self) -> MutexGuard<'_, All<K>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> Drop for One<'_, K> {
+    fn drop(&mut self) {
+        self.shared.all().going_on.retain(|(number, _)| *number != self.number);
+        self.shared.over.notify_all();
+    }
+}
+
+impl<K: PartialEq> InFlight<K> {
+    /// Does `put`, which hands something to Zenoh that goes to `whom`, and may block. From any
+    /// number of threads. `None`: nothing is handed over any more, as the session is being closed.
+    pub fn during<T>(&self, whom: K, put: impl FnOnce() -> T) -> Option<T> {
+        let mut all = self.0.all();
+        if all.given_up {
+            return None;
+        }
+        all.begun += 1;
+        let number = all.begun;
+        all.going_on.push((number, whom));
+        drop(all);
+        let _one = One { shared: &self.0, number };
+        Some(put())
+    }
+
+    /// Ends a connection that Zenoh has given up and reported, and that it closes after this call.
+    /// Waits until no message to `whom` is in flight, so that its writer is free. If there was
+    /// none, or `whom` is unknown, waits for all messages: they may go there through a router. At
+    /// most 270 ms. Does not change other connections, so any program may call it.
+    pub fn end(&self, link: &Link, whom: Option<&K>) {
+        let awaited = self.going_on(whom);
+        if shut(link) {
+            std::thread::sleep(SEEN_WITHIN);
+            self.are_over(&awaited, WOKEN_WITHIN);
+        }
+    }
+
+    /// Call before the session is closed: Zenoh closes it only when no message is in flight,
+    /// however slow the link. No more messages are passed on. Those in flight have 300 ms; then all
+    /// connections end, and they are lost. Blocks for at most 0.6 s.
+    pub fn give_up(&self, session: &Session) {
+        self.0.all().given_up = true;
+        let awaited = self.going_on(None);
+        if !self.are_over(&awaited, BEFORE_CLOSING) {
+            for link in session.info().links().wait() {
+                shut(&link);
+            }
+            self.are_over(&awaited, WOKEN_WITHIN);
+        }
+    }
+
+    /// The numbers of those to `whom`, or if there are none of all.
+    fn going_on(&self, whom: Option<&K>) -> Vec<u64> {
+        let all = self.0.all();
+        let whom = whom.filter(|whom| all.going_on.iter().any(|(_, to)| to == *whom));
+        all.going_on
+            .iter()
+            .filter(|(_, to)| whom.is_none_or(|whom| whom == to))
+            .map(|(number, _)| *number)
+            .collect()
+    }
+
+    /// Waits until they are. Gives whether that is so.
+    fn are_over(&self, awaited: &[u64], limit: Duration) -> bool {
+        let goes_on =
+            |all: &mut All<K>| all.going_on.iter().any(|(number, _)| awaited.contains(number));
+        let waited = self
+            .0
+            .over
+            .wait_timeout_while(self.0.all(), limit, goes_on)
+            .unwrap_or_else(PoisonError::into_inner);
+        !waited.1.timed_out()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    const LONG: Duration = Duration::from_secs(60);
+    // time: nothing ends what it waits for, so only the time-out ends the wait
+    const SHORT: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn what_is_under_way_to_a_host_is_waited_for_when_it_was_woken() {
+        let under_way = InFlight::default();
+        let (begun, begins) = channel();
+        let [(wake, woken), (go_on, next), (end, other)] = std::array::from_fn(|_| channel::<()>());
+        std::thread::scope(|scope| {
+            let (of_one, begun_too) = (under_way.clone(), begun.clone());
+            scope.spawn(move || {
+                of_one.during(1, || {
+                    begun.send(()).unwrap();
+                    woken.recv().unwrap();
+                });
+                of_one.during(1, || {
+                    begun.send(()).unwrap();
+                    next.recv().unwrap();
+                });
+            });
+            let of_other = under_way.clone();
+            scope.spawn(move || {
+                of_other.during(2, || {
+                    begun_too.send(()).unwrap();
+                    other.recv().unwrap();
+                });
+            });
+            (0..2).for_each(|_| begins.recv().unwrap());
+            let (to_one, to_any) = (under_way.going_on(Some(&1)), under_way.going_on(None));
+            assert_eq!((to_one.len(), to_any.len()), (1, 2));
+            assert_eq!(
+                under_way.going_on(Some(&3)),
+                to_any,
+                "nothing is on its way there, so what is on its way elsewhere may be"
+            );
+            assert!(!under_way.are_over(&to_one, SHORT), "nothing woke it");
+            wake.send(()).unwrap();
+            begins.recv().unwrap();
+            assert!(under_way.are_over(&to_one, LONG), "its next sample is not waited for");
+            assert!(!under_way.are_over(&to_any, SHORT), "one goes on to another host");
+            end.send(()).unwrap();
+            assert!(under_way.are_over(&to_any, LONG));
+            let next = under_way.going_on(Some(&1));
+            assert!(!under_way.are_over(&next, SHORT));
+            under_way.0.all().given_up = true;
+            assert_eq!(under_way.during(2, || ()), None);
+            go_on.send(()).unwrap();
+            assert!(under_way.are_over(&next, LONG));
+        });
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Counters are read without a lock of the executor.
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// Calls a function when the executor drops it, which is while it has the inputs.
+struct Asks(Box<dyn Fn() + Send + Sync>);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// The account's thread may be one of low priority that does not run for seconds. Here it is the
+/// executor's own thread, in the middle of its look at the inputs: with a lock it would stand still.
+#[test]
+fn counters_are_read_while_the_executor_has_the_inputs() {
+    // Never dropped: that would wait for a thread that stands still where the test fails.
+    let rig = std::mem::ManuallyDrop::new(rig(1));
+    let input = rig
+        .node
+        .raw_subscription(
+            "topic",
+            <crate::Object<Asks> as crate::Value>::schema(),
+            SubscriptionOptions { max_held: 3, ..Default::default() },
+        )
+        .unwrap();
+    let read_only = vec![rig.input("go", 1), ("topic".into(), input)];
+    let handle = rig.callback(Trigger::AllLatest { on: 0, max_age: None }, read_only, |_| {});
+    let mut publisher = rig
+        .node
+        .value_publisher::<crate::Object<Asks>>("topic", PublisherOptions::default())
+        .unwrap();
+    let mut go = rig.publisher("go");
+    let (asked, answers) = mpsc::channel();
+    rig.executor.start().unwrap();
+    let is_called = |calls: u64| {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while handle.stats().invocations < calls && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        handle.stats().invocations
+    };
+    let asks = || {
+        let (handle, asked) = (handle.clone(), Mutex::new(asked.clone()));
+        Asks(Box::new(move || {
+            let received = handle.inputs()[1].stats.received;
+            let _ = asked.lock().unwrap().send(received);
+        }))
+    };
+    // Twice: the second one takes the place of the first, which is dropped.
+    for round in 1..=2 {
+        publisher.publish(asks()).unwrap();
+        send(&mut go, 0, round);
+        assert_eq!(is_called(round), round);
+    }
+    assert!(answers.recv_timeout(PATIENCE).is_ok_and(|received| received <= 2));
+    assert_eq!(handle.inputs()[1].stats.received, 2);
+}
+
+/// Samples published = those that are counted, at each moment at which nothing is published.
+#[test]
+fn counters_add_up_whenever_they_are_read() {
+    for reach in [crate::Reach::Process, crate::Reach::Host] {
+        let rig = rig(1);
+        let o = PublisherOptions { reach, ..Default::default() };
+        let mut publisher = rig.node.bytes_publisher("topic", "raw", o).unwrap();
+        let qos = Qos { depth: 4, ..Qos::default() };
+        let o = SubscriptionOptions { reach, qos, max_held: 8, ..Default::default() };
+        let input = rig.node.bytes_subscription("topic", "raw", o).unwrap();
+        let handle = rig.callback(Trigger::any(), vec![("topic".into(), input)], |_| {});
+        while publisher.matched() == 0 {
+            std::thread::yield_now();
+        }
+        rig.executor.start().unwrap();
+        let (published, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let reader = {
+            let (handle, published, ended) = (handle.clone(), published.clone(), ended.clone());
+            std::thread::spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    let before = published.load(Ordering::Acquire);
+                    let stats = handle.inputs()[0].stats;
+                    let sum = stats.came();
+                    let after = published.load(Ordering::Acquire) + 1;
+                    // One that is on its way into a full queue is counted after it.
+                    let least = before.saturating_sub(1);
+                    assert!((least..=after + 1).contains(&sum), "{before}..={after}: {stats:?}");
+                }
+            })
+        };
+        for n in 1..=3000 {
+            send(&mut publisher, 0, n);
+            published.store(n, Ordering::Release);
+        }
+        ended.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while handle.inputs()[0].stats.not_read > 0 && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let stats = handle.inputs()[0].stats;
+        assert_eq!(stats.came(), 3000, "{reach:?} {stats:?}");
+    }
+}

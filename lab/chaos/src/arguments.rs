@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line.
+
+use clap::Parser;
+use driveline_chaos::faults::FaultKind;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+const AFTER: &str = "\
+The graph is run as `driveline run` runs it, in a domain of its own, and is not changed. Faults come one at a time: each waits until the \
+graph has answered the one before. A module is not restarted more often than the graph allows: the laboratory waits until its restarts \
+are within `restart: max` and `window_s` again.
+
+Checked in the end: every sample is in the account of every input; no sample is torn; no process, file, descriptor or segment is left; \
+every announced restart ended; every fault stands in the report of the run with its cause, and nothing else does; the run ends in order.
+
+Exit codes:
+    0  every invariant holds
+    1  an invariant is broken, or the graph could not be run
+    2  the command line is wrong, or the graph cannot get a fault that it names
+    3  the graph has errors
+  130  interrupted; the faults until then broke nothing
+
+Examples:
+  driveline chaos graph.yaml --kill detector --times 50 --seed 1
+  driveline chaos graph.yaml --kill all --stop all --exception lane --times 10
+  driveline chaos graph.yaml --launcher --times 3
+      kills the launcher of three runs
+  driveline chaos graph.yaml --kill lane --times 6 --beyond-limits
+      what the graph does when a module stays down
+  driveline chaos graph.yaml
+      prints which faults each module can get";
+
+/// Break a running graph, and check how it answers
+#[derive(Debug, Parser)]
+#[command(name = "driveline-chaos", bin_name = "driveline chaos", version, after_help = AFTER)]
+pub(crate) struct Arguments {
+    /// Graph file
+    pub(crate) graph: PathBuf,
+    /// Kill a module's process (SIGKILL); `all`: every module. Can be repeated
+    #[arg(long, value_name = "MODULE")]
+    kill: Vec<String>,
+    /// Stop a module's process for a while (SIGSTOP, SIGCONT)
+    #[arg(long, value_name = "MODULE")]
+    stop: Vec<String>,
+    /// Make a call of a module's component hang; needs `on_hang: restart`
+    #[arg(long, value_name = "MODULE")]
+    hang: Vec<String>,
+    /// Make a call of a module's component fail with an exception
+    #[arg(long, value_name = "MODULE")]
+    exception: Vec<String>,
+    /// Take more memory than `limits: memory`; needs `on_limit: restart`
+    #[arg(long, value_name = "MODULE")]
+    memory: Vec<String>,
+    /// Open more descriptors than `limits: descriptors`; needs `on_limit: restart`
+    #[arg(long, value_name = "MODULE")]
+    descriptors: Vec<String>,
+    /// Remove the directory of the domain
+    #[arg(long)]
+    pub(crate) directory: bool,
+    /// Stop all processes of the run for a while, as a suspended machine does
+    #[arg(long)]
+    pub(crate) suspend: bool,
+    /// Kill the launcher; each time ends a run, and a new one is started
+    #[arg(long)]
+    pub(crate) launcher: bool,
+    /// Number of faults of each kind and module
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) times: u32,
+    /// Seed of the order and the pauses
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Pause between an answer and the next fault, in seconds: LEAST..MOST
+    #[arg(long, default_value = "1.2..2", value_name = "SECONDS")]
+    pub(crate) pause: Span,
+    /// Time for which `--stop` and `--suspend` stop processes, in seconds: LEAST..MOST
+    #[arg(long, default_value = "0.1..1", value_name = "SECONDS")]
+    pub(crate) stopped: Span,
+    /// Time before the first fault of a run, for the gaps without faults
+    #[arg(long, default_value = "5", value_name = "SECONDS")]
+    quiet: Seconds,
+    /// Measure the longest gap of this topic; all topics by default. Can be repeated
+    #[arg(long, value_name = "TOPIC")]
+    pub(crate) watch: Vec<String>,
+    /// Do not wait for `restart: max` and `window_s`
+    #[arg(long)]
+    pub(crate) beyond_limits: bool,
+    /// Assign a parameter, as `driveline run` does
+    #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Directory for chaos.txt, chaos.json, and the output and report of each run
+    #[arg(long, default_value = "out/chaos", value_name = "DIRECTORY")]
+    pub(crate) report: PathBuf,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Arguments {
+    /// Faults of modules, as they are asked for.
+    pub(crate) fn of_modules(&self) -> [(FaultKind, &[String]); 6] {
+        let names =
+            [&self.kill, &self.stop, &self.hang, &self.exception, &self.memory, &self.descriptors];
+        let mut names = names.into_iter();
+        FaultKind::OF_MODULES.map(|kind| (kind, names.next().map_or(&[][..], Vec::as_slice)))
+    }
+
+    pub(crate) fn quiet(&self) -> Duration {
+        self.quiet.0
+    }
+}
+
+/// A time in seconds, at most a day.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Seconds(Duration);
+
+impl FromStr for Seconds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refused = || format!("'{text}' is no time in seconds from 0 to 86400");
+        let seconds: f64 = text.parse().map_err(|_| refused())?;
+        if !(0.0..=86_400.0).contains(&seconds) {
+            return Err(refused());
+        }
+        Ok(Self(Duration::from_secs_f64(seconds)))
+    }
+}
+
+/// A shortest and a longest time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span(Duration, Duration);
+
+impl Span {
+    pub(crate) fn bounds(self) -> (Duration, Duration) {
+        (self.0, self.1)
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
+        let (least, most) = (Seconds::from_str(least)?.0, Seconds::from_str(most)?.0);
+        if least > most {
+            return Err(format!("'{text}': the first time must not be longer than the second"));
+        }
+        Ok(Self(least, most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read_and_wrong_ones_are_refused() {
+        let (ms, s) = (Duration::from_millis, Duration::from_secs);
+        assert_eq!("0.5..1.5".parse(), Ok(Span(ms(500), ms(1500))));
+        assert_eq!("2".parse(), Ok(Span(s(2), s(2))));
+        for text in ["", "x", "3..1", "-1", "1..90000", "nan"] {
+            assert!(Span::from_str(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_option_is_a_kind_of_its_own() {
+        let words = ["chaos", "g.yaml", "--kill", "a", "--memory", "b", "--memory", "c"];
+        let arguments = Arguments::try_parse_from(words).unwrap();
+        let asked: Vec<_> =
+            arguments.of_modules().into_iter().filter(|(_, names)| !names.is_empty()).collect();
+        assert_eq!(asked.len(), 2);
+        assert_eq!((asked[0].0, asked[0].1.len()), (FaultKind::Kill, 1));
+        assert_eq!((asked[1].0, asked[1].1.len()), (FaultKind::Memory, 2));
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the processes of a run keep: descriptors, segments, memory, files of the domain.
+
+use driveline_runtime::launch::control::RunStatus;
+use rustix::process::{Pid, test_kill_process};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Name of the launcher in a census.
+pub const LAUNCHER: &str = "(launcher)";
+/// Processes of this machine that are read at most.
+const MAX_PROCESSES: usize = 65_536;
+
+/// What one process keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Its process id.
+    pub pid: u32,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Shared-memory files that it has mapped.
+    pub segments: u64,
+    /// Resident anonymous memory, in KiB.
+    pub anonymous_kib: u64,
+}
+
+/// What all processes of a run keep.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Census {
+    /// By module; the launcher is [`LAUNCHER`].
+    pub processes: BTreeMap<String, Kept>,
+    /// Entries of the domain's directory.
+    pub files: u64,
+}
+
+impl Census {
+    /// Counts now. A process that ends meanwhile is left out.
+    #[must_use]
+    pub fn of(run: &RunStatus, domain: &Path) -> Self {
+        let modules = run.processes.iter().filter_map(|p| Some((p.name.clone(), p.pid?)));
+        let all = modules.chain([(LAUNCHER.to_owned(), run.pid)]);
+        Self {
+            processes: all.filter_map(|(name, pid)| Some((name, Kept::of(pid)?))).collect(),
+            files: entries(domain).len() as u64,
+        }
+    }
+
+    /// What this census has more than an earlier one: descriptors and segments by process, and files.
+    #[must_use]
+    pub fn beyond(&self, before: &Self) -> Growth {
+        let mut growth =
+            Growth { files: self.files.saturating_sub(before.files), ..Growth::default() };
+        for (name, kept) in &self.processes {
+            let Some(old) = before.processes.get(name) else { continue };
+            let more = |now: u64, then: u64| (now > then).then(|| now - then);
+            if let Some(n) = more(kept.descriptors, old.descriptors) {
+                growth.descriptors.insert(name.clone(), n);
+            }
+            if let Some(n) = more(kept.segments, old.segments) {
+                growth.segments.insert(name.clone(), n);
+            }
+        }
+        growth
+    }
+}
+
+/// What a run keeps more than before its faults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Growth {
+    /// Descriptors, by process.
+    pub descriptors: BTreeMap<String, u64>,
+    /// Segments, by process.
+    pub segments: BTreeMap<String, u64>,
+    /// Entries of the domain's directory.
+    pub files: u64,
+}
+
+impl Growth {
+    /// Whether nothing has grown.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.descriptors.is_empty() && self.segments.is_empty() && self.files == 0
+    }
+}
+
+impl Kept {
+    fn of(pid: u32) -> Option<Self> {
+        let proc = Path::new("/proc").join(pid.to_string());
+        let maps = std::fs::read_to_string(proc.join("maps")).ok()?;
+        let status = std::fs::read_to_string(proc.join("status")).ok()?;
+        let anonymous = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
+        let kib = anonymous.and_then(|text| text.split_whitespace().next()?.parse().ok());
+        Some(Self {
+            pid,
+            descriptors: std::fs::read_dir(proc.join("fd")).ok()?.count() as u64,
+            segments: segments(&maps),
+            anonymous_kib: kib.unwrap_or_default(),
+        })
+    }
+}
+
+/// Number of memory files in the maps of a process; several mappings of one count once.
+fn segments(maps: &str) -> u64 {
+    let inode = |line: &str| line.split_whitespace().nth(4).map(str::to_owned);
+    let files: BTreeSet<String> =
+        maps.lines().filter(|l| l.contains("/memfd:")).filter_map(inode).collect();
+    files.len() as u64
+}
+
+/// Names in a directory; none if it does not exist.
+#[must_use]
+pub fn entries(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Processes whose environment has this assignment: those of the run with this domain, and what
+/// they have left behind.
+#[must_use]
+pub fn processes_with(assignment: &OsStr) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let ours = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|b| *b == 0).any(|word| word == assignment.as_bytes())
+    };
+    pids.take(MAX_PROCESSES).filter(ours).collect()
+}
+
+/// Whether a process exists.
+#[must_use]
+pub fn lives(pid: Pid) -> bool {
+    test_kill_process(pid).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn census(descriptors: u64, segments: u64, files: u64) -> Census {
+        let kept = Kept { pid: 1, descriptors, segments, anonymous_kib: 1 };
+        Census { processes: [("lane".to_owned(), kept)].into(), files }
+    }
+
+    #[test]
+    fn growth_is_named_by_process_and_less_is_no_growth() {
+        let before = census(20, 4, 3);
+        assert!(census(20, 3, 3).beyond(&before).is_none());
+        let growth = census(22, 5, 4).beyond(&before);
+        assert_eq!((growth.descriptors["lane"], growth.segments["lane"], growth.files), (2, 1, 1));
+        // A process that did not exist before has nothing to compare with.
+        assert!(
+            Census { files: 3, ..census(20, 4, 3) }
+                .beyond(&Census { files: 3, ..Census::default() })
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_memory_file_that_is_mapped_twice_is_one_segment() {
+        let maps = "7f00-7f01 rw-s 00000000 00:01 77 /memfd:a (deleted)\n\
+                    7f01-7f02 r--s 00001000 00:01 77 /memfd:a (deleted)\n\
+                    7f02-7f03 r--s 00000000 00:01 78 /memfd:a (deleted)\n\
+                    7f03-7f04 r--p 00000000 00:01 79 /usr/lib/libc.so\n";
+        assert_eq!(segments(maps), 2);
+    }
+
+    #[test]
+    fn this_process_is_counted_and_found_by_its_environment() {
+        let own = Kept::of(std::process::id()).unwrap();
+        assert!(own.descriptors >= 3 && own.anonymous_kib > 0);
+        let path = format!("PATH={}", std::env::var("PATH").unwrap());
+        assert!(processes_with(OsStr::new(&path)).contains(&std::process::id()));
+    }
+}

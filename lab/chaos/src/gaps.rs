@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Longest silence of topics, seen by an observer: no publisher waits for it, and it takes its pin
+//! from those that are kept for tools.
+//!
+//! A gap is the difference of the publish times of two samples, of whatever publishers, so that a
+//! busy observer does not lengthen it. A gap in which the observer itself missed samples is left out
+//! of the longest one, and is part of its upper bound.
+
+use driveline_shm::{
+    Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig,
+    WaitBackend, WaitSet,
+};
+use driveline_types::{Durability, MonotonicNs, NodeName, Qos, Reliability, TopicName};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often the observer checks whether it is to end.
+const TICK: Duration = Duration::from_millis(100);
+/// Samples that wait for the observer.
+const DEPTH: u32 = 64;
+
+/// Silence of a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Gap {
+    /// Samples seen.
+    pub samples: u64,
+    /// Longest time between two publishes, in milliseconds.
+    pub longest_ms: f64,
+    /// Gaps that were left out, since the observer missed samples in them.
+    pub left_out: u64,
+    /// Longest gap if nothing was published in those that were left out, in milliseconds.
+    pub at_most_ms: f64,
+}
+
+/// Silence of a topic before and while faults are caused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Gaps {
+    /// Before the first fault.
+    pub quiet: Gap,
+    /// From the first fault on.
+    pub faults: Gap,
+}
+
+impl Gap {
+    fn add(&mut self, last: Option<MonotonicNs>, at: MonotonicNs, missed: bool) {
+        self.samples += 1;
+        let Some(last) = last.filter(|last| at > *last) else { return };
+        let ms = at.since(last).as_secs_f64() * 1e3;
+        self.at_most_ms = self.at_most_ms.max(ms);
+        if missed {
+            self.left_out += 1;
+        } else {
+            self.longest_ms = self.longest_ms.max(ms);
+        }
+    }
+}
+
+/// Observes topics on a thread of its own until it is asked for the result.
+#[derive(Debug)]
+pub struct Observer {
+    thread: JoinHandle<BTreeMap<String, Gaps>>,
+    end: Arc<AtomicBool>,
+    faults: Arc<AtomicBool>,
+}
+
+impl Observer {
+    /// Joins a domain and subscribes to the topics.
+    ///
+    /// # Errors
+    /// If the domain cannot be joined, for people.
+    pub fn start(domain: PathBuf, topics: &[String]) -> Result<Self, String> {
+        let config = ParticipantConfig { domain_dir: Some(domain), name: "driveline chaos".into() };
+        let participant = Participant::open(config).map_err(|e| e.to_string())?;
+        let mut set = WaitSet::new(WaitBackend::Auto).map_err(|e| e.to_string())?;
+        let mut watched = Vec::new();
+        for topic in topics {
+            let subscriptions = subscriptions(&participant, topic)?;
+            for subscription in &subscriptions {
+                set.attach(subscription).map_err(|e| e.to_string())?;
+            }
+            watched.push(Watched {
+                topic: topic.clone(),
+                subscriptions,
+                last: None,
+                gaps: Gaps::default(),
+            });
+        }
+        let (end, faults) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (ends, breaks) = (end.clone(), faults.clone());
+        let observe = move || {
+            let _joined = participant;
+            while !ends.load(Ordering::Relaxed) {
+                let breaks = breaks.load(Ordering::Relaxed);
+                let mut came = false;
+                for topic in &mut watched {
+                    came |= topic.take_all(breaks);
+                }
+                if !came {
+                    set.wait(Some(MonotonicNs::now() + TICK), Duration::ZERO);
+                }
+            }
+            watched.into_iter().map(|w| (w.topic, w.gaps)).collect()
+        };
+        let thread = std::thread::Builder::new().name("observer".into()).spawn(observe);
+        Ok(Self { thread: thread.map_err(|e| e.to_string())?, end, faults })
+    }
+
+    /// From now on, faults are caused.
+    pub fn faults_begin(&self) {
+        self.faults.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the observation. Blocks for 0.1 s at most.
+    #[must_use]
+    pub fn end(self) -> BTreeMap<String, Gaps> {
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+struct Watched {
+    topic: String,
+    subscriptions: Vec<Subscription>,
+    last: Option<MonotonicNs>,
+    gaps: Gaps,
+}
+
+impl Watched {
+    /// Takes what waits; whether anything did.
+    fn take_all(&mut self, breaks: bool) -> bool {
+        let mut any = false;
+        for subscription in &mut self.subscriptions {
+            while subscription.poll_event().is_some() {}
+            while let Ok(Some(sample)) = subscription.take_next() {
+                any = true;
+                let (at, missed) = (sample.header().publish_time, sample.missed() > 0);
+                let gap = if breaks { &mut self.gaps.faults } else { &mut self.gaps.quiet };
+                gap.add(self.last, at, missed);
+                self.last = self.last.max(Some(at));
+            }
+        }
+        any
+    }
+}
+
+/// One for each kind of publisher, as `driveline topic echo` has them.
+fn subscriptions(participant: &Participant, topic: &str) -> Result<Vec<Subscription>, String> {
+    let topic: TopicName = topic.parse().map_err(|e| format!("topic '{topic}': {e}"))?;
+    let node: NodeName = "driveline_chaos".parse().map_err(|e| format!("{e}"))?;
+    let kinds = [Reliability::BestEffort, Reliability::Reliable].into_iter();
+    let kinds =
+        kinds.flat_map(|r| [Durability::Volatile, Durability::TransientLocal].map(|d| (r, d)));
+    let create = |(reliability, durability)| {
+        let mut config = SubscriptionConfig::new(topic.clone(), node.clone(), SchemaRequest::Any);
+        config.qos = Qos { depth: DEPTH, durability, ..Qos::default() };
+        config.offering = Some((reliability, durability));
+        config.max_held = 1;
+        config.observer = true;
+        config.access = Access::Anyone;
+        participant.create_subscription(config).map_err(|e| e.to_string())
+    };
+    kinds.map(create).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_gap_counts_and_one_with_missed_samples_does_not() {
+        let ms = |ms: u64| MonotonicNs(ms * 1_000_000);
+        let mut gap = Gap::default();
+        gap.add(None, ms(1000), false);
+        gap.add(Some(ms(1000)), ms(1040), false);
+        gap.add(Some(ms(1040)), ms(1150), false);
+        gap.add(Some(ms(1150)), ms(9000), true);
+        // Kept samples of a publisher that comes later are older.
+        gap.add(Some(ms(9000)), ms(8000), false);
+        assert_eq!(gap, Gap { samples: 5, longest_ms: 110.0, left_out: 1, at_most_ms: 7850.0 });
+    }
+}

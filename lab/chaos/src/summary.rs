@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The part of a run's `summary.json` that the verdict rests on.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Figures of a run, as `driveline run --report` writes them. Other keys are ignored.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct RunSummary {
+    /// From the first callback to the last one, in seconds.
+    #[serde(default)]
+    pub duration_s: f64,
+    /// Modules that ended out of turn.
+    pub faults: Vec<ReportedFault>,
+    /// First failures of components.
+    #[serde(default)]
+    pub failures: Vec<String>,
+    /// Samples published, by topic.
+    pub published: BTreeMap<String, u64>,
+    /// Inputs of components.
+    pub subscriptions: Vec<Edge>,
+    /// Components.
+    pub stages: Vec<Stage>,
+    /// Work that was not done.
+    #[serde(default)]
+    pub problems: Vec<Problem>,
+    /// What a reader of the report must know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A module that ended out of turn.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ReportedFault {
+    /// Module.
+    pub module: String,
+    /// Its process.
+    pub pid: u32,
+    /// Time in the run, in seconds.
+    pub at_s: f64,
+    /// How and why it ended.
+    pub cause: String,
+    /// It stayed down.
+    pub down: bool,
+    /// Time until the new process was ready, in milliseconds.
+    pub ready_after_ms: Option<f64>,
+    /// Time until its first sample, in milliseconds.
+    pub first_sample_after_ms: Option<f64>,
+}
+
+/// An input of a component: where the samples of its topic went.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Edge {
+    /// Component.
+    pub stage: String,
+    /// Input port.
+    pub input: String,
+    /// Topic.
+    pub topic: String,
+    /// Read.
+    pub received: u64,
+    /// Replaced by newer ones.
+    pub missed: u64,
+    /// Too old.
+    pub expired: u64,
+    /// Torn or otherwise damaged.
+    pub corrupt: u64,
+    /// Without what the publisher had promised.
+    pub refused: u64,
+    /// Lost between hosts.
+    pub lost_on_the_way: u64,
+    /// Readable at the end.
+    pub not_read: u64,
+    /// Came while the component was inactive.
+    pub inactive: u64,
+    /// Of publishers that stood by.
+    pub standby: u64,
+    /// Published while the input was not connected.
+    pub not_connected: u64,
+    /// Of those not read: not told of by a process that was killed.
+    pub unread: u64,
+    /// Why the account cannot close.
+    pub unknown: Option<String>,
+}
+
+impl Edge {
+    /// Samples that the account names, whatever became of them.
+    #[must_use]
+    pub fn named(&self) -> u64 {
+        let parts = [
+            self.received,
+            self.missed,
+            self.expired,
+            self.corrupt,
+            self.refused,
+            self.lost_on_the_way,
+            self.not_read,
+            self.inactive,
+            self.standby,
+            self.not_connected,
+        ];
+        parts.iter().fold(0, |sum: u64, n| sum.saturating_add(*n))
+    }
+}
+
+/// A component.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Stage {
+    /// Its name.
+    pub stage: String,
+    /// Calls.
+    #[serde(default)]
+    pub runs: u64,
+    /// Calls that failed.
+    #[serde(default)]
+    pub failed: u64,
+}
+
+/// Work that was not done.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Problem {
+    /// Component.
+    #[serde(default)]
+    pub stage: String,
+    /// What was not done.
+    #[serde(default)]
+    pub what: String,
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Results of an archive.
+
+use super::case::CaseResult;
+use super::published::PublishedRow;
+use crate::archive::Role;
+use crate::scenario::Published;
+use driveline_bench::LeftOut;
+use serde::Serialize;
+
+/// Version of `summary.json`.
+pub const FORMAT: u32 = 1;
+
+/// Everything that is computed from an archive.
+#[derive(Clone, Debug, Serialize)]
+pub struct Analysis {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Whether every run was made.
+    pub complete: bool,
+    /// Runs that were planned.
+    pub planned: u64,
+    /// Runs that are there, valid or not.
+    pub made: u64,
+    /// Of those: that count.
+    pub valid: u64,
+    /// Of those: during which other processes used more of the machine than is called undisturbed.
+    pub disturbed: u64,
+    /// Share of the machine that other processes used, in the worst run.
+    pub worst_others: f64,
+    /// Share of the machine that the hypervisor took, in the worst run.
+    pub worst_stolen: f64,
+    /// In the manifest's order.
+    pub experiments: Vec<ExperimentResult>,
+}
+
+impl Analysis {
+    /// Whether every run counts, and no middleware's own tool contradicts its row.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.valid == self.made
+            && self.experiments.iter().flat_map(|e| &e.cases).all(|c| !c.is_contradicted())
+    }
+}
+
+/// What an experiment says.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExperimentResult {
+    /// Id.
+    pub id: String,
+    /// What it is.
+    pub title: String,
+    /// What it asks.
+    pub question: String,
+    /// Where it comes from.
+    pub source: String,
+    /// What its reader must know.
+    pub notes: Vec<String>,
+    /// What the figures say, in a sentence or two.
+    pub answer: String,
+    /// In the order of the plan.
+    pub cases: Vec<CaseResult>,
+    /// What was published, beside what was measured here.
+    pub published: Vec<PublishedRow>,
+    /// What was asked for and is not measured.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl ExperimentResult {
+    /// Cells of what is measured, in the order of the plan.
+    #[must_use]
+    pub fn cells(&self) -> Vec<&str> {
+        let mut cells: Vec<&str> = Vec::new();
+        for c in self.measured() {
+            if !cells.contains(&c.case.cell.as_str()) {
+                cells.push(&c.case.cell);
+            }
+        }
+        cells
+    }
+
+    /// Systems under test in a cell.
+    pub fn in_cell<'a>(&'a self, cell: &'a str) -> impl Iterator<Item = &'a CaseResult> {
+        self.measured().filter(move |c| c.case.cell == cell)
+    }
+
+    /// Stages of its chain that receive something; nothing if it has no chain.
+    #[must_use]
+    pub fn receiving_stages(&self) -> Option<Vec<&str>> {
+        let chain = self.measured().find_map(|c| c.case.chain.as_ref())?;
+        Some(
+            chain.stages.iter().filter(|s| !s.inputs.is_empty()).map(|s| s.name.as_str()).collect(),
+        )
+    }
+
+    /// A stage that is a neural network where figures were published was something plainer here:
+    /// its work counted `network` 0.
+    #[must_use]
+    pub fn network_is_missing(&self) -> bool {
+        let without = |c: &CaseResult| {
+            c.counters
+                .iter()
+                .any(|(name, counts)| name.ends_with(": network") && counts.contains(&0))
+        };
+        !self.published.is_empty() && self.measured().any(without)
+    }
+
+    /// What was published of transmission where the stages are as in this case; nothing if they did
+    /// less here.
+    pub fn transmission_published<'a>(
+        &'a self,
+        case: &'a CaseResult,
+    ) -> impl Iterator<Item = &'a Published> {
+        let comparable = !self.network_is_missing();
+        let here = move |p: &&Published| {
+            comparable
+                && !p.transmission_percent.is_empty()
+                && p.reach.is_none_or(|r| Some(r.into()) == case.case.reach())
+        };
+        self.published.iter().map(|row| &row.published).filter(here)
+    }
+
+    /// All systems under test.
+    pub fn measured(&self) -> impl Iterator<Item = &CaseResult> {
+        self.cases.iter().filter(|c| c.case.role == Role::Measured)
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Path of samples through a chain, from its source to a sink.
+
+use driveline_bench::chain::StageSpec;
+
+/// Where a sink's samples come from, along first inputs: the stage without any, by its name.
+pub(crate) fn source_of<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Option<&'a str> {
+    way_to(stages, sink).last().filter(|s| s.inputs.is_empty()).map(|s| s.name.as_str())
+}
+
+/// The sink first, and then what triggers it.
+pub(crate) fn way_to<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Vec<&'a StageSpec> {
+    let before = |s: &&StageSpec| {
+        stages
+            .iter()
+            .find(|w| w.output.as_ref().is_some_and(|topic| Some(topic) == s.inputs.first()))
+    };
+    // A chain has no circles; one that somebody wrote into an archive ends all the same.
+    std::iter::successors(Some(sink), before).take(stages.len()).collect()
+}

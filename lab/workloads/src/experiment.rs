@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Interface of a workload.
+
+use crate::job::WorkloadJob;
+use anyhow::Result;
+use driveline_bench::observations::Observations;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Parameters of a workload, which can run it.
+pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema {
+    const NAME: &'static str;
+    const DESCRIPTION: &'static str;
+
+    /// What a type cannot say.
+    fn verify(&self) -> Result<()>;
+
+    /// Runs it, in a process that does nothing else.
+    fn run(&self, job: &WorkloadJob) -> Result<Observations>;
+}

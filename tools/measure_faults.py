@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Long campaigns of the fault laboratory, for `make measure`.
+
+Usage: measure_faults.py long TIMES            every fault of lab/chaos/graphs/vehicle.yaml, TIMES each
+       measure_faults.py calm SECONDS STOPPED  the same graph under `stress-ng --cpu 4` for SECONDS, with a debugger at a module,
+                                               then suspended for STOPPED seconds: no restart may happen
+
+Prints what was done and what the processes kept before and after. Exit status 1 if an invariant is broken. Reports go to
+build/measured/faults. The programs of `cargo build -p driveline-cli -p driveline-runtime -p driveline-chaos --bins` are used.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from test_steps import DEBUG, ROOT
+
+GRAPH = ROOT / "lab/chaos/graphs/vehicle.yaml"
+REPORTS = ROOT / "build/measured/faults"
+# Modules whose graph declares what a fault needs.
+LIMITED = ("lane", "detector")
+STRESS = ["stress-ng", "--cpu", "4", "--quiet"]
+# Time that a debugger holds a module.
+HELD_S = 10
+STARTED = re.compile(r"module '(\w+)' started as process (\d+)")
+
+
+def chaos(directory, *arguments):
+    """The campaign as a process."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    words = [DEBUG / "driveline-chaos", GRAPH, "--json", "--report", directory, *arguments]
+    host = {"DRIVELINE_HOST": str(DEBUG / "driveline-test-host"), "PATH": "/usr/bin:/bin"}
+    return subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, text=True, env=host)
+
+
+def finish(process):
+    """Prints the figures of a campaign; its exit status."""
+    text, _ = process.communicate()
+    report = json.loads(text)
+    print(f"{report['duration_s']:.0f} s, caused: {report['caused']}, restarts: {report['restarts']}")
+    for finding in report["invariants"]:
+        print(f"  {finding['count']:6} {finding['invariant']}", *finding["details"][:5])
+    for run in report["runs"]:
+        for name, before in run["before"]["processes"].items():
+            after = run["after"]["processes"].get(name, {})
+            kept = (f"{key} {before[key]} -> {after.get(key)}" for key in ("descriptors", "segments", "anonymous_kib"))
+            print(f"  {name}: {', '.join(kept)}")
+        print(f"  files {run['before']['files']} -> {run['after']['files']}")
+    return process.returncode
+
+
+def long(times):
+    faults = ["--kill", "all", "--stop", "all", "--hang", "all", "--exception", "all", "--directory", "--suspend"]
+    for module in LIMITED:
+        faults += ["--memory", module, "--descriptors", module]
+    return finish(chaos(REPORTS / "long", *faults, "--times", times, "--pause", "1.2..3", "--stopped", "0.1..3"))
+
+
+def process_of(directory, module):
+    """The first process of a module, from the output of the run; waits until it runs."""
+    output = directory / "run-1/output.txt"
+    while True:
+        text = output.read_text() if output.exists() else ""
+        if "all modules are ready" in text:
+            return next(int(pid) for name, pid in STARTED.findall(text) if name == module)
+        time.sleep(0.1)
+
+
+def calm(seconds, stopped):
+    directory = REPORTS / "calm"
+    missing = [name for name in ("stress-ng", "gdb") if not shutil.which(name)]
+    if missing:
+        print(f"{' and '.join(missing)} missing: apt-get install {' '.join(missing)}", file=sys.stderr)
+        return 2
+    stress = subprocess.Popen(STRESS)
+    try:
+        faults = ["--suspend", "--stop", "all", "--times", "1"]
+        campaign = chaos(directory, *faults, "--quiet", seconds, "--stopped", stopped)
+        pid = process_of(directory, "lane")
+        debugger = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", f"shell sleep {HELD_S}", "-ex", "detach"]
+        held = subprocess.run(debugger, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        print(f"a debugger held module 'lane' for {HELD_S} s (exit status {held.returncode})")
+        return finish(campaign)
+    finally:
+        stress.terminate()
+        stress.wait()
+
+
+def main(arguments):
+    match arguments:
+        case ["long", times]:
+            return long(times)
+        case ["calm", seconds, stopped]:
+            return calm(seconds, stopped)
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
