@@ -162,7 +162,7 @@ def experiments(*ids):
 
 STEPS = [
     Step("tools", "Tests of the checks themselves", [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]], "tests"),
-    Step("source", "Layers, unsafe quarantine, source rules, links in documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"]]),
+    Step("source", "Layers, unsafe quarantine, source rules, links and language of documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"], ["python3", "tools/check_language.py"]]),
     Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
     Step(
         "format",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What keeps a graph from being deployed on this machine, each with place and remedy.
+//! Checks for conditions that prevent the deployment of a graph on this machine, each with place
+//! and remedy.
 
 use crate::engine::{Engine, ImageFacts};
 use crate::image::needed;
@@ -86,7 +87,7 @@ fn library_mistakes(module: &ResolvedModule) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// What the outputs of a module reserve at host reach, in bytes.
+/// Returns the size that the outputs of a module reserve at host reach, in bytes.
 fn reserved(graph: &ResolvedGraph, module: &ResolvedModule) -> u64 {
     let outputs = module.components.iter().flat_map(|c| &c.outputs);
     let bytes = outputs.filter_map(|o| {

@@ -7,7 +7,7 @@ use crate::label;
 use crate::run_directory::{PARENT, has_launcher, is_of_a_run};
 use std::path::{Path, PathBuf};
 
-/// What was removed.
+/// Result of a cleaning: the removed objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     /// Names of containers.

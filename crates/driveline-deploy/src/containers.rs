@@ -22,7 +22,7 @@ use std::time::Duration;
 /// exists.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// What became of a module's deployment, for the report.
+/// Deployment of one module, for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeployedModule {
     /// Module.
@@ -74,7 +74,7 @@ impl Containers {
         }))
     }
 
-    /// What runs where.
+    /// Returns the modules with their containers.
     #[must_use]
     pub fn deployed(&self) -> Vec<DeployedModule> {
         let names = self.0.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ impl Containers {
     /// Removes all containers of the run. Blocks.
     ///
     /// # Errors
-    /// [`EngineError`]; `driveline deploy clean` removes what is left.
+    /// [`EngineError`]; `driveline deploy clean` removes the rest.
     pub fn remove(&self) -> Result<(), EngineError> {
         let filter = format!("label={}={}", label::RUN, self.0.shared.id);
         let listed = self.0.engine.ask(&["ps", "--all", "--quiet", "--filter", &filter])?;
@@ -269,8 +269,8 @@ impl Run {
         !matches!(self.engine.ask(&state), Err(EngineError::Refused { .. }))
     }
 
-    /// Why a container has ended before it has connected: its output is gone with it, so that the
-    /// program is started once more.
+    /// Returns why a container has ended before it has connected. Its output is removed with it, so
+    /// that the program is started once more.
     fn diagnosis(&self, image: &str) -> String {
         let begin = "its container ended before its module had connected";
         let entry = format!("--entrypoint={HOST_IN_IMAGE}");

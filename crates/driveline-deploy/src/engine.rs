@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use thiserror::Error;
 
-/// Which engine.
+/// Container engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
     /// Podman, which needs no daemon.
@@ -36,7 +36,7 @@ impl EngineKind {
 pub struct Engine {
     kind: EngineKind,
     program: PathBuf,
-    /// Where its commands run.
+    /// Directory in which its commands run.
     directory: PathBuf,
 }
 
@@ -56,7 +56,7 @@ pub enum EngineError {
     Broken {
         /// The program.
         program: String,
-        /// What it says.
+        /// Text of the engine.
         text: String,
     },
     /// It has refused a command.
@@ -64,7 +64,7 @@ pub enum EngineError {
     Refused {
         /// The command, shortened.
         command: String,
-        /// What it says.
+        /// Text of the engine.
         text: String,
     },
     /// Its answer is not understood.
@@ -72,7 +72,7 @@ pub enum EngineError {
     Answer {
         /// The command.
         command: String,
-        /// Why.
+        /// Cause.
         source: serde_json::Error,
     },
     /// The program could not be started.
@@ -80,12 +80,12 @@ pub enum EngineError {
     Start {
         /// The program.
         program: String,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// What the engine knows of an image.
+/// Properties of an image, according to the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFacts {
     /// Id: digest of the image's configuration, the same in every engine.
@@ -167,7 +167,7 @@ impl Engine {
         Self::new(kind, kind.name().into())
     }
 
-    /// Which one.
+    /// Returns the kind of the engine.
     #[must_use]
     pub fn kind(&self) -> EngineKind {
         self.kind
@@ -218,7 +218,7 @@ impl Engine {
         })
     }
 
-    /// What it knows of an image; `None` if it has none of this name. Blocks.
+    /// Returns the properties of an image; `None` if there is no image of this name. Blocks.
     ///
     /// # Errors
     /// [`EngineError`].

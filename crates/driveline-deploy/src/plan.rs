@@ -20,7 +20,7 @@ const PASSED_ON: [&str; 3] = ["DRIVELINE_LOG", "RUST_BACKTRACE", "TZ"];
 const SYSTEM: [&str; 10] =
     ["/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sys", "/usr"];
 
-/// How modules are put into containers.
+/// Assignment of modules to containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// All modules in one container, a process each.
@@ -29,10 +29,10 @@ pub enum Mode {
     Each,
 }
 
-/// What the containers of a graph get.
+/// Plan for the containers of a graph.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How modules are put into containers.
+    /// Assignment of modules to containers.
     pub mode: Mode,
     /// Name of the graph.
     pub graph: String,
@@ -40,7 +40,7 @@ pub struct Plan {
     pub file: PathBuf,
     /// Assignments `component.parameter=value`.
     pub set: Vec<String>,
-    /// How long a module may take to stop.
+    /// Time in which a module must stop.
     pub stop_within: Duration,
     /// The engine runs as this user and not as root.
     pub rootless: bool,
@@ -50,7 +50,7 @@ pub struct Plan {
     pub modules: Vec<PlannedModule>,
 }
 
-/// What one module gets.
+/// Plan for one module.
 #[derive(Clone, Debug)]
 pub struct PlannedModule {
     /// Name.
@@ -75,7 +75,7 @@ pub struct PlannedModule {
     pub real_time: bool,
 }
 
-/// What containers of one run share.
+/// Resources that the containers of one run share.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// The run's id.

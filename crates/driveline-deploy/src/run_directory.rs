@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the containers of a run share with each other and with the launcher
+//! Files that the containers of a run share with each other and with the launcher
 //! (`docs/protocols/deployment.md`).
 
 use driveline_types::EndpointId;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-/// Where directories of runs are.
+/// Directory of the directories of runs.
 pub(crate) const PARENT: &str = "/dev/shm";
 /// Beginning of their names.
 pub(crate) const PREFIX: &str = "driveline-run-";
@@ -115,7 +115,8 @@ impl RunDirectory {
         all.dedup();
         match all.as_slice() {
             [one] => give(&domain, *one),
-            // The directory above admits nobody: only those who mount this one reach it.
+            // The directory above admits no other user: only processes that mount this one reach
+            // it.
             _ => std::fs::set_permissions(&domain, Permissions::from_mode(0o1777)),
         }
         .map_err(|e| named(&domain, e))?;
@@ -164,7 +165,8 @@ impl Drop for RunDirectory {
     }
 }
 
-/// Whether a launcher holds the lock of a directory. One without a lock file belongs to none.
+/// Returns whether a launcher holds the lock of a directory. A directory without a lock file
+/// belongs to no launcher.
 pub(crate) fn has_launcher(directory: &Path) -> bool {
     let Ok(file) = File::open(directory.join(LOCK)) else { return false };
     matches!(
@@ -173,7 +175,7 @@ pub(crate) fn has_launcher(directory: &Path) -> bool {
     )
 }
 
-/// Whether a path is that of a run's directory, and no other.
+/// Returns whether a path is the directory of a run.
 pub(crate) fn is_of_a_run(path: &Path) -> bool {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     path.parent() == Some(Path::new(PARENT))
@@ -289,7 +291,7 @@ mod tests {
         RunDirectory::prepare(&path, 1002, &users(1002)).unwrap();
         assert_eq!(state(path.join("domain")), (1002, 1002, 0o700));
         assert_eq!(state(path.join("accounts/lane")), (1002, 1002, 0o700));
-        // Again, with another user: what is there stays and changes hands.
+        // Again, with another user: existing files stay and change hands.
         std::fs::write(path.join("domain/file"), "").unwrap();
         RunDirectory::prepare(&path, 1002, &users(1001)).unwrap();
         assert!(path.join("domain/file").exists());

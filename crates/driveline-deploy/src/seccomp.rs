@@ -11,7 +11,7 @@ use thiserror::Error;
 
 /// The system call.
 const CALL: &str = "futex_waitv";
-/// Where Podman has its profile: the administrator's, then the distribution's.
+/// Paths of Podman's profile: the administrator's, then the distribution's.
 const PLACES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
 
 /// There is no profile to add to.
@@ -25,7 +25,7 @@ pub enum SeccompError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// It is no profile.

@@ -2,7 +2,8 @@
 //! Files for an image of a user's own component library.
 
 const CONTAINERFILE: &str = include_str!("template/Containerfile");
-/// What is not sent to the engine: a build of the host would be found in place of the image's.
+/// Paths that are not sent to the engine: a build of the host would be found in place of the
+/// image's.
 const IGNORED: &str = "build\n.git\n";
 
 /// Names and texts of the files for a library, without `lib` and `.so`.

@@ -274,7 +274,7 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
     let call = client.call(&blob(12, 1));
     let held = take(&mut server);
     let told = client.call(&blob(4, 1)).outcome().unwrap_err();
-    assert!(told.contains("`pending` of the rule permits (1)"), "{told}");
+    assert!(told.contains("`pending` of the rule: 1)"), "{told}");
     held.responder.send_bytes(&blob(8, 1)).unwrap();
     let told = call.outcome().unwrap_err();
     assert!(
@@ -312,7 +312,7 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
             )
         });
         let held = there.take();
-        refused(&mut other, &blob(4, 1), "`pending` of the rule permits (1)");
+        refused(&mut other, &blob(4, 1), "`pending` of the rule: 1)");
         held.reply(&blob(8, 1));
         asks.join().unwrap();
         scope.spawn(|| there.take().reply(&blob(4, 2)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What other hosts notice of one that stands still, or whose link falls silent: nothing. Each test
-//! measures, so they run one after the other.
+//! Effects on other hosts of a host that stops, or whose link falls silent: there must be none.
+//! Each test measures, so they run one after the other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -85,7 +85,7 @@ fn a_host_that_stands_still_delays_no_other() {
     eventually("received by both", || turn().iter().all(|n| *n >= 10));
     let beside_one_that_runs = share("a hundred", &mut turn, &mut |turns| turns >= 100);
     others[1].stand_still(true);
-    // Long before anybody knows that it stands still, until it is given up.
+    // Long before other hosts report it as stopped, until they give it up.
     let beside_one_that_stands = share("known to be gone", &mut turn, &mut |_| {
         a.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("c.") && !h.alive))
     });
@@ -114,16 +114,17 @@ fn until_gone(on: &Host, name: &str) {
     eventually("known to be gone", is_gone);
 }
 
-/// Zenoh ends a connection only when nobody waits for room in it any more, which takes as long as a
-/// large sample may. One of its threads stands there meanwhile.
+/// Zenoh ends a connection only when nothing waits for space in it any more, which takes as long as
+/// a large sample may. One of its threads is blocked there meanwhile.
 #[test]
 fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
     // A sample comes each 10 ms; this is far less than the large one has.
     beside_one_that_ends(Ends::FallsSilent, 20, false, Duration::from_millis(500));
 }
 
-/// There one thread receives and sends all. Faster, so that the large sample waits for room no
-/// longer than until the connection ends; nobody is to wait for what is left in the socket then.
+/// With TLS, one thread receives and sends everything. The link is faster, so that the large sample
+/// waits for space no longer than until the connection ends; nothing must wait for the rest in the
+/// socket then.
 #[test]
 fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_no_other() {
     for how in [Ends::FallsSilent, Ends::StandsStill] {
@@ -131,14 +132,14 @@ fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_
     }
 }
 
-/// There Zenoh is told at once, and would wait for room in that connection with the only thread
-/// that it has.
+/// With TLS, Zenoh learns of it at once, and would wait for space in that connection with its only
+/// thread.
 #[test]
 fn over_tls_a_gateway_that_is_stopped_in_a_large_sample_delays_no_other() {
     beside_one_that_ends(Ends::IsStopped, 20, true, Duration::from_millis(500));
 }
 
-/// Why a connection ends.
+/// Reason for the end of a connection.
 #[derive(Clone, Copy, Debug)]
 enum Ends {
     FallsSilent,
@@ -146,16 +147,16 @@ enum Ends {
     IsStopped,
 }
 
-/// The longest time for which nothing was heard on a connection beside one over which large samples
-/// go, with so much bandwidth, and that ends, is at most `gap`; and that one of them is gone is
-/// known after the lease, and before a gateway that gets no answers would start anew.
+/// The longest time without a received sample on a connection next to one that carries large
+/// samples at this bandwidth, and that ends, is at most `gap`; the loss of the host is known after
+/// the lease, and before a gateway without answers would restart.
 fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
     /// The lease, and what there is left to write.
     const KNOWN_WITHIN: Duration = Duration::from_secs(6);
     const LARGE: usize = 4 << 20;
     const SMALL: usize = 64;
-    // Longer than Zenoh would wait for a socket to be empty, which nobody is asked for whose other
-    // end has closed it.
+    // Longer than Zenoh would wait for a socket to be empty; it does not wait if the other end has
+    // closed it.
     let afterwards = Duration::from_secs(if matches!(how, Ends::IsStopped) { 3 } else { 11 });
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What gateways say about each other's clocks, where the truth is known.
+//! Statements of gateways about each other's clocks, compared with the true offsets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -59,7 +59,7 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
         let mut seen = 0;
         while let Some(sample) = subscription.take().unwrap() {
             let remote = sample.header().remote.unwrap();
-            // In that host's time, brought back by what nobody there knows.
+            // In that host's time, shifted back by the offset, which no process there knows.
             let arrived =
                 sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
             let (before, after) = published[sample.view().unwrap().number as usize - 1];
@@ -91,7 +91,7 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
 #[test]
 fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estimate_wrong() {
     let at = Port::new().unwrap();
-    // Half of the difference is what no exchange can tell from an offset of the clocks.
+    // No exchange can distinguish half of the difference from an offset of the clocks.
     for (there, back) in
         [(Duration::from_millis(40), Duration::ZERO), (Duration::ZERO, Duration::from_millis(40))]
     {
@@ -136,7 +136,7 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
                 );
                 seen += 1;
             }
-            // The one that sends learns from acknowledgements, the other one asks.
+            // The sender learns from acknowledgements, the receiver asks.
             let both = [known(&a), known(&b)];
             for (offset, error) in both.iter().flatten() {
                 // One clock: zero is the truth.
@@ -149,7 +149,7 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
     }
 }
 
-/// What a sample says of its way, and what is known of it.
+/// Times that a sample carries, and the times that the test knows.
 struct Way {
     transit_ns: i64,
     error_ns: i64,

@@ -139,7 +139,7 @@ fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
     );
 }
 
-/// Each start of a gateway makes new keys, of which the other one keeps something
+/// Each start of a gateway makes new keys, and the other gateway keeps some state for each
 /// (docs/protocols/network-faults.md).
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that nobody has named to each other: they learn of each other through a third one, or by
-//! multicast on an interface. What holds of connections to hosts under `connect` holds of theirs as
-//! well.
+//! Hosts that are not configured for each other: they learn of each other through a third host, or
+//! by multicast on an interface. Their connections have the same guarantees as connections to hosts
+//! under `connect`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,8 +22,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// What the kernel is told to keep of a connection at the default of 100 Mbit/s, sent and received,
-/// in bytes. It doubles that.
+/// Buffer size that the gateway sets for a connection at the default of 100 Mbit/s, sent and
+/// received, in bytes. The kernel doubles it.
 const BUFFERS: [u32; 2] = [32 * 1024, 208 * 1024];
 
 /// Of each connection between gateways that a host has, what the kernel keeps at most, sent and
@@ -79,12 +79,12 @@ fn met(
     Some((hosts, net))
 }
 
-/// How many others a host reaches.
+/// Number of other hosts that a host reaches.
 fn others(host: &Host) -> usize {
     host.report().map_or(0, |r| r.hosts.iter().filter(|h| h.alive).count())
 }
 
-/// That of each connection of each host the kernel keeps as much as it is told to.
+/// Checks that the kernel keeps the configured buffer size for every connection of every host.
 #[track_caller]
 fn all_bounded(net: &Net, hosts: usize) {
     for host in 0..hosts {
@@ -104,7 +104,7 @@ fn through_a(directory: &Path, over_tls: bool) -> Option<(Vec<Host>, Net)> {
     met(&["a", "b", "c"], directory, &knows_a(Fleet::new(directory, over_tls)))
 }
 
-/// How a host takes part of which two connect to the first one.
+/// Configuration of a host in a fleet where two hosts connect to the first one.
 fn knows_a(fleet: Fleet<'_>) -> impl Fn(&str, &[String]) -> Value {
     move |name, endpoints| {
         let own = ["a", "b", "c"].iter().position(|other| *other == name).unwrap();
@@ -130,7 +130,7 @@ fn lengths(all: &[Duration]) -> impl Iterator<Item = Duration> {
     all.iter().copied().filter(move |away| *away < longest)
 }
 
-/// The third one, which neither has left, does not tell them of each other again.
+/// The third host, which stays connected to both, does not announce them to each other again.
 #[test]
 fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_own_connection_was_cut()
  {
@@ -164,7 +164,7 @@ fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_o
     }
 }
 
-/// One of them listens on networks that the others are not in, too. The third one tells of those,
+/// One of them listens on networks that the others are not in, too. The third host announces those,
 /// and an attempt at each takes 2 s.
 #[test]
 fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
@@ -175,7 +175,7 @@ fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
     let speech = Speech::small(&deep());
     let network = |name: &str, endpoints: &[String]| match name {
         "a" => json!({ "host": name, "listen": [endpoints[0]] }),
-        // Nobody can connect to this one, so it connects to the other.
+        // No host can connect to this one, so it connects to the other.
         "b" => json!({ "host": name, "connect": [endpoints[0]] }),
         _ => {
             let listen: Vec<String> = NOWHERE
@@ -229,8 +229,8 @@ fn start_parted(hosts: &mut [Host], net: &Net, away: Duration, speech: &Speech) 
     (talk, since)
 }
 
-/// Zenoh tries once when the third one tells of them. The gateways ask it every 5 to 6 s whom it
-/// hears, and an attempt has 2 s.
+/// Zenoh tries once when the third host announces them. The gateways ask it every 5 to 6 s for its
+/// neighbours, and an attempt has 2 s.
 #[test]
 fn hosts_that_a_third_told_of_each_other_while_they_were_parted_meet_when_they_are_not() {
     const AWAY: Duration = Duration::from_secs(4);
@@ -266,7 +266,7 @@ fn one_names_the_other(name: &str, endpoints: &[String]) -> Value {
     json!({ "host": name, "listen": [endpoints[own]], "connect": endpoints[..own] })
 }
 
-/// The third one tells them of each other once, and Zenoh tries once.
+/// The third host announces them to each other once, and Zenoh tries once.
 #[test]
 fn hosts_of_which_one_names_the_other_hear_each_other_whatever_was_down_when_they_started() {
     const AWAY: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(12)];
@@ -298,7 +298,7 @@ fn hosts_of_which_one_names_the_other_hear_each_other_whatever_was_down_when_the
     }
 }
 
-/// Nothing but multicast tells them of each other.
+/// Only multicast announces them to each other.
 #[test]
 fn hosts_that_know_each_other_by_multicast_alone_hear_each_other_again_in_time() {
     const AWAY: Duration = Duration::from_secs(3);

@@ -15,8 +15,8 @@ use driveline::{RawSubscription, SubscriptionStats};
 use rig::{Carried, Rig, eventually, publisher_options, subscription_options};
 
 const TOPIC: &str = "wheel";
-/// Only each third sample is sent, so the others are lost: before, between and after those that
-/// come.
+/// Only each third sample is sent, so the others are lost: before, between and after the samples
+/// that arrive.
 const EVERY: u32 = 3;
 const PUBLISHED: u64 = 20;
 

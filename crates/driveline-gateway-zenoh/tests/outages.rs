@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links that are cut or fall silent, gateways and whole hosts that die: nobody local waits for it,
-//! what is lost is counted, nothing comes twice, and all is as before in time. What other hosts
-//! notice of it: `bystanders.rs`. Each test measures, so they run one after the other.
+//! Links that are cut or fall silent, gateways and whole hosts that die: nothing local waits for
+//! them, lost samples are counted, no sample comes twice, and everything recovers in time. Effects
+//! on other hosts: `bystanders.rs`. Each test measures, so they run one after the other.
 //!
-//! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
+//! Tests that take minutes are ignored by default: `make test-gateways ONLY=hosts-long`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 
 /// A way to cut the link, or to mend it. `false`: there is none that could be cut.
 type Cut = fn(&Rig, bool) -> bool;
-/// Everybody sees that the link is gone, or nobody is told.
+/// Both ends see that the link is gone, or neither end is notified.
 const CUTS: [(&str, Cut); 2] = [
     ("cable pulled", |rig, cut| rig.cable.set_up(!cut)),
     ("silent", |rig, cut| rig.cable.drop_silently(cut)),
 ];
 
-/// What other tests of this program start as a process.
+/// Entry for the processes that other tests of this program start.
 #[test]
 fn a_process_plays_its_role() {
     play();
@@ -65,7 +65,7 @@ fn fast() -> Speech {
     Speech::small(&deep())
 }
 
-/// The publisher waits for whoever is slow, for a while.
+/// The publisher waits for a slow subscription, for a while.
 fn reliable() -> Speech {
     Speech::small(&Qos { reliability: Reliability::Reliable, max_blocking_ms: 200, ..deep() })
 }
@@ -76,8 +76,8 @@ fn large(reliability: Reliability) -> Speech {
     Speech { qos, len: 256 << 10, pause: Duration::from_millis(80) }
 }
 
-/// Cuts the link in some way, once for each of these times, and sees what is lost, what comes back
-/// and when, and that nobody waits for it.
+/// Cuts the link in some way, once for each of these times, and checks the losses, the recovery and
+/// its duration, and that nothing waits for it.
 fn outages(speech: &Speech, cut: (&str, Cut), lengths_ms: &[u64]) {
     outages_on(&Rig::new(&speech.topics(), &speech.qos), speech, cut, lengths_ms);
 }
@@ -108,10 +108,10 @@ fn outages_on(rig: &Rig, speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &
     no_dead_routes(rig);
 }
 
-/// A link that was away for so long was told of as gone, whatever was on its way.
+/// A link that was away for so long was reported as gone, whatever was in flight.
 const TOLD_MS: u64 = 15_000;
 
-/// How long the other host was gone, as this one says.
+/// Time for which the other host was gone, according to this one.
 fn out_of_reach(host: &Host) -> Duration {
     let report = host.report().expect("a report");
     Duration::from_millis(report.hosts.iter().map(|h| h.outage_ms).sum())
@@ -128,7 +128,7 @@ fn no_dead_routes(rig: &Rig) {
     assert_eq!(receiver.inlets.len(), 1, "dead inlets: {receiver:?}");
 }
 
-/// Shorter than anybody notices, longer than a lease, and much longer.
+/// Too short to be noticed, longer than a lease, and much longer.
 const SHORT_MS: [u64; 3] = [300, 3_000, 15_000];
 
 #[test]
@@ -295,11 +295,11 @@ fn many_topics_are_heard_again_as_soon_as_one() {
     }
 }
 
-/// What goes from the first host, and what goes to it.
+/// Topics from the first host, and to it.
 const TOPICS: [&str; 2] = ["from/a", "from/b"];
 
-/// What is heard of processes that come one after the other: each sample once, in order, and what
-/// is missing between two of one process is counted.
+/// Checks the samples of processes that run one after the other: each sample arrives once, in
+/// order, and samples missing between two of one process are counted.
 fn in_order_and_counted(heard: &[Word]) {
     for pair in heard.windows(2) {
         let [before, word] = pair else { unreachable!("windows of two") };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a running gateway says: what is carried, what is not and why, and that this changes.
+//! Report of a running gateway: carried topics, topics that are not carried and the reasons, and
+//! that these change.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -160,7 +160,7 @@ fn three_routers_in_a_ring_carry_samples_by_the_way_that_is_left() {
     nothing_lost_and_nothing_twice(&mut talk, &b);
 }
 
-/// Which of two ways of the same length is used nobody says, so that one of the deaths is of a
+/// The choice between two ways of the same length is not defined, so that one of the deaths is of a
 /// router that carries.
 #[test]
 fn when_a_router_in_a_ring_dies_samples_go_the_other_way_round() {
@@ -265,8 +265,8 @@ fn routers_that_are_started_again_and_a_partition_that_heals_carry_samples_in_ti
     nothing_lost_and_nothing_twice(&mut talk, &b);
 }
 
-/// What the router has no room for at once waits there: samples would be lost that are longer than
-/// what the link carries in a few milliseconds.
+/// Data for which the router has no space at once waits there: otherwise samples longer than the
+/// link carries in a few milliseconds would be lost.
 #[test]
 fn samples_of_any_length_get_through_a_router_whose_outgoing_link_is_slow() {
     const LENGTHS: [usize; 3] = [64, 64 << 10, 1 << 20];
@@ -316,12 +316,12 @@ fn samples_of_any_length_get_through_a_router_whose_outgoing_link_is_slow() {
     });
     let report = a.report().expect("a report");
     println!("{:?}", report.edges.iter().map(|e| (&e.topic, e.figures)).collect::<Vec<_>>());
-    // One may be given up because somebody had no processor for 2 s.
+    // One may be given up because a thread had no processor for 2 s.
     assert!(report.edges.iter().map(|e| e.figures.unacknowledged).sum::<u64>() <= 1, "{report:?}");
 }
 
-/// The router waits for room on the way to the silent host, and reads nothing meanwhile of whoever
-/// sends there.
+/// The router waits for space on the way to the silent host, and reads nothing meanwhile from the
+/// sender.
 #[test]
 fn behind_a_router_a_host_that_falls_silent_delays_the_others_for_less_than_a_lease() {
     const LARGE: usize = 4 << 20;

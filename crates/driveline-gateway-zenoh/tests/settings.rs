@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a topic's settings and a host's do between two hosts: lifespan, deadline, rate, several
-//! readers, what came from elsewhere, finding each other, and a gateway inside another process.
+//! Effects of the settings of a topic and of a host between two hosts: lifespan, deadline, rate,
+//! several readers, samples from other hosts, discovery, and a gateway inside another process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -60,7 +60,7 @@ fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
     let rig = Rig::new(&small(), &qos);
     let (mut publisher, mut subscription) = pair(&rig, &qos);
     let (mut heard, mut number, mut stale, mut there) = (Heard::default(), 0, Vec::new(), None);
-    // Where the sending gateway is kept from its work for as long, it is the one that drops it.
+    // Where the sending gateway is kept from its work for as long, it drops the sample itself.
     eventually("one that is too old when it arrives", || {
         until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
         rig.b.stand_still(true);
@@ -72,8 +72,8 @@ fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
         rig.b.stand_still(false);
         until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
         there = rig.b.report().and_then(|r| Some(r.inlets.first()?.figures));
-        // If this took longer than an acknowledgement may, the sender has given it up, and was not
-        // told.
+        // If this took longer than an acknowledgement may, the sender has given the sample up, and
+        // received no notice.
         let told = rig.a.report().and_then(|r| Some(r.edges.first()?.figures.refused));
         there.is_some_and(|f| f.expired > 0 && told >= Some(f.expired))
     });
@@ -106,7 +106,7 @@ fn a_link_that_falls_silent_is_a_missed_deadline_there() {
     while subscription.raw().poll_event().is_some() {}
     let mut missed = false;
     eventually("told", || {
-        // Here it goes on, and nobody hears it there.
+        // The publisher goes on, and the other host receives nothing.
         number += 1;
         say(&mut publisher, number);
         while let Some(event) = subscription.raw().poll_event() {
@@ -262,15 +262,15 @@ fn a_gateway_inside_another_process_carries_what_that_process_publishes() {
         gateway.report().edges.first().is_some_and(|e| e.figures.delivered == 100)
     });
     assert_eq!(gateway.report().pid, std::process::id());
-    // Its end is told, as that of a process is.
+    // Its end is announced, as that of a process is.
     drop(gateway);
     eventually("gone", || outside.report().is_some_and(|r| r.hosts.iter().all(|h| !h.alive)));
 }
 
-/// Where peers of a Zenoh network look for each other.
+/// Port of the multicast with which peers of a Zenoh network find each other.
 const MULTICAST_PORT: u16 = 7446;
 
-/// Whether somebody in this process's network listens there.
+/// Returns whether a process in this network namespace listens there.
 fn listens_for_others(host: &Host) -> bool {
     let sockets = std::fs::read_to_string(format!("/proc/{}/net/udp", host.pid())).unwrap();
     sockets.contains(&format!(":{MULTICAST_PORT:04X} "))
@@ -384,7 +384,7 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
         ),
         "embedded, too"
     );
-    // What cannot even be read has what somebody has written in it.
+    // An unreadable report contains text that another program has written.
     std::fs::write(&file, json!({ "\u{1b}[31m": 1 }).to_string()).unwrap();
     let said = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap().stderr;
     assert!(!said.contains(&0x1b), "{}", String::from_utf8_lossy(&said));

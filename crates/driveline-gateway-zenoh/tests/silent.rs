@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a gateway does when a connection is broken that Zenoh takes for whole, and when somebody
+//! Behaviour of a gateway when a connection is broken that Zenoh takes for intact, and when a peer
 //! reads nothing.
 #![allow(
     clippy::unwrap_used,
@@ -152,7 +152,7 @@ fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publis
     );
 }
 
-/// How many threads of a process have this name.
+/// Returns the number of threads of a process with this name.
 fn threads(pid: u32, name: &str) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     tasks
@@ -163,12 +163,12 @@ fn threads(pid: u32, name: &str) -> usize {
         .count()
 }
 
-/// A thread that hands a sample to somebody who reads nothing stays in that for a while, with a pin
-/// of the publisher: to ask for something else is no way to more of them.
+/// A thread that hands a sample to a peer that reads nothing stays blocked for a while, with a pin
+/// of the publisher: requests for other topics must not block more threads and pins.
 #[test]
 fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_asks_for_another_qos()
 {
-    /// More than the kernel keeps for somebody who does not read.
+    /// More than the kernel keeps for a peer that does not read.
     const LEN: usize = 8 << 20;
     let qos =
         Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 0, ..Qos::default() };
@@ -176,7 +176,7 @@ fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_ask
     let mut topic = carried(TOPIC, true, false, LEN as u64, &qos);
     topic["hosts"] = 1.into();
     let meeting = Meeting::of(&topic);
-    // It acknowledges each sample and reads no further until it is told to.
+    // It acknowledges each sample and reads no further until the test allows it.
     let arrived = Arc::new(AtomicU32::new(0));
     let of_callback = arrived.clone();
     let (go_on, may_go_on) = std::sync::mpsc::sync_channel::<()>(0);
@@ -237,7 +237,7 @@ fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_ask
         want = meeting.want(&meeting.me, sure, qos);
         let is_known = |r: Report| {
             r.edges.iter().any(|e| e.qos == qos.to_string())
-                || r.refused.iter().any(|r| r.reason.contains("waits for room"))
+                || r.refused.iter().any(|r| r.reason.contains("waits for space"))
         };
         eventually("known", || meeting.host.report().is_some_and(is_known));
         most = most.max(threads(meeting.host.pid(), "dl-edge"));

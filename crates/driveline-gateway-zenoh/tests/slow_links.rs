@@ -28,7 +28,7 @@ const TRANSMISSION: Duration = Duration::from_millis(3_600);
 /// Less than a lease and more: one end of a connection may have ended it when the other hears
 /// again.
 const AWAY_MS: [u64; 2] = [1_600, 2_200];
-/// For so long at most nothing is heard on a connection beside it.
+/// Longest time without a sample on another connection of the same host.
 const GAP: Duration = Duration::from_millis(500);
 
 /// A topic on two hosts.
@@ -59,11 +59,11 @@ impl Heard {
     }
 }
 
-/// What is the matter for a while.
+/// Kind of outage.
 #[derive(Clone, Copy, Debug)]
 enum Away {
     Silent,
-    /// Whoever receives stands still.
+    /// The receiver stops.
     StandsStill,
     /// And its kernel takes all that comes meanwhile, so that it is not the sender's kernel who
     /// finds that it is gone: it is Zenoh, after a lease.
@@ -147,9 +147,9 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
         ] {
             let what = format!("{how:?} for {ms} ms: {what}");
             tell(&what, took, within);
-            // When Zenoh ended these connections and nobody shut their sockets first, large ones
-            // were heard after 10 to 19 s, small ones after 6 s, and nothing beside it for 6 to 15
-            // s over TLS.
+            // When Zenoh ended these connections and their sockets were not shut first, large
+            // samples arrived after 10 to 19 s, small ones after 6 s, and nothing on other
+            // connections for 6 to 15 s over TLS.
             assert!(took.is_within(within), "{what} after {took:?}, and {within:?} are promised");
         }
     }
@@ -179,7 +179,7 @@ fn on_a_slow_link_a_host_that_stood_still_and_took_all_meanwhile_hears_samples_a
         .for_each(|over_tls| away_for_about_a_lease(Away::StandsStillAndTakesAll, over_tls));
 }
 
-/// Who runs a graph waits for its gateway, and ends it after 5 s.
+/// The launcher of a graph waits for its gateway, and ends it after 5 s.
 #[test]
 fn on_a_slow_link_a_gateway_that_is_stopped_ends_before_its_sample_has_arrived() {
     const ENDS_WITHIN: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway and somebody who speaks its protocol by hand, step by step: what comes in an order
-//! that two gateways rarely have.
+//! A gateway and a stranger, a peer that the test controls message by message: messages in orders
+//! that are rare between two gateways.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -29,7 +29,7 @@ fn mark(reliability: Reliability, durability: Durability) -> QosMark {
     QosMark { reliability, durability }
 }
 
-/// What a gateway does whose sample is answered with *not yet* so many times before it is taken.
+/// Sends a sample that the peer answers with *not yet* so many times before it accepts it.
 fn sent_to_one_who_knows_later(
     offered: QosMark,
     refusals: usize,
@@ -126,8 +126,8 @@ fn nobody_is_waited_for_longer_than_some_seconds() {
     assert!((8..30).contains(&heads.len()), "sent {} times", heads.len());
 }
 
-/// What a gateway sends to a receiver that says how many it takes in order, and acknowledges only
-/// when as many are there.
+/// Samples that a gateway sends to a receiver that announces how many it takes in order, and
+/// acknowledges only when that many have arrived.
 #[test]
 fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
     let offered = mark(Reliability::Reliable, Durability::Volatile);
@@ -169,7 +169,7 @@ fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
             };
             meeting.session.put(meeting.keys.key(&key), ack.encode().to_vec()).wait().unwrap();
         };
-        // Not those that its time-out has brought again.
+        // Without repetitions after its time-out.
         let last_of = |number: u64| {
             let mut found = None;
             eventually("sent", || {
@@ -217,7 +217,7 @@ fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
     }
 }
 
-/// What a gateway takes of a sender that has several in flight, of which one gets lost.
+/// Samples that a gateway accepts from a sender that has several in flight and loses one.
 #[test]
 fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
     let qos = Qos {
@@ -270,7 +270,7 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
     eventually("the clock is known", || {
         meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
     });
-    // Answers are told apart by when their samples were sent.
+    // Answers are told apart by the send times of their samples.
     let mut sent = 0;
     let mut send = |number: u64, place| {
         sent += 1;
@@ -325,7 +325,8 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
     assert_eq!(received, [(10, 0), (11, 0), (12, 0), (13, 0), (15, 1)]);
 }
 
-/// What precedes a sample may be lost, and what its receiver refuses may be the first that comes.
+/// The samples before a sample may be lost, and the first sample to arrive may be one that its
+/// receiver refuses.
 #[test]
 fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
     let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
@@ -544,7 +545,7 @@ fn a_sample_without_the_checksum_that_was_offered_is_refused_and_counted() {
     eventually("counted", || meeting.host.report().is_some_and(counted));
 }
 
-/// Losses are counted by what the sender says; whoever adds them up goes on.
+/// Losses are counted by the sender's statement; the sum must not overflow.
 #[test]
 fn any_number_of_samples_may_be_lost_according_to_a_stranger() {
     let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
@@ -706,7 +707,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
         .session
         .declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone())))
         .callback(|query| {
-            // It never tells of the change.
+            // It never announces the change.
             let time =
                 Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
             let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
@@ -729,7 +730,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     // More than once where this process was slow to answer.
     let before = *asked.lock().unwrap();
 
-    // The second one is not in the list, and nobody says that it has changed.
+    // The second host is not in the list, and no message announces the change.
     assert_eq!(meeting.send(&answers, offered, 2, 2), Outcome::NotYet);
     eventually("asked again", || *asked.lock().unwrap() > before);
     list.lock()
@@ -830,7 +831,7 @@ fn a_host_that_found_no_place_is_heard_when_another_has_gone() {
     assert!(!turned_away(&report()));
 }
 
-/// Whoever may connect can say that hosts are there.
+/// Any peer that may connect can announce hosts.
 #[test]
 fn hosts_that_are_not_there_leave_pins_for_local_subscriptions_and_make_room_when_they_have_gone() {
     let qos = Qos { depth: 4, ..Qos::default() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may take part: certificates of both ends.
+//! Admission of hosts: certificates of both ends.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,11 +16,11 @@ use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_option
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Long enough for a connection that is let in to carry samples many times over.
+/// Long enough for a connection that is admitted to carry samples many times over.
 // time: nothing is to happen meanwhile; on a slow machine less could
 const LONG: Duration = Duration::from_secs(4);
 
-/// What the second host shows.
+/// Certificate that the second host shows.
 #[derive(Clone, Copy, Debug)]
 enum Shows {
     /// A certificate that this authority has signed.
@@ -191,19 +191,19 @@ fn a_large_sample_arrives_at_once() {
     assert_eq!(outages, [0, 0]);
 }
 
-/// What others are told of a topic may be longer than all that Zenoh keeps of a priority, and one
-/// thread receives and sends.
+/// The announcement of a topic's publishers may be longer than all the space that Zenoh has for a
+/// priority, and one thread receives and sends.
 #[test]
 fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
     const PUBLISHERS: usize = 7;
     /// As long as a type's definition may be, nearly: 210 kB in all.
     const DEFINITION: usize = 30_000;
-    /// What is usual is 0.05 s. In one of a hundred runs, beside others, all that goes over TLS
-    /// stands still for the 1.5 s for which Zenoh waits for room: the protocol, section 5. Then a
+    /// The usual value is 0.05 s. In one of a hundred runs, next to other tests, all traffic over
+    /// TLS stops for the 1.5 s for which Zenoh waits for space: the protocol, section 5. Then a
     /// question may have to be asked again.
     // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_secs(4);
-    /// The lease: whoever is silent for longer is gone.
+    /// The lease: a host that is silent for longer is gone.
     const SILENT: Duration = Duration::from_secs(2);
     let qos = Qos::default();
     let rig = Rig::with(
@@ -323,7 +323,7 @@ fn a_host_speaks_for_no_other() {
     drop((publishers, subscriptions));
 }
 
-/// Whether they do from one host to the other, beside a topic that does in any case.
+/// Asserts whether commands pass from one host to the other, next to a topic that always passes.
 fn commands_pass(from: &Host, to: &Host, they_do: bool, name: &str) {
     let qos = Qos::default();
     let publish =

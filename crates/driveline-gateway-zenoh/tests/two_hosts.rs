@@ -122,7 +122,7 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
     const ARRIVE: u64 = 4;
     /// Between two samples: a camera's.
     const PERIOD: Duration = Duration::from_millis(20);
-    /// What the kernel keeps of what was sent and not acknowledged, in bytes.
+    /// Number of bytes that the kernel keeps sent and unacknowledged.
     const WINDOW: f64 = 65_536.0;
     let qos = Qos { checksum: true, ..Qos::default() };
     let Some(rig) = rig(&[Carried::from_a("camera", LEN as u64)], &qos) else { return };
@@ -233,7 +233,7 @@ fn sending_large_samples_copies_nothing() {
     copies_nothing(&Qos::default());
 }
 
-/// What must arrive is kept where it was published.
+/// Reliable samples are kept where they were published.
 #[test]
 fn sending_large_reliable_samples_copies_nothing() {
     copies_nothing(&Qos {
@@ -482,8 +482,8 @@ fn publishers_of_one_topic_with_different_qos_are_each_carried_as_they_are() {
     };
     let each_as_it_is =
         (["bv", "rv"].map(|mark| (mark.to_owned(), mark.to_owned())).to_vec(), Vec::new(), true);
-    // Where the one that takes whatever there is was heard of first, another edge follows when the
-    // other is.
+    // If the subscription that accepts any policy was discovered first, another route follows when
+    // the other subscription is discovered.
     eventually("wanted", || {
         say(&mut sure, 0);
         say(&mut quick, 0);
@@ -610,7 +610,7 @@ fn lets_in(mode: u32, group: u32, expected: bool) -> (u32, bool) {
     (std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, is_in)
 }
 
-/// Who is neither root nor whoever runs these tests.
+/// User that is neither root nor the user that runs these tests.
 const OTHER: u32 = 60_017;
 
 #[test]

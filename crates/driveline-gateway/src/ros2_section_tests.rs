@@ -104,7 +104,7 @@ fn mistakes_in_services_are_told_with_their_line() {
         &[(
             6,
             "the key `server` is missing in `ros2.services[1]`",
-            "`server:` Who answers. Write `server: driveline` or `server: ros`",
+            "`server:` Side of the server. Write `server: driveline` or `server: ros`",
         )],
     );
     finds(

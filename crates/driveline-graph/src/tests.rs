@@ -190,7 +190,7 @@ fn of_two_spellings_the_declared_one_is_right() {
         loaded
             .diagnostics
             .iter()
-            .filter(|d| d.message.contains("nobody"))
+            .filter(|d| d.message.contains("no component ") && !d.message.contains(" uses "))
             .filter_map(|d| d.help.clone())
             .collect()
     };

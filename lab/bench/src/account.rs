@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Joins what the ends of a run noted, and checks that nothing is left over.
+//! Joins the records of the ends of a run, and checks that nothing is left over.
 //!
 //! scheduled = sent + not sent, and sent = received + missed, for every subscriber; else the run is
-//! invalid and says why. What is received is counted by the receiving end, what is sent by the
-//! sending end, and the stamps of both are matched sample by sample, so a mistake in any of them
-//! shows. What an end tells is not trusted: counts must fit its stamps, and stamps must be in the
-//! order in which things happen.
+//! invalid, with the reason. The receiving end counts received samples, the sending end sent ones,
+//! and the stamps of both are matched sample by sample, so a mistake in any of them shows. The
+//! ends' reports are not trusted: counts must fit their stamps, and stamps must be in the order of
+//! events.
 
 mod told;
 
@@ -73,7 +73,7 @@ pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account>
     Ok(a)
 }
 
-/// Of counts that others told: the sum, or more than can be.
+/// Returns the sum of counts from other processes; it saturates.
 fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -157,8 +157,8 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
     Ok(())
 }
 
-/// Whether the counts of the asking end agree with its rows and with what the answering end says;
-/// both counted on their own.
+/// Compares the counts of the asking end with its rows and with the report of the answering end;
+/// both counted independently.
 fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Account) {
     let [asked, heard, answered, returned] = rows;
     check_balance("the answering end", ping.published, echo, a);
@@ -179,7 +179,7 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
             "of {asked} questions, {returned} were answered in time and {unanswered} were not"
         ));
     }
-    // Beside them: the end mark at one end, the greeting at the other.
+    // In addition: the end mark at one end, the greeting at the other.
     if ping.published != asked + 1 || echo.published != answered + 1 {
         a.invalid.push(format!(
             "{asked} questions and {answered} answers were noted, but {} and {} samples were published",
@@ -209,14 +209,14 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
     a.lost_rounds = (unanswered > 0 || lost != LostRounds::default()).then_some(lost);
 }
 
-/// Whether the stamps of filling are there, in their order: a stamp that is missing is 0, and what
-/// begins there would last for ever.
+/// Returns whether the stamps of filling exist and are in order: a missing stamp is 0, and an
+/// interval from it would be far too long.
 fn filling_in_order(s: &SentRow) -> bool {
     s.before_fill > 0 && s.before_fill <= s.before_publish
 }
 
-/// Whether the stamps of a sample at its receiver are there, in their order; what was not copied or
-/// read has none.
+/// Returns whether the stamps of a sample at its receiver exist and are in order; a sample that was
+/// not copied or read has none.
 fn arrival_in_order(r: &ReceivedRow) -> bool {
     let in_hand = r.in_hand.max(r.copied);
     r.in_hand > 0 && (r.copied == 0 || r.copied >= r.in_hand) && (r.read == 0 || r.read >= in_hand)
@@ -527,15 +527,15 @@ fn refuse_stamps(who: &str, wrong: usize, what: &str, a: &mut Account) {
     }
 }
 
-/// How many payloads a subscriber had to verify: one for each row, and the first sample's. The end
-/// mark has none, and is not taken off what was received: it can be lost like anything else, and
-/// where it alone came there was no first sample.
+/// Returns how many payloads a subscriber had to verify: one for each row, and the first sample's.
+/// The end mark has none, and is not subtracted from the received samples: it can be lost like any
+/// other, and where only the end mark came there was no first sample.
 fn payloads_received(end: &End, rows: u64) -> u64 {
     let first_came = rows > 0 || end.received > 1 || end.first_sample_ns.is_some();
     rows + u64::from(first_came)
 }
 
-/// Whether every payload that should have been verified was.
+/// Checks that every payload was verified.
 fn check_verified(job: &Job, expected: u64, a: &mut Account) {
     if job.payload == Payload::Filled && a.verified != expected {
         a.invalid.push(format!("{} payloads were verified of {expected} received", a.verified));

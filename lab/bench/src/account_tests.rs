@@ -168,7 +168,7 @@ fn processor_time_is_that_of_both_ends_for_each_sample_that_was_sent() {
     let a = b.account(&ends);
     assert_eq!(a.invalid, Vec::<String>::new());
     assert_eq!((a.scheduled, a.sent, a.received.clone()), (5, 4, vec![2, 4]));
-    // 8 µs and twice 6 µs for four messages, whoever lost two of them: 5 µs each.
+    // 8 µs and twice 6 µs for four messages, whichever receiver lost two of them: 5 µs each.
     assert_eq!(
         (a.publisher_cpu_ns_per_sample, a.subscriber_cpu_ns_per_sample),
         (Some(2_000.0), Some(1_500.0))
@@ -252,7 +252,7 @@ fn whatever_is_lost_at_the_end_as_many_payloads_are_verified_as_came() {
     closes(&[], 0, 7, 0, None);
     let too_few = account(&sent, 6, 1, 5, Some(1)).invalid;
     assert_eq!(too_few, ["5 payloads were verified of 6 received"]);
-    // An end mark that nobody reports lost is the only thing that is wrong then.
+    // A missing count for a lost end mark is the only error then.
     let silent = account(&sent, 6, 0, 6, Some(1)).invalid;
     assert!(
         matches!(silent.as_slice(), [only] if only.contains("1 are lost without a word")),
@@ -310,7 +310,7 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     assert!(b.account(&[ping, echo]).invalid[0].contains("the answering end"));
 }
 
-/// A lie: what is changed of the subscriber's stamps, and of what both ends tell.
+/// A false report: changes to the subscriber's stamps, and to the reports of both ends.
 type Lie = (fn(&mut Vec<ReceivedRow>), fn(&mut End, &mut End));
 
 #[test]
@@ -450,8 +450,8 @@ mod foreign {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-        /// Whatever processes tell: an account comes of it, or a reason; and one that is called
-        /// valid closes.
+        /// Whatever processes report, the result is an account or a reason, and a valid account
+        /// closes.
         #[test]
         fn whatever_ends_tell_an_account_that_is_called_valid_closes(
             told in prop::collection::vec(end(), 0..5), closed: bool, filled: bool, subscribers in 1usize..3,

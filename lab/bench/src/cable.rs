@@ -19,21 +19,21 @@ const DEVICE: &str = "dl0";
 /// scenarios see to.
 const RELAYED_MBIT: u32 = 4000;
 
-/// What the cable between two hosts does to what it carries.
+/// Properties of the cable between two hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CableSpec {
     /// Megabits per second in each direction; `None`: as fast as the processors are.
     pub mbit: Option<u32>,
     /// Share of packets that are lost in each direction, in percent.
     pub loss_percent: f64,
-    /// What each direction takes beside the time for the bits, in milliseconds.
+    /// Delay of each direction in addition to the time for the bits, in milliseconds.
     #[serde(default)]
     pub delay_ms: f64,
 }
 
 impl CableSpec {
-    /// What each direction of a delayed link keeps: what is on its way, and as much again as an
-    /// ordinary switch does.
+    /// Capacity of each direction of a delayed link: the data in flight, and as much again, like an
+    /// ordinary switch.
     fn direction(self) -> Direction {
         let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);
         let bytes_per_s =
@@ -45,7 +45,7 @@ impl CableSpec {
 /// Two hosts and what is between them.
 #[derive(Debug)]
 pub(crate) struct Cable {
-    /// What a delayed link is made of. Its devices keep the namespaces, so it goes first.
+    /// Relay of a delayed link. Its devices keep the namespaces alive, so it is dropped first.
     relay: Option<TapRelay>,
     hosts: [Namespace; 2],
 }
@@ -69,8 +69,8 @@ impl Cable {
         command
     }
 
-    /// Tells what a relay has lost that no middleware is to blame for, and that a run does not
-    /// count if its relay has ended.
+    /// Records a relay's losses, which are not the middleware's, and that a run does not count if
+    /// its relay has ended.
     pub(crate) fn tell(&self, observations: &mut Observations) {
         for (host, direction) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
             for (what, n) in [
@@ -90,7 +90,7 @@ impl Cable {
         observations.invalid.extend(self.ended());
     }
 
-    /// Why it carries nothing any more in one direction, if so.
+    /// Returns why it carries nothing any more in one direction, if so.
     pub(crate) fn ended(&self) -> Option<String> {
         let directions = self.relay.as_ref()?.figures().into_iter().enumerate();
         directions
@@ -123,8 +123,8 @@ fn lay(spec: CableSpec, [a, b]: &[Namespace; 2]) -> Result<Option<TapRelay>> {
     Ok(relay)
 }
 
-/// Why there can be no two hosts here; nothing if there can. It is tried, which blocks for some
-/// tens of milliseconds, once for each cable in a process.
+/// Returns why two hosts are not possible here; nothing if they are. It tries, which blocks for
+/// some tens of milliseconds, once for each cable in a process.
 #[must_use]
 pub fn cable_refused(spec: CableSpec) -> Option<String> {
     static KNOWN: Mutex<Vec<(CableSpec, Option<String>)>> = Mutex::new(Vec::new());
@@ -137,7 +137,7 @@ pub fn cable_refused(spec: CableSpec) -> Option<String> {
     answer
 }
 
-/// What such a cable needs of a machine.
+/// Returns the requirements of such a cable.
 fn needs(spec: CableSpec) -> String {
     let tap = if spec.delay_ms > 0.0 {
         "; for delay_ms also the device /dev/net/tun, which a container must be given"

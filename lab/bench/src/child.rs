@@ -16,16 +16,17 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of a line that is heard.
 const LINE_MAX: u64 = 16 << 20;
-/// How long a process that has closed its output may take to end.
+/// Time in which a process that has closed its output must end.
 const LEAVES: Duration = Duration::from_secs(5);
 
-/// Has this process end with whoever has started it and holds the other end of its standard input.
-/// To be called before anything else.
+/// Makes this process end with its parent process, which holds the other end of its standard input.
+/// Must be called first.
 ///
 /// # Errors
-/// [`ErrorKind::BrokenPipe`] if that one has ended already; the kernel tells of an end only who has asked for it before.
+/// [`ErrorKind::BrokenPipe`] if the parent has ended already; the kernel signals its end only to
+/// processes that have requested it before.
 pub fn end_with_starter() -> Result<()> {
-    // In vain on systems that do not know it.
+    // No effect on systems that do not have it.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let input = rustix::stdio::stdin();
     let mut asked = [PollFd::new(&input, PollFlags::empty())];
@@ -37,9 +38,10 @@ pub fn end_with_starter() -> Result<()> {
     Ok(())
 }
 
-/// A process in a group of its own, so that what it has started ends with it. An interruption from
-/// the terminal reaches it through whoever started it. Dropping it kills what is left of the group,
-/// and waits for the process. What leaves the group (`setsid`) is not followed, and lives on.
+/// A process in a group of its own, so that the processes that it starts end with it. An
+/// interruption from the terminal reaches it through its parent. Dropping it kills the rest of the
+/// group, and waits for the process. A process that leaves the group (`setsid`) is not followed,
+/// and lives on.
 #[derive(Debug)]
 pub struct Started {
     child: Child,
@@ -73,8 +75,8 @@ impl Started {
         }
     }
 
-    /// How it ended. Blocks until then, at most for the given time: one that goes on is killed, and
-    /// so is what it leaves.
+    /// Waits for the end of the process and returns its status. Blocks until then, at most for the
+    /// given time: after that the process and its group are killed.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
@@ -90,8 +92,9 @@ impl Started {
         })
     }
 
-    /// How it ended. Blocks until then, or until there is a reason to wait no longer, for which is
-    /// asked up to 50 times a second: it is killed then, and so is what it leaves.
+    /// Waits for the end of the process and returns its status. Blocks until then, or until there
+    /// is a reason to stop waiting, which is checked up to 50 times a second: then the process and
+    /// its group are killed.
     ///
     /// # Errors
     /// That reason; the kernel's.
@@ -110,8 +113,8 @@ impl Started {
         self.child.wait()
     }
 
-    /// How a process ended that has closed its output. Blocks until then, at most 5 s, as
-    /// [`Self::end_within`].
+    /// Waits for the end of a process that has closed its output and returns its status. Blocks
+    /// until then, at most 5 s, as [`Self::end_within`].
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
@@ -177,7 +180,7 @@ pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<Stri
         let read =
             output.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).ok().filter(|n| *n > 0)?;
         if line.last() != Some(&b'\n') && read as u64 == LINE_MAX {
-            // Told at once: whoever says it may never end it.
+            // Reported at once: the process may never end the line.
             too_long = true;
             return Some(Err(TooLong));
         }
@@ -185,7 +188,7 @@ pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<Stri
     })
 }
 
-/// At most so many bytes of what somebody said, [`plain`].
+/// Returns at most so many bytes of a message, [`plain`].
 #[must_use]
 pub fn readable(said: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(said.get(..most).unwrap_or(said));
@@ -235,8 +238,8 @@ pub fn unreadable(value: &Value) -> Option<String> {
     }
 }
 
-/// How a process ended that has closed its output, of a group that it shares with others. Blocks
-/// until then, at most 5 s: one that goes on is killed.
+/// Waits for the end of a process that has closed its output, of a group that it shares with
+/// others, and returns its status. Blocks until then, at most 5 s, then kills it.
 ///
 /// # Errors
 /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a measurement ends, for whoever started it.
+//! Ways a measurement ends, for its caller.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// How it ended.
+/// End of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Every run is valid.
@@ -48,8 +48,8 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What a command of the benchmark ends with that could not do what it was asked for: 2 if the
-/// command line is wrong, as with what its grammar refuses, and 1 otherwise.
+/// Returns the exit code of a command of the benchmark that failed: 2 if the command line is wrong,
+/// as for errors of its grammar, and 1 otherwise.
 #[must_use]
 pub fn exit_code_of(e: &anyhow::Error) -> ExitCode {
     ExitCode::from(if e.is::<UsageError>() { 2 } else { 1 })

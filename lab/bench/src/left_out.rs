@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is not measured, so that nothing is missing silently.
+//! Cases that are not measured, so that nothing is missing silently.
 
 use serde::{Deserialize, Serialize};
 
 /// Something that was asked for and is not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// What.
+    /// The case.
     pub what: String,
-    /// Why, and what to do about it.
+    /// Cause and remedy.
     pub reason: String,
-    /// Where, by name; empty: everywhere.
+    /// Names of the cells; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<String>,
 }
@@ -22,8 +22,8 @@ impl LeftOut {
         Self { what: what.into(), reason: reason.into(), cells: Vec::new() }
     }
 
-    /// What is left out everywhere in more than one of these lists, to be told once: with the names
-    /// of those lists in place of cells.
+    /// Returns the entries without cells that are in more than one of these lists, to be printed
+    /// once: with the names of those lists in place of cells.
     #[must_use]
     pub fn shared<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Self])>) -> Vec<Self> {
         let mut shared: Vec<Self> = Vec::new();
@@ -39,14 +39,14 @@ impl LeftOut {
         shared
     }
 
-    /// Whether it is told with what is [`shared`](Self::shared).
+    /// Returns whether it is printed with the [`shared`](Self::shared) entries.
     #[must_use]
     pub fn is_among(&self, shared: &[Self]) -> bool {
         self.cells.is_empty()
             && shared.iter().any(|s| s.what == self.what && s.reason == self.reason)
     }
 
-    /// Why, and where: for people, who need not see a hundred names.
+    /// Returns cause and cells, shortened for people.
     #[must_use]
     pub fn told(&self) -> String {
         const SHOWN: usize = 4;

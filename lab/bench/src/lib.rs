@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Measures links and processing chains of Driveline and of other middleware, beside the machine's
-//! own limits.
+//! Measures links and processing chains of Driveline and of other middleware, and the machine's own
+//! limits.
 //!
 //! The engine: a [`Conductor`] runs a link, several at a time, or a [`chain`] in fresh processes
 //! that speak [`harness`]; the ends only note stamps, from which an [`Account`] is made and checked
@@ -27,6 +27,7 @@ pub mod cable;
 pub mod chain;
 pub mod child;
 mod conduct;
+pub mod deployment;
 mod ending;
 pub mod harness;
 mod left_out;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the machine is, and how busy it was with other things: without both a figure proves
-//! nothing.
+//! Properties of the machine, and its other load: without both a figure proves nothing.
 
 use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
@@ -19,11 +18,11 @@ pub struct Machine {
     pub usable_cpus: Vec<usize>,
     /// CPUs that are online.
     pub online_cpus: String,
-    /// Whether this is a virtual machine.
+    /// `true` if this is a virtual machine.
     pub virtual_machine: bool,
     /// Kernel release and version.
     pub kernel: String,
-    /// Whether the kernel is a real-time one (PREEMPT_RT).
+    /// `true` if the kernel is a real-time one (PREEMPT_RT).
     pub real_time_kernel: bool,
     /// The kernel's clock source; anything but `tsc` makes stamps dear.
     pub clock_source: String,
@@ -35,15 +34,15 @@ pub struct Machine {
     pub idle_states: String,
     /// Memory, in bytes.
     pub memory_bytes: u64,
-    /// What the kernel's TCP has on its way at once is decided by this; new network namespaces have
-    /// it, too. Empty in archives of releases that did not ask.
+    /// Congestion control of the kernel's TCP, which decides the amount of data in flight; new
+    /// network namespaces have it, too. Empty in archives of older releases.
     #[serde(default)]
     pub tcp_congestion_control: String,
     /// CPU limit of the control group, or "none".
     pub cgroup_cpu_limit: String,
     /// Load average over a minute before the measurement.
     pub load_before: Option<f64>,
-    /// What was wanted and could not be set, or could not be found out.
+    /// Settings that could not be made, or could not be read.
     pub not_set: Vec<String>,
 }
 
@@ -194,7 +193,7 @@ impl Sub for Ticks {
 }
 
 impl Ticks {
-    /// Share of the machine that went to others of it, and to others beside it.
+    /// Returns the share of the machine that other processes used, and other guests of the host.
     #[must_use]
     pub fn shares(self) -> Disturbance {
         let share =
@@ -207,8 +206,8 @@ impl Ticks {
     }
 }
 
-/// What else happened on the machine during a run, as shares of all its CPUs (resolution: a clock
-/// tick, mostly 10 ms).
+/// Other activity on the machine during a run, as shares of all its CPUs (resolution: a clock tick,
+/// mostly 10 ms).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// Used by processes that are not part of the measurement.
@@ -219,7 +218,7 @@ pub struct Disturbance {
     pub stolen_ticks: u64,
 }
 
-/// What a process has used so far.
+/// Resource use of a process so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessUse {
     /// Of all threads.
@@ -231,10 +230,10 @@ pub struct ProcessUse {
 }
 
 impl ProcessUse {
-    /// Of the process `pid`, over its living threads. Reads one file for each.
+    /// Returns the use of the process `pid`, over its living threads. Reads one file for each.
     ///
     /// # Errors
-    /// If the process is gone, or the kernel does not tell.
+    /// If the process is gone, or the kernel does not report it.
     pub fn of(pid: u32) -> Result<Self> {
         let mut sum = Self { cpu_ns: 0, main_cpu_ns: 0, switches: 0 };
         let tasks = format!("/proc/{pid}/task");

@@ -45,7 +45,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Whether it is processor time per second, in nanoseconds.
+    /// Returns whether it is processor time per second, in nanoseconds.
     #[must_use]
     pub fn is_per_second(self) -> bool {
         matches!(self, Self::IdlePublisherCpu | Self::IdleSubscriberCpu | Self::IdleReaderCpu)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a measured graph tells: named series of observed quantities, and counters. Links tell
-//! stamps instead ([`crate::harness`]), because what becomes of each sample at both ends is known
-//! there.
+//! Observations of a measured graph: named series of observed quantities, and counters. Links
+//! report stamps instead ([`crate::harness`]), because the outcome of each sample at both ends is
+//! known there.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a series observes, and thereby its unit.
+/// Observed quantity of a series, which determines its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -21,7 +21,7 @@ pub enum Quantity {
     Communication,
     /// Part of a latency: from the start of the callback to publishing; nanoseconds.
     Computation,
-    /// How far a period was from its nominal length, either way; nanoseconds.
+    /// Deviation of a period from its nominal length, either way; nanoseconds.
     PeriodDeviation,
     /// Age of the oldest data that an output was made of; nanoseconds.
     Age,
@@ -62,38 +62,37 @@ impl Quantity {
 /// One observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// When, in nanoseconds on `CLOCK_MONOTONIC`.
+    /// Time, in nanoseconds on `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// How much, in the unit of the quantity.
+    /// Value, in the unit of the quantity.
     pub value: u64,
 }
 
 /// Observations of one quantity of one subject, in the order of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
-    /// What was observed: a path, a module, a process, by its name.
+    /// Name of the observed path, module or process.
     pub subject: String,
-    /// Which quantity.
+    /// Observed quantity.
     pub quantity: Quantity,
     /// The observations.
     pub points: Vec<Point>,
 }
 
-/// Everything that one run of a graph told.
+/// All observations of one run of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observations {
     /// At most one for each subject and quantity.
     pub series: Vec<Series>,
-    /// What was counted, by name: `hot path drops`, `fused`.
+    /// Counters by name: `hot path drops`, `fused`.
     pub counters: BTreeMap<String, u64>,
-    /// Why the run does not count; empty if it does.
+    /// Reasons why the run does not count; empty if it does.
     pub invalid: Vec<String>,
-    /// What the machine refused.
+    /// Settings that the machine refused.
     pub unset: Vec<String>,
 }
 
-/// How [`Observations`] travel: points in files of little-endian 64-bit words, time and value in
-/// turn.
+/// Files with [`Observations`]: points as little-endian 64-bit words, time and value in turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservationFiles {
     /// A file for each series.
@@ -116,7 +115,7 @@ pub struct SeriesFile {
     pub subject: String,
     /// See [`Series::quantity`].
     pub quantity: Quantity,
-    /// Where its points are.
+    /// File of its points.
     pub file: PathBuf,
 }
 

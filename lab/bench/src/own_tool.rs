@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a peer's row says the same as the latency tool that its middleware brings.
+//! Comparison of a peer's row with the latency tool of its middleware.
 
 use crate::harness::OwnTool;
 use crate::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval};
@@ -7,10 +7,10 @@ use driveline_terminal::figures::microseconds;
 use serde::Serialize;
 use std::fmt;
 
-/// How far the two may differ, as a share of what the tool says.
+/// Permitted difference of the two, as a share of the tool's result.
 pub const TOLERANCE: f64 = 0.2;
 
-/// What follows from a row and its tool.
+/// Result of the comparison of a row and its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -23,7 +23,7 @@ pub enum Verdict {
     NTooSmall,
 }
 
-/// A peer's row beside the middleware's own tool, from those rounds in which both count.
+/// A peer's row and the middleware's own tool, from the rounds in which both count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
     /// The tool.
@@ -37,15 +37,14 @@ pub struct Agreement {
     pub tool_p99_ns: Option<u64>,
     /// Its round trips, of all runs.
     pub tool_n: u64,
-    /// Median of the row in nanoseconds; beside a tool that says averages only, of averages of as
+    /// Median of the row in nanoseconds; for a tool that reports averages only, of averages of as
     /// many consecutive samples.
     pub ours_p50_ns: u64,
-    /// How many round trips each of the averages is of; `None`: medians of single ones are
-    /// compared.
+    /// Number of round trips of each average; `None`: medians of single round trips are compared.
     pub averages_of: Option<u64>,
     /// The row's ÷ the tool's, with its 95 % interval by rounds.
     pub ratio: Interval,
-    /// What follows.
+    /// Result of the comparison.
     #[serde(rename = "concord")]
     pub verdict: Verdict,
 }
@@ -85,13 +84,13 @@ impl Agreement {
         })
     }
 
-    /// Whether the row is invalid.
+    /// Returns whether the row is invalid.
     #[must_use]
     pub fn contradicts(&self) -> bool {
         self.verdict == Verdict::Differs
     }
 
-    /// What follows, in words.
+    /// Returns the result in words.
     #[must_use]
     pub fn in_words(&self) -> String {
         let percent = TOLERANCE * 100.0;
@@ -227,7 +226,8 @@ mod tests {
         let single: Vec<_> =
             tool.iter().map(|(i, t)| (*i, OwnTool { averages_of: None, ..t.clone() })).collect();
         assert!(Agreement::of(&vec![round; 5], &single, 1).unwrap().contradicts());
-        // What is left over belongs to no average; fewer samples than one takes are averaged all.
+        // The rest belongs to no average; if there are fewer samples than one average takes, all
+        // are averaged.
         assert_eq!(
             (
                 averages(&[1, 3, 5, 7, 100], 2),

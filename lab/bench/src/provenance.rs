@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a result was made by.
+//! Origin of a result: program and machine.
 
 pub use driveline_terminal::version::{COMMIT, VERSION};
 
-/// Whether it was compiled with optimisation; figures of one that was not say nothing.
+/// `true` if it was compiled with optimisation; figures without optimisation have no meaning.
 pub const OPTIMISED: bool = !cfg!(debug_assertions);
 
 /// The command that a result belongs to.
@@ -11,7 +11,7 @@ pub const OPTIMISED: bool = !cfg!(debug_assertions);
 pub fn command() -> Vec<String> {
     let mut words: Vec<String> =
         std::env::args_os().map(|w| w.to_string_lossy().into_owned()).collect();
-    // The place of the program says nothing about the measurement, and is nobody's business.
+    // The path of the program does not matter for the measurement, and is private.
     if let Some(first) = words.first_mut() {
         *first = std::path::Path::new(first.as_str())
             .file_name()

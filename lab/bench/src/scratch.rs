@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where domains and stamps go while something is measured, and what became of those who could not
-//! clean up.
+//! Directories of domains and stamps during a measurement, and removal of the leftovers of killed
+//! measurements.
 
 use crate::shared_memory::remove_left;
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ const CLAIM: &str = "claim";
 /// is dropped.
 #[derive(Debug)]
 pub struct Scratch {
-    // Before the lock: without it, it would be anybody's.
+    // Before the lock: an unlocked directory could be removed by any other measurement.
     directory: TempDir,
     _claim: File,
 }
@@ -37,7 +37,7 @@ impl Scratch {
 
     fn within(place: &Path) -> std::io::Result<Self> {
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
-        // Whoever finds the file finds it locked.
+        // The file is locked before it gets its final name.
         let part = directory.path().join("claim.part");
         let claim = File::create_new(&part)?;
         claim.lock()?;
@@ -45,15 +45,15 @@ impl Scratch {
         Ok(Self { directory, _claim: claim })
     }
 
-    /// Where it is.
+    /// Returns the path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }
 
-/// A directory for one run. It goes when it is dropped, after the run's processes, and with it what
-/// those that were killed left in shared memory.
+/// A directory for one run. It is removed when it is dropped, after the run's processes, together
+/// with the files of killed processes in shared memory.
 #[derive(Debug)]
 pub struct RunDirectory(TempDir);
 
@@ -71,7 +71,7 @@ impl RunDirectory {
         ))
     }
 
-    /// Where it is.
+    /// Returns the path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
@@ -84,8 +84,9 @@ impl Drop for RunDirectory {
     }
 }
 
-/// Removes directories of this user that nobody holds any more. One without the file is somebody's
-/// who does not lock it, or about to be locked. What cannot be removed stays.
+/// Removes directories of this user whose lock is free. A directory without the lock file belongs
+/// to a process that does not lock it, or is about to be locked. Directories that cannot be removed
+/// stay.
 fn sweep(place: &Path) {
     let uid = rustix::process::geteuid().as_raw();
     let own = |path: &Path| path.symlink_metadata().is_ok_and(|m| m.is_dir() && m.uid() == uid);
@@ -102,7 +103,7 @@ fn sweep(place: &Path) {
         // The lock is held until it is gone, so that two do not remove the same.
         if let Ok(file) = File::open(&claim)
             && file.try_lock().is_ok()
-            // It tells what else is left: whoever comes next tries again.
+            // Its lists name the other leftovers: the next sweep tries again.
             && remove_left(&directory)
         {
             let _ = fs::remove_dir_all(&directory);

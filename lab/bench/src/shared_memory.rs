@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What killed processes of a run left in shared memory, by the lists that they wrote beforehand
-//! (`docs/protocols/harness.md`).
+//! Removal of the files that killed processes of a run left in shared memory, by the lists that
+//! they wrote beforehand (`docs/protocols/harness.md`).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -8,15 +8,15 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How the lists are called.
+/// Prefix of the names of the lists.
 const LIST: &str = "shared-memory-";
 /// Most of a list that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// How deep in a directory of runs the lists are.
+/// Maximum depth of the lists in a directory of runs.
 const DEEPEST: usize = 4;
 
-/// Removes what the lists below `directory` name, but for what somebody uses. Whether nothing of it
-/// is left.
+/// Removes the files that the lists below `directory` name, except files in use. Returns whether
+/// nothing of them is left.
 pub(crate) fn remove_left(directory: &Path) -> bool {
     remove(directory, Path::new("/dev/shm"), Path::new("/proc"))
 }
@@ -38,7 +38,7 @@ fn remove(directory: &Path, shared_memory: &Path, proc: &Path) -> bool {
     for group in groups {
         // Looked for anew: what several processes had in their memory, several lists name.
         let group = there(&group);
-        // Held until all of it is gone, so that nobody begins to use a part.
+        // Held until all of it is removed, so that no process begins to use a part.
         let locks: Vec<File> = group
             .iter()
             .filter_map(|path| File::open(path).ok().filter(|file| file.try_lock().is_ok()))

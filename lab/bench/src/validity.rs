@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a run does not count; declared before anything is measured.
+//! Conditions under which a run does not count; declared before anything is measured.
 
 use crate::machine::Disturbance;
 use crate::own_tool::TOLERANCE;
@@ -14,7 +14,7 @@ const MIN_STOLEN_TICKS: u64 = 5;
 /// counts.
 pub const MAX_OTHERS: f64 = 0.05;
 
-/// Why a run with so much taken from it does not count; nothing if it counts.
+/// Returns why a run with so much taken from it does not count; nothing if it counts.
 #[must_use]
 pub fn taken_away(d: &Disturbance) -> Option<String> {
     (d.stolen > MAX_STOLEN && d.stolen_ticks >= MIN_STOLEN_TICKS)

@@ -25,7 +25,7 @@ fn directory() -> PathBuf {
     })
 }
 
-/// Whether a work was built, which needs `library`; that it was not is said.
+/// Returns whether a work was built, which needs `library`; prints a note if not.
 fn has_work(name: &str, library: &str) -> bool {
     let works = directory().join("works");
     let there = works.join(format!("{name}.so")).is_file();
@@ -170,7 +170,7 @@ fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
     all
 }
 
-/// Why a variant cannot carry a chain.
+/// Returns why a variant cannot carry a chain.
 fn obstacle(variant: &Variant, job: &ChainJob) -> Option<&'static str> {
     if !job.edges.values().all(|e| (variant.min_size..=variant.max_size).contains(&e.size)) {
         return Some("not these sizes");
@@ -310,7 +310,7 @@ fn what_cannot_run_says_why() {
     let mut job = relay("driveline", "driveline");
     job.stages[0].parameters.insert("size".into(), json!(100_001));
     assert!(said(&job).contains("raise the edge's size"), "{}", said(&job));
-    // Within a process, whoever is only between processes.
+    // Within a process, middleware that works only between processes.
     let job = ChainJob { reach: Reach::Process, ..relay("cyclonedds/udp", "cyclonedds/udp") };
     assert!(said(&job).contains("does not reach threads of one process"), "{}", said(&job));
     // What is no library at all.
@@ -432,7 +432,7 @@ fn a_vehicle_finds_itself_in_a_cloud_that_is_given() {
         "{c:?}"
     );
     assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
-    // In the street that is made up it is not: the map is the one that is given, too.
+    // The synthetic street needs no file; the map is configured, too.
     let mut elsewhere = given(&cloud);
     elsewhere.stages.iter_mut().find(|s| s.name == "localization").unwrap().parameters.clear();
     assert_ne!(

@@ -99,7 +99,7 @@ impl Subject {
         command
     }
 
-    /// Whether a process is one of its program's.
+    /// Returns whether a process is one of its program's.
     fn is_run_by(&self, pid: u32) -> bool {
         let file = self.system.split('/').next().unwrap();
         std::fs::read_link(format!("/proc/{pid}/exe"))
@@ -165,7 +165,7 @@ impl Subject {
     }
 }
 
-/// How many checks were made.
+/// Number of checks.
 static LOOKED: AtomicUsize = AtomicUsize::new(0);
 
 /// Looks at every peer in one way, and returns what is wrong.
@@ -234,7 +234,7 @@ fn falls_behind(s: &Subject) -> Vec<String> {
         if last.rsplit(',').nth(2) == Some("") {
             faults.push(format!("{args}: the newest sample is not the last one read: {last}"));
         }
-        // It is told for each sample that was sent.
+        // It is reported for each sample that was sent.
         let cpu = run["subscriber_cpu_ns_per_sample"]
             .as_f64()
             .map(|ns| ns * (received + missed) as f64 / received as f64);
@@ -248,7 +248,7 @@ fn falls_behind(s: &Subject) -> Vec<String> {
 }
 
 /// The twentieth question and the twentieth answer that arrive are thrown away; both ends go on,
-/// and both losses are told.
+/// and both losses are reported.
 fn loses(s: &Subject) -> Vec<String> {
     let mut faults = Vec::new();
     let waits = s.waits(false);
@@ -270,7 +270,7 @@ fn loses(s: &Subject) -> Vec<String> {
     faults
 }
 
-/// A sample, as `--raw` tells: when it was due, and when it was in hand if it came.
+/// Times of a sample in the output of `--raw`: due, and in hand if it came.
 fn due_and_in_hand(line: &str) -> (u64, Option<u64>) {
     // The name, which may contain commas, stands first.
     let stamps: Vec<Option<u64>> =
@@ -372,8 +372,7 @@ fn stalled(s: &Subject) -> Vec<String> {
     faults
 }
 
-/// What a middleware brings for measuring its latency runs and says something; whether it agrees is
-/// a matter of speed.
+/// A middleware's own latency tool runs and has a result; the agreement is a matter of speed.
 fn own_tool(s: &Subject) -> Vec<String> {
     if s.about["own_tool"] == "" {
         return Vec::new();
@@ -424,7 +423,7 @@ fn tears(s: &Subject) -> Vec<String> {
     }
 }
 
-/// What scenarios take for granted when they name systems is what these say of themselves.
+/// The scenarios' assumptions about the systems that they name match the systems' own descriptions.
 #[test]
 fn peers_can_do_what_scenarios_count_on() {
     let noted: Value = serde_json::from_str(include_str!("capabilities.json")).unwrap();
@@ -528,8 +527,8 @@ fn children(bench: u32) -> Vec<u32> {
     list.split_whitespace().map(|p| p.parse().unwrap()).collect()
 }
 
-/// Whether a process measures Driveline or a floor. One that was forked but has not become a
-/// program yet does not.
+/// Returns whether a process measures Driveline or a baseline. A process that was forked but has
+/// not become a program yet does not.
 fn is_own(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.contains("bench-peer"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A receiver that stands still for a while must show, however the sender is paced.
+//! A receiver that stops for a while must show, however the sender is paced.
 //!
-//! Whoever measures in a closed loop asks nothing while the answer is missing: a stall of 300 ms is
+//! A measurement in a closed loop asks nothing while the answer is missing: a stall of 300 ms is
 //! one slow sample, and the hundreds that would have been late are never asked for (coordinated
 //! omission). An open loop goes on at its rate, so all of them are late, or counted as missed.
 //! Stalls are made by stopping the receiving process. Only bounds are checked that follow from the
@@ -104,8 +104,8 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     })
 }
 
-/// When the sender began with a sample. A ping-pong whose payload is not filled takes one stamp
-/// only, before it asks for memory.
+/// Returns when the sender began with a sample. A ping-pong whose payload is not filled takes one
+/// stamp only, before it asks for memory.
 fn asked_at(s: &Sample) -> u64 {
     if s.sent.before_publish > 0 { s.sent.before_publish } else { s.sent.before_fill }
 }
@@ -131,7 +131,7 @@ fn due_within(account: &Account, stall: Stall) -> Vec<Sample> {
 /// At least as many as are due in the stall, but for one at each edge.
 const DUE_IN_A_STALL: usize = (STALL.as_nanos() as u64 / PERIOD_NS) as usize - 2;
 
-/// What reports say: distributions of the account's figure.
+/// Returns the reported distributions of the account's figure.
 fn reported(account: &Account, metric: Metric) -> Option<Percentiles> {
     account.samples.get(&metric).map(|samples| Runs::new(vec![samples.clone()]).percentiles())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Several links in one run, and what can happen beside them.
+//! Several links in one run, with load, limits and preference.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod processes;
@@ -201,7 +201,7 @@ fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
     assert_eq!(favoured.cpus, there.to_string());
     let unset = &ensemble.accounts[0].unset;
     let refused = unset.iter().filter(|u| u.contains("Fifo priority 40")).count();
-    // Either it has the priority, or it says once that it does not: nobody else asked for it.
+    // Either it has the priority, or it reports once that it does not: no other end requested it.
     let granted = (favoured.is_fifo, favoured.priority) == (true, 40);
     assert_eq!(refused, usize::from(!granted), "{favoured:?}: {unset:?}");
     for place in [other, publisher] {

@@ -15,7 +15,7 @@ fn bench(args: &str) -> Output {
         .unwrap()
 }
 
-/// How often something is measured until the hypervisor leaves the machine alone for that long.
+/// Maximum number of measurements until the hypervisor leaves the machine alone for that long.
 const ATTEMPTS: usize = 20;
 
 fn measured(args: &str) -> Value {
@@ -36,7 +36,8 @@ fn measured(args: &str) -> Value {
     unreachable!()
 }
 
-/// Whether runs do not count because the hypervisor took their time, and for no other reason.
+/// Returns whether runs do not count because the hypervisor took their time, and for no other
+/// reason.
 fn taken_away(m: &Value) -> bool {
     let runs: Vec<&Value> = cases(m).flat_map(|c| c["runs"].as_array().unwrap()).collect();
     let mut reasons = runs.iter().flat_map(|r| r["invalid"].as_array().unwrap());
@@ -186,8 +187,8 @@ fn a_reader_that_processes_gets_the_newest_and_the_rest_is_counted_as_missed() {
         assert!(id.contains("each processed for 10000 µs"), "{id}");
         for r in c["runs"].as_array().unwrap() {
             assert!(r["missed"][0].as_u64().unwrap() > 0, "{r}");
-            // Processor time, however little of it the machine gives at a time; it is told for each
-            // sample that was sent.
+            // Processor time, however little of it the machine gives at a time; it is reported for
+            // each sample that was sent.
             let (sent, received) =
                 (r["sent"].as_f64().unwrap(), r["received"][0].as_f64().unwrap());
             assert!(
@@ -289,7 +290,7 @@ fn what_cannot_be_measured_is_explained_before_anything_starts() {
     }
 }
 
-/// Without the right to real-time priorities, whoever runs this: neither by a capability nor by a
+/// Runs the command without the right to real-time priorities: neither by a capability nor by a
 /// limit.
 fn without_priorities(args: &str) -> Output {
     // Root has its capabilities back with each program that it starts, unless they are out of
@@ -348,7 +349,7 @@ fn a_priority_that_is_refused_is_told_of_every_run_and_by_the_machine() {
     }
 }
 
-/// The process is told to stop as soon as its first measured process is there, whenever that is.
+/// The process is stopped as soon as its first measured process exists, whenever that is.
 #[test]
 fn an_interruption_leaves_a_valid_partial_result_and_nothing_else() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
@@ -406,7 +407,7 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
     }
 }
 
-/// The kernel tells of a death only who has asked for it before.
+/// The kernel signals a death only to processes that have requested it before.
 #[test]
 fn a_measured_process_whose_conductor_died_before_it_could_ask_for_that_ends() {
     let (input, conductor) = std::io::pipe().unwrap();

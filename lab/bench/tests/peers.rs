@@ -18,7 +18,7 @@ fn directory() -> tempfile::TempDir {
     dir
 }
 
-/// How often something is measured until the hypervisor leaves the machine alone for that long.
+/// Maximum number of measurements until the hypervisor leaves the machine alone for that long.
 const ATTEMPTS: usize = 20;
 
 fn bench(args: &str) -> Output {
@@ -64,7 +64,8 @@ fn runs<'a>(m: &'a Value, system: &str) -> Vec<&'a Value> {
     runs
 }
 
-/// Why a run is invalid; that the hypervisor took much is no fault of what is tested.
+/// Returns why a run is invalid, without the hypervisor's share, which is no fault of the tested
+/// code.
 fn reasons(run: &Value) -> Vec<&str> {
     run["invalid"]
         .as_array()
@@ -138,7 +139,7 @@ fn a_peer_that_loses_tears_or_dies_is_shown_so() {
     }
 }
 
-/// What it told before may be right; what it has to say about its end is not lost.
+/// Its earlier reports may be right; the message about its end is not lost.
 #[test]
 fn a_peer_that_fails_once_it_is_done_is_shown_with_its_reason() {
     for pace in ["--rate 500", ""] {
@@ -190,7 +191,7 @@ fn a_peer_that_falls_silent_or_leaves_processes_behind_holds_nobody_up() {
     }
 }
 
-/// What was to clean up cannot.
+/// The keeper cannot clean up.
 #[test]
 fn what_a_killed_keeper_leaves_in_shared_memory_is_removed_by_its_list() {
     let (noted, peers) = (tempfile::tempdir().unwrap(), directory());
@@ -252,7 +253,7 @@ fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
         "link --size 64 --peers test/loses --lose-every 20 --wait block --extra none --rounds 1 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any",
     );
     let text = String::from_utf8_lossy(&out.stdout);
-    // What the hypervisor disturbed does not count, and is not told.
+    // Runs that the hypervisor disturbed do not count, and are not shown.
     let disturbed = text.lines().any(|l| l.starts_with("INVALID") && l.contains("hypervisor"));
     assert!(
         disturbed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our statistics beside those of a reference library, and intervals beside distributions that are
-//! known.
+//! Our statistics compared with those of a reference library, and intervals compared with known
+//! distributions.
 //!
 //! Percentiles here follow the nearest-rank rule (definition 1 of Hyndman and Fan, 1996): the
 //! smallest sample that at least this share of the samples does not exceed. The reference library
@@ -180,7 +180,8 @@ fn plain_interval(one: &Runs, other: &Runs, unpaired: bool, random: &mut Random)
     (ratios[beyond], ratios[ratios.len() - 1 - beyond])
 }
 
-/// How many of so many intervals contain the truth, 2: ours, and the plain ones of the same rounds.
+/// Counts the intervals that contain the true value, 2: ours, and the plain ones of the same
+/// rounds.
 fn covered(trials: u64, count: usize, unpaired: bool) -> [u64; 2] {
     let (mut random, mut plain) = (Random::new(2026), Random::new(1979));
     let mut covered = [0; 2];

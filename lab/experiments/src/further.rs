@@ -72,6 +72,35 @@ pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
     Rows::new("between arrivals", &head, streams().map(row).collect())
 }
 
+/// Of workloads that fuse, the latency of each channel: from publishing its sample to the call.
+pub(crate) fn channels(e: &ExperimentResult) -> Rows {
+    let of_channel = |c: &CaseResult, subject: &str, quantity: Quantity| {
+        c.case.workload.is_some()
+            && quantity == Quantity::Latency
+            && subject.starts_with("channel ")
+    };
+    let all = || {
+        let cases = e.cells().into_iter().flat_map(|cell| e.in_cell(cell));
+        cases.flat_map(move |c| {
+            let told = c.observed.iter().filter(move |o| of_channel(c, &o.subject, o.quantity));
+            told.map(move |o| (c, o.subject.as_str(), &o.figure.percentiles))
+        })
+    };
+    let ranks = columns(all().map(|(_, _, p)| p));
+    let row = |(c, subject, p): (&CaseResult, &str, &Percentiles)| {
+        let cells =
+            std::iter::once(p.n.to_string()).chain(ranks.iter().map(|rank| percentile(rank.of(p))));
+        Row {
+            cell: c.case.cell.clone(),
+            name: format!("{} · {subject}", c.name()),
+            cells: cells.collect(),
+        }
+    };
+    let head: Vec<&str> =
+        std::iter::once("n").chain(ranks.iter().map(|rank| rank.label())).collect();
+    Rows::new("latency of channels", &head, all().map(row).collect())
+}
+
 /// Mean idle, communication and computation of each subject that tells them.
 pub(crate) fn parts(c: &CaseResult) -> Vec<(&str, [Option<f64>; 3])> {
     let mut subjects: Vec<&str> = Vec::new();

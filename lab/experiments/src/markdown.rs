@@ -178,6 +178,7 @@ fn key_figures(text: &mut String, e: &ExperimentResult) {
         let _ = writeln!(text, "{}\n", further::KEY_FIGURES);
     }
     rows(text, &further::split(e));
+    rows(text, &further::channels(e));
 }
 
 /// The parts of a sample's way, where they are asked for.

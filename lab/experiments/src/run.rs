@@ -524,7 +524,10 @@ fn conduct(
     }
     let kind =
         if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
-    conductor.run(&Trial::new(kind, job.clone()).over(case.beside.cable), dir)
+    let trial = Trial::new(kind, job.clone()).over(case.beside.cable);
+    // A floor has no middleware: it is that of the machine, whatever stands on it.
+    let trial = if kind == Kind::Link { trial.deployed(case.beside.deployment) } else { trial };
+    conductor.run(&trial, dir)
 }
 
 #[cfg(test)]

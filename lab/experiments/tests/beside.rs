@@ -447,6 +447,28 @@ fn idle_communication_and_computation_stand_in_every_rendering() {
 }
 
 #[test]
+fn each_channel_of_a_fusion_has_its_latency_in_every_rendering() {
+    let fused = |c: &Case, round| {
+        let mut o = Observations::default();
+        for (subject, ns) in [("fusion", 9), ("channel 0", 1), ("channel 1", 7)] {
+            let points = (0..400)
+                .map(|i| Point { time_ns: 1_000_000_000 + i * 10_000_000, value: ns * 1_000_000 });
+            o.put(subject, Quantity::Latency, points);
+        }
+        (run(c, round, &[]), o)
+    };
+    let [terminal, page, markdown] =
+        told(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), fused);
+    assert!(markdown.contains("| fusion | system |"), "the whole heads the table: {markdown}");
+    for (channel, time) in [("channel 0", "1.00 ms"), ("channel 1", "7.00 ms")] {
+        let row = format!("| reference | Driveline · {channel} | 800 | {time} |");
+        assert!(markdown.contains(&row), "{row}: {markdown}");
+        assert!(page.contains(&format!("Driveline · {channel}")), "{channel} is not on the page");
+        assert!(terminal.contains(channel), "{channel}: {terminal}");
+    }
+}
+
+#[test]
 fn what_a_reference_system_is_judged_by_stands_in_every_rendering() {
     let [terminal, page, markdown] = reference();
     // 151 points in each of two rounds; a processor's share is of the time between them.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIM, as its paper describes it: one writer, two buffers in
-// shared memory, and a word that says which is the newest. The writer fills the other one and
-// switches the word; a reader copies the newest one. Nobody looks again after copying, so a reader
-// that is slower than two samples gets a mixture. That is how it is published; it is here to be
-// shown.
+// SIM, as its paper describes it: one writer, two buffers in shared memory, and a word that names
+// the newest one. The writer fills the other buffer and switches the word; a reader copies the
+// newest one. The reader does not check again after copying, so a reader that is slower than two
+// samples gets a mixture. This is the published algorithm; it is here to be shown.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>

@@ -11,7 +11,7 @@ namespace {
 using peers::Setting;
 using peers::Variant;
 
-/// Greatest payload of an IPv4 datagram, and those that fit common links.
+/// Greatest payload of an IPv4 datagram, and of datagrams that fit common links.
 constexpr std::size_t largest_datagram = 65507;
 constexpr std::size_t ethernet_datagram = 1472;
 constexpr std::size_t small_datagram = 500;

@@ -66,7 +66,7 @@ public:
         return socket;
     }
 
-    /// Nothing as long as there is nobody.
+    /// Nothing as long as no reader exists.
     std::optional<File> connect() const {
         File file;
         if (kind_ == Stream::pipe) {
@@ -167,7 +167,7 @@ public:
         }
     }
 
-    // A pipe does not tell whether it has a writer; that the other side's sender found it is
+    // A pipe does not report whether it has a writer; that the sender of the other side found it is
     // enough.
     bool matched() override { return file_ || accept(); }
 

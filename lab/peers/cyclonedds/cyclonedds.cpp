@@ -18,8 +18,7 @@ using peers::Setting;
 
 /// How long a reliable writer waits for slow readers before a sample counts as not sent.
 constexpr dds_duration_t max_blocking = DDS_SECS(1);
-/// Ports of a domain must stay below those that the kernel gives out by itself: 7400 + 250 ×
-/// domain.
+/// Ports of a domain must stay below the kernel's ephemeral ports: 7400 + 250 × domain.
 constexpr std::uint32_t domains = 90;
 
 /// Throws what went wrong if `result` is an error.

@@ -312,7 +312,7 @@ public:
             std::lock_guard lock(mutex_);
             handler_ = handler;
         }
-        // What came before has called nobody.
+        // Samples that came before had no handler to call.
         if (handler != nullptr) on_data_available(reader_);
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writers and readers of Fast DDS, and what is kept beside them.
+// Writers and readers of Fast DDS, and their state.
 #pragma once
 
 #include <memory>

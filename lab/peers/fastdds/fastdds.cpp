@@ -87,8 +87,8 @@ public:
         const auto with_500 = with_datagrams(fast::udp_500, "500", "what is varied");
         const auto with_1500 =
             with_datagrams(fast::udp_1500, "1472", "what is varied; fits an Ethernet frame");
-        // As LatencyTest has it, which cannot be told otherwise: threads that wait would have one
-        // more wake-up at each end.
+        // As LatencyTest has it, where it is fixed: threads that wait would have one more wake-up
+        // at each end.
         const auto called_back = [&](const Variant& usual) {
             Variant v = usual;
             v.name += fast::listener_end;

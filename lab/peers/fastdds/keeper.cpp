@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Ports of a domain, as the RTPS standard has them. They must stay below those that the kernel
-/// gives out by itself.
+/// Ports of a domain, according to the RTPS standard. They must stay below the kernel's ephemeral
+/// ports.
 constexpr unsigned first_port = 7400;
 constexpr unsigned ports_per_domain = 250;
 constexpr unsigned domains = 90;
@@ -27,8 +27,8 @@ const fs::path& shared_memory() {
 
 fs::path domain_file(const peers::Job& job) { return job.domain_dir / "dds-domain"; }
 
-/// Lists of what the conductor removes if nobody here lives to do it (docs/protocols/harness.md,
-/// Keeper).
+/// Lists of files that the runner removes if no process here lives to do it
+/// (docs/protocols/harness.md, Keeper).
 constexpr auto list_prefix = "shared-memory-";
 
 /// The port number in names such as fastrtps_port7411 and sem.fastrtps_port7411_mutex.
@@ -84,7 +84,7 @@ public:
             domain_ = (from + i) % domains;
             auto lock =
                 std::make_unique<Lock>("driveline-bench-dds-domain-" + std::to_string(domain_));
-            // Files of somebody else's domain, dead or alive, are left alone.
+            // Files of another run's domain, dead or alive, are not removed.
             if (lock->held() && port_files(domain_).empty()) lock_ = std::move(lock);
         }
         if (!lock_)
@@ -95,7 +95,7 @@ public:
         file << domain_;
         file.close();
         if (!file) throw std::runtime_error("cannot write " + domain_file(job).string());
-        // While one of the first three is locked, somebody uses the port.
+        // While one of the first three is locked, another process uses the port.
         std::ofstream list(job.domain_dir / (std::string(list_prefix) + "ports"));
         for (auto port = first_port + ports_per_domain * domain_;
              port < first_port + ports_per_domain * (domain_ + 1); ++port) {

@@ -7,7 +7,8 @@
 
 namespace fast {
 
-/// Whether its program is beside this one. It is missing where its source could not be had.
+/// Returns whether its program is in this program's directory. It is missing where its source was
+/// not available.
 bool has_latency_test();
 
 /// Two processes of LatencyTest, publisher and subscriber, with the settings of the job's own ends.

@@ -15,9 +15,9 @@ namespace {
 
 /// Until the other process is there: for the greeting, and for the first question.
 constexpr std::uint64_t greeting_limit_ns = 60'000'000'000U;
-/// For one more question: longer than the asking end waits in vain.
+/// Limit for one more question: longer than the asking end waits without an answer.
 constexpr std::uint64_t question_limit_ns = 25'000'000'000U;
-/// How long the asking end waits in vain, all rounds together, before it asks no more.
+/// Total time that the asking end waits without an answer, in all rounds, before it stops.
 constexpr std::uint64_t patience_ns = 15'000'000'000U;
 constexpr auto between_end_marks = std::chrono::milliseconds(20);
 
@@ -248,7 +248,7 @@ public:
         prepare();
     }
 
-    /// If the asking end does not come to its end, what is told until here shows that.
+    /// If the asking end does not finish, the results until here show that.
     Next on_deadline() override { return round_ > 0 ? Next::finished : Next::give_up; }
 
     bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {

@@ -96,8 +96,8 @@ bool drive(const Job& job, Receiver& receiver, Loop& loop) {
     if (receiver.calls_back()) return Callback(loop).run(receiver);
     loop.start();
     const bool stamps_wake = job.rate_hz.has_value();
-    // Kept from wait to wait: as long as it has not found its sender, some middleware waits less
-    // long than it is told to.
+    // Kept from wait to wait: as long as it has not found its sender, some middleware waits for
+    // less time than requested.
     auto silent_at = now_ns() + silence_ns;
     for (;;) {
         std::uint64_t woken = 0;

@@ -152,7 +152,7 @@ struct Variant {
     WaitKind own_tool_wait = WaitKind::block;
     /// The sizes that it can measure; none: any.
     std::vector<std::size_t> own_tool_sizes;
-    /// The links beside which it can measure; none: any.
+    /// The links with which it can measure; none: any.
     std::vector<Reliability> own_tool_reliability;
 };
 

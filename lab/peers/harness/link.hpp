@@ -38,8 +38,8 @@ public:
     virtual void publish() = 0;
     /// How often the end mark is sent; more than once where it may be lost.
     virtual unsigned end_marks() const { return 1; }
-    /// Blocks until what was published is delivered, as far as the middleware can tell, or `limit`
-    /// is over.
+    /// Blocks until the published samples are delivered, as far as the middleware can report it, or
+    /// `limit` is over.
     virtual void drain(std::chrono::nanoseconds limit) { static_cast<void>(limit); }
     /// What could not be set as the settings say.
     virtual std::vector<std::string> unset() const { return {}; }
@@ -95,8 +95,8 @@ public:
     virtual std::unique_ptr<Receiver> receiver(const std::string& topic, std::size_t index) = 0;
 };
 
-/// What stands beside the ends of a run (docs/protocols/harness.md, Keeper). Its constructor starts
-/// it.
+/// Process that runs in addition to the ends of a run (docs/protocols/harness.md, Keeper). Its
+/// constructor starts it.
 class Keeper {
 public:
     virtual ~Keeper() = default;

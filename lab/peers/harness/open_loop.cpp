@@ -74,7 +74,7 @@ public:
                    Receiver& receiver) override {
         const auto in_hand = now_ns();
         const auto found = find_head(payload);
-        // Damaged from its first byte on: it is counted as the one that was due, and as damaged.
+        // Damaged from its first byte on: it is counted as the expected sample, and as damaged.
         const auto head = found.value_or(Head{false, expected_});
         if (!found && !job_.filled) verdict_.reject(head.sequence);
         ++end_.received;
@@ -208,7 +208,7 @@ void write_end(Sender& sender) {
 
 End subscribe(const Job& job, Receiver& receiver) {
     Subscriber loop(job);
-    // Giving up is no failure: what was received is told, and what is missing shows in the account.
+    // Giving up is no failure: received samples are reported, and missing ones show in the account.
     drive(job, receiver, loop);
     return loop.finish(receiver);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A measured process: gets a job, does it, and tells (docs/protocols/harness.md).
+// A measured process: gets a job, does it, and reports (docs/protocols/harness.md).
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -23,7 +23,7 @@ namespace {
 void emit(const std::string& line) {
     static std::mutex mutex;
     std::lock_guard lock(mutex);
-    // If the conductor is gone there is nobody left to tell.
+    // If the runner is gone, no process reads this.
     std::cout << line << std::endl;
 }
 
@@ -148,7 +148,7 @@ std::vector<End> threads(const Job& job, Link& link) {
     for (auto& j : jobs) {
         std::promise<void> started;
         auto is_started = started.get_future();
-        // Shared, because the thread may fail before it is ready: then its end tells why.
+        // Shared, because the thread may fail before it is ready: then its end reports the cause.
         auto promise = std::make_shared<std::promise<void>>(std::move(started));
         ends.push_back(std::async(std::launch::async, [&link, &making, j, promise] {
             try {
@@ -156,8 +156,8 @@ std::vector<End> threads(const Job& job, Link& link) {
                 return settled_end(j, link, making, std::move(refused),
                                    [&] { promise->set_value(); });
             } catch (const std::exception& e) {
-                // The other threads wait for what will never come: tell, and end the process with
-                // all of them.
+                // The other threads wait for an event that will never come: report, and end the
+                // process with all of them.
                 emit(failed(e.what()));
                 std::_Exit(1);
             }
@@ -171,8 +171,8 @@ std::vector<End> threads(const Job& job, Link& link) {
 }
 
 void keep(Middleware& middleware, const Job& job) {
-    // A Ctrl-C reaches the whole process group, and the keeper is the one that must clean up behind
-    // it. It ends with its standard input.
+    // A Ctrl-C reaches the whole process group, and the keeper must clean up after it. It ends with
+    // its standard input.
     for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_IGN);
     auto keeper = middleware.keep(job);
     emit(event("ready"));
@@ -181,8 +181,8 @@ void keep(Middleware& middleware, const Job& job) {
     emit(done({}));
 }
 
-/// A measured process must not outlive whoever measures it, who holds the other end of standard
-/// input. The kernel tells of that one's end only who has asked before.
+/// A measured process must not outlive its runner, which holds the other end of standard input. The
+/// kernel signals the runner's end only to processes that have requested it before.
 void end_with_conductor() {
     prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
     pollfd input{STDIN_FILENO, 0, 0};

@@ -34,8 +34,8 @@ std::uint64_t cpu_ns(const Job& job);
 /// work.
 void burn(std::uint64_t microseconds);
 
-/// Puts the calling thread, and those that it starts later, where the job wants them. Returns what
-/// the machine refused.
+/// Puts the calling thread, and the threads that it starts later, on the processors of the job.
+/// Returns the settings that the machine refused.
 std::vector<std::string> settle(const Job& job, std::optional<int> cpu);
 
 /// Rows of stamps, in memory that was touched before the clock started.

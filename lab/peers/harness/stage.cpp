@@ -31,7 +31,7 @@ constexpr auto before_first = milliseconds(200);
 /// Rest before the end mark, so that it replaces no unread message.
 constexpr auto before_end = milliseconds(100);
 
-/// Driveline, from the library that a build with it puts beside the programs.
+/// Driveline, from the library that a build with it puts into the programs' directory.
 Middleware& driveline() {
     const auto library =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lib" / "driveline_link.so";

@@ -29,7 +29,7 @@ struct StageJob {
     std::filesystem::path work;
     /// JSON.
     std::string parameters;
-    /// Samples of the source behind those that count.
+    /// Samples of the source after the measured ones.
     std::uint64_t cool_down = 0;
     /// Of the role `stages`: the CPU of its thread.
     std::optional<int> cpu;

@@ -55,9 +55,9 @@ Tool::Tool(const Job& job, std::optional<int> cpu, const std::vector<std::string
                                  std::strerror(errno));
     if (pid_ == 0) {
         prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
-        // Whoever started this may be gone already.
+        // The parent process may be gone already.
         if (getppid() != parent) _exit(1);
-        // What is refused was refused to this process, too, which tells.
+        // Settings that were refused were refused to this process, too, which reports them.
         static_cast<void>(settle(job, cpu));
         for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
         dup2(ends[1], STDOUT_FILENO);

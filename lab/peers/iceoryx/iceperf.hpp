@@ -10,8 +10,8 @@
 
 namespace ice {
 
-/// Its two programs, beside this one. They are missing where the system installs no documentation
-/// of packages, and examples with it.
+/// Its two programs, in this program's directory. They are missing where the system does not
+/// install the documentation of packages, which includes examples.
 bool has_iceperf();
 
 /// Payloads in bytes, all of which it measures each time.

@@ -154,8 +154,8 @@ private:
              std::this_thread::sleep_for(5ms)) {
             if (now_ns() > deadline) kill(pid_, SIGKILL);
         }
-        // It aborts if an end was killed that it wants to end. One that was ready was the only one
-        // on the machine, so what is left is its own.
+        // It aborts if an end was killed that it wants to end. If it was ready, it was the only
+        // RouDi on the machine, so the remaining files are its own.
         if (ready_ && !tidied_up_) {
             std::error_code ignored;
             fs::remove("/dev/shm/iceoryx_mgmt", ignored);

@@ -8,8 +8,8 @@
 
 namespace ice {
 
-/// Starts RouDi with memory for this job. There can be one on a machine: runs of ours wait for each
-/// other, and somebody else's is an error.
+/// Starts RouDi with memory for this job. A machine can have one only: our runs wait for each
+/// other, and a foreign RouDi is an error.
 std::unique_ptr<peers::Keeper> make_keeper(const peers::Job& job);
 
 }  // namespace ice

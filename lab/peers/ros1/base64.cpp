@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// XmlRpc++ reserves a line break for every 72 characters of
-// base64, rounded up. Debian builds it with libb64, which breaks lines after 72 characters and once
-// more at the end: where the last line is full, that break has no room, and a NUL byte is sent in
-// its place. Whoever gets it takes the text for cut off and waits for the rest for ever. Three of
-// 54 lengths of a header are such, so two nodes met or did not by the lengths of their names. The
-// end that is written here has no break, and takes the place of libb64's in this program.
+// XmlRpc++ reserves a line break for every 72 characters of base64, rounded up. Debian builds it
+// with libb64, which breaks lines after 72 characters and once more at the end: where the last line
+// is full, that break has no space, and a NUL byte is sent in its place. The receiver takes the
+// text for incomplete and waits for the rest for ever. Three of 54 header lengths are affected, so
+// whether two nodes connect depended on the lengths of their names. The end that is written here
+// has no break, and takes the place of libb64's in this program.
 #include "base64.hpp"
 
 extern "C" {

@@ -4,7 +4,7 @@
 
 namespace ros1 {
 
-/// Throws where a header of some length would be sent with a NUL byte in it, which nobody would
+/// Throws where a header of some length would be sent with a NUL byte in it, which no node would
 /// ever answer.
 void check_base64();
 

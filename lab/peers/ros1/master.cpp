@@ -36,9 +36,9 @@ sockaddr_in loopback(unsigned port) {
     return address;
 }
 
-/// A port that is kept until the master has it: with SO_REUSEADDR, which the master sets too, it
-/// may listen where this socket is only bound, and nobody is given the port in between. A node of
-/// another run would be taken for the master.
+/// A port that is reserved until the master has it: with SO_REUSEADDR, which the master sets too,
+/// it may listen where this socket is only bound, and no other process gets the port in between. A
+/// node of another run would be taken for the master.
 class Port {
 public:
     Port() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

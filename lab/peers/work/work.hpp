@@ -29,7 +29,7 @@
 
 namespace work {
 
-/// What the work was told, each with a default; finish() refuses names that nobody asked for.
+/// The parameters of the work, each with a default; finish() refuses unknown names.
 class Parameters {
 public:
     explicit Parameters(const char* json) : values_(nlohmann::json::parse(json)) {

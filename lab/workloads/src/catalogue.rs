@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which workloads there are, and what their parameters may be.
+//! List of the workloads, and the permitted values of their parameters.
 
 use crate::chain::Chain;
 use crate::experiment::Experiment;
@@ -90,10 +90,10 @@ pub fn workloads() -> Vec<Workload> {
     ENTRIES.iter().map(|e| (e.list)()).collect()
 }
 
-/// Whether a run could be asked for with these parameters.
+/// Checks the parameters of a run.
 ///
 /// # Errors
-/// What is wrong: the parameter, and what it may be.
+/// An error that names the parameter and its permitted values.
 pub fn check(workload: &str, parameters: &Value) -> Result<()> {
     (find(workload)?.check)(parameters)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The processes of the parts of a run, from the side of whoever starts them.
+//! Processes of the parts of a run, as seen by the process that starts them.
 
 use crate::command_line::{PART, WORKLOAD_COMMAND};
 use crate::job::WorkloadJob;
@@ -16,9 +16,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How long a part may take to start, or to end once it was told to.
+/// Time in which a part must start, or end after the order.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// How much of what a part complains of is shown, in bytes.
+/// Maximum length of the shown part of an error message, in bytes.
 const SHOWN: usize = 4096;
 
 /// Processes of parts by number, in the order of their start. Dropping it ends them all.
@@ -70,7 +70,7 @@ impl<'a> Children<'a> {
         let mut job = serde_json::to_value(assignment)?;
         job["part"] = serde_json::to_value(part)?;
         let line = job.to_string();
-        // If it has died already, waiting for it tells.
+        // If it has died already, the wait for it reports that.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         if let Some(out) = child.stdout.take() {
             let tell = self.tell.clone();
@@ -134,8 +134,8 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// What a part says next, if it says anything within this time. Fails if any part fails, with
-    /// what it said.
+    /// Returns the next message of a part, if it sends one within this time. Fails if any part
+    /// fails, with that part's message.
     pub(crate) fn hear(&mut self, index: usize, within: Duration) -> Result<Option<Said>> {
         let end = Instant::now() + within;
         loop {

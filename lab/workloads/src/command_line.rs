@@ -7,5 +7,5 @@ pub const WORKLOAD_COMMAND: &str = "bench-workload";
 /// The word behind the command that makes a program a part of a run.
 pub(crate) const PART: &str = "part";
 
-/// And the one that makes it a host of a graph's module.
+/// Command that makes the program a host of a graph's module.
 pub(crate) const HOST: &str = "host";

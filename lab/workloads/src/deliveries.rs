@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a workload calls the account of its deliveries, for whoever reads it: a message is one
-//! delivery for each subscription that is to get it.
+//! Names of a workload's counters of deliveries: a message is one delivery for each subscription
+//! that must receive it.
 
 /// Deliveries that were to be: in time, late, lost, or of messages that were not sent.
 pub const SCHEDULED: &str = "deliveries scheduled";
@@ -18,7 +18,7 @@ pub const MESSAGES_SCHEDULED: &str = "messages scheduled";
 pub const MESSAGES_SENT: &str = "messages sent";
 /// Of those: their publisher did not come to them.
 pub const MESSAGES_NOT_SENT: &str = "messages scheduled but not sent";
-/// How many subscriptions there are. Each has a series of latencies of its own.
+/// Number of subscriptions. Each has a series of latencies of its own.
 pub const SUBSCRIPTIONS: &str = "subscriptions";
 /// The series with the latencies of all of them.
 pub const ALL: &str = "all";

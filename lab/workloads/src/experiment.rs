@@ -13,7 +13,7 @@ pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
 
-    /// What a type cannot say.
+    /// Checks conditions that the types cannot express.
     fn verify(&self) -> Result<()>;
 
     /// Runs it, in a process that does nothing else.

@@ -22,7 +22,7 @@ use std::time::Duration;
 const ENCODING: &str = "fusion";
 const FUSION: &str = "fusion";
 
-/// What starts the fusing callback.
+/// Trigger of the fusing callback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum FusionTrigger {
@@ -42,7 +42,7 @@ pub(crate) struct Fusion {
     /// numbers.
     #[schemars(length(min = 2, max = 8))]
     periods_ms: Vec<f64>,
-    /// What starts the fusing callback.
+    /// Trigger of the fusing callback.
     trigger: FusionTrigger,
     /// Length of each sample in bytes.
     #[schemars(range(min = 8, max = 67_108_864))]
@@ -90,7 +90,7 @@ impl FusionPublisher {
     }
 }
 
-/// What the callback observes.
+/// Probes of the callback.
 struct Probes {
     window: Window,
     latency: Recorder,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run is asked for and what it answers: one line of JSON each.
+//! Request for a run and its answer: one line of JSON each.
 
 use driveline_bench::observations::ObservationFiles;
 use serde::{Deserialize, Serialize};
@@ -16,16 +16,16 @@ pub struct WorkloadJob {
     pub protocol: u32,
     /// Name of the workload.
     pub workload: String,
-    /// Its parameters; what is left out has its default.
+    /// Its parameters; missing ones have their defaults.
     #[serde(default)]
     pub parameters: serde_json::Value,
-    /// Directory of the domain, for this run alone. Whoever asks removes it.
+    /// Directory of the domain, for this run alone. The requesting process removes it.
     pub domain_dir: PathBuf,
     /// Existing directory for the files of the observations.
     pub raw_dir: PathBuf,
-    /// What happens before this does not count; milliseconds.
+    /// Time at the beginning that is not measured; milliseconds.
     pub warm_up_ms: u64,
-    /// How long it counts; milliseconds.
+    /// Measured time; milliseconds.
     pub duration_ms: u64,
     /// For phases, periods and payloads: what is random is the same for the same seed.
     #[serde(default)]
@@ -45,18 +45,18 @@ impl WorkloadJob {
     }
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum WorkloadEvent {
     /// It was observed.
     Done {
-        /// What it told.
+        /// Observations of the run.
         observations: ObservationFiles,
     },
     /// It could not be run.
     Failed {
-        /// Why, and what to do.
+        /// Cause and remedy.
         error: String,
     },
 }

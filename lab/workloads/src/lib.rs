@@ -2,13 +2,13 @@
 //! Workloads: graphs of Driveline that are run and observed.
 //!
 //! Each is one experiment of the literature, built on Driveline's public interface: nodes,
-//! triggers, executors, and real processes where the experiment has them. What a run tells is
+//! triggers, executors, and real processes where the experiment has them. The result of a run is
 //! [`Observations`](driveline_bench::observations::Observations): named series and counters;
-//! percentiles and pictures are made elsewhere.
+//! other programs make percentiles and pictures.
 //!
 //! A run is a process of its own ([`workload_main`]), so that one cannot disturb the next, and so
-//! that whoever measures can end it. [`workloads`] lists what there is; [`check`] says what is
-//! wrong with parameters before anything is started.
+//! that the measuring process can end it. [`workloads`] lists the workloads; [`check`] reports
+//! errors in parameters before anything is started.
 //!
 //! Not here: other middleware (it is measured by links, `driveline-bench`), repetitions,
 //! statistics.

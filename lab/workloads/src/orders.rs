@@ -33,7 +33,7 @@ impl Assignment {
     }
 }
 
-/// What a part is told later.
+/// Later orders to a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub(crate) enum Order {
@@ -45,7 +45,7 @@ pub(crate) enum Order {
     End,
 }
 
-/// What a part says.
+/// Messages of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
 pub(crate) enum Said {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The processes of a run beside its own: what they are told to be, and what both sides say
-//! meanwhile, a line of JSON each.
+//! Processes of a run in addition to its own: their roles, and the messages of both sides, a line
+//! of JSON each.
 
 use crate::faults::{FaultReader, FaultWriter};
 use crate::fusion::FusionPublisher;
@@ -15,7 +15,7 @@ use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 
-/// What a process is.
+/// Role of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "snake_case")]
 pub(crate) enum Part {

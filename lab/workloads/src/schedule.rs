@@ -10,7 +10,7 @@ use driveline_bench::observations::Observations;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// When samples are due.
+/// Due times of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     pub(crate) period_ns: u64,
@@ -18,14 +18,14 @@ pub(crate) struct Schedule {
     pub(crate) phase_ns: u64,
 }
 
-/// What became of the samples that were due while the run counts. `scheduled == sent + not_sent`.
+/// Counts of the samples that were due in the measured time. `scheduled == sent + not_sent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) scheduled: u64,
     pub(crate) sent: u64,
     /// Their time, and that of the next one, had passed before their turn came.
     pub(crate) not_sent: u64,
-    /// Beside them: sent before the run counted.
+    /// In addition: sent before the measured time.
     pub(crate) sent_before: u64,
 }
 
@@ -82,7 +82,7 @@ impl Sent {
     }
 }
 
-/// When a sample was due, as its first word says.
+/// Returns the due time of a sample, from its first word.
 pub(crate) fn due_ns(payload: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*payload.first_chunk()?))
 }

@@ -15,13 +15,13 @@ use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How much longer than it was asked to a run may take before it gives itself up.
+/// Time by which a run may exceed the requested time before it gives up.
 const BEYOND: Duration = Duration::from_secs(60);
 
 /// Entry of the process of a run, for a program that is called with [`WORKLOAD_COMMAND`]: reads a
 /// [`WorkloadJob`] from standard input, runs it, and answers with a [`WorkloadEvent`] on standard
-/// output. Blocks until then, at most the time that was asked for and a minute. Ends with whoever
-/// started it, and takes all processes that it has started with it.
+/// output. Blocks until then, at most the requested time and a minute. Ends with its parent
+/// process, and takes all processes that it has started with it.
 #[must_use]
 pub fn workload_main() -> ExitCode {
     let mut arguments = std::env::args_os().skip_while(|a| a != WORKLOAD_COMMAND).skip(1);
@@ -30,7 +30,7 @@ pub fn workload_main() -> ExitCode {
         Some(a) if a == HOST => return ExitCode::from(host::main(arguments, &Builtin)),
         _ => {}
     }
-    // A measured process must not outlive whoever measures it.
+    // A measured process must not outlive the measuring process.
     match end_with_starter().map_err(Into::into).and_then(|()| serve()) {
         Ok(observations) => answer(&WorkloadEvent::Done { observations }, ExitCode::SUCCESS),
         Err(e) => answer(&WorkloadEvent::Failed { error: format!("{e:#}") }, ExitCode::FAILURE),

@@ -31,7 +31,7 @@ const ENCODING: &str = "topology";
 /// After the last message was sent, a subscriber waits until nothing has come for this long.
 const DRAINED: Duration = Duration::from_millis(500);
 
-/// Who talks to whom.
+/// Shape of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Shape {
@@ -44,7 +44,7 @@ enum Shape {
     T3,
 }
 
-/// How the callbacks of a subscribing node come to threads.
+/// Assignment of the callbacks of a subscribing node to threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ExecutorKind {
@@ -59,13 +59,12 @@ enum ExecutorKind {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Topology {
-    /// Who talks to whom.
+    /// Shape of the connections.
     topology: Shape,
     /// Nodes; an even number for `t1`.
     #[schemars(range(min = 2, max = 128))]
     nodes: u32,
-    /// Length of each message in bytes, beside the 16 that say when it was due and what number it
-    /// has.
+    /// Length of each message in bytes, in addition to the 16 bytes of due time and number.
     #[schemars(range(max = 67_108_864))]
     payload_bytes: u32,
     /// Messages of each publisher per second.
@@ -74,7 +73,7 @@ pub(crate) struct Topology {
     /// A message is late from here on, in milliseconds after it was due; 0 takes the period.
     #[schemars(range(min = 0.0, max = 10_000.0))]
     deadline_ms: f64,
-    /// How callbacks come to threads.
+    /// Assignment of callbacks to threads.
     executor: ExecutorKind,
     /// Threads of a multi-threaded executor; 0 takes as many as there are CPUs.
     #[schemars(range(max = 256))]
@@ -328,8 +327,8 @@ impl Experiment for Topology {
     }
 }
 
-/// The latencies of all subscriptions together, beside those of each: what is told of the whole is
-/// not that of whichever comes first.
+/// Records the latencies of all subscriptions together, in addition to those of each: the summary
+/// is not that of the first subscription.
 fn tell_all(o: &mut Observations) {
     let latencies = o.series.iter().filter(|s| s.quantity == Quantity::Latency);
     let mut points: Vec<_> = latencies.flat_map(|s| s.points.iter().copied()).collect();
@@ -337,8 +336,8 @@ fn tell_all(o: &mut Observations) {
     o.put(ALL, Quantity::Latency, points);
 }
 
-/// Adds what follows from the counters of all ends, and looks whether the subscriptions say the
-/// same: they count on their own what they did not get, by the numbers of what they got.
+/// Adds totals from the counters of all ends, and compares them with the subscriptions' own counts:
+/// they count missed samples by the numbers of received samples.
 fn close_account(o: &mut Observations) -> Result<()> {
     let of = |name: &str| o.counters.get(name).copied().unwrap_or(0);
     let (due, came) = (of(DUE), of(IN_TIME) + of(LATE));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the processes of a run use, looked at from outside of them every 200 ms.
+//! Resource use of the processes of a run, sampled from outside every 200 ms.
 
 use crate::record::{Window, sleep_until};
 use anyhow::{Context, Result};

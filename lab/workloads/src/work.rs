@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Counting goes no further than this: some minutes.
 const MAX_LIMIT: u32 = 1 << 26;
-/// Attempts of which the fastest counts.
+/// Number of attempts; the fastest counts.
 const ATTEMPTS: usize = 3;
-/// How often it is calibrated anew if the result is off by more than a twentieth: the machine was
+/// Number of repeated calibrations if the result is off by more than a twentieth: the machine was
 /// busy.
 const CALIBRATIONS: usize = 5;
 
@@ -24,9 +24,9 @@ const CALIBRATIONS: usize = 5;
 pub(crate) struct Crunch {
     /// Primes are counted up to here.
     pub(crate) limit: u32,
-    /// How often, for work that is a multiple of a unit.
+    /// Number of repetitions, for work that is a multiple of a unit.
     pub(crate) times: u32,
-    /// What counting once took when it was calibrated, in nanoseconds of processor time.
+    /// Time of one unit at the calibration, in nanoseconds of processor time.
     pub(crate) unit_ns: u64,
 }
 
@@ -101,7 +101,7 @@ fn cpu_ns() -> u64 {
     (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// How many primes there are up to `limit`, by dividing each number by all that are smaller, until
+/// Returns the number of primes up to `limit`, by dividing each number by all smaller ones, until
 /// one divides it.
 fn primes_up_to(limit: u32) -> u32 {
     (2..=limit)
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 10, 100, 4096].map(primes_up_to), [0, 0, 1, 2, 4, 25, 564]);
     }
 
-    /// What some work takes of this thread's processor time, at best.
+    /// Returns the shortest processor time of this thread for some work.
     fn taken_ns(work: Crunch) -> u64 {
         let one = |_| {
             let start = cpu_ns();

@@ -33,7 +33,7 @@ fn start(
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Open until it has ended: a run ends with whoever wants it.
+    // Open until the run has ended: a run ends with its parent.
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "{}", serde_json::to_string(&job).unwrap()).unwrap();
     (child, input)
@@ -239,7 +239,7 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
     }
 }
 
-/// Runs a topology, and looks whether everybody says the same of it. Gives how much was lost.
+/// Runs a topology, and checks that all counts agree. Returns the number of lost samples.
 fn topology(parameters: &Value, subject: &str, fan_out: u64) -> u64 {
     let o = run(
         "topology",

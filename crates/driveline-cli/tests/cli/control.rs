@@ -253,7 +253,7 @@ fn a_launcher_that_is_suspended_is_named() {
     assert!(
         code == 1
             && err.contains(&format!(
-                "did not respond within 2 s: process {} may be stopped",
+                "did not respond within 2 s: process {} may be suspended",
                 run.0.id()
             )),
         "{err}"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which libraries a program or library needs, as the dynamic linker says.
+//! Libraries that a program or library needs, according to the dynamic linker.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Where it is in an image. The dynamic linker stays where programs expect it.
+    /// Returns its path in an image. The dynamic linker stays where programs expect it.
     #[must_use]
     pub fn in_image(&self) -> String {
         if self.name.starts_with('/') {
@@ -27,7 +27,7 @@ impl Library {
     }
 }
 
-/// What a file needs is not known.
+/// The libraries that a file needs cannot be determined.
 #[derive(Debug, Error)]
 pub enum ClosureError {
     /// A library that it needs is not on this machine.
@@ -43,13 +43,13 @@ pub enum ClosureError {
     Ldd {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }
 
-/// The libraries that a file needs, with those that these need; none of a file that is no dynamic
-/// executable. Runs `ldd`, which loads the file's libraries without running it.
+/// Returns the libraries that a file needs, directly or indirectly; none for a file that is not a
+/// dynamic executable. Runs `ldd`, which loads the file's libraries without running it.
 ///
 /// # Errors
 /// [`ClosureError`].

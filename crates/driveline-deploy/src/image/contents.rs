@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-/// Where a layer's list is in the image: layers must not hide each other's.
+/// Returns the path of a layer's list in the image: layers must not hide each other's lists.
 pub(super) fn name(files: &BTreeMap<String, PathBuf>) -> String {
     let layer = if files.contains_key(crate::HOST_IN_IMAGE) { "base" } else { "module" };
     format!("/opt/driveline/share/{layer}.spdx.json")

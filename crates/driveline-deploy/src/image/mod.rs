@@ -34,7 +34,7 @@ const CORE: [&str; 4] = [
 /// An image could not be made.
 #[derive(Debug, Error)]
 pub enum ImageError {
-    /// What a program or library needs is not known.
+    /// The libraries that a program or library needs cannot be determined.
     #[error(transparent)]
     Closure(#[from] ClosureError),
     /// A file cannot be read or written.
@@ -42,7 +42,7 @@ pub enum ImageError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// Two libraries would have one name in the image.
@@ -68,8 +68,7 @@ pub fn architecture() -> &'static str {
     archive::architecture()
 }
 
-/// What is put into the images of one run. Layers are made once and used for all images that have
-/// them.
+/// Contents of the images of one run. Layers are made once and used for all images that have them.
 #[derive(Debug)]
 pub struct Images {
     host: PathBuf,

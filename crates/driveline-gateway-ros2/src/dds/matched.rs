@@ -144,7 +144,7 @@ mod tests {
             assert_eq!(told(there).unwrap(), (1..=there as u64).collect::<Vec<_>>());
         }
         let refused = told(MAX_MATCHES + 1).unwrap_err().to_string();
-        assert!(refused.contains("4097 are matched, and at most 4096 are looked at"), "{refused}");
+        assert!(refused.contains("4097 are matched, and at most 4096 are supported"), "{refused}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// Two hosts of a fleet, of which the second one calls the first over TLS.
+/// Two hosts of a fleet; the second connects to the first over TLS.
 pub(crate) fn calls_over_tls(directory: &Path, endpoint: &str) -> [Value; 2] {
     authority(directory, "fleet");
     let listen = endpoint.replace("tcp/", "tls/");
@@ -89,7 +89,7 @@ pub(crate) fn calls_over_tls(directory: &Path, endpoint: &str) -> [Value; 2] {
     ]
 }
 
-/// What stands under `tls:` for a host of the authority `fleet`.
+/// Settings under `tls:` for a host of the authority `fleet`.
 pub(crate) fn tls(directory: &Path, host: &str) -> Value {
     let file = |name: &str| directory.join(name);
     json!({ "authority": file("fleet.pem"), "certificate": file(&format!("{host}.pem")), "private_key": file(&format!("{host}.key")) })

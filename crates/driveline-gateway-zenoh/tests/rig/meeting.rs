@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway, and somebody who speaks its protocol by hand.
+//! A gateway, and a stranger: a peer that the test controls message by message.
 
 use super::{Host, carried, eventually};
 use driveline::types::{EndpointId, MonotonicNs, Qos, SampleHeader};
@@ -17,21 +17,21 @@ use zenoh::{Session, Wait};
 
 pub(crate) const TOPIC: &str = "map";
 
-/// A gateway with this topic, and somebody else.
+/// A gateway with this topic, and a stranger.
 pub(crate) struct Meeting {
     pub(crate) host: Host,
-    /// What the gateway calls itself.
+    /// Id that the gateway announces.
     pub(crate) gateway: HostId,
     pub(crate) session: Session,
     pub(crate) keys: Keys,
     pub(crate) me: HostId,
-    /// Where the gateway listens.
+    /// Endpoint at which the gateway listens.
     pub(crate) endpoint: String,
     _port: Port,
     _dir: tempfile::TempDir,
 }
 
-/// What the stranger offers.
+/// Offer of the stranger.
 pub(crate) struct Offered {
     answers: Vec<Queryable<()>>,
     _tokens: [LivelinessToken; 2],
@@ -86,7 +86,7 @@ impl Meeting {
         self.session.liveliness().declare_token(self.keys.key(what)).wait().expect("a token")
     }
 
-    /// Says that somebody wants the topic.
+    /// Announces that a subscription wants the topic.
     pub(crate) fn want(&self, host: &HostId, offered: QosMark, qos: QosMark) -> LivelinessToken {
         self.token(&Parsed::Want {
             host: host.clone(),
@@ -126,8 +126,8 @@ impl Meeting {
         }
     }
 
-    /// What is said of each sample that the gateway sends the stranger, as long as the subscriber
-    /// exists.
+    /// Returns the heads of the samples that the gateway sends the stranger, as long as the
+    /// subscriber exists.
     pub(crate) fn heads(&self) -> (Arc<Mutex<Vec<SampleHead>>>, Subscriber<()>) {
         let heads = Arc::new(Mutex::new(Vec::new()));
         let of_callback = heads.clone();
@@ -182,7 +182,7 @@ impl Meeting {
     }
 }
 
-/// Somebody's session, connected to this address and nothing else.
+/// Opens a session that is connected to this address only.
 pub(crate) fn session(endpoint: &str) -> Session {
     let mut config = zenoh::Config::default();
     for (key, value) in [

@@ -51,11 +51,11 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What helps where there are no network namespaces.
+/// Advice where network namespaces are not available.
 pub(crate) const AS_ROOT: &str =
     "run it as root, with iproute2, nftables and ethtool, outside a sandbox";
 
-/// Whether processes can have a clock of their own here.
+/// Returns whether processes can have a clock of their own here.
 pub(crate) fn clocks_can_be_shifted() -> bool {
     let unshare = Command::new("unshare")
         .args(["--time", "--monotonic", "3", "--fork", "true"])
@@ -64,7 +64,7 @@ pub(crate) fn clocks_can_be_shifted() -> bool {
     unshare.is_ok_and(|s| s.success())
 }
 
-/// What stands before a program that shall have no network at all, where that is permitted.
+/// Command prefix for a program that must have no network at all, where that is permitted.
 pub(crate) fn without_network() -> Vec<String> {
     let possible = Command::new("unshare")
         .args(["--net", "true"])
@@ -82,11 +82,11 @@ pub(crate) fn without_network() -> Vec<String> {
     Vec::new()
 }
 
-/// What is between the hosts.
+/// Connection between the hosts.
 pub(crate) enum Cable {
     /// Two namespaces with a device in each.
     Wire {
-        /// What a delayed link is made of. Its devices keep the namespaces, so it goes first.
+        /// Relay of a delayed link. Its devices keep the namespaces alive, so it is dropped first.
         relay: Option<TapRelay>,
         hosts: [Namespace; 2],
     },
@@ -99,7 +99,7 @@ const DEVICE: &str = "dl0";
 /// Of the two hosts, for each other.
 pub(crate) const ADDRESSES: [Ipv4Addr; 2] =
     [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
-/// What each direction of a delayed link keeps: more than any test here has on its way.
+/// Capacity of each direction of a delayed link: more than any test here has in flight.
 const KEEPS: usize = 16 << 20;
 
 impl Cable {
@@ -141,7 +141,7 @@ impl Cable {
         }
     }
 
-    /// What stands before a program that runs on one side.
+    /// Returns the command prefix for a program that runs on one side.
     fn words(&self, side: usize) -> Vec<String> {
         self.hosts().map_or_else(Vec::new, |hosts| hosts[side].command_prefix().into())
     }
@@ -154,8 +154,8 @@ impl Cable {
         true
     }
 
-    /// Has every packet go to a card that is not there, in both directions, or to the right one
-    /// again. Nobody is told, as a carrier that is lost would tell. `false`: there is no cable.
+    /// Sends every packet to a card that does not exist, in both directions, or to the right card
+    /// again. Neither end is notified, unlike after a loss of carrier. `false`: there is no cable.
     pub(crate) fn drop_silently(&self, dropping: bool) -> bool {
         let Some([a, b]) = self.hosts() else { return false };
         misdirect((a, DEVICE), (b, DEVICE), ADDRESSES[1], dropping);
@@ -188,7 +188,7 @@ impl Cable {
         if let Self::Wire { hosts, .. } = self { Some(hosts) } else { None }
     }
 
-    /// What makes it a delayed link, if it is one.
+    /// Returns the relay, if this is a delayed link.
     pub(crate) fn relay(&self) -> Option<&TapRelay> {
         if let Self::Wire { relay, .. } = self { relay.as_ref() } else { None }
     }
@@ -209,7 +209,7 @@ impl Cable {
     pub(crate) fn reset_connections(&self) -> bool {
         let Some([a, _]) = self.hosts() else { return false };
         let other = ADDRESSES[1].to_string();
-        // It names those that it has ended.
+        // It lists the connections that it has ended.
         a.run(&format!("ss -K dst {other}")).is_ok_and(|ended| ended.contains(&other))
     }
 
@@ -239,12 +239,12 @@ pub(crate) fn misdirect(
 pub(crate) struct Host {
     pub(crate) node: Node,
     domain_dir: PathBuf,
-    /// How often it has lost its domain's directory.
+    /// Number of times that it has lost its domain's directory.
     starts: u32,
     settings: GatewayConfig,
     config: PathBuf,
     gateway: Option<Child>,
-    /// What stands before the gateway's program.
+    /// Command prefix for the gateway's program.
     words: Vec<String>,
 }
 
@@ -311,7 +311,7 @@ impl Host {
         self.gateway = Some(child.expect("to start the gateway"));
     }
 
-    /// Whether its gateway was started and is no more.
+    /// Returns whether its gateway was started and has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.gateway
             .as_mut()
@@ -332,7 +332,7 @@ impl Host {
         &self.config
     }
 
-    /// What its gateway says about itself.
+    /// Returns the gateway's own report.
     pub(crate) fn report(&self) -> Option<Report> {
         match ask(&self.domain_dir, Duration::from_secs(5))
             .expect("the domain's directory")
@@ -551,7 +551,7 @@ pub(crate) fn carried(
 impl Drop for Host {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // For whoever has to find out why.
+            // Helps to find the cause of a failure.
             eprintln!("its gateway says: {:#?}", ask(&self.domain_dir, Duration::from_secs(5)));
         }
         self.kill_gateway();

@@ -71,15 +71,15 @@ impl Net {
         }
     }
 
-    /// Loses all packets of a cable without telling anybody, or no longer.
+    /// Loses all packets of a cable without notice to either end, or stops to do so.
     pub(crate) fn drop_silently(&self, wire: Wire, dropping: bool) {
         let (card, [a, b]) = (wire.card(), wire.ends.map(|h| &self.hosts[h]));
         misdirect((a, &card), (b, &card), wire.address(1), dropping);
         misdirect((b, &card), (a, &card), wire.address(0), dropping);
     }
 
-    /// Loses all packets between two hosts at the switch without telling anybody, or no longer.
-    /// Others hear both.
+    /// Loses all packets between two hosts at the switch without notice to either, or stops to do
+    /// so. Other hosts hear both.
     pub(crate) fn part(&self, a: usize, b: usize, parted: bool) {
         for (from, to) in [(a, b), (b, a)] {
             let [from, its] = [from, to].map(|h| (&self.hosts[h], AT_SWITCH));
@@ -94,8 +94,8 @@ impl Net {
             .for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));
     }
 
-    /// From now on the kernel of a host keeps up to 16 MiB of what arrives on a connection, so that
-    /// whoever sends notices late that nobody reads there.
+    /// From now on the kernel of a host keeps up to 16 MiB of the data that arrives on a
+    /// connection, so that the sender notices late that nothing reads there.
     pub(crate) fn keeps_what_arrives(&self, host: usize) {
         let write = || {
             self.hosts[host].enter().expect("to enter its name space");
@@ -111,7 +111,7 @@ impl Net {
         self.hosts[host].run(command).expect(command);
     }
 
-    /// What stands before a program that runs on a host.
+    /// Returns the command prefix for a program that runs on a host.
     pub(crate) fn on(&self, host: usize) -> Vec<String> {
         self.hosts[host].command_prefix().into()
     }
@@ -121,20 +121,20 @@ fn address(wire: u8, end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 98, wire, 1 + end as u8)
 }
 
-/// What the interface of a host to a switch is called.
+/// Name of the interface of a host to a switch.
 pub(crate) const AT_SWITCH: &str = "dls";
 
 fn at_switch(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 97, 0, host)
 }
 
-/// Those that hosts have on the first wires of a net, and at a switch.
+/// Addresses of hosts on the first wires of a net, and at a switch.
 pub(crate) fn addresses_in_nets() -> impl Iterator<Item = Ipv4Addr> {
     (1..=4).flat_map(|wire| [0, 1].map(|end| address(wire, end))).chain((1..=4).map(at_switch))
 }
 
 impl Wire {
-    /// What its interfaces are called.
+    /// Returns the name of its interfaces.
     pub(crate) fn card(self) -> String {
         format!("dl{}", self.number)
     }
@@ -143,7 +143,7 @@ impl Wire {
         address(self.number, end)
     }
 
-    /// Where the host at one end listens.
+    /// Returns the endpoint at which the host at one end listens.
     pub(crate) fn endpoint(self, end: usize) -> String {
         format!("tcp/{}:7450", self.address(end))
     }

@@ -12,18 +12,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// What the process is to do.
+/// Role of the process.
 const ROLE: &str = "DRIVELINE_TEST_ROLE";
 /// The test in which it does; each program that starts any has one.
 pub(crate) const PLAYS: &str = "a_process_plays_its_role";
-/// What stands before its words; the test harness writes to the same stream.
+/// Prefix of the process's own lines; the test harness writes to the same stream.
 const MARK: &str = "@driveline ";
 /// Of a sample: the number of the process, and that of the sample among its own.
 pub(crate) const LEN: usize = 16;
 /// Between two samples.
 pub(crate) const PACE: Duration = Duration::from_millis(5);
 
-/// What it takes part in.
+/// Role with its parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Role {
     pub(crate) domain_dir: PathBuf,
@@ -37,11 +37,11 @@ pub(crate) struct Role {
 /// A sample that came.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Word {
-    /// Who has published it.
+    /// Process that published it.
     pub(crate) process: u64,
-    /// Which of his it is.
+    /// Number among the samples of that process.
     pub(crate) number: u64,
-    /// How many were missed before it.
+    /// Number of samples that were missed before it.
     pub(crate) missed: u64,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn words(subscription: &mut RawSubscription) -> Vec<Word> {
     words
 }
 
-/// Does what the process was started for, until it is killed, or whoever has started it is gone.
-/// Otherwise, nothing.
+/// Plays the role that the process was started for, until it is killed, or its parent has ended.
+/// Does nothing in a process without a role.
 pub(crate) fn play() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let role: Role = serde_json::from_str(&role).unwrap();
@@ -124,7 +124,7 @@ impl Process {
         Self { child, lines }
     }
 
-    /// What it has heard since it was asked before.
+    /// Returns the samples received since the last call.
     pub(crate) fn heard(&self) -> Vec<Word> {
         let word = |line: String| {
             let mut numbers = line.split(' ').map(|n| n.parse().expect("a number"));

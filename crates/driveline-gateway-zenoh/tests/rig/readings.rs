@@ -6,7 +6,7 @@ use driveline::types::SampleHeader;
 use driveline::types::{Qos, plain_type};
 use driveline::{Publisher, RawSubscription, Subscription};
 
-/// What goes over the network here.
+/// Sample of the tests' topics.
 #[plain_type(name = "test/Reading", crate = driveline::types)]
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Reading {
@@ -38,7 +38,7 @@ pub(crate) fn say(publisher: &mut Publisher<Reading>, number: u64) {
     publisher.publish_copy(&Reading { number, value: number as f64 / 8.0 }, &[]).unwrap();
 }
 
-/// What has been read, and what was missed before it.
+/// A reading, and the number of samples missed before it.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) numbers: Vec<u64>,

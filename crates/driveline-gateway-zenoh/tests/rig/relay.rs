@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Passes connections on until the test's process ends.
 pub(crate) struct Relay {
-    /// Where it listens, on the loopback device.
+    /// Port at which it listens, on the loopback device.
     pub(crate) port: u16,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long something took, and for how much of that somebody who was to do it stood ready and had
-//! no processor. So a machine that has other work to do as well, which makes everything take
-//! longer, does not decide what is said of gateways.
+//! Duration of an operation, and the part of it in which a thread that was needed was ready to run
+//! and had no processor. With it, other load on the machine, which makes everything take longer,
+//! does not decide about the gateways' results.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,47 +11,48 @@ use std::time::{Duration, Instant};
 /// No more is put down to the machine, however little of it there was: what is late by more has
 /// another reason, or says nothing.
 pub(crate) const MOST: Duration = Duration::from_millis(1_500);
-/// Who has waited for no longer has had a processor when one was needed.
+/// A thread that has not waited for so long has had a processor whenever it needed one.
 const QUIET: Duration = Duration::from_millis(100);
-/// How often it is looked who waits. What is on its way from one host to the other passes some
+/// Interval at which waiting threads are sampled. A sample from one host to the other passes some
 /// threads of each process in that time, and not all.
 const LOOK: Duration = Duration::from_millis(50);
 /// Of `/proc/stat`, which is in hundredths of a second everywhere.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Runs. It looks at this process and those that it has started.
+/// A running stopwatch. It observes this process and the processes that it has started.
 ///
-/// Threads that wait side by side delay nobody twice, so what they have waited is not added up.
-/// Whatever is on its way is with one thread at a time. So of each process counts, of each
-/// twentieth of a second, the thread that has waited for longest; processes are added up, as it
-/// passes from one to the next; and all of it is no more than the time that has gone by. That is
-/// less than what the machine may have cost where several threads of one process had their turn and
-/// waited within that twentieth, and never more than what somebody has waited.
+/// Threads that wait side by side delay an operation only once, so their waiting times are not
+/// added up. The operation is with one thread at a time. So per process and per interval, the
+/// thread that has waited longest counts; processes are added up, as the operation passes from one
+/// to the next; and the sum is limited to the elapsed time. This is less than the cost of the
+/// machine's load where several threads of one process had their turn and waited within one
+/// interval, and never more than a thread has waited.
 pub(crate) struct Stopwatch {
     began: Instant,
     looks: Arc<Mutex<Looks>>,
 }
 
-/// What was seen until the last look.
+/// State of the last observation.
 struct Looks {
-    /// What each thread of each process has waited for a processor since it began, in nanoseconds.
+    /// Time that each thread of each process has waited for a processor since it began, in
+    /// nanoseconds.
     waited: HashMap<(u32, u32), u64>,
-    /// What the hypervisor has taken of each processor.
+    /// Time that the hypervisor has taken of each processor.
     stolen: Vec<Duration>,
-    /// For how long somebody has waited since the first look.
+    /// Time that a needed thread has waited since the first observation.
     sum: Duration,
 }
 
-/// What a stopwatch has shown.
+/// Result of a stopwatch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Took {
     pub(crate) time: Duration,
-    /// For how long of that threads that were needed may have been ready to run and did not; what
-    /// the hypervisor has taken is among it.
+    /// Part of that time in which threads that were needed may have been ready to run and did not;
+    /// it includes time taken by the hypervisor.
     pub(crate) waited: Duration,
 }
 
-/// For how long nothing came, at most.
+/// Longest time without a sample.
 pub(crate) struct Gaps {
     last: Instant,
     longest: Duration,
@@ -99,7 +100,7 @@ impl Stopwatch {
             sum: Duration::ZERO,
         }));
         let of_thread = Arc::downgrade(&looks);
-        // Until nobody has the watch any more.
+        // Until the last reference to the stopwatch is dropped.
         std::thread::spawn(move || {
             loop {
                 // time: how often a measurement looks; it decides no gating test
@@ -120,14 +121,14 @@ impl Stopwatch {
 }
 
 impl Took {
-    /// What came after that, by the same watch.
+    /// Returns the difference to an earlier result of the same stopwatch.
     pub(crate) fn since(self, earlier: Self) -> Self {
         let time = self.time - earlier.time;
         Self { time, waited: self.waited.saturating_sub(earlier.waited).min(time) }
     }
 
-    /// Whether it would have been in time, had all had a processor when they needed one. Where
-    /// there are enough of them, that is the time alone.
+    /// Returns whether the operation would have been in time, had all threads had a processor when
+    /// they needed one. With enough processors, only the time counts.
     pub(crate) fn is_within(self, promised: Duration) -> bool {
         self.is_within_but_for(promised, MOST)
     }
@@ -144,15 +145,15 @@ pub(crate) fn measures() -> bool {
     std::env::var_os("DRIVELINE_MEASURE").is_some()
 }
 
-/// What is promised within a time is, where durations are judged. If it was not, and the machine
-/// had other work, it is measured once more: late twice is late. Tells what it took, past the test
-/// harness, which keeps to itself what passing tests print.
+/// Asserts that an operation takes no longer than promised, where durations are judged. If it takes
+/// longer and the machine had other work, it is measured once more: late twice is late. Prints the
+/// time past the test harness, which hides the output of passing tests.
 #[track_caller]
 pub(crate) fn within(promised: Duration, what: &str, measure: impl FnMut() -> Took) {
     within_if(measures(), promised, what, measure);
 }
 
-/// As [`within`], whoever runs the test.
+/// Like [`within`], whoever runs the test.
 #[track_caller]
 pub(crate) fn within_if(
     judges: bool,
@@ -174,7 +175,7 @@ pub(crate) fn within_if(
     );
 }
 
-/// Tells what something took of what is promised.
+/// Prints the time that something took, and the promised time.
 pub(crate) fn tell(what: &str, took: Took, promised: Duration) {
     let Took { time, waited } = took;
     let line = format!(
@@ -189,8 +190,8 @@ pub(crate) fn this_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
-/// How long these threads of this process have waited for a processor since they began, and what
-/// the hypervisor has taken of all processors.
+/// Returns how long these threads of this process have waited for a processor since they began, and
+/// the time that the hypervisor has taken of all processors.
 pub(crate) fn waited_of(threads: &[u32]) -> Duration {
     let waited = threads
         .iter()
@@ -227,7 +228,8 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What the hypervisor has given to others of each processor although somebody here was ready.
+/// Returns the time that the hypervisor has given to other guests of each processor although a
+/// thread here was ready.
 fn stolen() -> Vec<Duration> {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = |line: &str| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Somebody who publishes without a pause on a thread of his own, somebody beside him who listens,
-//! and what is heard on the other host. So what a test does to the network meanwhile delays neither
-//! by itself.
+//! A publisher that publishes without a pause on its own thread, a subscription on the same host,
+//! and the samples that arrive on the other host. So a test's changes to the network delay neither
+//! by themselves.
 
 use super::readings::{Heard, TOPIC};
 use super::stopwatch::{Stopwatch, Took, measures, tell, this_thread, waited_of, within};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What is published.
+/// Settings of the published samples.
 #[derive(Clone)]
 pub(crate) struct Speech {
     pub(crate) qos: Qos,
@@ -38,8 +38,8 @@ impl Speech {
 pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
 /// After so long it still goes on: what was heard first was not only what had been kept.
 const GOES_ON: Duration = Duration::from_millis(500);
-/// What publishing may take beyond the topic's `max_blocking_ms`, and what a sample may take to a
-/// subscription beside the publisher: less than anything that waits for the network does.
+/// Allowance for publishing beyond the topic's `max_blocking_ms`, and for a sample to a
+/// subscription on the publisher's host: less than any wait for the network.
 pub(crate) const LOCAL: Duration = Duration::from_millis(200);
 /// The longest pause there is that and the publisher's own, which a machine that sleeps makes
 /// longer.
@@ -68,7 +68,7 @@ pub(crate) struct Talk {
     _publisher: Option<RawPublisher>,
 }
 
-/// When something was mended, and the last sample before that.
+/// Time of a repair, and the last sample before it.
 pub(crate) struct Since {
     watch: Stopwatch,
     said: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Since {
 impl Talk {
     /// Begins, when all are matched from end to end.
     pub(crate) fn new(from: &Host, to: &Host, speech: &Speech) -> Self {
-        // The one beside; the gateway watches with one, and sends with another.
+        // The subscription on the same host; the gateway watches with one, and sends with another.
         Self::when_matched_by(3, from, to, speech)
     }
 
@@ -140,9 +140,8 @@ impl Talk {
         Since { watch: Stopwatch::start(), said: self.shared.said.load(SeqCst) }
     }
 
-    /// What was wrong until the moment that `outage` gives is so no longer: the first sample that
-    /// was published since is heard in time. If the machine had other work there may be a second
-    /// outage.
+    /// Asserts that after the moment that `outage` returns, the first sample published arrives in
+    /// time. If the machine had other work, there may be a second outage.
     #[track_caller]
     pub(crate) fn recovers(&mut self, what: &str, mut outage: impl FnMut(&mut Self) -> Since) {
         within(RECOVERY, what, || {
@@ -151,8 +150,7 @@ impl Talk {
         });
     }
 
-    /// The same of what cannot be had a second time, where somebody may have yet to find out that
-    /// something is wrong.
+    /// The same for an outage that cannot be repeated, and that may still be undetected.
     #[track_caller]
     pub(crate) fn recovers_within(&mut self, promised: Duration, since: &Since, what: &str) {
         let took = self.took_to_recover(since, what);
@@ -208,15 +206,15 @@ impl Talk {
             let subscription = &mut self.subscription;
             eventually("the old publisher is gone", || subscription.matched() == 0);
         }
-        // What the one that was killed has published.
+        // Samples that the killed process has published.
         self.read();
         let since = self.now();
         rig.start(side);
         since
     }
 
-    /// Ends. Each sample since the first that was heard has arrived or is counted, and nobody on
-    /// the publisher's host waited for the network.
+    /// Ends. Asserts that each sample after the first received one has arrived or is counted, and
+    /// that nothing on the publisher's host waited for the network.
     #[track_caller]
     pub(crate) fn all_accounted_for(&mut self) {
         self.stop();
@@ -269,7 +267,7 @@ impl Talk {
 impl Drop for Talk {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
-        // What they have panicked with is told already.
+        // Their panic has been printed already.
         let _ = self.speaks.take().map(JoinHandle::join);
         let _ = self.listens.take().map(JoinHandle::join);
     }
@@ -305,7 +303,7 @@ fn listen(mut subscription: RawSubscription, shared: &Shared) {
     let both_waited = || waited_of(&[own, shared.speaker.load(SeqCst)]);
     let (mut last, mut waited): (Option<Instant>, _) = (None, both_waited());
     while !shared.stop.load(SeqCst) {
-        // time: how often it looks whether it is to stop
+        // time: interval at which it checks whether to stop
         if !subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap() {
             continue;
         }

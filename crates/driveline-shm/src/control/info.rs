@@ -4,6 +4,7 @@
 use super::handshake::Reception;
 use super::query::Query;
 use super::{Control, Source};
+use crate::config::Access;
 use crate::info::ParticipantInfo;
 use crate::limits::{
     HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_INFO_CONNECTIONS_PER_USER, MAX_LISTING_LEN,
@@ -63,11 +64,12 @@ impl Control {
     }
 
     pub(super) fn tool_said(&mut self, key: u64, received: Reception) {
-        let answer = if matches!(received, Reception::Said(Ok(Message::List), _)) {
-            self.listing()
-        } else {
-            None
+        let asks = matches!(received, Reception::Said(Ok(Message::List), _));
+        let user = match self.sources.get(&key) {
+            Some(Source::Info(query)) if asks => Some(query.socket.user()),
+            _ => None,
         };
+        let answer = user.and_then(|user| self.listing(user));
         match (answer, self.sources.get_mut(&key)) {
             (Some(text), Some(Source::Info(query))) if query.answer.is_none() => {
                 query.answer = Some((text, 0))
@@ -110,7 +112,9 @@ impl Control {
         self.sources.remove(&key);
     }
 
-    fn listing(&self) -> Option<Vec<u8>> {
+    /// What a user may know: names and counters of topics show to users with a right on them.
+    fn listing(&self, user: User) -> Option<Vec<u8>> {
+        let shows = |access: &Access| user.is_trusted() || access.permits(user);
         let mut info = ParticipantInfo {
             id: self.identity.id,
             name: self.identity.name.clone(),
@@ -120,11 +124,22 @@ impl Control {
             publishers: self
                 .outlets
                 .values()
+                .filter(|o| shows(&o.publication.access))
                 .map(|o| o.publication.info(o.changes.get()))
                 .collect(),
-            subscriptions: self.inlets.values().map(|s| s.inlet.info()).collect(),
+            subscriptions: self
+                .inlets
+                .values()
+                .filter(|s| shows(&s.inlet.access))
+                .map(|s| s.inlet.info())
+                .collect(),
             incomplete: String::new(),
         };
+        if info.publishers.len() + info.subscriptions.len() < self.outlets.len() + self.inlets.len()
+        {
+            info.incomplete =
+                "topics on which this user has no right are left out (`access:`); ask as their user, or as root".into();
+        }
         let whole = serde_json::to_vec(&info).ok()?;
         if whole.len() <= MAX_LISTING_LEN {
             return Some(whole);

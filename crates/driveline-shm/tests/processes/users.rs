@@ -149,6 +149,33 @@ fn one_user_does_not_keep_the_tools_of_others_out() {
 
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
+fn topics_show_only_to_users_with_a_right_on_them() {
+    let d = Domain::open_to_all();
+    let mut owner = user(&d, OWNER);
+    owner.ask("publisher private topic=secret");
+    owner.ask(&format!("publisher some topic=some access={FRIEND} pins=16"));
+    owner.ask("publisher open topic=open access=any");
+    owner.ask("subscription quiet topic=quiet");
+    let (mut same, mut friend) = (user(&d, OWNER), user(&d, FRIEND));
+    let (mut stranger, mut root) = (user(&d, STRANGER), d.peer("root"));
+    let all = ["secret", "quiet", "some", "open"];
+    for (p, seen) in [
+        (&mut same, &all[..]),
+        (&mut root, &all[..]),
+        (&mut friend, &all[2..]),
+        (&mut stranger, &all[3..]),
+    ] {
+        let text = p.ask("list");
+        for topic in all {
+            let shows = text.contains(&format!("\"topic\":\"{topic}\""));
+            assert_eq!(shows, seen.contains(&topic), "{topic} to {}: {text}", p.name);
+        }
+        assert_eq!(text.contains("as their user, or as root"), seen.len() < all.len(), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
 fn names_that_other_users_claim_are_known_as_such() {
     let d = Domain::open_to_all();
     let mut stranger = user(&d, STRANGER);

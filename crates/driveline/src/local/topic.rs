@@ -301,14 +301,21 @@ impl LocalEnd {
         if self.promises.watched.is_some() {
             self.look_at_lease();
         }
-        let next = {
-            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-            match std::mem::take(&mut events.lost) {
-                0 => events.waiting.pop_front(),
-                count => Some(EndpointEvent::EventsLost { count }),
-            }
+        self.next_event().or_else(|| self.missed_deadlines())
+    }
+
+    /// The oldest event. Does not wait: while another thread just adds one, there is none. That
+    /// thread may have a lower priority.
+    fn next_event(&self) -> Option<EndpointEvent> {
+        let mut events = match self.events.try_lock() {
+            Ok(events) => events,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
         };
-        next.or_else(|| self.missed_deadlines())
+        match std::mem::take(&mut events.lost) {
+            0 => events.waiting.pop_front(),
+            count => Some(EndpointEvent::EventsLost { count }),
+        }
     }
 }
 
@@ -575,5 +582,23 @@ impl LocalTopic {
         }
         self.changed(ends);
         drop(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_waits_for_no_thread_that_adds_an_event_or_a_writer() {
+        let qos = Qos { deadline_ms: Some(10), ..Qos::default() };
+        let end = LocalEnd::new(1, "n", Schema::bytes("a", "b", "c"), qos);
+        end.event(EndpointEvent::Matched { peer: "x".into() });
+        let adding = (end.events.lock(), end.baselines.lock());
+        assert_eq!(end.poll_event(), None);
+        assert!(end.try_deadlines(MonotonicNs::now()).is_none());
+        drop(adding);
+        assert_eq!(end.poll_event(), Some(EndpointEvent::Matched { peer: "x".into() }));
+        assert_eq!(end.try_deadlines(MonotonicNs::now()), Some((0, None)));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of a run that was accounted for.
+//! Results of a run that was accounted for.
 
 use crate::harness::{OwnTool, ReceivedRow, SentRow};
 use crate::metric::Metric;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// One run, accounted for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// Why the run is not valid; empty if it is.
+    /// Reasons why the run is not valid; empty if it is.
     pub invalid: Vec<String>,
     /// Samples that counted and were due.
     pub scheduled: u64,
@@ -41,9 +41,9 @@ pub struct Account {
     pub start_up_ns: Option<u64>,
     /// Times per second that a blocked reader at rest was scheduled.
     pub idle_wakeups_per_s: Option<f64>,
-    /// What the machine refused.
+    /// Settings that the machine refused.
     pub unset: Vec<String>,
-    /// What the middleware's own latency tool said, if that is what ran.
+    /// Result of the middleware's own latency tool, if the run was one of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_tool: Option<OwnTool>,
     /// Samples of each figure.
@@ -54,8 +54,8 @@ pub struct Account {
     pub stamps: Vec<Sample>,
 }
 
-/// What a closed loop lost, warm-up included. Every round without an answer in time is one of
-/// these, or its answer was not sent.
+/// Rounds that a closed loop lost, warm-up included. Every round without an answer in time is one
+/// of these, or its answer was not sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostRounds {
     /// Questions that the answering end did not get.
@@ -68,10 +68,10 @@ pub struct LostRounds {
     pub late: u64,
 }
 
-/// What became of one counted sample at one subscriber.
+/// One counted sample at one subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Which subscriber.
+    /// Index of the subscriber.
     pub subscriber: usize,
     /// Stamps of the sending end.
     pub sent: SentRow,

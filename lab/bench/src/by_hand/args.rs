@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `bench link` is asked to do.
+//! Arguments of `bench link`.
 
 use crate::harness::{Pace, Payload, Reach, Reliability, Take, Wait};
 use clap::{Args, ValueEnum};
@@ -43,7 +43,7 @@ impl FromStr for Size {
     }
 }
 
-/// Where threads run.
+/// Processors of the threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cpus {
     /// The first usable CPU for the publisher; the others in turn, and then the first, for
@@ -71,7 +71,7 @@ impl FromStr for Cpus {
     }
 }
 
-/// What is measured beside the links.
+/// Measurements in addition to the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Extra {
     /// Memory bandwidth at the sizes of the links
@@ -118,7 +118,7 @@ pub struct LinkArgs {
     /// Numbers of subscribers; more than one needs --rate
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "1")]
     pub subscribers: Vec<usize>,
-    /// How readers wait: block, spin, or spin:US (spin for US microseconds, then block)
+    /// Ways readers wait: block, spin, or spin:US (spin for US microseconds, then block)
     #[arg(long, value_delimiter = ',', value_name = "WAYS", default_value = "block,spin")]
     pub wait: Vec<Wait>,
     /// Readers look at the payload in place, or copy it
@@ -142,8 +142,8 @@ pub struct LinkArgs {
     /// fastdds/shm,cyclonedds
     #[arg(long, value_delimiter = ',', value_name = "PEERS")]
     pub peers: Vec<String>,
-    /// Beside each blocking ping-pong of a peer, the latency tool that the middleware brings: both
-    /// must agree within 20 %, which takes 5 rounds to say
+    /// In addition to each blocking ping-pong of a peer, the latency tool of the middleware: both
+    /// must agree within 20 %, which needs 5 rounds
     #[arg(long, requires = "peers")]
     pub own_tools: bool,
     /// Reliable instead of best effort, for all that offer it
@@ -152,10 +152,10 @@ pub struct LinkArgs {
     /// Samples that count, in each run
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub messages: u64,
-    /// Samples before those that count, in each run
+    /// Samples before the measured ones, in each run
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
     pub warm_up: u64,
-    /// How often everything is started anew, in a new random order
+    /// Number of complete restarts, each in a new random order
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
     /// History depth of publisher and subscriptions
@@ -170,10 +170,10 @@ pub struct LinkArgs {
     /// Real-time priority (SCHED_FIFO, 1 to 99) of all measured ends; 0 leaves them to time sharing
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
     pub priority: u8,
-    /// What else is measured in the same rounds
+    /// Additional measurements in the same rounds
     #[arg(long, value_enum, value_delimiter = ',', default_value = "memcpy,idle,start-up")]
     pub extra: Vec<Extra>,
-    /// How long a link at rest is watched, in seconds
+    /// Observation time of an idle link, in seconds
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub idle_seconds: u64,
     /// Seed of the random order and of the intervals; without it, a new one, which is shown
@@ -209,7 +209,7 @@ impl LinkArgs {
         if self.reliable { Reliability::Reliable } else { Reliability::BestEffort }
     }
 
-    /// Whether something else is wanted.
+    /// Returns whether an additional measurement is wanted.
     #[must_use]
     pub fn wants(&self, extra: Extra) -> bool {
         self.extra.contains(&extra)

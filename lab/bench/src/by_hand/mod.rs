@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `bench link`: one link, measured by hand. A front of the engine, beside the crate
-//! `driveline-lab`: with a planner, a table and a JSON of its own, and nothing left on disk.
-//! Nothing of the engine depends on it.
+//! `bench link`: one link, measured by hand. A front end of the engine like the crate
+//! `driveline-lab`: with its own planner, table and JSON, and no files. Nothing of the engine
+//! depends on it.
 
 mod args;
 mod plan;
@@ -77,8 +77,8 @@ pub struct PeersArgs {
     pub json: bool,
 }
 
-/// The peers that there are, a line each; those that are named, with all that they say; or as JSON.
-/// Blocks while they describe themselves.
+/// Returns the peers, a line each; the named peers, with their complete descriptions; or all as
+/// JSON. Blocks while they describe themselves.
 ///
 /// # Errors
 /// If the directory that the environment names cannot be read, or a name is no peer's.
@@ -209,7 +209,8 @@ fn one_run(
     })
 }
 
-/// Refuses, before anything starts, what would not fit: a process killed for memory tells nothing.
+/// Refuses a measurement that would not fit before anything starts: a process killed for memory
+/// reports nothing.
 fn check_memory(entry: &Entry, rounds: u64, available: Option<u64>) -> Result<()> {
     let job = &entry.job;
     let kept = job.messages * (8 * 6 + 96) * job.subscribers as u64 * rounds;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which entries a measurement by hand consists of, what each is compared with, and in which order
-//! they run.
+//! Entries of a measurement by hand, their comparisons, and their order.
 
 use super::args::{Cpus, Extra, LinkArgs, Size};
 use crate::conduct::{Kind, Trial};
@@ -24,14 +23,14 @@ use std::path::PathBuf;
 pub(super) struct Entry {
     /// Unique within the measurement, and readable.
     pub(super) id: String,
-    /// What it is.
+    /// Kind of the entry.
     pub(super) kind: Kind,
-    /// What carries its samples.
+    /// System that carries its samples.
     pub(super) system: System,
     /// The job of all its processes, up to their roles.
     #[serde(skip)]
     pub(super) job: Job,
-    /// What it is compared with.
+    /// Entries with which it is compared.
     pub(super) comparisons: Vec<Comparison>,
 }
 
@@ -40,17 +39,17 @@ impl Entry {
         Self { id, kind, system: job.system.clone(), job, comparisons }
     }
 
-    /// What the engine runs.
+    /// Returns the engine's trial of this entry.
     #[must_use]
     pub(super) fn trial(&self) -> Trial {
         Trial::new(self.kind, self.job.clone())
     }
 }
 
-/// Where the ends go on a machine with these CPUs, as asked for.
+/// Returns the placement of the ends on a machine with these CPUs, as requested.
 ///
 /// # Errors
-/// If a CPU was asked for that may not be used.
+/// If a requested CPU may not be used.
 pub(super) fn placement(args: &LinkArgs, usable_cpus: Vec<usize>) -> Result<Placement> {
     let first = usable_cpus.first().copied();
     let publisher_cpu = match &args.publisher_cpu {
@@ -84,15 +83,15 @@ pub(super) fn placement(args: &LinkArgs, usable_cpus: Vec<usize>) -> Result<Plac
 pub(super) struct Plan {
     /// Links and their floors.
     pub(super) entries: Vec<Entry>,
-    /// What was asked for and cannot be measured.
+    /// Requested measurements that are not possible.
     pub(super) left_out: Vec<LeftOut>,
 }
 
 impl Plan {
-    /// What was asked for, with the floors that belong to it.
+    /// Makes the plan of the requested measurements, with their baselines.
     ///
     /// # Errors
-    /// If it cannot be measured on this machine, or means nothing.
+    /// If they cannot be measured on this machine, or make no sense.
     pub(super) fn new(args: &LinkArgs, placement: &Placement, peers: &Selection) -> Result<Self> {
         ensure!(
             args.processing_us == 0 || args.rate.is_some(),
@@ -216,7 +215,7 @@ impl Plan {
         }
     }
 
-    /// What the peer's middleware brings for measuring a link.
+    /// Adds the latency tool of the peer's middleware.
     fn add_own_tool(&mut self, args: &LinkArgs, link: &Job, variant: &Variant) {
         if !args.own_tools {
             return;
@@ -256,7 +255,7 @@ impl Plan {
         let system = link.floor();
         let name = if system == System::Futex { "futex" } else { "spinning word" };
         let reliability = Reliability::BestEffort;
-        // A word loses nothing, so that nobody waits in vain for it.
+        // A shared word loses nothing, so no reader waits without end.
         let job = Job {
             system,
             size: 0,

@@ -33,7 +33,7 @@ pub(super) fn table(m: &Measurement) -> String {
     text
 }
 
-/// How each peer that took part was configured, and why.
+/// Writes the configuration of each peer that took part, and the reasons for it.
 fn settings(text: &mut String, m: &Measurement) {
     for d in &m.peers {
         let _ = write!(text, "\n{} {}\n{}", d.title, d.version, crate::peers::settings(d));
@@ -143,7 +143,7 @@ fn latencies(text: &mut String, outcomes: &[&Outcome]) {
     append(text, &rows);
 }
 
-/// What the middleware's own tools say of the same links.
+/// Writes the results of the middleware's own tools for the same links.
 fn own_tools(text: &mut String, m: &Measurement) {
     let beside: Vec<_> =
         m.cases.iter().filter_map(|o| o.own_tool.as_ref().map(|a| (o, a))).collect();
@@ -171,7 +171,7 @@ fn latency_cells(p: &Percentiles, ratio: Option<&Ratio>) -> Vec<String> {
     ]
 }
 
-/// What filling, copying and reading cost, and how that compares with memcpy.
+/// Writes the cost of filling, copying and reading, compared with memcpy.
 fn handling(text: &mut String, outcomes: &[&Outcome]) {
     let mut rows = Columns::new(&["payload handling", "p50 µs", "p99 µs", "GB/s", "of memcpy"]);
     for o in outcomes {
@@ -231,7 +231,7 @@ fn costs(text: &mut String, outcomes: &[&Outcome]) {
     append(text, &rows);
 }
 
-/// What ping-pongs lost, and how.
+/// Writes the losses of ping-pongs, and their kinds.
 fn lost_rounds(text: &mut String, outcomes: &[Outcome]) {
     for o in outcomes {
         let accounts: Vec<_> =

@@ -28,7 +28,7 @@ pub(super) struct Measurement {
     /// Commit that it was built from; `-dirty-` and eight digits mean that there were changes
     /// beyond it, which ones, `-debug` that it is not optimised.
     pub(super) commit: &'static str,
-    /// Whether it was compiled with optimisation; figures of one that was not say nothing.
+    /// `true` if it was compiled with optimisation; figures without optimisation have no meaning.
     pub(super) optimised: bool,
     /// The command.
     pub(super) command: Vec<String>,
@@ -36,21 +36,21 @@ pub(super) struct Measurement {
     pub(super) seed: u64,
     /// Rounds asked for.
     pub(super) rounds: u64,
-    /// When a run does not count, declared beforehand.
+    /// Rule for runs that do not count, declared in advance.
     pub(super) validity_rule: String,
     /// The machine.
     pub(super) machine: Machine,
     /// CPUs of the ends.
     pub(super) placement: Placement,
-    /// Whether everything was measured; an interrupted measurement has fewer runs.
+    /// `true` if everything was measured; an interrupted measurement has fewer runs.
     pub(super) complete: bool,
     /// Other use of the machine over the whole measurement.
     pub(super) disturbance: Disturbance,
     /// Peers that took part, with their settings.
     pub(super) peers: Vec<Description>,
-    /// What was asked for and not measured.
+    /// Requested measurements that were not made.
     pub(super) left_out: Vec<LeftOut>,
-    /// What was measured.
+    /// Measured cases.
     pub(super) cases: Vec<Outcome>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Outcome {
     pub(super) figures: BTreeMap<Metric, Percentiles>,
     /// Comparisons with other entries.
     pub(super) ratios: Vec<Ratio>,
-    /// Of a peer's ping-pong beside which its own latency tool ran: whether both say the same. If
+    /// For a peer's ping-pong next to which its own latency tool ran: the agreement of both. If
     /// they differ, the row is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) own_tool: Option<Agreement>,
@@ -73,7 +73,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Whether every run counts, and a middleware's own tool does not contradict.
+    /// Returns whether every run counts, and a middleware's own tool does not contradict.
     #[must_use]
     pub(super) fn is_valid(&self) -> bool {
         self.runs.iter().all(Pass::is_valid)
@@ -84,7 +84,7 @@ impl Outcome {
 /// A ratio with its intervals.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Ratio {
-    /// What is compared.
+    /// Compared entries.
     #[serde(flatten)]
     pub(super) comparison: Comparison,
     /// Ratio of the medians; `None` without samples.
@@ -100,21 +100,21 @@ pub(super) struct Pass {
     pub(super) round: u64,
     /// Place in the round's order.
     pub(super) place: usize,
-    /// How long it took, start of processes included, in seconds.
+    /// Duration, start of processes included, in seconds.
     pub(super) seconds: f64,
-    /// What else happened meanwhile.
+    /// Other activity of the machine in that time.
     pub(super) disturbance: Disturbance,
-    /// The account, or nothing if it failed; then `failure` tells.
+    /// The account, or nothing if it failed; `failure` has the cause then.
     #[serde(flatten)]
     pub(super) account: Option<Account>,
-    /// Why there is no account.
+    /// Reason why there is no account.
     pub(super) failure: Option<String>,
     /// Percentiles of this run alone.
     pub(super) figures: BTreeMap<Metric, Percentiles>,
 }
 
 impl Pass {
-    /// Whether its samples count.
+    /// Returns whether its samples count.
     #[must_use]
     pub(super) fn is_valid(&self) -> bool {
         self.account.as_ref().is_some_and(|a| a.invalid.is_empty())
@@ -185,7 +185,7 @@ pub(super) fn outcomes(
         .collect()
 }
 
-/// Transport samples of each round as they were taken; none of those that do not count.
+/// Transport samples of each round in the order of measurement, without the ones that do not count.
 fn in_order(runs: &[Pass], rounds: u64) -> Vec<Vec<u64>> {
     let mut by_round = vec![Vec::new(); rounds as usize];
     for run in runs.iter().filter(|r| r.is_valid()) {
@@ -198,7 +198,7 @@ fn in_order(runs: &[Pass], rounds: u64) -> Vec<Vec<u64>> {
     by_round
 }
 
-/// Whether one entry is the own tool of the other, a link.
+/// Returns whether one entry is the own tool of the other, a link.
 fn is_beside(tool: &Entry, link: &Entry) -> bool {
     link.kind == Kind::Link && tool.job == link.job
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Joins what the stages of a chain noted, and checks that nothing is left over.
+//! Joins the records of the stages of a chain, and checks that nothing is left over.
 //!
-//! Stages count what they receive and miss by the numbers on each edge; their rows tell origin by
-//! origin. Both are checked against each other, so a mistake in either shows.
+//! Stages count received and missed messages by the numbers on each edge; their rows list them
+//! origin by origin. Both are checked against each other, so a mistake in either shows.
 
 use super::shape::{COOL_DOWN, Shape};
 use super::{OUTPUT_RATE_MHZ, StageAccount};
@@ -18,9 +18,9 @@ use std::path::Path;
 pub(crate) struct StageRow {
     /// Number of the source's sample.
     pub(crate) origin: u64,
-    /// When the source published it.
+    /// Time at which the source published it.
     pub(crate) source: u64,
-    /// When the triggering message was published.
+    /// Time at which the triggering message was published.
     pub(crate) published: u64,
     /// It is in hand.
     pub(crate) in_hand: u64,
@@ -54,13 +54,13 @@ impl StageRow {
         all.into_iter().filter(|ns| *ns > 0)
     }
 
-    /// When the stage was done with it.
+    /// Returns the time at which the stage was done with it.
     fn end(&self) -> u64 {
         if self.before_publish > 0 { self.before_publish } else { self.work_end }
     }
 }
 
-/// What a stage told.
+/// Report of a stage.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) end: End,
@@ -185,13 +185,13 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
     o
 }
 
-/// Whether these are all of it. A sum beyond 64 bits is none of anything: what a peer tells may be
-/// any number.
+/// Returns whether these parts make up the total. A sum beyond 64 bits equals no total: a peer may
+/// report any number.
 fn adds_up(all: u64, parts: &[u64]) -> bool {
     parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part)) == Some(all)
 }
 
-/// What a stage counted must add up, with itself and with its writers.
+/// Checks that the counts of a stage add up, in themselves and with its writers.
 fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observations) {
     let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { return };
     let name = &stage.name;

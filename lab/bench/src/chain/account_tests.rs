@@ -166,7 +166,7 @@ fn nothing_can_be_wrong_without_being_said() {
         (|t| t[1].rows.swap(0, 1), "middle", "out of order"),
         (|t| t[1].rows[1].work_start = 1, "middle", "back in time"),
         (|t| t[1].stage.inputs[0].damaged = 1, "middle", "damaged"),
-        // What a peer tells may be any number, and their sums more than 64 bits hold.
+        // A peer may report any number, and their sums need more than 64 bits.
         (|t| t[1].stage.inputs[0].missed = u64::MAX, "middle", "were published"),
         (|t| t[2].stage.skipped = u64::MAX, "sink", "skipped"),
         (|t| t[1].stage.no_output = u64::MAX, "middle", "gave nothing"),

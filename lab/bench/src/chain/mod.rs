@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chains: real work between the ends, with a middleware under test on every edge, or only on some.
-//! `docs/protocols/chain.md` says what their stages do and tell.
+//! `docs/protocols/chain.md` defines their stages and reports.
 //!
-//! A [`ChainJob`] says what runs; [`crate::Conductor::run_chain`] runs it once.
+//! A [`ChainJob`] describes a run; [`crate::Conductor::run_chain`] runs it once.
 
 mod account;
 mod run;
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The peer that carries nothing but Driveline, through its C++ SDK. It being there tells that
-/// other peers can carry Driveline's edges, too.
+/// The peer that carries only Driveline, through its C++ SDK. If it exists, other peers can carry
+/// Driveline's edges, too.
 pub(crate) const DRIVELINE_PEER: &str = "driveline_cpp";
 /// Its variant.
 pub(crate) const DRIVELINE_VARIANT: &str = "sdk";
@@ -30,18 +30,18 @@ pub const OUTPUT_RATE_MHZ: &str = "output mHz";
 pub struct ChainJob {
     /// Stages, in any order. Exactly one of them has no inputs: the source.
     pub stages: Vec<StageSpec>,
-    /// What carries each topic.
+    /// Middleware of each topic.
     pub edges: BTreeMap<String, EdgeSpec>,
-    /// Whether each stage is a process, or all of them are threads of one.
+    /// Process per stage, or threads of one process.
     #[serde(default = "processes")]
     pub reach: Reach,
     /// Samples of the source per second; `None`: as fast as it can.
     pub rate_hz: Option<f64>,
-    /// Samples of the source before those that count.
+    /// Samples of the source before the measured ones.
     pub warm_up: u64,
     /// Samples of the source that count.
     pub messages: u64,
-    /// How stages wait for their first input.
+    /// Way stages wait for their first input.
     pub wait: Wait,
     /// Of all edges.
     pub reliability: Reliability,
@@ -67,7 +67,7 @@ pub struct StageSpec {
     /// Topic.
     #[serde(default)]
     pub output: Option<String>,
-    /// Name of a work in the directory `works` beside the peers, or the path of a library.
+    /// Name of a work in the directory `works` next to the peers, or the path of a library.
     pub work: String,
     /// For the work.
     #[serde(default)]
@@ -77,7 +77,7 @@ pub struct StageSpec {
     pub cpu: Option<usize>,
 }
 
-/// What carries a topic.
+/// Middleware of a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeSpec {
@@ -87,12 +87,12 @@ pub struct EdgeSpec {
     pub size: usize,
 }
 
-/// What a stage tells of itself.
+/// Report of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageAccount {
     /// File with its rows of stamps.
     pub rows_file: PathBuf,
-    /// What came of each input.
+    /// Accounts of the inputs.
     #[serde(default)]
     pub inputs: Vec<InputAccount>,
     /// Messages that were worked on.
@@ -104,12 +104,12 @@ pub struct StageAccount {
     /// Messages on which the work gave nothing to publish.
     #[serde(default)]
     pub no_output: u64,
-    /// What the work counted.
+    /// Counts of the work.
     #[serde(default)]
     pub report: BTreeMap<String, u64>,
 }
 
-/// What came of an input, end mark included.
+/// Account of an input, end mark included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputAccount {
     /// Its topic.
@@ -124,7 +124,7 @@ pub struct InputAccount {
 }
 
 impl ChainJob {
-    /// What [`crate::peers::select`] has to be asked for so that this chain can run.
+    /// Returns the names that [`crate::peers::select`] needs so that this chain can run.
     #[must_use]
     pub fn peers_needed(&self) -> Vec<String> {
         let mut names: Vec<String> = self

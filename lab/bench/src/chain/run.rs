@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a chain once: keepers, stages from the sinks to the source, and what they told.
+//! Runs a chain once: keepers, stages from the sinks to the source, and their reports.
 
 use super::account::{Told, account};
 use super::shape::{COOL_DOWN, Shape};
@@ -15,14 +15,14 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a stage may take to make its work and its ends: maps and networks are loaded then.
+/// Time in which a stage must make its work and its ends: maps and networks are loaded then.
 const START: Duration = Duration::from_secs(60);
 /// Between looks at the processes' CPU time and memory.
 const SAMPLING: Duration = Duration::from_millis(200);
-/// What the last messages of a chain may take, beside the schedule.
+/// Time for the last messages of a chain, in addition to the schedule.
 const REST: Duration = Duration::from_secs(120);
 
-/// What a process is told: of one stage, or of all.
+/// Job of a process: one stage, or all.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -54,16 +54,16 @@ struct EdgePart<'a> {
 }
 
 impl Conductor<'_> {
-    /// Runs a chain once, in an empty directory that it fills with stamps. Blocks for as long as
-    /// that takes.
+    /// Runs a chain once, in an empty directory that it fills with stamps. Blocks until the end of
+    /// the run.
     ///
-    /// The conductor's peers must be those that [`crate::peers::select`] gave for
+    /// The peers must be those that [`crate::peers::select`] returned for
     /// [`ChainJob::peers_needed`].
     ///
     /// # Errors
-    /// If the chain's parts do not fit together, a peer or a work is not there, or a process fails
-    /// or is interrupted. What ran to its end but does not count is in [`Observations::invalid`]
-    /// instead.
+    /// If the chain's parts do not fit together, a peer or a work does not exist, or a process
+    /// fails or is interrupted. A complete run that does not count has its reasons in
+    /// [`Observations::invalid`] instead.
     pub fn run_chain(&self, job: &ChainJob, directory: &Path) -> Result<Observations> {
         let shape = Shape::new(job)?;
         for needed in job.peers_needed() {
@@ -149,7 +149,7 @@ fn rows_at_most(job: &ChainJob) -> usize {
     (job.warm_up + job.messages + COOL_DOWN).saturating_mul(2) as usize + 1000
 }
 
-/// When the samples that count were under way.
+/// Returns the time in which the measured samples were in flight.
 fn window(observations: &Observations) -> (u64, u64) {
     let ends = observations
         .series
@@ -196,7 +196,7 @@ fn common(shape: &Shape<'_>, system: &System, role: Role, directory: &Path) -> J
     }
 }
 
-/// Starts what the systems need beside their ends, and refuses those that cannot carry this.
+/// Starts the keepers of the systems, and refuses systems that cannot carry this chain.
 fn keep(
     processes: &mut Processes<'_>,
     shape: &Shape<'_>,

@@ -6,9 +6,8 @@ use crate::harness::System;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 
-/// Samples of the source behind those that count. Where the newest wins, the last ones are replaced
-/// by nothing but the end; those that count shall be replaced by what follows, as in the middle of
-/// a drive.
+/// Samples of the source after the measured ones. Where the newest wins, only the end would replace
+/// the last ones; measured samples must be replaced by later samples, as in the middle of a drive.
 pub(crate) const COOL_DOWN: u64 = 3;
 /// Bytes of a message's head.
 pub(crate) const HEAD: usize = 48;
@@ -94,7 +93,7 @@ impl<'a> Shape<'a> {
         self.job.stages.get(index).context("there is no such stage")
     }
 
-    /// Who writes what triggers a stage; nobody triggers a source.
+    /// Returns the writer of the topic that triggers a stage; a source has no trigger.
     pub(crate) fn triggered_by(&self, stage: &StageSpec) -> Option<usize> {
         self.writers.get(stage.inputs.first()?.as_str()).copied()
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is wanted beside the links of a run: load, limits, preference, a watch.
+//! Conditions of a run in addition to its links: load, limits, preference, a watch.
 
 use crate::cable::CableSpec;
+use crate::deployment::Deployment;
 use crate::harness::Job;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What happens beside the links of a run.
+/// Additional conditions of the links of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     /// Processes that burn processor time, at normal priority, on the CPUs of the links.
@@ -15,27 +16,30 @@ pub struct Beside {
     pub quota_percent: Option<u32>,
     /// One subscriber that is preferred.
     pub favour: Option<Favour>,
-    /// How often the use of processor time and memory is noted; `None`: never, because looking
-    /// costs processor time too.
+    /// Interval at which the use of processor time and memory is sampled; `None`: never, because
+    /// sampling costs processor time too.
     pub watch_every: Option<Duration>,
-    /// What lies between two hosts; `None`: as fast as the processors are.
+    /// Cable between two hosts; `None`: as fast as the processors are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cable: Option<CableSpec>,
+    /// Where the ends run.
+    #[serde(default, skip_serializing_if = "Deployment::is_bare")]
+    pub deployment: Deployment,
 }
 
-/// How one subscriber of each link is preferred to everybody else.
+/// Preference of one subscriber of each link over all other processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Favour {
-    /// Which.
+    /// Index of the subscriber.
     pub subscriber: usize,
     /// Its real-time priority (SCHED_FIFO); 0: time sharing.
     pub priority: u8,
-    /// A CPU that nobody else gets.
+    /// A CPU that no other process gets.
     pub exclusive_cpu: Option<usize>,
 }
 
 impl Beside {
-    /// The job of a subscriber, or of anybody else, with its place.
+    /// Job of a subscriber, or of another end, with its place.
     pub(super) fn placed(&self, job: &Job, subscriber: Option<usize>) -> Job {
         let mut job = job.clone();
         let Some(favour) = &self.favour else { return job };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What carries Driveline's topics between two hosts: the configurations of their gateways.
+//! Driveline's gateways between two hosts: their configurations.
 
 use crate::cable::CableSpec;
 use crate::harness::{HOSTS, Job, Pace, Role};
@@ -10,12 +10,13 @@ use driveline_gateway::network::{CarriedTopic, GatewayConfig, NetworkSpec};
 use driveline_runtime::graph::model::Access;
 use std::path::{Path, PathBuf};
 
-/// What gateways are told of a cable without a limit: more than processors here carry.
+/// Bandwidth in the gateways' configuration for a cable without a limit: more than processors here
+/// carry.
 const UNLIMITED_MBIT: u32 = 10_000;
 /// Port on which the gateway of the sending host listens.
 const GATEWAY_PORT: u16 = 7450;
 
-/// What the gateways of both hosts are started with when Driveline is measured, as files.
+/// Writes the gateways' configurations for both hosts for a run with Driveline.
 pub(super) fn configurations(job: &Job, cable: CableSpec, dir: &Path) -> Result<[PathBuf; 2]> {
     let write = |side: usize| -> Result<PathBuf> {
         let config = serde_json::to_string(&gateway(job, cable, side)?)

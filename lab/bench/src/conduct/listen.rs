@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What measured processes say. Others wrote them: however much they say, and whatever, it costs a
-//! bounded amount of memory here.
+//! Output of measured processes. Other people wrote them: whatever they write, and however much, it
+//! costs a bounded amount of memory here.
 
 use crate::child::{lines, plain_json, readable};
 use crate::harness::Event;
@@ -8,27 +8,27 @@ use serde::Deserialize;
 use std::io::Read;
 use std::sync::{Mutex, PoisonError};
 
-/// How much of a failed process's complaint is shown, in bytes.
+/// Maximum length of the shown part of a failed process's messages, in bytes.
 pub(super) const COMPLAINT: usize = 4096;
 
-/// How much of a line is shown that is no event, in bytes.
+/// Maximum length of the shown part of a line that is not an event, in bytes.
 const SHOWN: usize = 200;
 
-/// What was heard from a process.
+/// Message from a process.
 pub(super) enum Heard {
     Event(Event),
     /// It has closed its output.
     Gone,
 }
 
-/// What a line is about, even if the rest of it cannot be read.
+/// Kind of a line, even if the rest of it cannot be read.
 #[derive(Deserialize)]
 struct Name {
     event: String,
 }
 
-/// Reads events until the end. Each kind is told once, and nothing after the last one: repetitions
-/// change nothing.
+/// Reads events until the end. Each kind is reported once, and nothing after the last one:
+/// repetitions change nothing.
 pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
     let (mut ready, mut idle, mut over) = (false, false, false);
     for line in lines(out) {
@@ -48,8 +48,8 @@ pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
     tell(Heard::Gone);
 }
 
-/// The event of a line, if it is one of those that are known. One that is known and says the wrong
-/// things is a failure.
+/// Returns the event of a line, if its kind is known. A known event with wrong contents is a
+/// failure.
 fn event(line: &str) -> Option<Event> {
     let error = match plain_json(line.as_bytes()) {
         Ok(event) => return Some(event),

@@ -17,6 +17,7 @@ pub use trial::{Kind, Trial};
 
 use crate::account::{self, Account};
 use crate::cable::{Cable, CableSpec};
+use crate::deployment::Deployment;
 use crate::harness::{End, Job, Pace, Reach, Role, System};
 use crate::machine::ProcessUse;
 use crate::metric::Metric;
@@ -30,28 +31,28 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// How long processes may take to start and find each other.
+/// Time in which processes must start and find each other.
 const START: Duration = Duration::from_secs(30);
-/// How long a middleware's own tool may take, with a start and an end that both take long.
+/// Time limit of a middleware's own tool, with a slow start and a slow end.
 const OWN_TOOL: Duration = Duration::from_secs(60);
 /// Time for a link to come to rest before it is watched.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Where and how trials are run.
+/// Runs trials, with the place and way they are run.
 pub struct Conductor<'a> {
-    /// What measured processes run that are no peers.
+    /// Program of the measured processes that are not peers.
     pub program: &'a Program,
     /// The peers that can take part.
     pub peers: &'a Selection,
     /// Looked at twice a second; a run that is interrupted fails.
     pub interrupted: &'a AtomicBool,
-    /// How long a link at rest is watched.
+    /// Observation time of an idle link.
     pub idle: Duration,
     /// The program that carries Driveline's topics between hosts, if it was built.
     pub gateway: Option<PathBuf>,
 }
 
-/// What came out of a run.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Ensemble {
     /// In the order of the jobs; of a trial one.
@@ -84,7 +85,7 @@ impl Conductor<'_> {
             Kind::Link | Kind::Floor if job.reach == Reach::Process => {
                 self.alone(&Job { role: Role::Threads, ..job })
             }
-            Kind::Link | Kind::Floor => return self.link(&job, trial.cable),
+            Kind::Link | Kind::Floor => return self.link(&job, trial.cable, trial.deployment, dir),
             Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
             Kind::Idle => self.idle(&job),
             Kind::StartUp => self.start_up(&job),
@@ -123,7 +124,7 @@ impl Conductor<'_> {
         Processes::new(self.program, self.peers, self.interrupted)
     }
 
-    /// What the system needs beside its ends, if it needs anything.
+    /// Starts the keeper of the system, if it needs one.
     fn keep(&self, processes: &mut Processes<'_>, job: &Job) -> Result<Option<usize>> {
         let Some(variant) = self.peers.variant(&job.system) else { return Ok(None) };
         std::fs::create_dir_all(&job.domain_dir)
@@ -186,7 +187,13 @@ impl Conductor<'_> {
     }
 
     /// A process for each end; receivers first.
-    fn link(&self, job: &Job, cable: Option<CableSpec>) -> Result<Ensemble> {
+    fn link(
+        &self,
+        job: &Job,
+        cable: Option<CableSpec>,
+        deployment: Deployment,
+        dir: &Path,
+    ) -> Result<Ensemble> {
         let (sending, receiving) = match job.pace {
             Pace::PingPong => (Role::Ping, Role::Echo),
             Pace::RateHz(_) => (Role::Publisher, Role::Subscriber),
@@ -197,8 +204,10 @@ impl Conductor<'_> {
                 Some(SharedWords::create().context("cannot make the floor's shared words")?)
             }
         };
+        let mut processes = self.processes();
+        processes.deploy(deployment, dir)?;
         let (mut processes, publisher, ends) =
-            self.run_ends(job, cable, sending, receiving, words.as_ref())?;
+            self.run_ends(processes, job, cable, sending, receiving, words.as_ref())?;
         let mut account = account::account(job, &ends, processes.began_ns())?;
         if let (Role::Publisher, Some(first)) = (sending, first_sample(&ends, Role::Subscriber)) {
             account.start_up_ns = Some(first.saturating_sub(processes.spawned_ns(publisher)));
@@ -213,7 +222,7 @@ impl Conductor<'_> {
     /// for each end. Their topics must differ. Blocks until all are over.
     ///
     /// # Errors
-    /// If a process fails or hangs, or the machine refuses what is wanted beside the links.
+    /// If a process fails or hangs, or the machine refuses an additional condition of the run.
     pub fn run_links(&self, jobs: &[Job], beside: &Beside, dir: &Path) -> Result<Ensemble> {
         let Some(first) = jobs.first() else { return Ok(Ensemble::default()) };
         ensure!(
@@ -223,6 +232,7 @@ impl Conductor<'_> {
         let quota = beside.quota_percent.map(Quota::new).transpose()?;
         let mut processes = self.processes();
         processes.confine(quota.as_ref());
+        processes.deploy(beside.deployment, dir)?;
         let place = |(i, job): (usize, &Job)| -> Result<Job> {
             let raw_dir = dir.join(format!("link-{i}"));
             std::fs::create_dir(&raw_dir)
@@ -296,15 +306,15 @@ impl Conductor<'_> {
         Ok(Ensemble { accounts, observations })
     }
 
-    fn run_ends(
+    fn run_ends<'p>(
         &self,
+        mut processes: Processes<'p>,
         job: &Job,
         cable: Option<CableSpec>,
         sending: Role,
         receiving: Role,
         words: Option<&SharedWords>,
-    ) -> Result<(Processes<'_>, usize, Vec<End>)> {
-        let mut processes = self.processes();
+    ) -> Result<(Processes<'p>, usize, Vec<End>)> {
         self.connect(&mut processes, job, cable)?;
         let keeper = self.keep(&mut processes, job)?;
         let mut receivers = Vec::new();
@@ -401,7 +411,7 @@ impl Conductor<'_> {
     /// sample waits.
     fn start_up(&self, job: &Job) -> Result<Account> {
         let (processes, publisher, ends) =
-            self.run_ends(job, None, Role::Publisher, Role::Subscriber, None)?;
+            self.run_ends(self.processes(), job, None, Role::Publisher, Role::Subscriber, None)?;
         let first =
             first_sample(&ends, Role::Subscriber).context("the subscriber got no sample")?;
         let mut account = Account {
@@ -440,13 +450,13 @@ impl Conductor<'_> {
     }
 }
 
-/// When the last of the receivers had its first sample.
+/// Returns the time at which the last of the receivers had its first sample.
 fn first_sample(ends: &[End], role: Role) -> Option<u64> {
     ends.iter().filter(|e| e.role == role).map(|e| e.first_sample_ns).max().flatten()
 }
 
-/// How long a receiver may take when the publisher is done: where nothing is replaced, one that
-/// processes has most before it.
+/// Returns how long a receiver may take when the publisher is done: where nothing is replaced, a
+/// receiver that processes has the largest backlog.
 fn backlog(job: &Job) -> Duration {
     START.saturating_add(Duration::from_micros(
         job.processing_us.saturating_mul(job.warm_up + job.messages),

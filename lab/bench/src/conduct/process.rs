@@ -5,6 +5,7 @@ use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
 use crate::cable::Cable;
 use crate::child::{Started, readable};
+use crate::deployment::{Containers, Deployment};
 use crate::harness::{End, Event, Job, Role, System};
 use crate::machine::usable_cpus;
 use crate::observations::Observations;
@@ -22,11 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a process may take to end once it is done, and a keeper to clean up.
+/// Time in which a process that is done must end, and a keeper must clean up.
 const LEAVES: Duration = Duration::from_secs(15);
-/// How long the pipes of what has ended may take to run dry.
+/// Time in which the pipes of an ended process must become empty.
 const RUNS_DRY: Duration = Duration::from_secs(1);
-/// How often an interruption is looked for. Rare, because looking wakes a CPU that is being
+/// Interval at which an interruption is checked. Long, because the check wakes a CPU that is being
 /// measured.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
@@ -50,6 +51,7 @@ pub(crate) struct Processes<'a> {
     tell: Sender<(usize, Heard)>,
     // After the processes that use it.
     cable: Option<Cable>,
+    containers: Option<Containers>,
 }
 
 struct Member {
@@ -65,14 +67,14 @@ struct Member {
     ready: bool,
     idle: bool,
     ends: Option<Vec<End>>,
-    /// Whether it has said that it is done.
+    /// `true` if it has reported that it is done.
     done: bool,
-    /// Whether it was heard how it ended.
+    /// `true` if its end was reported.
     left: bool,
 }
 
 impl Member {
-    /// What it complained of.
+    /// Returns its error messages.
     fn said(&self) -> String {
         let complaint =
             readable(&self.complaint.lock().unwrap_or_else(PoisonError::into_inner), COMPLAINT);
@@ -83,8 +85,8 @@ impl Member {
         }
     }
 
-    /// Listens to the rest of what one says that has ended. What has left its group may hold the
-    /// pipes open for as long as it likes: nobody waits for that.
+    /// Reads the remaining output of a process that has ended. A process that has left its group
+    /// may hold the pipes open for any time: this does not wait for it.
     fn run_dry(&self) {
         let deadline = Instant::now() + RUNS_DRY;
         while Instant::now() < deadline && self.listeners.iter().any(|l| !l.is_finished()) {
@@ -93,7 +95,7 @@ impl Member {
     }
 }
 
-/// What a process can be waited for.
+/// Events of a process that can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     Ready,
@@ -117,7 +119,17 @@ impl<'a> Processes<'a> {
             heard,
             tell,
             cable: None,
+            containers: None,
         }
+    }
+
+    /// All ends that are started from now on are there. `shared`: the directory of the run. Starts
+    /// a container if they are all in one; blocks.
+    pub(super) fn deploy(&mut self, deployment: Deployment, shared: &Path) -> Result<()> {
+        if deployment != Deployment::Bare {
+            self.containers = Some(Containers::new(deployment, shared, &self.program.path)?);
+        }
+        Ok(())
     }
 
     /// All processes that are started from now on share this processor time.
@@ -130,7 +142,7 @@ impl<'a> Processes<'a> {
         self.cable = Some(cable);
     }
 
-    /// What the cable has to say of the run, if there is one.
+    /// Records the cable's observations of the run, if there is a cable.
     pub(super) fn tell_of_cable(&self, observations: &mut Observations) {
         if let Some(cable) = &self.cable {
             cable.tell(observations);
@@ -182,7 +194,10 @@ impl<'a> Processes<'a> {
                 &[],
             ),
         };
-        let mut command = self.command(job.side(), path);
+        let mut command = match &mut self.containers {
+            Some(containers) => containers.command(path)?,
+            None => self.command(job.side(), path),
+        };
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(words) = words {
             let parent_fd =
@@ -222,7 +237,7 @@ impl<'a> Processes<'a> {
             let kept = complaint.clone();
             listeners.push(std::thread::spawn(move || complaints(err, &kept)));
         }
-        // If it has died already, waiting for it tells more than this would.
+        // If it has died already, the wait for it reports more than this would.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         self.members.push(Member {
             name: name.to_owned(),
@@ -242,12 +257,13 @@ impl<'a> Processes<'a> {
         Ok(index)
     }
 
-    /// When a process was started, on `CLOCK_MONOTONIC`.
+    /// Returns the start time of a process, on `CLOCK_MONOTONIC`.
     pub(crate) fn spawned_ns(&self, index: usize) -> u64 {
         self.members.get(index).map_or(0, |m| m.spawned_ns)
     }
 
-    /// When the first of them was started, on `CLOCK_MONOTONIC`: no stamp of the run is older.
+    /// Returns the start time of the first process, on `CLOCK_MONOTONIC`: no stamp of the run is
+    /// older.
     pub(crate) fn began_ns(&self) -> u64 {
         self.members.iter().map(|m| m.spawned_ns).min().unwrap_or(0)
     }
@@ -256,7 +272,7 @@ impl<'a> Processes<'a> {
         self.members.get(index).map_or(0, |m| m.process.id())
     }
 
-    /// Tells a process to go on.
+    /// Orders a process to go on.
     pub(crate) fn go_on(&mut self, index: usize) {
         if let Some(stdin) = self.members.get_mut(index).and_then(|m| m.stdin.as_mut()) {
             let _ = writeln!(stdin, "go on");
@@ -339,8 +355,8 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// Lets everybody end who is done, and looks how: one that fails behind its account has
-    /// something to tell. Blocks until all of them have ended, at most 15 s, or until it is
+    /// Lets every process end that is done, and checks their status: a process that fails after its
+    /// account has an error to report. Blocks until all have ended, at most 15 s, or until it is
     /// interrupted.
     pub(crate) fn let_go(&mut self) -> Result<()> {
         let (deadline, interrupted) = (Instant::now() + LEAVES, self.interrupted);
@@ -380,18 +396,18 @@ impl<'a> Processes<'a> {
         self.members.iter().map(|m| (m.name.clone(), m.process.id())).collect()
     }
 
-    /// What the ends of one process did.
+    /// Returns the reports of the ends of one process.
     pub(crate) fn ends_of(&mut self, index: usize) -> Vec<End> {
         self.members.get_mut(index).and_then(|m| m.ends.take()).unwrap_or_default()
     }
 
-    /// What all ends of all processes did, in the order of their start.
+    /// Returns the reports of all ends of all processes, in the order of their start.
     pub(crate) fn ends(&mut self) -> Vec<End> {
         self.members.iter_mut().filter_map(|m| m.ends.take()).flatten().collect()
     }
 }
 
-/// Whether a process can have had the processor time that its ends tell.
+/// Checks that a process can have had the processor time that its ends report.
 fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
     let told = Duration::from_nanos(ends.iter().fold(0, |sum, e| sum.saturating_add(e.cpu_ns)));
     // Accounting in ticks may be a little ahead.
@@ -451,8 +467,8 @@ mod tests {
     fn an_interruption_is_heeded_while_ends_that_are_done_go_on() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("end");
-        // Another process writes it: a child that a test beside this one starts could inherit the
-        // file while it is open, and what is open for writing cannot be started.
+        // Another process writes it: a child that another test starts could inherit the file while
+        // it is open, and a file that is open for writing cannot be started.
         let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
         let text = "echo '{\"event\":\"done\",\"ends\":[]}'\nexec sleep 1000";
         assert!(Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success());

@@ -22,14 +22,14 @@ pub struct Quota {
     _claim: File,
 }
 
-/// What a limit did, as the kernel counts.
+/// Effect of a limit, according to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Throttling {
-    /// Periods of 100 ms in which anybody in the group wanted to run.
+    /// Periods of 100 ms in which a process of the group wanted to run.
     pub(crate) periods: u64,
     /// Of those: in which the limit was reached, so that all had to wait for the next one.
     pub(crate) throttled: u64,
-    /// How long they waited, on all CPUs together, in nanoseconds.
+    /// Total waiting time on all CPUs, in nanoseconds.
     pub(crate) waited_ns: u64,
 }
 
@@ -60,7 +60,7 @@ impl Quota {
         let group =
             parent.join(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
         match fs::create_dir(&group) {
-            // Left behind by a process of the same number; nobody is in it, or removing it fails.
+            // Left behind by a process of the same number; it is empty, or its removal fails.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             made => made.with_context(|| {
                 format!(
@@ -122,7 +122,7 @@ impl Quota {
         )
     }
 
-    /// What the limit did so far; nothing if this kernel does not count it.
+    /// Returns the effect of the limit so far; nothing if this kernel does not count it.
     pub(crate) fn throttling(&self) -> Option<Throttling> {
         Throttling::read(&fs::read_to_string(self.group.join("cpu.stat")).ok()?)
     }
@@ -136,8 +136,8 @@ impl Quota {
     }
 }
 
-/// Removes the groups of those who were killed: nobody holds their locks. The kernel keeps those in
-/// which there is anybody.
+/// Removes the groups of killed runs, whose locks are free. The kernel keeps groups that contain a
+/// process.
 fn sweep(parent: &Path) {
     for group in fs::read_dir(parent).into_iter().flatten().flatten() {
         if group.file_name().to_string_lossy().starts_with(PREFIX)

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is run once.
+//! Unit of a measurement that is run once.
 
 use crate::cable::CableSpec;
+use crate::deployment::Deployment;
 use crate::harness::{Job, MemcpyKind};
 use serde::Serialize;
 
 /// One thing that is run once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// What it is.
+    /// Kind of the trial.
     pub kind: Kind,
     /// The job of all its processes, up to their roles.
     pub job: Job,
-    /// What lies between its ends, if they are on two hosts.
+    /// Cable between its ends, if they are on two hosts.
     pub cable: Option<CableSpec>,
+    /// Where its ends run.
+    pub deployment: Deployment,
 }
 
 impl Trial {
     /// On one host.
     #[must_use]
     pub fn new(kind: Kind, job: Job) -> Self {
-        Self { kind, job, cable: None }
+        Self { kind, job, cable: None, deployment: Deployment::Bare }
     }
 
     /// Copies of the payloads of such a link: see [`Job::memcpy`].
@@ -34,9 +37,15 @@ impl Trial {
     pub fn over(self, cable: Option<CableSpec>) -> Self {
         Self { cable, ..self }
     }
+
+    /// The same with its ends elsewhere.
+    #[must_use]
+    pub fn deployed(self, deployment: Deployment) -> Self {
+        Self { deployment, ..self }
+    }
 }
 
-/// What a trial is.
+/// Kind of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -52,6 +61,6 @@ pub enum Kind {
     Idle,
     /// Process start to first sample.
     StartUp,
-    /// The latency tool that a peer's middleware brings, beside the ping-pong of the same shape.
+    /// The latency tool of a peer's middleware, next to the ping-pong of the same shape.
     OwnTool,
 }

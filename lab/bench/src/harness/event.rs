@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a measured process tells.
+//! Reports of a measured process.
 
 use super::{Role, Unset};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a measured process tells.
+/// Report of a measured process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
@@ -21,17 +21,17 @@ pub enum Event {
     },
     /// It cannot go on.
     Failed {
-        /// Why, and what to do.
+        /// Cause and remedy.
         error: String,
     },
 }
 
-/// What one end did. An end that leaves a count out did not count.
+/// Report of one end. A missing count was not counted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// What it was.
+    /// Role of the end.
     pub role: Role,
-    /// Which subscriber it was.
+    /// Index of the subscriber.
     #[serde(default)]
     pub index: usize,
     /// File with its rows of sent samples, if it sent any.
@@ -66,10 +66,10 @@ pub struct End {
     /// Payloads verified.
     #[serde(default)]
     pub verified: u64,
-    /// What was wrong with payloads: the first few, and how many more.
+    /// Errors in payloads: the first few, and the number of others.
     #[serde(default)]
     pub mismatches: Vec<String>,
-    /// How many payloads were wrong.
+    /// Number of wrong payloads.
     #[serde(default)]
     pub mismatched: u64,
     /// Processor time of the process while the counted samples ran, in nanoseconds.
@@ -80,12 +80,12 @@ pub struct End {
     pub cpu_samples: u64,
     /// System calls for waking readers while the counted samples ran.
     pub wake_calls: Option<u64>,
-    /// When the first sample came, on `CLOCK_MONOTONIC`.
+    /// Time of the first sample, on `CLOCK_MONOTONIC`.
     pub first_sample_ns: Option<u64>,
-    /// What the machine refused.
+    /// Settings that the machine refused.
     #[serde(default)]
     pub unset: Unset,
-    /// What a stage of a chain tells besides.
+    /// Additional report of a stage of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<crate::chain::StageAccount>,
     /// Of [`Role::OwnTool`]: what the tool said.
@@ -93,7 +93,7 @@ pub struct End {
     pub own_tool: Option<OwnTool>,
 }
 
-/// What a middleware's own latency tool says, one way: half of a round trip.
+/// One-way result of a middleware's own latency tool: half of a round trip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnTool {
     /// Its name.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a measured process is asked to do.
+//! Job of a measured process.
 
 use super::{MEMCPY_KINDS, MemcpyKind, System};
 use driveline::WaitMode;
@@ -37,11 +37,11 @@ pub enum Reach {
     Network,
 }
 
-/// Where the two hosts of [`Reach::Network`] are, for each other: the sending end's, and the
+/// Addresses of the two hosts of [`Reach::Network`] for each other: the sending end's, and the
 /// receiving ends'.
 pub const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 98, 0, 1), Ipv4Addr::new(10, 98, 0, 2)];
 
-/// What a process (or, at process reach, each of its threads) does.
+/// Role of a process (or, at process reach, of each of its threads).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -61,7 +61,7 @@ pub enum Role {
     IdlePublisher,
     /// Sleeps on a link at rest until the end mark comes.
     IdleSubscriber,
-    /// Publishes one sample for whoever comes late, and stays until told to stop.
+    /// Publishes one sample for late subscribers, and stays until it is stopped.
     KeepsLast,
     /// Comes late and waits for that sample.
     LateSubscriber,
@@ -71,8 +71,8 @@ pub enum Role {
     Hog,
     /// Runs the middleware's own latency tool.
     OwnTool,
-    /// Keeps what the ends of a peer need beside them (a daemon, a domain number) and removes what
-    /// they leave behind. It is there before the first end and until after the last one.
+    /// Provides the resources that the ends of a peer need (a daemon, a domain number) and removes
+    /// their leftovers. It runs from before the first end until after the last one.
     Keeper,
     /// One step of a chain ([`crate::chain`]).
     Stage,
@@ -80,7 +80,7 @@ pub enum Role {
     Stages,
 }
 
-/// How a reader waits.
+/// Way a reader waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
@@ -128,7 +128,7 @@ impl FromStr for Wait {
     }
 }
 
-/// How to write what somebody meant with a way to wait that there is not.
+/// Returns the correct spelling of an invalid way to wait.
 fn remedy(given: &str) -> String {
     let duration = given
         .strip_prefix("spin:")
@@ -195,7 +195,7 @@ pub enum Payload {
     Filled,
 }
 
-/// When samples are sent.
+/// Send times of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
@@ -218,8 +218,7 @@ pub enum Reliability {
     Reliable,
 }
 
-/// Whether the machine lets a thread run where it should, and such; what it refuses is reported,
-/// never hidden.
+/// Settings that the machine refused, such as the CPU of a thread; they are reported, never hidden.
 pub type Unset = Vec<String>;
 
 /// One process's part of a measurement.
@@ -247,7 +246,7 @@ pub struct Job {
     pub payload: Payload,
     /// See [`Pace`].
     pub pace: Pace,
-    /// Samples before those that count.
+    /// Samples before the measured ones.
     pub warm_up: u64,
     /// Samples that count.
     pub messages: u64,
@@ -257,7 +256,7 @@ pub struct Job {
     pub reliability: Reliability,
     /// Number of subscribers.
     pub subscribers: usize,
-    /// Which subscriber this is.
+    /// Index of this subscriber.
     pub index: usize,
     /// CPU of the sending end; `None` leaves it to the kernel.
     pub publisher_cpu: Option<usize>,
@@ -269,7 +268,7 @@ pub struct Job {
     /// sample before it asks for the next one.
     #[serde(default)]
     pub processing_us: u64,
-    /// How long the asking end of a closed loop waits for an answer, in milliseconds.
+    /// Time that the asking end of a closed loop waits for an answer, in milliseconds.
     #[serde(default = "default_answer_timeout_ms")]
     pub answer_timeout_ms: u64,
     /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer
@@ -280,7 +279,7 @@ pub struct Job {
     pub raw_dir: PathBuf,
 }
 
-/// How long an answer may take if a job does not say it.
+/// Returns the timeout of answers for a job without one.
 const fn default_answer_timeout_ms() -> u64 {
     10_000
 }
@@ -306,8 +305,8 @@ impl Job {
         }
     }
 
-    /// How long an answer may take: of what may be lost, not so long that a few losses last longer
-    /// than all the rest.
+    /// Returns the timeout of answers: for lossy links, not so long that a few losses last longer
+    /// than all other rounds.
     #[must_use]
     pub fn usual_answer_timeout_ms(&self) -> u64 {
         let transfer = self.size as u64 / 100_000;
@@ -317,8 +316,8 @@ impl Job {
         }
     }
 
-    /// Whether a link is what own tools measure: a ping-pong between processes, payloads neither
-    /// written nor copied.
+    /// Returns whether own tools measure such a link: a ping-pong between processes, payloads
+    /// neither written nor copied.
     #[must_use]
     pub fn may_have_own_tool(&self) -> bool {
         let shape = (self.reach, self.pace, self.take, self.payload);
@@ -338,9 +337,9 @@ impl Job {
         }
     }
 
-    /// The floor of whoever writes or copies such a link's payloads: copies of one of them at the
-    /// link's pace, on the CPU of the end that would copy. One copy for each sample, however many
-    /// subscribers there are.
+    /// Returns the baseline of an end that writes or copies such a link's payloads: copies of one
+    /// of them at the link's pace, on the CPU of the end that would copy. One copy for each sample,
+    /// for any number of subscribers.
     #[must_use]
     pub fn memcpy(&self, kind: MemcpyKind) -> Self {
         let cpu = if kind == MemcpyKind::FromSharedSlots {
@@ -456,10 +455,10 @@ mod tests {
         assert!(!line.contains('\n'));
         assert!(line.contains(r#""system":"fastdds/shm""#), "{line}");
         assert_eq!(serde_json::from_str::<Job>(&line).unwrap(), job);
-        // Whoever knows more may say more.
+        // Later versions may add fields.
         let longer = line.replacen('{', r#"{"added_later":[1],"#, 1);
         assert_eq!(serde_json::from_str::<Job>(&longer).unwrap(), job);
-        // Whoever knows less says less.
+        // Earlier versions have fewer fields.
         let shorter =
             line.replace(r#""processing_us":7,"answer_timeout_ms":9,"lose_every":3,"#, "");
         let plain = Job { processing_us: 0, answer_timeout_ms: 10_000, lose_every: 0, ..job };

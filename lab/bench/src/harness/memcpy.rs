@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which copies of payloads are measured as a floor.
+//! Copies of payloads that are measured as a baseline.
 
 use super::Take;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Least size of which a copy says something of memory, and not of the clock around it.
 pub const MEMCPY_FROM: usize = 64 << 10;
 
-/// Which memcpy.
+/// Kind of memcpy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemcpyKind {
@@ -20,7 +20,8 @@ pub enum MemcpyKind {
 }
 
 impl MemcpyKind {
-    /// What copies where payloads are taken like that: a reader that copies, or else the writer.
+    /// Returns the copying end for this way of taking payloads: a reader that copies, or else the
+    /// writer.
     #[must_use]
     pub fn of(take: Take) -> Self {
         match take {

@@ -7,7 +7,7 @@
 pub struct SentRow {
     /// Sequence number.
     pub sequence: u64,
-    /// When it was due.
+    /// Time at which it was due.
     pub scheduled: u64,
     /// Before memory for it was asked for.
     pub before_fill: u64,
@@ -68,7 +68,7 @@ pub fn write_rows<R: Row>(path: &std::path::Path, rows: &[R]) -> std::io::Result
     std::fs::write(path, bytes)
 }
 
-/// Reads the rows of a file. It was named by whoever wrote it: no more is read than a run can have.
+/// Reads the rows of a file. A measured process wrote it: no more is read than a run can have.
 ///
 /// # Errors
 /// The file system's; `InvalidData` if it is no plain file, has more than `most` rows, or not a

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What carries samples.
+//! Systems that carry samples.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What carries the samples. In a job it is one word: `driveline`, `futex`, `spin`, `memcpy`, or
-/// `name/variant` of a peer.
+/// System that carries the samples. In a job it is one word: `driveline`, `futex`, `spin`,
+/// `memcpy`, or `name/variant` of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum System {
@@ -16,20 +16,19 @@ pub enum System {
     Futex,
     /// A bare shared word that the reader spins on, no payload: the floor of every spinning wait.
     Spin,
-    /// Nothing carries them: a copy of as many bytes, the floor of whoever writes or copies
-    /// payloads.
+    /// No system: a copy of as many bytes, the baseline of an end that writes or copies payloads.
     Memcpy,
     /// Another middleware, in a program of its own.
     Peer {
         /// Name of the peer.
         name: String,
-        /// Which of its ways.
+        /// Variant of the peer.
         variant: String,
     },
 }
 
 impl System {
-    /// Whether it is a variant of the other's peer whose name continues the other's:
+    /// Returns whether it is a variant of the same peer whose name continues the other's:
     /// `fastdds/udp_500` varies `fastdds/udp`.
     #[must_use]
     pub fn varies(&self, usual: &Self) -> bool {

@@ -11,14 +11,14 @@ use crate::harness::{End, Job, Payload, ReceivedRow, SentRow, Take};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::time::Duration;
 
-/// How long the answering end waits for its first question: until the other process is there.
+/// Time that the answering end waits for its first question: until the other process exists.
 const FIRST_QUESTION: Duration = Duration::from_secs(60);
-/// How long it waits for one more: longer than the asking end waits in vain.
+/// Time that it waits for one more: longer than the asking end waits without an answer.
 const NEXT_QUESTION: Duration = Duration::from_secs(25);
-/// How long the asking end waits in vain, all rounds together, before it asks no more.
+/// Total time that the asking end waits without an answer, in all rounds, before it stops.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// One end of a ping-pong: what it holds beside its two links.
+/// One end of a ping-pong: its state in addition to its two links.
 struct Side<'a, S, R> {
     job: &'a Job,
     sender: &'a mut S,
@@ -28,11 +28,11 @@ struct Side<'a, S, R> {
     verdict: Verdict,
     end: End,
     next: u64,
-    /// Questions or answers that came, those that are lost on purpose included.
+    /// Questions or answers that came, including samples that are lost on purpose.
     arrivals: u64,
 }
 
-/// What became of one received sample.
+/// A received sample and its result.
 struct Arrived {
     in_hand: u64,
     copied: u64,
@@ -120,7 +120,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Whether the sample that came is to be lost on purpose.
+    /// Returns whether this sample is to be lost on purpose.
     #[inline]
     fn loses(&mut self) -> bool {
         self.arrivals += 1;
@@ -198,7 +198,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// `number`: the one that the payload was filled with.
+    /// `number`: number that the payload was filled with.
     fn verify(&mut self, sample: &R::Sample, number: u64, copied: bool) {
         if self.source.is_some() {
             let bytes = if copied {
@@ -210,8 +210,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Where payloads are handled, waiting for the other end's verification would be counted too:
-    /// then nothing is said.
+    /// Where payloads are handled, the wait for the other end's verification would be counted too:
+    /// then nothing is reported.
     fn count_cpu(&mut self, since: u64, samples: u64) {
         if self.source.is_none() && samples > 0 {
             self.end.cpu_ns = cpu_ns(self.job) - since;
@@ -364,7 +364,7 @@ pub(crate) fn echo<S: Sender, R: Receiver>(
         }
         let expected = side.next;
         side.prepare(expected + 1);
-        // If the asking end does not come to its end, what is told until here shows that.
+        // If the asking end does not finish, the results until here show that.
         let Some(sample) = side.await_question(limit)? else { break };
         if sample.is_end() {
             break;

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What becomes of the answer to a question.
+/// Outcome of the answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Comes,
@@ -92,7 +92,7 @@ impl Receiver for In {
         Ok(())
     }
     fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
-        // Nobody else sends: what is not there does not come.
+        // No other process sends: a missing sample does not come.
         if self.0.borrow().on_its_way.is_empty() {
             // time: the limit that the code under test has given; nothing races it
             std::thread::sleep(limit.unwrap());

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 const END_LEN: usize = 1;
 /// Least size of a counted sample.
 pub(crate) const MIN_SIZE: usize = 2;
-/// How long a reliable publisher waits for slow readers, as all peers that have a limit.
+/// Time that a reliable publisher waits for slow readers, as for all peers that have a limit.
 const MAX_BLOCKING_MS: u32 = 1000;
-/// What a gateway may hold of one publisher: what it watches with, and what is on its way.
+/// Samples of one publisher that a gateway may hold: for its watch, and in flight.
 const GATEWAY_PINS: u32 = 8;
 
 /// One process's (or thread's) ends, by topic.

@@ -17,16 +17,16 @@ const END_BIT: u32 = 1 << 31;
 /// The word for samples, and the one for answers.
 const FORTH: usize = 0;
 const BACK: usize = 1;
-/// From a direction's word to the one that counts its receivers.
+/// Offset from a direction's word to the word that counts its receivers.
 const ARRIVED: usize = 2;
 
 /// Both directions of a floor.
 #[derive(Clone)]
 pub(crate) struct FloorEnds {
     pub(crate) words: Arc<SharedWords>,
-    /// Whether the reader spins instead of sleeping.
+    /// `true` if the reader spins instead of sleeping.
     pub(crate) spins: bool,
-    /// Whether other processes share the words; a futex of one process is cheaper.
+    /// `true` if other processes share the words; a futex of one process is cheaper.
     pub(crate) shared: bool,
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every measured system looks like to the measuring loops.
+//! Interface of every measured system to the measuring loops.
 //!
-//! The loops are generic over these traits and compiled for each system, so that a floor and
+//! The loops are generic over these traits and compiled for each system, so that a baseline and
 //! Driveline run through the very same instructions around the hand-over.
 
 use crate::harness::{Job, OwnTool};
 use anyhow::{Result, bail};
 use std::time::Duration;
 
-/// What a process, or a thread of it, has of a middleware.
+/// The objects of a middleware in a process, or in a thread of it.
 pub trait Middleware: Sized + Send {
     /// Its sending end.
     type Sender: Sender;
@@ -35,11 +35,11 @@ pub trait Middleware: Sized + Send {
     /// # Errors
     /// What the middleware says.
     fn receiver(&self, job: &Job, topic: &str) -> Result<Self::Receiver>;
-    /// Removes what ends leave behind, those that were killed too. Called once all ends are over,
-    /// if the description asks for a keeper.
+    /// Removes the leftovers of the ends, also of killed ones. Called once all ends are over, if
+    /// the description asks for a keeper.
     ///
     /// # Errors
-    /// What could not be removed.
+    /// Leftovers that could not be removed.
     fn remove_leftovers(_job: &Job) -> Result<()> {
         Ok(())
     }
@@ -126,7 +126,7 @@ pub trait Received {
     /// The bytes; empty for a system without payload. Only asked for where they are read: a
     /// middleware that hands a payload over in pieces joins them here.
     fn payload(&self) -> &[u8];
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     fn size(&self) -> usize {
         self.payload().len()
     }
@@ -134,6 +134,6 @@ pub trait Received {
     fn copy_to(&self, target: &mut [u8]) {
         target.copy_from_slice(self.payload());
     }
-    /// Whether it is the mark of [`Sender::publish_end`].
+    /// Returns whether it is the mark of [`Sender::publish_end`].
     fn is_end(&self) -> bool;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The measured process: gets a job, does it, and tells.
+//! The measured process: gets a job, does it, and reports.
 
 mod closed_loop;
 mod driveline_link;
@@ -31,8 +31,8 @@ pub(crate) const WORDS_FD: i32 = 3;
 /// Publishers number their samples from one.
 const FIRST: u64 = 1;
 
-/// Entry of a measured process: reads its job from standard input and tells on standard output what
-/// becomes of it.
+/// Entry of a measured process: reads its job from standard input and reports the result on
+/// standard output.
 ///
 /// For the program that hosts the benchmark: it must end up here when it is called with
 /// `bench-peer`.
@@ -57,7 +57,7 @@ fn tell(outcome: Result<Vec<End>>) -> ExitCode {
 fn emit(event: &Event) {
     if let Ok(line) = serde_json::to_string(event) {
         let mut out = std::io::stdout().lock();
-        // If the conductor is gone there is nobody left to tell.
+        // If the runner is gone, no process reads this.
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 }
@@ -158,9 +158,9 @@ fn serve() -> Result<Vec<End>> {
     Ok(vec![end])
 }
 
-/// The job on standard input, its line, and what is left of that.
+/// Reads the job on standard input; returns it, its line, and the rest of the input.
 fn job() -> Result<(Job, String, std::io::StdinLock<'static>)> {
-    // A measured process must not outlive whoever measures it.
+    // A measured process must not outlive its runner.
     end_with_starter()?;
     let mut commands = std::io::stdin().lock();
     let mut line = String::new();
@@ -287,8 +287,8 @@ fn threads<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
                 let _ = started.send(());
             });
             if let Err(e) = &end {
-                // The other threads wait for what will never come: tell, and end the process with
-                // all of them.
+                // The other threads wait for an event that will never come: report, and end the
+                // process with all of them.
                 emit(&Event::Failed { error: format!("{e:#}") });
                 std::process::exit(1);
             }

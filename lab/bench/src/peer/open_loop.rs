@@ -9,17 +9,17 @@ use crate::harness::{End, Job, Pace, Payload, ReceivedRow, SentRow, Take};
 use anyhow::{Result, anyhow, bail, ensure};
 use std::time::Duration;
 
-/// How long ends may take to find each other.
+/// Time in which ends must find each other.
 pub(crate) const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Rest after the first sample, so that start-up does not reach into the measurement.
 const AFTER_FIRST: Duration = Duration::from_millis(50);
 /// Rest before the end mark, so that it replaces no unread sample.
 const BEFORE_END: Duration = Duration::from_millis(100);
-/// How far a sender may fall behind before the rest counts as not sent.
+/// Maximum delay of a sender before the rest counts as not sent.
 const PATIENCE_NS: u64 = 5_000_000_000;
-/// How long a receiver waits for the first sample: until the other process is there.
+/// Time that a receiver waits for the first sample: until the other process exists.
 const FIRST_SAMPLE: Duration = Duration::from_secs(60);
-/// How long it waits for the end mark, beyond what the sender may take.
+/// Time that it waits for the end mark, beyond the sender's limit.
 const END_MARK_NS: u64 = 10_000_000_000;
 
 struct Outgoing<'a, S> {
@@ -65,7 +65,7 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
     let mut sent = Recorder::<SentRow>::for_job(job);
     let source = (job.payload == Payload::Filled).then(|| Source::new(job.size)).transpose()?;
     sender.wait_matched(job.subscribers, MATCH_TIMEOUT)?;
-    // The first sample goes out as soon as anybody listens: it is what start-up time ends with.
+    // The first sample goes out as soon as a receiver exists: it is the end of the start-up time.
     let mut out = Outgoing { sender, source, size: job.size, expected: Some(first_sequence) };
     let first = out.send(0).map_err(|e| anyhow!("the first sample could not be published: {e}"))?;
     end.first_sequence = first.sequence;
@@ -114,8 +114,8 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
     hear_all(job, receiver, FIRST_SAMPLE, end_is_due)
 }
 
-/// When a receiver that had its first sample now waits no longer: twice the schedule, where nothing
-/// is replaced the processing of everything, and what the sender may be late.
+/// Returns when a receiver that had its first sample now stops waiting: twice the schedule, where
+/// nothing is replaced the time to process everything, and the sender's maximum delay.
 fn end_is_due(job: &Job) -> u64 {
     let samples = job.warm_up + job.messages + 1;
     let schedule_s = if let Pace::RateHz(hz) = job.pace { samples as f64 / hz } else { 0.0 };
@@ -185,7 +185,7 @@ fn hear_all<R: Receiver>(
                 cpu = cpu_ns(job);
             }
             end.cpu_samples += 1;
-            // Whoever copied has no more need of the sample; whoever looks at it in place holds it.
+            // A reader that copied needs the sample no more; a reader in place holds it.
             let held = (row.copied == 0).then_some(sample);
             burn(job.processing_us);
             drop(held);

@@ -14,10 +14,10 @@ use twox_hash::XxHash3_64;
 /// Least size of a payload that can be filled.
 pub const MIN_FILLED: usize = HEAD;
 const HEAD: usize = 32;
-/// What every payload begins with: magic and sequence number.
+/// Length of the head of every payload: magic and sequence number.
 const MARK: usize = 16;
 const MAGIC: u64 = u64::from_le_bytes(*b"drvbench");
-/// How far the stretches of random bytes lie apart, and how many there are.
+/// Distance of the stretches of random bytes, and their number.
 const STEP: usize = 64;
 const STRETCHES: u64 = 61;
 
@@ -79,7 +79,8 @@ pub(crate) fn mark(payload: &mut [u8], number: u64) {
     }
 }
 
-/// Whether a payload, filled or not, begins as that of this number; one too short to say so does.
+/// Returns whether a payload, filled or not, begins with the head of this number; a payload too
+/// short for a head does.
 #[inline]
 pub(crate) fn is_marked(payload: &[u8], number: u64) -> bool {
     payload.first_chunk::<MARK>().is_none_or(|head| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the loops note down while they run, and the state of the thread they run on.
+//! Records of the loops while they run, and the state of their thread.
 
 use crate::harness::{Job, Reach, Row, Unset, write_rows};
 use crate::peer::payload;
@@ -50,7 +50,7 @@ impl<R: Row + Copy + Default> Recorder<R> {
     }
 }
 
-/// Whether payloads came whole.
+/// Result of the verification of payloads.
 #[derive(Default)]
 pub(crate) struct Verdict {
     pub(crate) verified: u64,

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Longer than any link is left at rest.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 
-/// Burns processor time until it is killed, which whoever started it does.
+/// Burns processor time until the parent process kills it.
 pub(crate) fn hog() -> ! {
     let mut x = 1u64;
     loop {
@@ -86,7 +86,7 @@ pub(crate) fn same_thread(job: &Job) -> Result<End> {
     Ok(end)
 }
 
-/// Brings a link up and leaves it alone until told to end, so that its rest can be watched from
+/// Brings a link up and leaves it idle until the order to end, so that it can be watched from
 /// outside.
 pub(crate) fn idle_publisher(
     job: &Job,
@@ -103,7 +103,7 @@ pub(crate) fn idle_publisher(
     Ok(end)
 }
 
-/// Publishes one sample that latecomers get, and stays until told to end.
+/// Publishes one sample that late subscribers get, and stays until the order to end.
 pub(crate) fn keeps_last(
     job: &Job,
     emit: &dyn Fn(&Event),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a peer says about itself.
+//! Description that a peer prints.
 
 use crate::harness::{Job, Pace, Reach, Reliability, System, Wait};
 use serde::{Deserialize, Serialize};
@@ -26,13 +26,13 @@ pub struct Variant {
     pub name: String,
     /// Name for people.
     pub title: String,
-    /// Where its ends can be.
+    /// Possible places of its ends.
     pub reach: Vec<Reach>,
-    /// How its readers can wait.
+    /// Ways in which its readers can wait.
     pub waits: Vec<WaitKind>,
-    /// Which of these it offers.
+    /// Offered kinds of reliability.
     pub reliability: Vec<Reliability>,
-    /// Whether samples are written and read in place; otherwise the middleware copies them.
+    /// `true` if samples are written and read in place; otherwise the middleware copies them.
     pub loans: bool,
     /// Least size in bytes.
     pub min_size: usize,
@@ -40,13 +40,13 @@ pub struct Variant {
     pub max_size: usize,
     /// Greatest number of subscribers.
     pub max_subscribers: usize,
-    /// Whether it needs a [`crate::harness::Role::Keeper`].
+    /// `true` if it needs a [`crate::harness::Role::Keeper`].
     #[serde(default)]
     pub keeper: bool,
-    /// What a reader of its figures must know.
+    /// Note that a reader of its figures must know.
     #[serde(default)]
     pub note: String,
-    /// How it is configured, and why so.
+    /// Its configuration, with reasons.
     pub settings: Vec<Setting>,
     /// A variation of another variant's settings, measured only when it is named itself.
     #[serde(default)]
@@ -59,14 +59,14 @@ pub struct Variant {
     /// [`crate::harness::Role::OwnTool`]; empty if there is none.
     #[serde(default)]
     pub own_tool: String,
-    /// How the readers of that tool wait.
+    /// Way the readers of that tool wait.
     #[serde(default)]
     pub own_tool_wait: WaitKind,
     /// The sizes in bytes that it can measure; none: any.
     #[serde(default)]
     pub own_tool_sizes: Vec<usize>,
-    /// The links beside which it can measure; none: any that the variant offers. Some tools cannot
-    /// go on once something is lost.
+    /// The links with which it can measure; none: any that the variant offers. Some tools cannot go
+    /// on after a loss.
     #[serde(default)]
     pub own_tool_reliability: Vec<Reliability>,
 }
@@ -78,7 +78,7 @@ pub struct Setting {
     pub name: String,
     /// Its value.
     pub value: String,
-    /// Why, and who recommends it.
+    /// Reason, and the source of the recommendation.
     pub why: String,
 }
 
@@ -106,7 +106,7 @@ impl From<Wait> for WaitKind {
 }
 
 impl Variant {
-    /// Whether there is a tool of its own that measures the same link as a job.
+    /// Returns whether there is a tool of its own that measures the same link as a job.
     #[must_use]
     pub fn has_own_tool_for(&self, job: &Job) -> bool {
         let fits = self.own_tool_sizes.is_empty() || self.own_tool_sizes.contains(&job.size);
@@ -119,7 +119,7 @@ impl Variant {
             && self.own_tool_wait == WaitKind::from(job.wait)
     }
 
-    /// Why it cannot do a job; nothing if it can.
+    /// Returns why it cannot do a job; nothing if it can.
     #[must_use]
     pub fn refuses(&self, job: &Job) -> Option<String> {
         let kind = WaitKind::from(job.wait);
@@ -158,14 +158,15 @@ impl Variant {
     }
 }
 
-/// What names of peers and variants are made of: they stand in ids, files and `PEER/VARIANT`.
+/// Returns whether a text can be a name of a peer or variant, which is part of ids, files and
+/// `PEER/VARIANT`.
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
     (1..=40).contains(&name.len()) && name.chars().all(plain)
 }
 
 impl Description {
-    /// What no peer can say of itself.
+    /// Returns the error in a description, if there is one.
     pub(super) fn mistake(&self) -> Option<String> {
         let own =
             [System::Driveline, System::Futex, System::Spin, System::Memcpy].map(|s| s.to_string());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Other middleware that can be measured: which programs there are, what they can do, and how to
-//! add those that are not there.
+//! Other middleware that can be measured: the available programs, their capabilities, and
+//! instructions to add missing ones.
 //!
 //! A peer is a program in the directory of peers that speaks [`crate::harness`]. Called with
-//! `--describe` it prints a [`Description`] as JSON. The catalogue names the peers that people ask
-//! for; one that is in the catalogue but not in the directory is shown with what would have to be
-//! done, so that nothing is missing silently.
+//! `--describe` it prints a [`Description`] as JSON. The catalogue names the well-known peers; a
+//! peer that is in the catalogue but not in the directory is shown with instructions to add it, so
+//! that nothing is missing silently.
 
 mod description;
 mod selection;
@@ -24,33 +24,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Names the directory of peers; without it, `peers` beside the executable or one level up.
+/// Names the directory of peers; without it, `peers` in the executable's directory or one level up.
 pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
 
-/// Where peers are looked for, for those who miss one.
+/// Search path of peers, for users who miss one.
 pub const PLACE: &str = "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
 
-/// How the reason begins for which a peer is left out that is not there; how to add it follows.
+/// First words of the reason why a missing peer is skipped; instructions to add it follow.
 pub const NOT_INSTALLED: &str = "not installed";
 
-/// How long a peer may take to describe itself.
+/// Time in which a peer must describe itself.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// More than any description needs.
 const DESCRIPTION_MAX: u64 = 1 << 20;
 const CATALOGUE: &str = include_str!("../../../peers/catalogue.json");
 
-/// A peer that somebody may ask for.
+/// A known or installed peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Peer {
     /// Name, as it is called in a job.
     pub name: String,
     /// Name for people.
     pub title: String,
-    /// Whether it can be measured.
+    /// Availability of the peer.
     pub state: State,
 }
 
-/// Whether a peer can be measured.
+/// Availability of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -58,25 +58,25 @@ pub enum State {
     Installed {
         /// Its program.
         program: PathBuf,
-        /// What it says about itself.
+        /// Its description.
         description: Description,
     },
     /// Its program is there but of no use.
     Broken {
         /// Its program.
         program: PathBuf,
-        /// What is wrong.
+        /// Error.
         reason: String,
     },
     /// It is not there.
     NotInstalled {
-        /// How to add it.
+        /// Instructions to add it.
         how_to_add: String,
     },
 }
 
 impl Peer {
-    /// Why it cannot be measured, and how to add it, if it is not there.
+    /// Returns why it cannot be measured, and how to add it, if it is missing.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let State::NotInstalled { how_to_add } = &self.state else { return None };
@@ -91,8 +91,7 @@ struct Known {
     how_to_add: String,
 }
 
-/// The directory of peers: the one that the environment names, or the one that stands beside the
-/// executable.
+/// Returns the directory of peers: from the environment, or next to the executable.
 #[must_use]
 pub fn directory() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(PEERS_VARIABLE) {
@@ -116,7 +115,7 @@ pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
     if let Some(directory) = directory {
         let place = directory.display();
         let entries = std::fs::read_dir(directory).map_err(|e| match e.kind() {
-            // One that nobody names is looked for before.
+            // The default directory was checked before.
             ErrorKind::NotFound => anyhow!("{PEERS_VARIABLE} names {place}, which is not there: name another directory, or unset it"),
             _ => anyhow!("cannot read the directory of peers {place}: {e}: name another one with {PEERS_VARIABLE}"),
         })?;
@@ -178,7 +177,7 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     let status = started.end_within(if heard.is_ok() { timeout } else { Duration::ZERO });
     let Ok(said) = heard else { bail!("it did not describe itself within {timeout:?}") };
     let said = said.context("its description cannot be read")?;
-    // Before how it ended: nobody listened to the rest.
+    // Before its exit status: the rest of its output was not read.
     ensure!(
         said.len() as u64 <= DESCRIPTION_MAX,
         "its description is longer than {} MiB",
@@ -203,7 +202,7 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     Ok(description)
 }
 
-/// What `make peers` builds begins with this, in what the catalogue says of adding it.
+/// First words of the instructions for peers that `make peers` builds.
 const BUILT: &str = "make peers";
 
 /// A line for each peer: whether it is there, what it is, and its variants or what is missing; then
@@ -259,7 +258,7 @@ pub fn details(peers: &[Peer], width: usize) -> String {
     text + &place(peers, width)
 }
 
-/// Where peers are looked for, if one of these is not there.
+/// Returns the search path of peers, if one of these is missing.
 fn place(peers: &[Peer], width: usize) -> String {
     let all_there = peers.iter().all(|p| matches!(p.state, State::Installed { .. }));
     if all_there { String::new() } else { wrapped(PLACE, width) }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which peers somebody asks for, by name.
+//! Selection of peers by name.
 
 use super::{Description, PLACE, Peer, State, Variant, directory, discover};
 use crate::harness::System;
@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use driveline_runtime::graph::{closest, suggest};
 use std::path::{Path, PathBuf};
 
-/// What may be asked for: `all`, the peers that are known or there, and their variants. Blocks
+/// Returns the possible names: `all`, the known or installed peers, and their variants. Blocks
 /// while they describe themselves.
 #[must_use]
 pub fn names() -> Vec<String> {
@@ -23,17 +23,17 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// What somebody asked to measure, and what cannot be.
+/// Requested peers, and the ones that cannot be measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Programs to measure, each with the variants that were asked for.
     pub chosen: Vec<(PathBuf, Description)>,
-    /// What was asked for but cannot be measured: the name, and why.
+    /// Requested peers that cannot be measured: name and reason.
     pub unavailable: Vec<(String, String)>,
 }
 
-/// What is wrong with a name that is to be measured, and what to do about it; nothing if it may be
-/// asked for: `all`, a peer, a variant of one that is installed, or one of these `others`.
+/// Returns the error in a name, and the remedy; nothing for a valid name: `all`, a peer, a variant
+/// of an installed one, or one of these `others`.
 #[must_use]
 pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, String)> {
     if name == "all" || others.contains(&name) {
@@ -128,7 +128,7 @@ impl Selection {
         self.chosen.iter().find(|(_, d)| d.name == *name).map(|(p, _)| p.as_path())
     }
 
-    /// What is known about the variant of a system.
+    /// Returns the description of a system's variant.
     #[must_use]
     pub fn variant(&self, system: &System) -> Option<&Variant> {
         let System::Peer { name, variant } = system else { return None };

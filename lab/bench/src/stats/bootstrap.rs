@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How sure a ratio is.
+//! Confidence intervals of ratios.
 //!
 //! Samples of one run are anything but independent: a run shares its memory layout, its processor
-//! frequency and whatever else the machine did meanwhile. So whole runs are resampled, not samples
-//! (the percentile bootstrap of Efron, 1979, over clusters). System and floor are measured side by
-//! side in every round, so a round is drawn for both at once, and what drifts between rounds
-//! cancels out.
+//! frequency and the other load of the machine. So whole runs are resampled, not samples (the
+//! percentile bootstrap of Efron, 1979, over clusters). System and baseline are measured side by
+//! side in every round, so a round is drawn for both at once, and drift between rounds cancels out.
 //!
-//! Of few rounds the plain percentile bootstrap is too narrow: of five, what it calls 95 % covers
-//! 85 %. So more of the resampled values lie within an interval than its name says, as many as
-//! Student's t asks for (the expanded percentile interval of Hesterberg, "What Teachers Should Know
-//! About the Bootstrap", 2015); of five rounds it covers 92 %.
+//! With few rounds the plain percentile bootstrap is too narrow: with five, its 95 % interval
+//! covers 85 %. So more of the resampled values lie within an interval than its name says, as many
+//! as Student's t requires (the expanded percentile interval of Hesterberg, "What Teachers Should
+//! Know About the Bootstrap", 2015); with five rounds it covers 92 %.
 
 use super::Rank;
 use super::goodput::{Goodput, NEEDS};
@@ -20,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// How many times rounds are drawn.
+/// Number of draws.
 const RESAMPLES: usize = 2000;
 
 /// Rounds below which an interval is not to be trusted.
@@ -49,8 +48,8 @@ pub struct Interval {
     pub rounds: usize,
 }
 
-/// `1.19 (1.06–1.53)`. The lab writes its intervals itself: digits there are as many as a ratio
-/// has, and few rounds are told beside it.
+/// `1.19 (1.06–1.53)`. The lab formats its intervals itself: with as many digits as a ratio has,
+/// and the number of rounds if it is small.
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} ({:.2}–{:.2})", self.estimate, self.low, self.high)
@@ -155,9 +154,9 @@ fn unpaired(
     interval(estimate, values.collect(), of_one.len().min(of_other.len()))
 }
 
-/// How two measurements that were not made side by side differ by the means of what each of their
-/// rounds has: a ratio, a difference. `None` if one has no rounds, or `of` says nothing of their
-/// means.
+/// Interval of the difference of two measurements that were not made side by side, from the means
+/// of their rounds' values: a ratio, a difference. `None` if one has no rounds, or `of` has no
+/// result for their means.
 #[must_use]
 pub fn mean_interval_unpaired(
     one: &[f64],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much payload gets through in a second.
+//! Goodput: payload per second.
 
 use super::percentile::Runs;
 

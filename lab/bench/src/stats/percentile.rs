@@ -66,7 +66,7 @@ impl Runs {
         (n > 0).then(|| sum as f64 / n as f64)
     }
 
-    /// How many samples of all runs are not above `x`.
+    /// Returns the number of samples of all runs that are not above `x`.
     #[must_use]
     pub fn not_above(&self, x: u64) -> u64 {
         self.runs.iter().map(|r| r.partition_point(|&y| y <= x) as u64).sum()
@@ -99,7 +99,7 @@ impl Runs {
         })
     }
 
-    /// What a report shows.
+    /// Returns the percentiles of a report.
     #[must_use]
     pub fn percentiles(&self) -> Percentiles {
         let n = self.samples();
@@ -170,7 +170,7 @@ pub struct Percentiles {
     pub standard_deviation: Option<f64>,
 }
 
-/// What a distribution looks like, beside its percentiles.
+/// Shape of a distribution, in addition to its percentiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     /// Lower quartile.

@@ -14,7 +14,7 @@ use std::time::Duration;
 // time: what the measurement is to show; a slow machine makes it longer, and it is read afterwards
 pub(crate) const STALL: Duration = Duration::from_millis(300);
 
-/// When a process stood still, for sure.
+/// Time in which a process was certainly stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stall {
     pub(crate) from: u64,
@@ -39,7 +39,7 @@ pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
     Some(Stall { from: from?, to })
 }
 
-/// Whether each of its threads stands still: a middleware's own stop a moment later than the first.
+/// Returns whether each of its threads is stopped: a middleware's own stop later than the first.
 fn all_stopped(pid: i32) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let mut states = threads.filter_map(|t| {

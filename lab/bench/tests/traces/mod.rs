@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run of peers leaves behind: files in shared memory, processes.
+//! Traces that a run of peers leaves behind: files in shared memory, processes.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How the names of a middleware's files in shared memory begin or end.
+/// Prefixes or suffixes of the names of a middleware's files in shared memory.
 const TRACES: [(&str, &[&str]); 5] = [
     ("driveline", &["driveline-"]),
     ("fastdds", &["fast", "sem.fast"]),
@@ -39,7 +39,8 @@ pub(crate) fn files(name: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Whether somebody who lives uses it, who is then not of this run: nobody of it lives any more.
+/// Returns whether a living process uses it, which is not of this run: no process of the run is
+/// alive any more.
 fn is_used(path: &Path) -> bool {
     if path.is_dir() {
         let claim = std::fs::File::open(path.join("claim"));
@@ -55,7 +56,7 @@ fn is_used(path: &Path) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|process| uses(process.path()))
 }
 
-/// What this run has left: files that are new and nobody's, and processes that it has started.
+/// Leftovers of this run: new files that no process uses, and processes that it has started.
 pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String> {
     let mark = format!("{MARK}={}", std::process::id());
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -484,7 +484,7 @@ pub(super) fn headline_subject<'a>(
     series: impl Iterator<Item = (&'a str, Quantity)> + Clone,
 ) -> Option<&'a str> {
     let latencies = || series.clone().filter(|(_, q)| *q == Quantity::Latency).map(|(s, _)| s);
-    const WHOLE: [&str; 4] = ["end to end", "hot path", "chain", "all"];
+    const WHOLE: [&str; 5] = ["end to end", "hot path", "chain", "fusion", "all"];
     WHOLE
         .into_iter()
         .find_map(|w| latencies().find(|s| s.eq_ignore_ascii_case(w)))
@@ -494,4 +494,17 @@ pub(super) fn headline_subject<'a>(
 /// Of counts that others told: the sum, or more than can be.
 pub(crate) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fusion_is_compared_by_the_whole_and_not_by_its_first_channel() {
+        let told = ["channel 0", "channel 1", "fusion"].map(|s| (s, Quantity::Latency));
+        assert_eq!(headline_subject(told.into_iter()), Some("fusion"));
+        assert_eq!(headline_subject(told[..2].iter().copied()), Some("channel 0"));
+        assert_eq!(headline_subject([("fusion", Quantity::Age)].into_iter()), None);
+    }
 }

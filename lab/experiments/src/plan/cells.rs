@@ -5,14 +5,15 @@ use super::environment::parameters;
 use super::{MAX_CASES, messages, too_small, workload};
 use crate::archive::{Link, Workload};
 use crate::scenario::{
-    CaseSpec, ChainSpec, CpusSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec, Vary,
-    WorkloadSpec,
+    CaseSpec, ChainSpec, CpusSpec, DeploymentSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec,
+    Vary, WorkloadSpec,
 };
 use crate::words::spaced;
 use anyhow::{Context, Result, ensure};
 use driveline_analyze::meminfo;
 use driveline_bench::cable::{CableSpec, cable_refused};
 use driveline_bench::chain::{self as bench_chain, ChainJob};
+use driveline_bench::deployment::{Deployment, containers_refused};
 use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
 use driveline_bench::{Beside, Favour, Placement, Quota};
 use driveline_runtime::graph::ByteSize;
@@ -61,6 +62,11 @@ impl Cell {
             return Some(format!("{e:#}"));
         }
         if let Some(reason) = self.beside.cable.and_then(cable_refused) {
+            return Some(reason);
+        }
+        if !self.beside.deployment.is_bare()
+            && let Some(reason) = containers_refused()
+        {
             return Some(reason);
         }
         let processes: usize = self
@@ -241,12 +247,21 @@ fn cell(
         loss_percent: case.loss_percent.unwrap_or(0.0),
         delay_ms: case.delay_ms.unwrap_or(0.0),
     });
+    let deployment = case.deployment.map_or(Deployment::Bare, Into::into);
+    ensure!(
+        deployment.is_bare()
+            || (!links.is_empty()
+                && links.iter().all(|l| l.reach == Reach::Host)
+                && case.quota_percent.is_none()),
+        "containers hold the ends of links within a host, without `quota_percent`: add `reach: host`, or leave `deployment` out"
+    );
     let beside = Beside {
         hogs: case.hogs.unwrap_or(0),
         quota_percent: case.quota_percent,
         favour,
         watch_every: watch,
         cable,
+        deployment,
     };
     let workload = case.workload.as_ref().map(|w| workload(w, run));
     let systems = case.systems.clone();
@@ -392,6 +407,7 @@ impl CaseSpec {
             cable_mbit: self.cable_mbit.or(base.cable_mbit),
             loss_percent: self.loss_percent.or(base.loss_percent),
             delay_ms: self.delay_ms.or(base.delay_ms),
+            deployment: self.deployment.or(base.deployment),
             favour: self.favour.clone().or_else(|| base.favour.clone()),
             workload: self.workload.clone(),
             driveline_edges: self.driveline_edges.clone(),
@@ -422,6 +438,7 @@ impl Vary {
             self.cable_mbit.len(),
             self.loss_percent.len(),
             self.delay_ms.len(),
+            self.deployment.len(),
         ];
         lists.into_iter().fold(1, |all, n| all.saturating_mul(n.max(1)))
     }
@@ -471,5 +488,10 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     dimension!(cable_mbit, |m: &u32| format!("{m} Mbit/s"));
     dimension!(loss_percent, |p: &f64| format!("{p} % lost"));
     dimension!(delay_ms, |ms: &f64| format!("{ms} ms each way"));
+    dimension!(deployment, |d: &DeploymentSpec| match d {
+        DeploymentSpec::Bare => "bare".to_owned(),
+        DeploymentSpec::Container => "one container".to_owned(),
+        DeploymentSpec::Containers => "a container each".to_owned(),
+    });
     all
 }

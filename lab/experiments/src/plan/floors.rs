@@ -31,7 +31,13 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
         );
         return Vec::new();
     };
-    if cell.beside != (Beside { watch_every: cell.beside.watch_every, ..Beside::default() }) {
+    // A floor has no middleware, which is what is deployed.
+    let alone = Beside {
+        watch_every: cell.beside.watch_every,
+        deployment: cell.beside.deployment,
+        ..Beside::default()
+    };
+    if cell.beside != alone {
         leave_out(
             e,
             "floor",

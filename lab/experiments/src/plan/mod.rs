@@ -11,10 +11,11 @@ use crate::scenario::{Extent, RunSpec, Scenario};
 use anyhow::{Context, Result, ensure};
 use cells::Cell;
 use driveline_bench::chain::ChainJob;
+use driveline_bench::deployment::Deployment;
 use driveline_bench::harness::{Job, Pace, Payload, Reach, Reliability, System};
 use driveline_bench::peers::{self, Peer, Selection, Variant};
 use driveline_bench::stats::{ENOUGH_ROUNDS, Random};
-use driveline_bench::{Comparison, LeftOut, MIN_FILLED, Metric, Placement};
+use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement};
 use driveline_runtime::launch::find_gateway;
 
 /// Most cases of one experiment.
@@ -87,6 +88,7 @@ pub fn plan(
         }
     }
     compare_with_own_edges(&mut e);
+    compare_with_bare(&mut e);
     e.scenario.run = run;
     Ok(e)
 }
@@ -247,6 +249,11 @@ fn add_cell(
         add(e, Case { comparisons: to_floors.clone(), ..own });
     }
     for (system, variant) in selection.systems() {
+        if !cell.beside.deployment.is_bare() {
+            let reason = "its processes are not put into containers yet: only Driveline's are";
+            leave_out(e, &system.to_string(), reason, Some(cell));
+            continue;
+        }
         let refusal = cell.links.iter().find_map(|l| variant.refuses(&l.job(&system)));
         if let Some(reason) = refusal {
             leave_out(e, &system.to_string(), &reason, Some(cell));
@@ -436,6 +443,29 @@ fn compare_with_own_edges(e: &mut Experiment) {
                 of: case.figure,
             });
         }
+    }
+}
+
+/// A link in containers is compared with the same link bare.
+fn compare_with_bare(e: &mut Experiment) {
+    let is_measured = |c: &&Case| c.role == Role::Measured && !c.links.is_empty();
+    let bare: Vec<Case> = e
+        .cases
+        .iter()
+        .filter(|c| is_measured(c) && c.beside.deployment.is_bare())
+        .cloned()
+        .collect();
+    for case in e.cases.iter_mut().filter(|c| is_measured(&&**c) && !c.beside.deployment.is_bare())
+    {
+        let beside = Beside { deployment: Deployment::Bare, ..case.beside.clone() };
+        let same = bare
+            .iter()
+            .find(|b| b.system == case.system && b.links == case.links && b.beside == beside);
+        case.comparisons.extend(same.map(|b| Comparison {
+            metric: case.figure,
+            to: b.id.clone(),
+            of: case.figure,
+        }));
     }
 }
 

@@ -205,6 +205,36 @@ fn a_quick_extent_takes_minutes() {
     }
 }
 
+/// A machine without Podman leaves containers out.
+#[test]
+fn links_in_containers_are_compared_with_the_same_link_bare() {
+    let e = planned("B1C", Extent::Quick);
+    let of = |deployment| {
+        let is_it = |c: &&Case| c.role == Role::Measured && c.beside.deployment == deployment;
+        e.cases.iter().filter(is_it).filter(|c| c.system == System::Driveline).collect::<Vec<_>>()
+    };
+    let bare = of(Deployment::Bare);
+    assert_eq!(bare.len(), 1);
+    for deployment in [Deployment::Container, Deployment::Containers] {
+        if let Some(reason) = driveline_bench::deployment::containers_refused() {
+            assert!(of(deployment).is_empty());
+            assert!(e.left_out.iter().any(|l| l.reason == reason), "{:?}", e.left_out);
+            continue;
+        }
+        let compared: Vec<_> = of(deployment)[0].comparisons.iter().map(|c| &c.to).collect();
+        assert!(compared.contains(&&bare[0].id), "{compared:?}");
+    }
+}
+
+#[test]
+fn containers_hold_ends_of_one_host_only() {
+    let mut scenario = scenario::load("B1C").unwrap();
+    scenario.link.reach = Some(ReachSpec::Process);
+    let e = plan(&scenario, Extent::Default, &[], &Placement::automatic(vec![0, 1]));
+    let text = format!("{:#}", e.unwrap_err());
+    assert!(text.contains("add `reach: host`"), "{text}");
+}
+
 /// What the estimate consists of, written out for each kind of run.
 #[test]
 fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {

@@ -127,7 +127,7 @@ fn key_figures(e: &ExperimentResult) -> String {
             escape(further::KEY_FIGURES)
         ),
     };
-    figures + &parts
+    figures + &parts + &rows(&further::channels(e))
 }
 
 /// The numbers of the plot of layers.

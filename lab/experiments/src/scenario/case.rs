@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is measured: links, workloads, chains, and what varies.
 
-use super::{CpusSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
+use super::{CpusSpec, DeploymentSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
 use driveline_runtime::graph::ByteSize;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -68,6 +68,9 @@ pub struct CaseSpec {
     /// milliseconds (0).
     #[schemars(range(min = 0.0, max = 500.0))]
     pub delay_ms: Option<f64>,
+    /// Where the ends run, at reach host: `bare`, in one `container`, or in `containers`, one each
+    /// (bare). Containers need root and Podman.
+    pub deployment: Option<DeploymentSpec>,
     /// One subscriber of each link that is preferred to everybody else.
     pub favour: Option<FavourSpec>,
     /// A workload instead of links.
@@ -226,4 +229,8 @@ pub struct Vary {
     #[serde(default)]
     #[schemars(length(min = 1), inner(range(min = 0.0, max = 500.0)))]
     pub delay_ms: Vec<f64>,
+    /// See `cases`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub deployment: Vec<DeploymentSpec>,
 }

@@ -2,6 +2,7 @@
 //! What there is to choose from.
 
 use driveline_bench::Metric;
+use driveline_bench::deployment::Deployment;
 use driveline_bench::harness::{Payload, Reach, Reliability, Take};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,17 @@ words! {
         /// Processes of two hosts, which are network namespaces of this machine with a cable
         /// between them; needs root.
         Network
+    }
+}
+words! {
+    /// Where the processes of a link run.
+    DeploymentSpec => Deployment {
+        /// On this machine.
+        Bare,
+        /// In one container.
+        Container,
+        /// In a container each.
+        Containers
     }
 }
 words! {

@@ -62,6 +62,7 @@ impl Vary {
             cable_mbit: list(&self.cable_mbit, &by.cable_mbit),
             loss_percent: list(&self.loss_percent, &by.loss_percent),
             delay_ms: list(&self.delay_ms, &by.delay_ms),
+            deployment: list(&self.deployment, &by.deployment),
         }
     }
 }

@@ -19,7 +19,7 @@ pub use builtin::{Builtin, builtin};
 pub use case::{CaseSpec, ChainSpec, FavourSpec, Reads, StageSpec, Vary, WorkloadSpec};
 pub(crate) use check::OWN_SYSTEMS;
 pub use choices::{
-    AnswerSpec, CpusSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec,
+    AnswerSpec, CpusSpec, DeploymentSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec,
 };
 pub use error::LoadError;
 pub use extent::Extent;

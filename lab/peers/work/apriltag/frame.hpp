@@ -16,7 +16,7 @@ struct FrameHead {
     std::uint32_t width = 0;
     std::uint32_t height = 0;
     std::uint32_t channels = 0;
-    /// What is really in the picture. Nobody looks at it but for checking the result.
+    /// Actual number of tags in the picture, used only to check the result.
     std::uint32_t tags = 0;
     std::array<std::uint32_t, most_tags> ids{};
 };

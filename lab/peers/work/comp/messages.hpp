@@ -29,7 +29,7 @@ inline cv::Mat frame_of(work::Reader& in, const FrameHead& head) {
     }
     const auto pixels = in.bytes(std::size_t{3} * static_cast<std::size_t>(head.width) *
                                  static_cast<std::size_t>(head.height));
-    // OpenCV has no matrix of constants; nobody writes to it.
+    // OpenCV has no matrix of constants; it is never written to.
     return {head.height, head.width, CV_8UC3, const_cast<unsigned char*>(pixels.data())};
 }
 

@@ -25,7 +25,7 @@ inline double distance(const Pose& a, const Pose& b) { return std::hypot(a.x - b
 
 /// The head of a cloud.
 struct CloudHead {
-    /// Where the scan was really taken. Nobody looks at it but for checking the result.
+    /// Actual pose of the scan, used only to check the result.
     Pose truth;
     /// As estimated; zero before that.
     Pose estimate;

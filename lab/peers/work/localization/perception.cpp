@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds obstacles: takes the ground out (PCL's RANSAC plane),
-// clusters what is left (PCL's Euclidean clustering), and puts boxes around it: one for each tile
-// of an obstacle, so that the box of a winding wall does not cover the road.
+// Finds obstacles: removes the ground (PCL's RANSAC plane), clusters the rest (PCL's Euclidean
+// clustering), and puts boxes around it: one for each tile of an obstacle, so that the box of a
+// winding wall does not cover the road.
 //
 // Parameters: `ground_m` (how near to the plane is ground), `tolerance_m` (between points of one
 // obstacle), `least_points` (of an obstacle), `tile_m`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides how to go on: which of some paths beside one another
-// keeps most clear of the obstacles, and how fast it can be driven.
+// Decides how to go on: which of some parallel paths keeps the greatest distance from the
+// obstacles, and how fast it can be driven.
 //
 // Parameters: `heading_deg` (of the street, in the vehicle's coordinates), `speed_mps` (wanted),
 // `brake_mps2`, `width_m` (of the vehicle).
@@ -71,7 +71,7 @@ private:
                          y = way * std::sin(heading_) + aside * std::cos(heading_);
             double nearest = enough_m * 2;
             for (const auto& box : boxes_) {
-                // What hangs above the vehicle is in nobody's way.
+                // Objects above the vehicle are not obstacles.
                 if (box.min[2] > 0.5F) continue;
                 const double dx = std::max({box.min[0] - x, x - box.max[0], 0.0}),
                              dy = std::max({box.min[1] - y, y - box.max[1], 0.0});

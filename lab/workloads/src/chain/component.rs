@@ -21,7 +21,7 @@ pub(super) const STAGE_CLASS: &str = "Stage";
 pub(super) const PERIODIC_CLASS: &str = "Periodic";
 pub(super) const END_CLASS: &str = "End";
 
-/// Most commands of which the end keeps an account: an hour of them.
+/// Maximum number of recorded commands: an hour of them.
 const ROOM: usize = 200_000;
 
 /// A command that descends from a scan that none before did: when it was published, and where its
@@ -143,7 +143,7 @@ fn integer(io: &ComponentIo, name: &str) -> u64 {
     }
 }
 
-/// What all classes do.
+/// Part that all classes have in common.
 struct Worker {
     work: Crunch,
     bytes: usize,
@@ -185,8 +185,8 @@ impl Component for Stage {
     }
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
-        // A timer's inputs are read; before the first sample there is nothing to work on, and the
-        // call is nobody's.
+        // A timer's inputs are read; before the first sample there is no input, and the call does
+        // not count.
         let _sample = invocation.read(0);
         let worker = self.worker.get().ok_or_else(|| failure("not initialised"))?;
         worker.work.run();
@@ -310,7 +310,7 @@ impl Component for End {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> =
             seen.instances.iter().flat_map(|i| i.words()).flat_map(u64::to_le_bytes).collect();
-        // Whoever reads it misses it if it is not there.
+        // If it is missing, the reader of the results notices.
         let _ = self
             .account
             .get()

@@ -44,7 +44,7 @@ const CHAIN: &str = "chain";
 /// Work is a multiple of this.
 const UNIT: Duration = Duration::from_micros(100);
 
-/// Which processes there are.
+/// Assignment of components to processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Deployment {
@@ -59,7 +59,7 @@ pub(crate) enum Deployment {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Chain {
-    /// Which processes there are.
+    /// Assignment of components to processes.
     deployment: Deployment,
     /// Nodes besides the chain's 14 and the lidar; with 176, modules have the published sizes.
     #[schemars(range(max = 800))]
@@ -173,7 +173,7 @@ impl Experiment for Chain {
     }
 }
 
-/// What the launcher tells, and the end of the run when its time has come.
+/// Records messages of the launcher, and ends the run when its time is up.
 struct Observer {
     warm_up: Duration,
     duration: Duration,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs: the chain among its background, for a seed, as a graph file.
+//! Graph file of a run: the chain among its background, for a seed.
 
 use super::component::{END_CLASS, PERIODIC_CLASS, SOURCE_CLASS, STAGE_CLASS};
 use super::table::{CHAIN, END, MODULES, SOURCE, SOURCE_BYTES, SOURCE_PERIOD, SOURCE_TOPIC, When};
@@ -31,7 +31,7 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) module: &'static str,
     class: &'static str,
-    /// How often its callback runs; nominal.
+    /// Nominal rate of its callback.
     pub(super) rate_hz: f64,
     period: Option<Duration>,
     pub(super) input: Option<String>,
@@ -223,7 +223,7 @@ pub(super) fn shares(count: u32) -> [u32; MODULES.len()] {
     let free = MODULES.map(|(module, nodes)| nodes - own(module));
     let all: u32 = free.iter().sum();
     let mut shares = free.map(|n| n * count / all);
-    // What rounding has left over, to those that lost most by it.
+    // The remainder of the rounding, to the components that lost most by it.
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(free[i] * count % all));
     for &i in order.iter().take((count - shares.iter().sum::<u32>()) as usize) {

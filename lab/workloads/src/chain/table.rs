@@ -23,7 +23,7 @@ pub(super) const SOURCE_BYTES: u32 = 128_000;
 /// The callback with which they end.
 pub(super) const END: &str = "vehicle_cmd_gate";
 
-/// When a callback runs.
+/// Trigger of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// On each sample.
@@ -56,8 +56,8 @@ const fn on(
     Callback { component: node, node, module, when: When::Message(message), output, bytes, work_us }
 }
 
-/// Nodes that have a timer behind their message are two components: what the first keeps for the
-/// second is a topic, so that the time it lies there is told as idle.
+/// Nodes that have a timer behind their message are two components: the data that the first keeps
+/// for the second is a topic, so that its waiting time there counts as idle.
 const fn part(component: &'static str, callback: Callback) -> Callback {
     Callback { component, ..callback }
 }

@@ -17,9 +17,9 @@ const ENCODING: &str = "faults";
 const TOPICS: [&str; 2] = ["frames", "beside"];
 /// Samples that a reader may hold at once.
 pub(super) const HELD: u32 = 1;
-/// A reader that is told to end looks for samples until none came for this long.
+/// A reader with an order to end waits for samples until none came for this long.
 const DRAINED: Duration = Duration::from_millis(100);
-/// Where a segment says which sample is the newest; see `docs/protocols/shm.md`.
+/// Position of the newest sample's number in a segment; see `docs/protocols/shm.md`.
 const NEWEST: std::ops::Range<usize> = 64..72;
 
 /// A writer, and what it writes.
@@ -39,7 +39,7 @@ pub(crate) struct FaultWriter {
 /// A reader of both topics.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FaultReader {
-    /// What it is called in the observations.
+    /// Name in the observations.
     pub(super) subject: String,
     pub(super) period_ns: u64,
 }
@@ -212,7 +212,8 @@ impl FaultReader {
     }
 }
 
-/// How a thread tells of the first sample of an epoch: only of the topic that things happen to.
+/// Returns the function with which a thread reports the first sample of an epoch: only of the topic
+/// that has the faults.
 fn superior_says(topic: &str) -> impl Fn(u64, u64) + Send + 'static {
     let tells = topic == TOPICS[0];
     move |epoch, time_ns| {

@@ -3,9 +3,9 @@
 //! filled with nonsense.
 //!
 //! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and
-//! `beside`, with a writer that nothing happens to. Each sample says which epoch it is of, which a
-//! fault begins; every byte of it is verified. What is observed: how long until each reader has a
-//! whole sample of the new epoch, that none ever was torn, and that nobody else is delayed.
+//! `beside`, with a writer that has no faults. Each sample carries its epoch, which a fault begins;
+//! every byte of it is verified. Observations: the time until each reader has a whole sample of the
+//! new epoch, that no sample ever was torn, and that no other reader is delayed.
 
 mod ends;
 mod payload;
@@ -25,15 +25,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long is waited for a recovery before the next fault.
+/// Maximum wait for a recovery before the next fault.
 const RECOVERY: Duration = Duration::from_secs(5);
 /// Samples count as received during a fault until all have recovered, and at least this long.
 const AFTERMATH: Duration = Duration::from_millis(100);
-/// How long a writer whose memory was damaged may go on before it is restarted, as a supervisor
-/// would.
+/// Time for which a writer whose memory was damaged may go on before it is restarted, as a
+/// supervisor would.
 const RESTART_AFTER: Duration = Duration::from_millis(250);
 
-/// What happens.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Fault {
@@ -52,9 +52,9 @@ enum Fault {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Faults {
-    /// What happens.
+    /// Kind of fault.
     fault: Fault,
-    /// How often, evenly in the time that counts.
+    /// Number of faults, evenly spread over the measured time.
     #[schemars(range(min = 1, max = 10_000))]
     times: u32,
     /// Reading processes.
@@ -168,7 +168,7 @@ impl<'a> Scene<'a> {
         Ok(Self { with, children, window, readers, writer, bystander })
     }
 
-    /// Does harm and waits until it is over; tells when it was done.
+    /// Injects a fault and waits until it is over; returns its time.
     fn fault(&mut self, epoch: u64, o: &mut Observations) -> Result<u64> {
         match self.with.fault {
             Fault::WriterKilled => {
@@ -211,7 +211,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Kills the writer, starts another and tells when the old one was killed.
+    /// Kills the writer, starts another and returns the time of the kill.
     fn replace_writer(&mut self, epoch: u64) -> Result<u64> {
         let at = MonotonicNs::now().0;
         self.children.kill(self.writer);
@@ -312,8 +312,8 @@ impl Faults {
             epoch,
             payload_bytes: self.payload_bytes as usize,
             period_ns: (self.period_ms * 1e6) as u64,
-            // And one for a reader that comes before the kernel has told of the death of the one in
-            // whose place it is.
+            // And one for a reader that comes before the kernel has reported the death of the
+            // reader that it replaces.
             pins: ends::HELD * (self.readers + 1),
             wait_for: wait_for as usize,
         })

@@ -4,7 +4,7 @@
 const MAGIC: u64 = 0x6674_6c75_6166_7664;
 const HEAD: usize = 4;
 
-/// What a whole payload says of itself.
+/// Contents of a whole payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) epoch: u64,
@@ -25,7 +25,7 @@ pub(super) fn fill(payload: &mut [u8], stamp: Stamp) {
     tail.fill(stamp.number as u8);
 }
 
-/// What a payload says, if all of it is from one filling.
+/// Returns the stamp of a payload, if all of it is from one filling.
 pub(super) fn verify(payload: &[u8]) -> Option<Stamp> {
     let (words, tail) = payload.as_chunks::<8>();
     let at = |i: usize| words.get(i).map(|w| u64::from_le_bytes(*w));

@@ -31,7 +31,7 @@ use std::time::Duration;
 const HOT_PATH: &str = "hot path";
 const PROCESS: &str = "process";
 
-/// How callbacks come to threads.
+/// Assignment of callbacks to threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ExecutorKind {
@@ -49,7 +49,7 @@ enum ExecutorKind {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Refsys {
-    /// How callbacks come to threads.
+    /// Assignment of callbacks to threads.
     executor: ExecutorKind,
     /// Threads of each executor but the planner's; 0 takes as many as there are CPUs. Of no meaning
     /// to `single_threaded`.
@@ -63,7 +63,7 @@ pub(crate) struct Refsys {
     /// Length of each message in bytes.
     #[schemars(range(min = 16, max = 16_777_216))]
     message_bytes: u32,
-    /// How far the topics reach; the graph is one process all the same.
+    /// Reach of the topics; the graph is one process all the same.
     reach: Reach,
 }
 

@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 
 const ENCODING: &str = "refsys";
 
-/// What all nodes have in common.
+/// Settings that all nodes share.
 pub(super) struct Setting {
     pub(super) crunch: Crunch,
     pub(super) message_bytes: usize,
     pub(super) reach: Reach,
 }
 
-/// What the run is observed by.
+/// Probes of the run.
 pub(super) struct Probes {
     pub(super) window: Window,
     pub(super) latency: Recorder,
@@ -36,8 +36,8 @@ pub(super) struct Probes {
     pub(super) last_planned_ns: AtomicU64,
 }
 
-/// When the newest data of each lidar in a message was measured, in nanoseconds; 0 if there is none
-/// of it.
+/// Measurement time of the newest data of each lidar in a message, in nanoseconds; 0 if there is
+/// none of it.
 type Stamps = [u64; 2];
 
 fn stamps(sample: &RawSample) -> Stamps {
@@ -255,7 +255,7 @@ impl Graph {
         missed + self.hot_replaced.load(Relaxed)
     }
 
-    /// Tells everything, once the executors have stopped.
+    /// Records all results after the executors have stopped.
     pub(super) fn finish(&self, o: &mut Observations) {
         self.probes.latency.finish(HOT_PATH, Quantity::Latency, o);
         self.probes.deviation.finish(PLANNER, Quantity::PeriodDeviation, o);
@@ -288,8 +288,8 @@ impl Graph {
         if failed > 0 {
             o.invalid.push(format!("{failed} callbacks failed, or could not take their samples"));
         }
-        // At the end each edge may have one sample that nobody has taken any more. What reaches
-        // other processes may have several: that one replaced another is noticed when it is taken.
+        // At the end each connection may have one sample that was not taken any more. Samples to
+        // other processes may be several: a replacement is noticed when the next sample is taken.
         let most = if self.reach == Reach::Process { edges } else { sent };
         if sent.checked_sub(received + replaced).is_none_or(|unread| unread > most) {
             o.invalid.push(format!("the account of {PROCESS} does not close: {sent} sent, {received} received, {replaced} replaced"));

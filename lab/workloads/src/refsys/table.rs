@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// What a callback of a node does.
+/// Behaviour of a callback of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// Publishes at fixed times, without work.
@@ -47,11 +47,11 @@ const fn command(node: &'static str, inputs: &'static [&'static str; 1]) -> Call
     Callback { node, rule: Rule::Command, inputs, output: None }
 }
 
-/// Where the stamps of the hot path come from.
+/// Sources of the stamps of the hot path.
 pub(super) const LIDARS: [&str; 2] = ["FrontLidarDriver", "RearLidarDriver"];
-/// Where the hot path ends.
+/// Last node of the hot path.
 pub(super) const END: &str = "ObjectCollisionEstimator";
-/// Whose period is observed.
+/// Node whose period is observed.
 pub(super) const PLANNER: &str = "BehaviorPlanner";
 /// The node with two connections that have nothing to do with each other.
 const DETECTOR: &str = "EuclideanClusterDetector";
@@ -113,7 +113,7 @@ pub(super) fn on_hot_path(node: &str) -> bool {
     LIDARS.contains(&node) || BETWEEN.contains(&node) || node == END
 }
 
-/// Whether an edge of the graph lies on the hot path.
+/// Returns whether a connection of the graph lies on the hot path.
 pub(super) fn is_hot_edge(node: &str, input: &str) -> bool {
     on_hot_path(node) && on_hot_path(input)
 }

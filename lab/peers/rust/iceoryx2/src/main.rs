@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Eclipse iceoryx2, as its examples use it: publish-subscribe for the data, and for a reader that
-//! sleeps an event service beside it, notified after each sample. A reader that spins polls the
+//! sleeps an additional event service, notified after each sample. A reader that spins polls the
 //! subscriber.
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -93,8 +93,8 @@ fn say<E: std::fmt::Debug>(what: &'static str) -> impl FnOnce(E) -> anyhow::Erro
     move |e| anyhow!("{what}: {e:?}")
 }
 
-/// Sleeps until a notice comes, or somebody stops the process and lets it go on: who sleeps looks
-/// again in any case.
+/// Sleeps until a notice comes, or the process is stopped and continued: a reader that sleeps
+/// checks again in any case.
 fn sleep(listener: &Listener<Ipc>, longest: Duration) -> Result<()> {
     match listener.timed_wait(|_| (), longest) {
         Ok(_) | Err(ListenerWaitError::InterruptSignal) => Ok(()),
@@ -343,7 +343,7 @@ impl Receiver for In {
 impl StageReceiver for In {
     fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
         if limit.is_zero() {
-            // Notices of an input that nobody sleeps on must not pile up.
+            // Notices of an input without a sleeping reader must not pile up.
             if let Some(listener) = &self.listener {
                 listener.try_wait(|_| ()).map_err(say("cannot look for notices"))?;
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ends of edges, whoever carries them.
+//! Ends of edges, for any middleware.
 
 use crate::message::{HEAD, Head, Tally};
 use crate::work::Input;
@@ -32,7 +32,7 @@ pub(crate) fn now() -> u64 {
     MonotonicNs::now().0
 }
 
-/// What a sending end has to do.
+/// Operations of a sending end.
 pub(crate) trait Sending {
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()>;
     /// Memory of a whole message: the same until it is sent.
@@ -43,10 +43,10 @@ pub(crate) trait Sending {
     fn send_last(&mut self, message: &[u8]) -> Result<(), String>;
 }
 
-/// What is done with a message: when it was in hand, and its bytes.
+/// Handler of a message: its arrival time, and its bytes.
 pub(crate) type Handle<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<()>;
 
-/// What a receiving end has to do.
+/// Operations of a receiving end.
 pub(crate) trait Receiving {
     fn wait(&mut self, limit: Duration) -> Result<()>;
     /// Gives the oldest unread message to `handle` and then back. Whether there was one.
@@ -66,7 +66,7 @@ impl<S: StageSender> PeerSender<S> {
         Self { sender, size, loan: None, published: 0 }
     }
 
-    /// Both number messages: readers tell losses by it.
+    /// Both number messages: readers detect losses by it.
     fn note(&mut self, number: u64) -> Result<(), String> {
         self.published += 1;
         if number == self.published {
@@ -98,7 +98,7 @@ impl<S: StageSender> Sending for PeerSender<S> {
     }
 
     fn send_last(&mut self, message: &[u8]) -> Result<(), String> {
-        // Not beside one that a work did not use.
+        // A work that did not use its loan gets no second one.
         self.loan = None;
         let number = self.sender.publish_last(message)?;
         self.note(number)
@@ -138,7 +138,7 @@ impl Output {
         Ok(Self { sender, next: 1 })
     }
 
-    /// Where a work writes to.
+    /// Returns the buffer that a work writes to.
     pub(crate) fn content(&mut self) -> Result<&mut [u8], String> {
         self.sender
             .place()?
@@ -232,7 +232,7 @@ impl OtherInput {
         Ok(())
     }
 
-    /// What [`Self::poll`] has copied last.
+    /// Returns the last copy of [`Self::poll`].
     pub(crate) fn input(&self) -> Option<Input<'_>> {
         self.head.map(|h| Input {
             content: &self.newest,

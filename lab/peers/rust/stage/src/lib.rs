@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The role `stage` of `docs/protocols/chain.md`, for peers in Rust: what `lab/peers/harness` has
-//! for those in C++.
+//! The role `stage` of `docs/protocols/chain.md`, for peers in Rust: the counterpart of
+//! `lab/peers/harness` for peers in C++.
 //!
-//! A peer implements [`StageSender`] and [`StageReceiver`] beside the traits of links, and calls
-//! [`program`] from `main`.
+//! A peer implements [`StageSender`] and [`StageReceiver`] in addition to the traits of links, and
+//! calls [`program`] from `main`.
 
 mod driveline_edge;
 mod edge;
@@ -42,7 +42,7 @@ pub trait StageReceiver: Receiver {
     fn wait_at_most(&mut self, limit: Duration) -> Result<()>;
 }
 
-/// `main` of a peer that has the role `stage` beside those of links.
+/// `main` of a peer that has the role `stage` in addition to those of links.
 #[must_use]
 pub fn program<M>(describe: impl FnOnce() -> Description) -> ExitCode
 where

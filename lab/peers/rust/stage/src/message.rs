@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands at the beginning of every message.
+//! Head of every message.
 
 /// Bytes of a head.
 pub(crate) const HEAD: usize = 48;
@@ -67,7 +67,7 @@ impl Tally {
     /// The head of a message, which is counted; none if it is damaged or repeated.
     pub(crate) fn note(&mut self, payload: &[u8]) -> Option<Head> {
         let Some(head) = Head::find(payload) else {
-            // It is counted as the one that was due.
+            // It is counted as the expected message.
             self.damaged += 1;
             self.received += 1;
             self.expected += 1;

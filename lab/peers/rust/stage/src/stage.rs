@@ -18,16 +18,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long nothing may come, at the beginning and later.
+/// Maximum time without a message, at the beginning and later.
 const FIRST_LIMIT: Duration = Duration::from_secs(60);
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
-/// How far a source may fall behind before the rest counts as not sent.
+/// Maximum delay of a source before the rest counts as not sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Receivers hear of a sender later than the other way round.
 const BEFORE_FIRST: Duration = Duration::from_millis(200);
 /// Rest before the end mark, so that it replaces no unread message.
 const BEFORE_END: Duration = Duration::from_millis(100);
-/// How long a sending end stays after its last message.
+/// Time that a sending end stays after its last message.
 const LINGER: Duration = Duration::from_millis(100);
 
 #[derive(Deserialize)]
@@ -133,7 +133,7 @@ fn job_of(job: &Job, edge: &Edge) -> Job {
     }
 }
 
-/// What the process has of each middleware that carries one of its edges.
+/// The process's objects of each middleware that carries one of its edges.
 struct Links<'a, M> {
     job: &'a Job,
     stage: &'a str,

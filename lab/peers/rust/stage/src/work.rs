@@ -76,7 +76,7 @@ impl Work {
     /// Loads the library and makes the work; `parameters` is a JSON object.
     pub(crate) fn load(path: &Path, parameters: &str) -> Result<Self> {
         let name = path.display().to_string();
-        // SAFETY: a library that somebody names as a work is trusted like a program that somebody
+        // SAFETY: a library that the user names as a work is trusted like a program that the user
         // starts.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         let library = ManuallyDrop::new(library.context("the work cannot be loaded")?);
@@ -146,7 +146,7 @@ impl Work {
         }
     }
 
-    /// What it achieved, as a JSON object.
+    /// Returns its results, as a JSON object.
     pub(crate) fn report(&mut self) -> Result<String> {
         let mut text = vec![0u8; REPORT];
         // SAFETY: as in `process`; the buffer is as long as is said.
@@ -166,12 +166,12 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // SAFETY: it was made by this library, and nobody uses it after this.
+        // SAFETY: it was made by this library, and is not used after this.
         unsafe { (self.destroy)(self.object.as_ptr()) }
     }
 }
 
-/// What a library says is wrong.
+/// Error text of a library.
 struct Sentence([u8; ERROR]);
 
 impl Default for Sentence {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this peer says about itself: its variants, and how each is configured.
+//! Description of this peer: its variants, and the configuration of each.
 
 use anyhow::{Result, bail};
 use driveline_bench::harness::{Job, PROTOCOL, Reach, Reliability, System};
@@ -37,7 +37,7 @@ impl Carrier {
         }
     }
 
-    /// The one that a job asks for.
+    /// Returns the variant of a job.
     pub fn of(job: &Job) -> Result<Self> {
         if let System::Peer { variant, .. } = &job.system
             && let Some(carrier) = Self::ALL.into_iter().find(|c| c.name() == variant)

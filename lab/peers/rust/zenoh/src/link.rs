@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What both ends of a link share: names, marks, and who is there.
+//! Shared parts of both ends of a link: names, marks, and the present ends.
 
 use crate::describe::Carrier;
 use anyhow::{Result, anyhow, ensure};

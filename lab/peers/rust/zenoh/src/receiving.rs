@@ -53,7 +53,7 @@ impl Samples {
 pub struct In {
     session: Session,
     samples: Samples,
-    /// What [`Receiver::wait`] has found.
+    /// Sample found by [`Receiver::wait`].
     found: Option<Sample>,
     wait: Waiting,
     longest_wait: Duration,
@@ -190,7 +190,7 @@ pub struct Taken {
     missed: u64,
     end: bool,
     sample: Sample,
-    /// Pieces of a large sample that came over TCP, joined once somebody wants them so.
+    /// Pieces of a large sample that came over TCP, joined at the first request.
     joined: OnceCell<Vec<u8>>,
 }
 

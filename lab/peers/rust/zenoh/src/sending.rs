@@ -25,20 +25,20 @@ use zenoh::shm::{
 };
 use zenoh::{Session, Wait};
 
-/// How long a publication may wait for shared memory, as long as for a place in the queue to the
-/// link: Zenoh's own defaults, `wait_before_drop` and `wait_before_close`.
+/// Maximum wait of a publication for shared memory, and for a place in the queue to the link:
+/// Zenoh's own defaults, `wait_before_drop` and `wait_before_close`.
 const BEST_EFFORT_PATIENCE: Duration = Duration::from_millis(1);
 const RELIABLE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a sender that is done waits for its receivers to be done.
+/// Maximum time that a sender that is done waits for its receivers to be done.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// Where the bytes of samples come from.
+/// Source of the bytes of samples.
 enum Source {
     /// A pool of shared memory.
     Pool(ShmProvider<PosixShmProviderBackend>),
     /// One buffer, which is free again once it has been published.
     Buffer(Option<BytesMut>),
-    /// A body that all samples share, behind a head of their own: nobody writes to it.
+    /// A body that all samples share, after a head of their own: it is never written to.
     Body(Bytes),
 }
 
@@ -59,7 +59,7 @@ pub struct Out {
     carrier: Carrier,
     patience: Duration,
     receivers: Alive,
-    /// Whether it is this end that sends last.
+    /// `true` if this end sends last.
     speaks_last: bool,
     _token: LivelinessToken,
 }
@@ -278,7 +278,7 @@ impl Drop for Out {
     /// have heard it.
     fn drop(&mut self) {
         if self.speaks_last && self.published > 0 {
-            // If somebody does not leave, its own timeout tells.
+            // If a receiver does not leave, its own timeout reports it.
             let _ = wait_until(LINGER, || Ok(self.receivers.count() == 0));
         }
     }

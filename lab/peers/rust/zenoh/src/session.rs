@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Zenoh sessions that find each other through files, and what killed ones leave behind.
+//! Zenoh sessions that find each other through files, and removal of the files of killed ones.
 //!
 //! A link is a star: receiving ends listen, and the sending end connects to each of them, once.
-//! Stages of a chain start one after the other, and each connects to those that are there. Gossip
+//! Stages of a chain start one after the other, and each connects to the present ones. Gossip
 //! would let ends that have one neighbour in common connect as well, at the same time as the
 //! sending end does.
 
@@ -20,16 +20,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use zenoh::{Config, Session, Wait};
 
-/// How long ends may take to find each other.
+/// Time in which ends must find each other.
 const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long an end that is done may take to leave.
+/// Time in which an end that is done must leave.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Ending of the file that says where an end listens.
 const ENDPOINT: &str = "endpoint";
 /// A pool has so many buffers more than the history is deep: one in hand at each end, and those on
 /// their way.
 const SPARE_BUFFERS: usize = 4;
-/// What the allocator may need for each buffer, and for itself.
+/// Overhead of the allocator for each buffer, and for itself.
 const BUFFER_OVERHEAD: usize = 4096;
 const POOL_OVERHEAD: usize = 1 << 20;
 
@@ -64,9 +64,9 @@ impl Middleware for Ends {
         Ok(Self { session, carrier })
     }
 
-    /// Segments are called by random numbers, and each is locked by all processes that have it
-    /// open. Zenoh removes those that nobody has open, as every program of it does when it starts
-    /// and when it ends. What others use stays.
+    /// Segments have random numbers as names, and each is locked by all processes that have it
+    /// open. Zenoh removes segments that no process has open, as every program of it does when it
+    /// starts and when it ends. Segments in use stay.
     fn remove_leftovers(job: &Job) -> Result<()> {
         // An end keeps some open until it is gone, even if it is done.
         let deadline = Instant::now() + LEAVE_TIMEOUT;
@@ -138,7 +138,7 @@ fn config(job: &Job, carrier: Carrier, endpoints: &[String]) -> Result<Config> {
     Ok(config)
 }
 
-/// What an end of this run says about itself.
+/// Announcement of an end of this run.
 struct Announced {
     pid: i32,
     endpoint: String,
@@ -201,9 +201,9 @@ fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Where the ends of a link, or of a chain, listen that are there already. Only who comes last
-/// connects: two ends must not connect to each other at the same time, nor twice, because a
-/// low-latency transport has one link and refuses the second.
+/// Waits for the ends of a link, or of a chain, that already listen. Only the later end connects:
+/// two ends must not connect to each other at the same time, nor twice, because a low-latency
+/// transport has one link and refuses the second.
 fn wait_for_ends(
     directory: &Path,
     link: &str,
