@@ -3,94 +3,12 @@
 
 use super::diagnostic::{Diagnostic, Place};
 use super::files::{Files, Part};
-use super::model::ModuleSpec;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::model::{Cpus, ModuleSpec};
+use super::resolved::{Mount, ResolvedDeployment};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 /// Most CPUs that a set can name.
 const MOST_CPUS: u32 = 1024;
-
-/// CPUs of a container.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Cpus {
-    /// CPU time each second, in CPUs, such as `1.5`: beyond it, threads wait for the next period
-    /// (100 ms).
-    Quota(f64),
-    /// Numbers of the CPUs on which it runs, such as `[2, 3]`.
-    Set(Vec<u32>),
-}
-
-/// Container of a module.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ResolvedDeployment {
-    /// Image; made from the module's libraries if there is none.
-    pub image: Option<String>,
-    /// User id in the container.
-    pub user: Option<u32>,
-    /// CPUs.
-    pub cpus: Option<Cpus>,
-    /// Memory limit in bytes.
-    pub memory: Option<u64>,
-    /// Devices: `/dev/video0`, or names of the Container Device Interface such as
-    /// `nvidia.com/gpu=all`.
-    pub devices: Vec<String>,
-    /// Files and directories of the host.
-    pub mounts: Vec<Mount>,
-    /// Places of its keys, by their names: `image`, `mounts/0`; `module` is the module itself.
-    #[serde(skip)]
-    pub places: BTreeMap<String, Place>,
-}
-
-impl ResolvedDeployment {
-    /// Returns the place of a key, or of the module if it has no such key.
-    #[must_use]
-    pub fn place(&self, key: &str) -> Option<&Place> {
-        self.places.get(key).or_else(|| self.places.get("module"))
-    }
-}
-
-/// A file or directory of the host in a container.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Mount {
-    /// On the host.
-    pub source: PathBuf,
-    /// In the container, absolute.
-    pub target: PathBuf,
-    /// True if the module may write there.
-    pub writable: bool,
-}
-
-impl Mount {
-    /// Reads `SOURCE[:TARGET][:rw]`. A relative source is below `directory`; without a target it is
-    /// where it is on the host.
-    fn parse(text: &str, directory: &Path) -> Result<Self, &'static str> {
-        let (text, writable) = match (text.strip_suffix(":rw"), text.strip_suffix(":ro")) {
-            (Some(rest), _) => (rest, true),
-            (None, Some(rest)) => (rest, false),
-            (None, None) => (text, false),
-        };
-        let (source, target) = match text.split_once(':') {
-            Some((source, target)) => (source, Some(target)),
-            None => (text, None),
-        };
-        if source.is_empty() || target.is_some_and(|t| t.contains(':')) {
-            return Err("write `source`, `source:target`, or either with `:rw`");
-        }
-        if text.contains(',') {
-            return Err("engines cannot mount a path with a comma");
-        }
-        let source = directory.join(source);
-        let source = std::path::absolute(&source).unwrap_or(source);
-        let target = target.map_or_else(|| source.clone(), PathBuf::from);
-        if !target.is_absolute() || target == Path::new("/") {
-            return Err("the target must be an absolute path in the container, and not `/` itself");
-        }
-        Ok(Self { source, target, writable })
-    }
-}
 
 /// Checks the keys of a module and resolves them. Whether images, devices and mounted files exist
 /// is checked where the containers are made, which may be another machine.
@@ -199,6 +117,7 @@ mod tests {
     use super::*;
     use crate::model::Access;
     use crate::{Colour, DescribeError, LoadOptions, Loaded, load};
+    use std::path::Path;
 
     fn mount(text: &str) -> Result<(String, String, bool), &'static str> {
         Mount::parse(text, Path::new("/graphs"))

@@ -4,11 +4,11 @@
 
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
-use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
-use super::modes::ModeSpec;
-use super::resolve::Registered;
+use super::model::ModeSpec;
+use super::model::OnLauncherLost;
+use super::model::{GraphFile, ModuleSpec, TopicSpec};
 use super::section::InSection;
-use super::supervision::OnLauncherLost;
+use super::section::Registered;
 use super::yaml::{self, Entries, Fault, Node, Value};
 use super::{partial, shape, variables};
 use driveline::Reach;
@@ -199,7 +199,7 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
 impl Files {
     /// Reads a graph file and all that belongs to it. Findings are in `found`.
     pub(super) fn read(path: &Path, registered: Registered) -> Self {
-        let schema = model::json_schema(registered.sections()).to_value();
+        let schema = super::section::json_schema(registered.sections()).to_value();
         let mut files = Self { registered, schema, ..Self::default() };
         files.graph(path, None);
         files

@@ -45,26 +45,25 @@ mod units;
 mod variables;
 mod yaml;
 
-pub use deployment::{Cpus, Mount, ResolvedDeployment};
 pub use diagnostic::{
     Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, clean, closest, suggest,
 };
 pub use document::{Document, parse_document, read_document};
 pub use files::{MAX_BYTES, Unreadable, bounded_text};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
-pub use model::json_schema;
-pub use modes::{MAX_MODES, ModeOrder, ModeSource, ResolvedMode, ResolvedModes};
+pub use model::{
+    Cpus, LimitsSpec, ModeOrder, OnExhausted, OnLauncherLost, RateSpec, Reaction, RestartPolicy,
+};
+pub use modes::MAX_MODES;
 pub use parameters::{parameter_from_text, parameters_of_file};
-pub use reaction::{
-    HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
-};
-pub use real_time::ResolvedRealTime;
-pub use resolve::{LoadOptions, Loaded, Registered, load};
+pub use reaction::HANG;
+pub use resolve::{LoadOptions, Loaded, load};
 pub use resolved::{
-    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
-    ResolvedOutput, ResolvedRestart, ResolvedTopic, ResolvedTrigger,
+    ModeSource, Mount, ResolvedBudget, ResolvedComponent, ResolvedDeployment, ResolvedExecutor,
+    ResolvedGraph, ResolvedInput, ResolvedMode, ResolvedModes, ResolvedModule, ResolvedOutput,
+    ResolvedRate, ResolvedRealTime, ResolvedRestart, ResolvedTopic, ResolvedTrigger, ResolvedWatch,
 };
-pub use supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
+pub use section::{Registered, json_schema};
 pub use units::{ByteSize, ByteSizeError, Milliseconds};
 
 #[cfg(test)]

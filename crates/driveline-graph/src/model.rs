@@ -4,11 +4,16 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is
 //! resolved.
 
-use super::deployment::Cpus;
-use super::modes::ModeSpec;
-use super::reaction::{LimitsSpec, RateSpec, Reaction};
-use super::section::Section;
-use super::supervision::{OnLauncherLost, RestartSpec};
+mod deployment;
+mod modes;
+mod reaction;
+mod supervision;
+
+pub use deployment::Cpus;
+pub use modes::{EntrySpec, ModeOrder, ModeSpec};
+pub use reaction::{LimitsSpec, RateSpec, Reaction};
+pub use supervision::{OnExhausted, OnLauncherLost, RestartPolicy, RestartSpec};
+
 use super::units::{ByteSize, Milliseconds};
 use driveline::ParameterValue;
 pub use driveline::{Reach, Schedule, SchedulingClass};
@@ -463,17 +468,4 @@ impl QosChange {
 /// Those of the deserializer, also for unknown keys.
 pub fn written_qos<'de, D: Deserializer<'de>>(from: D) -> Result<Qos, D::Error> {
     Ok(QosChange::deserialize(from)?.apply(&Qos::default()))
-}
-
-/// The JSON Schema of graph files with these sections, for editors.
-#[must_use]
-pub fn json_schema(sections: &[&dyn Section]) -> schemars::Schema {
-    let mut generator = schemars::SchemaGenerator::default();
-    let of_sections: Vec<_> =
-        sections.iter().map(|s| (s.key(), s.schema(&mut generator))).collect();
-    let mut schema = generator.into_root_schema_for::<GraphFile>();
-    if let Some(properties) = schema.get_mut("properties").and_then(|p| p.as_object_mut()) {
-        properties.extend(of_sections.into_iter().map(|(key, s)| (key.to_owned(), s.to_value())));
-    }
-    schema
 }

@@ -3,14 +3,12 @@
 
 use super::diagnostic::{Diagnostic, Place, suggest};
 use super::files::{Files, Part};
-use super::resolved::{ResolvedComponent, ResolvedModule};
-use super::supervision::OnExhausted;
+use super::model::ModeSpec;
+use super::model::OnExhausted;
+use super::resolved::{ModeSource, ResolvedComponent, ResolvedMode, ResolvedModes, ResolvedModule};
 use super::units::Milliseconds;
 use driveline::ParameterValue;
 use driveline_types::{NodeName, TopicName};
-use indexmap::IndexMap;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,136 +19,6 @@ const ENTER_WITHIN: Duration = Duration::from_secs(1);
 /// Sources in `switched_by` that are no components.
 const COMMAND: &str = "command";
 const REACTION: &str = "reaction";
-
-/// A mode: components that are active in it, and how it is entered and left.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ModeSpec {
-    /// Components that are active in this mode. A component that no mode names is always active.
-    pub active: Vec<String>,
-    /// Parameters that are set when the mode is entered: `component: {parameter: value}`.
-    pub parameters: IndexMap<String, IndexMap<String, ParameterValue>>,
-    /// Condition that must hold before the mode is entered, besides that the modules of its
-    /// components are ready.
-    pub entry: EntrySpec,
-    /// Time to enter the mode, from the request until its components are active, in milliseconds.
-    /// Default: 1000.
-    pub enter_within_ms: Option<Milliseconds>,
-    /// Modes to try, in this order, if this one cannot be entered. After the last one the run goes
-    /// back to the mode before.
-    pub fallback: Vec<String>,
-    /// The mode is left only by a command, or by a reaction that leads to a mode in `fallback`.
-    pub latch: bool,
-    /// Time that the mode lasts at least, in milliseconds; reactions do not wait for it.
-    /// Default: 0.
-    pub min_dwell_ms: Option<Milliseconds>,
-    /// Sources that may request this mode: `command`, `reaction` and names of components. Default:
-    /// all.
-    pub switched_by: Option<Vec<String>>,
-    /// Order of the changes.
-    pub order: ModeOrder,
-}
-
-/// Condition on the run's health.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct EntrySpec {
-    /// Modules that must be ready.
-    pub ready: Vec<String>,
-    /// Lowest rate of topics, in samples per second over the last second.
-    pub rates: IndexMap<String, f64>,
-    /// Greatest time since the newest sample of topics, in milliseconds.
-    pub ages: IndexMap<String, Milliseconds>,
-}
-
-/// Order of the components of two modes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ModeOrder {
-    /// New components become active before old ones stop.
-    #[default]
-    ActivateFirst,
-    /// Old components stop before new ones become active.
-    DeactivateFirst,
-}
-
-/// The modes of a graph.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ResolvedModes {
-    /// Index of the mode in which the run begins.
-    pub initial: usize,
-    /// Modes, in the order of the file.
-    pub modes: Vec<ResolvedMode>,
-}
-
-/// A mode.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ResolvedMode {
-    /// Name.
-    pub name: String,
-    /// Components that are active in it.
-    pub active: Vec<String>,
-    /// Parameters that are set when it is entered, by component.
-    pub parameters: BTreeMap<String, BTreeMap<String, ParameterValue>>,
-    /// Modules that must be ready.
-    pub ready: Vec<String>,
-    /// Lowest rates of topics, in samples per second.
-    pub rates: Vec<(TopicName, f64)>,
-    /// Greatest times since the newest sample of topics.
-    pub ages: Vec<(TopicName, Duration)>,
-    /// Time to enter it.
-    pub enter_within: Duration,
-    /// Indices of the modes to try if it cannot be entered.
-    pub fallback: Vec<usize>,
-    /// Left only by a command, or by a reaction that leads to a fallback.
-    pub latch: bool,
-    /// Time that it lasts at least.
-    pub min_dwell: Duration,
-    /// Sources that may request it; all if `None`.
-    pub switched_by: Option<Vec<ModeSource>>,
-    /// Order of the changes.
-    pub order: ModeOrder,
-}
-
-/// A source that may request a mode.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ModeSource {
-    /// `driveline mode`, or a tool on the control socket.
-    Command,
-    /// A declared reaction, such as `on_exhausted`.
-    Reaction,
-    /// A component.
-    Component(String),
-}
-
-impl ResolvedModes {
-    /// Index of a mode.
-    #[must_use]
-    pub fn index(&self, name: &str) -> Option<usize> {
-        self.modes.iter().position(|m| m.name == name)
-    }
-
-    /// Returns true if a component is active in some modes only.
-    #[must_use]
-    pub fn is_modal(&self, component: &str) -> bool {
-        self.modes.iter().any(|m| m.active.iter().any(|c| c == component))
-    }
-
-    /// Returns true if a mode sets a parameter of a component.
-    #[must_use]
-    pub fn sets_parameters(&self, component: &str) -> bool {
-        self.modes.iter().any(|m| m.parameters.contains_key(component))
-    }
-
-    /// Returns true if an entry condition names the topic.
-    #[must_use]
-    pub fn watches(&self, topic: &TopicName) -> bool {
-        self.modes.iter().any(|m| {
-            m.rates.iter().any(|(t, _)| t == topic) || m.ages.iter().any(|(t, _)| t == topic)
-        })
-    }
-}
 
 /// Checks and resolves the modes. `components` has the names of all, also of modules that were not
 /// looked at; `whole`: all modules were looked at, so that all topics are known.

@@ -2,7 +2,7 @@
 //! Keys of modes.
 
 use super::*;
-use crate::modes::{ModeOrder, ModeSource};
+use crate::{ModeOrder, ModeSource};
 use std::time::Duration;
 
 fn with_modes(modes: &str) -> Loaded {

@@ -4,20 +4,8 @@
 use super::diagnostic::Diagnostic;
 use super::files::{Files, Part};
 use super::model::ModuleSpec;
-use super::resolved::ResolvedGraph;
-use serde::Serialize;
+use super::resolved::ResolvedRealTime;
 use std::collections::BTreeSet;
-
-/// Requests of a module's process to the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ResolvedRealTime {
-    /// All its memory is present and locked.
-    pub lock_memory: bool,
-    /// NUMA node of its memory and threads.
-    pub numa: Option<u32>,
-    /// Longest time that a core may take to leave an idle state, in microseconds.
-    pub cpu_dma_latency_us: Option<u32>,
-}
 
 pub(super) fn real_time(spec: &ModuleSpec) -> ResolvedRealTime {
     ResolvedRealTime {
@@ -91,17 +79,6 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)]) {
         );
         let d = Diagnostic::error(message).at(place).related("also here", related);
         files.error(d.help("give each executor cores of its own, or remove `exclusive`"));
-    }
-}
-
-impl ResolvedGraph {
-    /// CPUs that one executor has for itself, ascending. No other thread of the graph runs there.
-    #[must_use]
-    pub fn exclusive_cpus(&self) -> Vec<usize> {
-        let schedules = self.modules.iter().flat_map(|m| &m.executors).map(|e| &e.schedule);
-        let cpus: BTreeSet<usize> =
-            schedules.filter(|s| s.exclusive).flat_map(|s| s.cpus.iter().copied()).collect();
-        cpus.into_iter().collect()
     }
 }
 

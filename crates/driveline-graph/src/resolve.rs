@@ -17,7 +17,7 @@ use super::resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedTrigger,
 };
-use super::section::{self, GraphTopics, Section};
+use super::section::{self, GraphTopics, Registered, Section};
 use super::standby;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
@@ -33,34 +33,6 @@ use std::time::Duration;
 
 /// The executor that every module has.
 const MAIN: &str = "main";
-
-/// Known sections of gateways in graph files.
-#[derive(Clone, Debug)]
-pub enum Registered {
-    /// These. Other keys are refused.
-    Known(&'static [&'static dyn Section]),
-    /// None: another process has checked the graph, and keys that graph files do not have by
-    /// themselves are skipped.
-    Elsewhere {
-        /// Topics that gateways read by rules. `None`: any, if a key was skipped.
-        carried: Option<Vec<String>>,
-    },
-}
-
-impl Default for Registered {
-    fn default() -> Self {
-        Self::Known(&[])
-    }
-}
-
-impl Registered {
-    pub(super) fn sections(&self) -> &'static [&'static dyn Section] {
-        match self {
-            Self::Known(sections) => sections,
-            Self::Elsewhere { .. } => &[],
-        }
-    }
-}
 
 /// Options for loading a graph.
 pub struct LoadOptions<'a> {

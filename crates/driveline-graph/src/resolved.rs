@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A graph in which every reference is resolved and every default filled in.
 
-use super::deployment::ResolvedDeployment;
-use super::model::{Access, GroupSpec, TopicNetworkSpec};
-use super::modes::ResolvedModes;
-use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
-use super::real_time::ResolvedRealTime;
+mod deployment;
+mod modes;
+mod real_time;
+mod watch;
+
+pub use deployment::{Mount, ResolvedDeployment};
+pub use modes::{ModeSource, ResolvedMode, ResolvedModes};
+pub use real_time::ResolvedRealTime;
+pub use watch::{ResolvedBudget, ResolvedRate, ResolvedWatch};
+
+use super::model::{
+    Access, GroupSpec, OnExhausted, OnLauncherLost, Reaction, RestartPolicy, TopicNetworkSpec,
+};
 use super::section::Sections;
-use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 use crate::descriptor::ValueRange;
 use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::limits::MAX_PINS;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,6 +48,17 @@ pub struct ResolvedGraph {
     pub modules: Vec<ResolvedModule>,
     /// Its modes, if it has any.
     pub modes: Option<ResolvedModes>,
+}
+
+impl ResolvedGraph {
+    /// CPUs that one executor has for itself, ascending. No other thread of the graph runs there.
+    #[must_use]
+    pub fn exclusive_cpus(&self) -> Vec<usize> {
+        let schedules = self.modules.iter().flat_map(|m| &m.executors).map(|e| &e.schedule);
+        let cpus: BTreeSet<usize> =
+            schedules.filter(|s| s.exclusive).flat_map(|s| s.cpus.iter().copied()).collect();
+        cpus.into_iter().collect()
+    }
 }
 
 /// A topic.

@@ -9,7 +9,7 @@ use super::de;
 pub use super::de::Refused;
 use super::diagnostic::{Diagnostic, Place};
 use super::files::{Files, Part};
-use super::model::TopicSpec;
+use super::model::{GraphFile, TopicSpec};
 use super::resolved::ResolvedTopic;
 use super::yaml::{Node, Value};
 use driveline_types::TopicName;
@@ -296,6 +296,47 @@ impl PartialEq for Sections {
     fn eq(&self, other: &Self) -> bool {
         let json = |sections: &Self| serde_json::to_value(sections).ok();
         json(self) == json(other)
+    }
+}
+
+/// The JSON Schema of graph files with these sections, for editors.
+#[must_use]
+pub fn json_schema(sections: &[&dyn Section]) -> schemars::Schema {
+    let mut generator = schemars::SchemaGenerator::default();
+    let of_sections: Vec<_> =
+        sections.iter().map(|s| (s.key(), s.schema(&mut generator))).collect();
+    let mut schema = generator.into_root_schema_for::<GraphFile>();
+    if let Some(properties) = schema.get_mut("properties").and_then(|p| p.as_object_mut()) {
+        properties.extend(of_sections.into_iter().map(|(key, s)| (key.to_owned(), s.to_value())));
+    }
+    schema
+}
+
+/// Known sections of gateways in graph files.
+#[derive(Clone, Debug)]
+pub enum Registered {
+    /// These. Other keys are refused.
+    Known(&'static [&'static dyn Section]),
+    /// None: another process has checked the graph, and keys that graph files do not have by
+    /// themselves are skipped.
+    Elsewhere {
+        /// Topics that gateways read by rules. `None`: any, if a key was skipped.
+        carried: Option<Vec<String>>,
+    },
+}
+
+impl Default for Registered {
+    fn default() -> Self {
+        Self::Known(&[])
+    }
+}
+
+impl Registered {
+    pub(super) fn sections(&self) -> &'static [&'static dyn Section] {
+        match self {
+            Self::Known(sections) => sections,
+            Self::Elsewhere { .. } => &[],
+        }
     }
 }
 
