@@ -79,7 +79,7 @@ peers: ## other middleware to measure beside Driveline, into build/peers; instal
 	cargo build --release --locked --manifest-path lab/peers/rust/Cargo.toml --target-dir build/cargo-peers
 	install -t build/peers build/cargo-peers/release/iceoryx2 build/cargo-peers/release/zenoh
 	@echo "in build/peers: $$(find build/peers -maxdepth 1 -type f -executable -printf '%f ')"
-	@echo "\`driveline bench peers\` (make build) tells what is there and what is missing, with --settings how each is configured"
+	@echo "\`driveline bench peers\` (make lab) tells what is there and what is missing, with --settings how each is configured"
 
 peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
 	@status=0; \
