@@ -46,7 +46,7 @@ def artifact(crate, kind, name, executable, test=True):
 
 
 class Finding(unittest.TestCase):
-    FILTERS = {"protocol_world", "torn", "hostile_", "stopped::", "torn::", MEASURED_TEST}
+    FILTERS = {"kill_campaign", "protocol_world", "torn", "hostile_", "stopped::", "torn::", MEASURED_TEST}
 
     def test_filters_go_to_the_program_and_the_rest_to_cargo(self):
         words = [
