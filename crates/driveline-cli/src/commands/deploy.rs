@@ -2,38 +2,20 @@
 //! `driveline deploy`, and what `run` and `validate` share with it.
 
 use super::deploy_build::{PushTo, base, built};
+use super::deploy_settings::{ENDS_WITHIN, mode};
 use super::manifests;
 use crate::arguments::{Deploy, Deployment, Validate};
 use crate::exit;
 use driveline_deploy::clean::{Cleaned, clean};
-use driveline_deploy::image::Images;
-use driveline_deploy::{Engine, EngineError, EngineKind, Mode, Plan, check, seccomp, template};
+
+use driveline_deploy::{Engine, EngineError, EngineKind, Plan, check, seccomp, template};
 use driveline_runtime::graph::{Diagnostic, ResolvedGraph};
 use driveline_terminal::screen::Screen;
-use driveline_terminal::version::{COMMIT, VERSION};
+
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// Time that a module may take to end before its process gives up: the launcher's grace period and
-/// a second.
-pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(6);
-
-/// Images that hold this build, made in a directory.
-pub(super) fn images_in(host: &Path, directory: PathBuf) -> Images {
-    // Changes that are not committed yet must not move the digests of all images.
-    let commit = COMMIT.split('-').next().unwrap_or(COMMIT);
-    Images::new(host.to_owned(), VERSION, directory).of_revision(commit)
-}
-
-pub(super) fn mode(deploy: Deploy) -> Mode {
-    match deploy {
-        Deploy::Container => Mode::One,
-        Deploy::Containers => Mode::Each,
-    }
-}
+use std::path::Path;
 
 pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
     let done = match command {

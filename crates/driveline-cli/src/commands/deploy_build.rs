@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `driveline deploy build`.
 
-use super::deploy::{ENDS_WITHIN, images_in};
+use super::deploy_settings::{ENDS_WITHIN, images_in};
 use super::deployed;
 use super::describer::describer;
 use crate::arguments::DeployBuild;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A run whose modules are no processes of this program: in containers, or started by others.
 
-use super::deploy::{ENDS_WITHIN, images_in, mode};
+use super::deploy_settings::{ENDS_WITHIN, images_in, mode};
 use crate::arguments::Run;
 use driveline_analyze::ModuleFacts;
 use driveline_deploy::manifest::local;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `driveline deploy compose|kubernetes|quadlet`, and what their containers run first.
 
-use super::deploy::ENDS_WITHIN;
 use super::deploy_build::has_gateway;
+use super::deploy_settings::ENDS_WITHIN;
 use super::describer::describer;
 use crate::arguments::{DeployManifest, WorkloadKind};
 use crate::exit;

@@ -7,6 +7,7 @@ pub(crate) mod complete;
 pub(crate) mod control;
 pub(crate) mod deploy;
 mod deploy_build;
+mod deploy_settings;
 mod deployed;
 mod describer;
 pub(crate) mod doctor;

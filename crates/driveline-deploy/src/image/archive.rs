@@ -179,7 +179,7 @@ impl Image {
                 "User": format!("{0}:{0}", crate::DEFAULT_USER),
                 "Env": [
                     "PATH=/opt/driveline/bin",
-                    format!("LD_LIBRARY_PATH={}:{COMPONENTS_IN_IMAGE}", super::LIBRARIES),
+                    format!("LD_LIBRARY_PATH={}:{COMPONENTS_IN_IMAGE}", super::closure::LIBRARIES),
                     format!("DRIVELINE_COMPONENT_PATH={COMPONENTS_IN_IMAGE}"),
                 ],
                 "Entrypoint": [HOST_IN_IMAGE],

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use thiserror::Error;
 
+/// Directory in an image of libraries that are not component libraries.
+pub(super) const LIBRARIES: &str = "/opt/driveline/lib";
+
 /// A library that another file needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Library {
@@ -22,7 +25,7 @@ impl Library {
         if self.name.starts_with('/') {
             self.name.clone()
         } else {
-            format!("{}/{}", super::LIBRARIES, self.name)
+            format!("{}/{}", LIBRARIES, self.name)
         }
     }
 }

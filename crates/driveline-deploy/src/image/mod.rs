@@ -14,13 +14,12 @@ pub use closure::{ClosureError, Library, needed, parse_ldd};
 use crate::engine::{Engine, EngineError};
 use crate::{COMPONENTS_IN_IMAGE, HOST_IN_IMAGE};
 use archive::Entry;
+use closure::LIBRARIES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Libraries that are no component libraries.
-const LIBRARIES: &str = "/opt/driveline/lib";
 /// Programs.
 const PROGRAMS: &str = "/opt/driveline/bin";
 /// Of the core, next to the host program or in an installation.

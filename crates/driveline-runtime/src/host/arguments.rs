@@ -6,6 +6,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// How long a module may take to stop where nobody says otherwise.
+const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// How a host process is called.
 pub const USAGE: &str =
     "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N]
@@ -77,7 +80,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     let (mut graph, mut module, mut set, mut account_stdin, mut control) =
         (None, None, Vec::new(), false, None);
     let (mut account_socket, mut carried, mut default_user) = (None, None, None);
-    let mut stop_within = super::STOP_WITHIN;
+    let mut stop_within = STOP_WITHIN;
     while let Some(argument) = rest.next() {
         let name = argument.to_str().unwrap_or_default().to_owned();
         let mut value = || rest.next().ok_or(format!("error: `{name}` needs a value"));

@@ -25,6 +25,7 @@ mod arguments;
 mod changes;
 mod contain;
 mod crash;
+pub mod exit;
 pub(crate) mod failures;
 mod injected_faults;
 pub(crate) mod instance;
@@ -43,32 +44,13 @@ pub use arguments::USAGE;
 pub use injected_faults::{FAULTS_VARIABLE, INJECTED, InjectedFault, fault_file};
 pub use real_time::{idle_state_refusal, lock_memory, memory_lock_refusal};
 pub use run::{HostError, HostOptions, process_name, run};
+pub(crate) use watch::ONE_INTERRUPT;
 
 use crate::component::ComponentLoader;
 use crate::graph::Colour;
 use arguments::Command;
 use std::ffi::OsString;
 use std::io::IsTerminal;
-
-/// How long a module may take to stop where nobody says otherwise.
-pub(crate) const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
-/// Interrupts within this are one. `timeout`, and scripts that pass on what the terminal has sent
-/// to all already, interrupt twice within milliseconds; who has lost patience does so later.
-pub(crate) const ONE_INTERRUPT: std::time::Duration = std::time::Duration::from_millis(500);
-
-/// Exit codes of a host process.
-pub mod exit {
-    /// The module ended as it should.
-    pub const DONE: u8 = 0;
-    /// A component failed to initialise, or the system refused something.
-    pub const FAILED: u8 = 1;
-    /// The command line is wrong.
-    pub const USAGE: u8 = 2;
-    /// The graph has errors.
-    pub const GRAPH: u8 = 3;
-    /// The module was told to end, and a component did not let it in time.
-    pub const STUCK: u8 = 5;
-}
 
 /// Runs a host process: parses the arguments (without the program's name), does what they say and
 /// gives the exit code. Messages go to standard error. Blocks until the module has ended.

@@ -6,7 +6,7 @@
 //! It also tells of calls that take long.
 
 use super::pulse::Pulse;
-use super::{ONE_INTERRUPT, crash, exit};
+use super::{crash, exit};
 use crate::account::{Record, Writer};
 use crate::activity::{Running, running_since};
 use crate::component::StopSwitch;
@@ -23,6 +23,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+/// Interrupts within this are one. `timeout`, and scripts that pass on what the terminal has sent
+/// to all already, interrupt twice within milliseconds; who has lost patience does so later.
+pub(crate) const ONE_INTERRUPT: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// A call that has run for longer is told of …
 const LONG: Duration = Duration::from_secs(3);

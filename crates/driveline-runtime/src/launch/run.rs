@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod changes;
 mod interrupts;
 mod leftovers;
 mod modes;
@@ -10,6 +11,7 @@ mod reactions;
 mod remaining;
 mod settling;
 mod state;
+mod watching;
 
 use super::child::{Child, Source, Start};
 use super::control::{RunPhase, Server};
@@ -29,9 +31,8 @@ use crate::cores::{self, KeptOff};
 use crate::graph::{OnExhausted, ResolvedGraph, RestartPolicy};
 use crate::host;
 use crate::time_namespace;
-use parameters::Changes;
+use changes::Changes;
 use program::{Program, feeders, rules, slowest_timer};
-use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use settling::Settling;
@@ -41,6 +42,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 use thiserror::Error;
+use watching::Watching;
 
 /// How much later than the launcher a module's process gives itself up.
 const STOP_BEHIND: Duration = Duration::from_secs(1);

@@ -15,6 +15,7 @@ mod ownership;
 mod publisher;
 mod sample;
 mod subscription;
+mod subscription_stats;
 mod tally;
 mod watch;
 
@@ -26,7 +27,8 @@ pub use publisher::{
 pub(crate) use publisher::{MatchedReader, Progress};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;
-pub use subscription::{RawSubscription, SubscriptionStats};
+pub use subscription::RawSubscription;
+pub use subscription_stats::SubscriptionStats;
 pub(crate) use tally::Counts;
 pub(crate) use watch::{Promise, reliable_timeout};
 

@@ -6,48 +6,10 @@ use super::super::control::{
     ChangeAsk, ChangeState, ChangeStatus, ParameterStatus, ParametersStatus, RequestError,
 };
 use super::super::supervisor::State;
+use super::changes::Change;
 use super::{Launcher, Program};
 use crate::graph::{ResolvedComponent, parameter_from_text, suggest};
 use crate::host::words::{LogWord, ParameterWord};
-use driveline::ParameterValue;
-use std::collections::{BTreeMap, VecDeque};
-
-/// Number of changes that are remembered for tools.
-const REMEMBERED: usize = 64;
-
-/// All changes of a run.
-#[derive(Default)]
-pub(super) struct Changes {
-    /// Number of the last change.
-    last: u64,
-    recent: VecDeque<Change>,
-    /// Values that were set, by component and parameter. A restarted module gets them again.
-    values: BTreeMap<(String, String), ParameterValue>,
-}
-
-struct Change {
-    number: u64,
-    process: usize,
-    /// A parameter and its new value; else the log.
-    parameter: Option<(String, String, ParameterValue)>,
-    state: ChangeState,
-}
-
-impl Changes {
-    fn begin(
-        &mut self,
-        process: usize,
-        parameter: Option<(String, String, ParameterValue)>,
-    ) -> u64 {
-        self.last += 1;
-        if self.recent.len() == REMEMBERED {
-            self.recent.pop_front();
-        }
-        let state = ChangeState::Pending;
-        self.recent.push_back(Change { number: self.last, process, parameter, state });
-        self.last
-    }
-}
 
 impl Launcher<'_> {
     fn component(&self, name: &str) -> Result<(usize, &ResolvedComponent), RequestError> {

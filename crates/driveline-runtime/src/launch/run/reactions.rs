@@ -3,38 +3,14 @@
 
 use super::super::child::Child;
 use super::super::death::Death;
-use super::super::judge::{Conditions, Judge};
+use super::super::judge::Conditions;
 use super::super::supervisor::{Input, State};
-use super::super::usage::{self, Reported, Usage};
+use super::super::usage::{self, Usage};
 use super::super::{End, Event};
 use super::{Launcher, Phase, Program};
 use crate::account::Record;
-use crate::graph::{Reaction, ResolvedModule};
-use crate::heartbeats::{Layout, PeerHeartbeats};
+use crate::graph::Reaction;
 use std::time::Instant;
-
-/// How the launcher watches one process, from its start to its end.
-#[derive(Default)]
-pub(super) struct Watching<'a> {
-    /// The heartbeats, once they have come.
-    beats: Option<(PeerHeartbeats, Judge<'a>)>,
-    reported: Reported,
-    next_usage: Option<Instant>,
-    /// The launcher ends it because of a fault.
-    pub(super) faulty: bool,
-}
-
-impl<'a> Watching<'a> {
-    /// Takes the words that the process has sent, if they have come. The error is for people.
-    fn take(&mut self, module: &'a ResolvedModule, child: &mut Child) -> Result<(), String> {
-        let Some((fd, layout)) = child.sent.take().zip(Layout::of(module)) else { return Ok(()) };
-        let beats = PeerHeartbeats::open(&fd, layout).map_err(|e| {
-            format!("its heartbeats cannot be used: {e}; its calls and rates are not watched")
-        })?;
-        self.beats = Some((beats, Judge::new(module)));
-        Ok(())
-    }
-}
 
 /// What to do, and why.
 struct Fault {

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Exit codes of a host process.
+
+/// The module ended as it should.
+pub const DONE: u8 = 0;
+/// A component failed to initialise, or the system refused something.
+pub const FAILED: u8 = 1;
+/// The command line is wrong.
+pub const USAGE: u8 = 2;
+/// The graph has errors.
+pub const GRAPH: u8 = 3;
+/// The module was told to end, and a component did not let it in time.
+pub const STUCK: u8 = 5;

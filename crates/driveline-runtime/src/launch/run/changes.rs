@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes of parameters and logs during a run.
+
+use super::super::control::ChangeState;
+use driveline::ParameterValue;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Number of changes that are remembered for tools.
+const REMEMBERED: usize = 64;
+
+/// All changes of a run.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// Number of the last change.
+    pub(super) last: u64,
+    pub(super) recent: VecDeque<Change>,
+    /// Values that were set, by component and parameter. A restarted module gets them again.
+    pub(super) values: BTreeMap<(String, String), ParameterValue>,
+}
+
+/// A change, and its state.
+pub(super) struct Change {
+    pub(super) number: u64,
+    pub(super) process: usize,
+    /// A parameter and its new value; else the log.
+    pub(super) parameter: Option<(String, String, ParameterValue)>,
+    pub(super) state: ChangeState,
+}
+
+impl Changes {
+    pub(super) fn begin(
+        &mut self,
+        process: usize,
+        parameter: Option<(String, String, ParameterValue)>,
+    ) -> u64 {
+        self.last += 1;
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        let state = ChangeState::Pending;
+        self.recent.push_back(Change { number: self.last, process, parameter, state });
+        self.last
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Observation of one process by the launcher.
+
+use super::super::child::Child;
+use super::super::judge::Judge;
+use super::super::usage::Reported;
+use crate::graph::ResolvedModule;
+use crate::heartbeats::{Layout, PeerHeartbeats};
+use std::time::Instant;
+
+/// How the launcher watches one process, from its start to its end.
+#[derive(Default)]
+pub(super) struct Watching<'a> {
+    /// The heartbeats, once they have come.
+    pub(super) beats: Option<(PeerHeartbeats, Judge<'a>)>,
+    pub(super) reported: Reported,
+    pub(super) next_usage: Option<Instant>,
+    /// The launcher ends it because of a fault.
+    pub(super) faulty: bool,
+}
+
+impl<'a> Watching<'a> {
+    /// Takes the words that the process has sent, if they have come. The error is for people.
+    pub(super) fn take(
+        &mut self,
+        module: &'a ResolvedModule,
+        child: &mut Child,
+    ) -> Result<(), String> {
+        let Some((fd, layout)) = child.sent.take().zip(Layout::of(module)) else { return Ok(()) };
+        let beats = PeerHeartbeats::open(&fd, layout).map_err(|e| {
+            format!("its heartbeats cannot be used: {e}; its calls and rates are not watched")
+        })?;
+        self.beats = Some((beats, Judge::new(module)));
+        Ok(())
+    }
+}
