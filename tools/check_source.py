@@ -5,6 +5,7 @@
 - A crate depends only on crates to its left in LAYERS, and no crate of the product on the laboratory.
 - `unsafe` occurs only in the crates of QUARANTINE and the directories of BORDERS, and every crate takes over the workspace's lints.
 - Every source file starts with its SPDX line, names no home directory, and can be read in one sitting.
+- Files of a crate do not use each other in loops of more than three (file_circles.py).
 - Gating tests do not depend on time but where they say why (time_in_tests.py), or where they did before this rule.
 
 Usage: check_source.py [--lower] [ROOT]. Prints one line for each violation; exit status 1 if there is any.
@@ -17,6 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import file_circles
 import time_in_tests
 from test_steps import measured_files
 
@@ -39,6 +41,8 @@ BORDERS = [Path("crates/driveline-gateway-ros2/src/dds"), Path("crates/driveline
 # Programs of their own workspace over the interfaces of other middleware, which ask for it; no part of Driveline.
 PEERS = Path("lab/peers/rust")
 
+# Files of a crate that use each other in a loop: at most so many (file_circles.py).
+CIRCLE_MAX = 3
 LINES_WARN = 600
 LINES_MAX = 1000
 SOURCE = {".rs", ".py", ".sh", ".h", ".hpp", ".cpp", ".proto", ".cmake", ".toml", ".yaml", ".yml"}
@@ -177,10 +181,15 @@ def main():
     arguments = [a for a in sys.argv[1:] if a != "--lower"]
     root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
     errors, warnings = check_tree(root, lower="--lower" in sys.argv)
+    circle = file_circles.largest(Path(root))
+    names = ", ".join(str(f.relative_to(root)) for f in circle)
+    if len(circle) > CIRCLE_MAX:
+        errors.append(f"{len(circle)} files use each other in a loop, at most {CIRCLE_MAX} may: {names} (tools/file_circles.py --arrows)")
     for message in warnings:
         print(f"warning: {message}")
     for message in errors:
         print(f"error: {message}")
+    print(f"largest circle of files: {len(circle)} ({names})")
     print(f"source rules: {len(errors)} violations, {len(warnings)} warnings")
     return 1 if errors else 0
 

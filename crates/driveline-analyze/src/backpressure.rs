@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Time that reliable outputs waited for their readers, and timer ticks that had no call.
 
-use crate::collector::Collector;
-use crate::summary::Summary;
 use driveline_runtime::account::BlockedCounters;
-use driveline_terminal::figures::duration_us;
 use driveline_types::TopicId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Maximum number of outputs that are kept: far above any graph.
 const MAX_OUTPUTS: usize = 20_000;
-/// Maximum number of outputs and timers that a line names.
-const MAX_NAMED: usize = 4;
 
 /// Waits of one reliable output for its readers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,13 +30,13 @@ pub struct BlockedOutput {
 
 /// Counters of the outputs of a run; those of a restarted process begin anew.
 #[derive(Debug, Default)]
-pub(crate) struct Backpressure(BTreeMap<(String, String), Series>);
+pub(crate) struct Backpressure(pub(crate) BTreeMap<(String, String), Series>);
 
 #[derive(Debug, Default)]
-struct Series {
-    topic: TopicId,
-    before_restart: BlockedCounters,
-    since: BlockedCounters,
+pub(crate) struct Series {
+    pub(crate) topic: TopicId,
+    pub(crate) before_restart: BlockedCounters,
+    pub(crate) since: BlockedCounters,
 }
 
 impl Backpressure {
@@ -55,96 +50,6 @@ impl Backpressure {
             series.before_restart = series.before_restart.and(series.since);
         }
         (series.topic, series.since) = (topic, new);
-    }
-}
-
-/// Outputs that had to wait, in the order of the graph's components.
-pub(crate) fn summaries(run: &Collector) -> Vec<BlockedOutput> {
-    let of = |((stage, output), series): (&(String, String), &Series)| {
-        let blocked = series.before_restart.and(series.since);
-        BlockedOutput {
-            stage: stage.clone(),
-            output: output.clone(),
-            topic: run.topic_name(series.topic),
-            waits: blocked.waits,
-            timeouts: blocked.timeouts,
-            blocked_ms: blocked.blocked_ns as f64 / 1e6,
-            readers: reliable_readers(run, series.topic),
-        }
-    };
-    let mut all: Vec<_> = run.accounts.backpressure.0.iter().map(of).collect();
-    all.sort_by_key(|b| {
-        run.facts.stages.iter().position(|known| known.name == b.stage).unwrap_or(usize::MAX)
-    });
-    all
-}
-
-fn reliable_readers(run: &Collector, topic: TopicId) -> Vec<String> {
-    let reads = |stage: &&crate::StageFacts| {
-        let mut inputs = stage.inputs.iter().filter(|i| i.topic.id() == topic);
-        inputs.any(|i| run.is_reliable(&stage.name, &i.name))
-    };
-    run.facts.stages.iter().filter(reads).map(|s| s.name.clone()).collect()
-}
-
-/// The first few of a list, and how many more there are.
-pub(crate) fn few(all: &[String]) -> String {
-    let named = all.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
-    match all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-        Some(more) => format!("{named}, and {more} more"),
-        None => named,
-    }
-}
-
-impl Summary {
-    /// Returns `blocked in publish: fast 4.1 s of 'x/tick' (41 waits for slow, 1 timed out)`, the
-    /// longest first; `None` if no output waited.
-    #[must_use]
-    pub fn blocked_in_publish(&self) -> Option<String> {
-        let mut outputs: Vec<_> = self.backpressure.iter().collect();
-        outputs.sort_by(|a, b| b.blocked_ms.total_cmp(&a.blocked_ms));
-        let one = |b: &&BlockedOutput| {
-            let time = duration_us(b.blocked_ms * 1e3);
-            let waits = if b.waits == 1 { "wait" } else { "waits" };
-            let readers = if b.readers.is_empty() {
-                "readers outside of the graph".to_owned()
-            } else {
-                few(&b.readers)
-            };
-            let timed_out = match b.timeouts {
-                0 => String::new(),
-                n => format!(", {n} timed out"),
-            };
-            format!(
-                "{} {time} on '{}' ({} {waits} for {readers}{timed_out})",
-                b.stage, b.topic, b.waits
-            )
-        };
-        let outputs: Vec<_> = outputs.iter().map(one).collect();
-        (!outputs.is_empty()).then(|| {
-            format!(
-                "blocked in publish: {}; this time is part of the publisher's processing and of the readers' communication",
-                few(&outputs)
-            )
-        })
-    }
-
-    /// Returns `timer ticks without a call: camera 12 of 412 (each call took longer than the
-    /// period)`; `None` if there were none.
-    #[must_use]
-    pub fn overruns(&self) -> Option<String> {
-        let of = |s: &crate::StageSummary| {
-            let c = s.counters.as_ref().filter(|c| c.overruns > 0)?;
-            let ticks = c.overruns.saturating_add(c.invocations);
-            Some(format!("{} {} of {ticks}", s.stage, c.overruns))
-        };
-        let stages: Vec<_> = self.stages.iter().filter_map(of).collect();
-        (!stages.is_empty()).then(|| {
-            format!(
-                "timer ticks without a call (overruns): {}; the call before them took longer than the period",
-                few(&stages)
-            )
-        })
     }
 }
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Takes records in and keeps what the figures need, in constant memory.
 
+mod account;
+pub(crate) mod backpressure;
+mod carriers;
+pub(crate) mod deadlines;
+mod faults;
+mod modes;
+
 use crate::account::Accounts;
+use crate::facts::{InputFacts, RunFacts, StageFacts};
 use crate::faults::Faults;
-use crate::machine::MachineFacts;
 use crate::modes::ModeSwitches;
-use crate::modules::ModuleFacts;
+use crate::records::{AgeSample, Carrier, StageInput, StageRecord};
 use crate::series::{Ages, Growth, Series};
-use crate::summary::{Ended, Summary};
-use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
-use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
-use driveline_runtime::launch::{CutOff, Unconnected};
 use driveline_types::header::Arrival;
-use driveline_types::{
-    Lineage, MonotonicNs, Origin, Reliability, SampleHeader, TopicId, TopicName,
-};
+use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::SystemTime;
 
 /// Most stages, inputs of a stage and origins of a stage: far above any graph, far below what could
 /// exhaust memory.
@@ -25,156 +25,6 @@ const MAX_STAGES: usize = 2_000;
 const MAX_INPUTS: usize = 200;
 const MAX_TOPICS: usize = 4_000;
 const MAX_ORIGINS_OF_STAGE: usize = 32;
-/// Greatest age, and part of one, that is believed, either way: 73 years. Clocks that were never
-/// set begin in 1970, and recordings are old; what is beyond that is damaged, and three parts of it
-/// would leave the range of an `i64`.
-const BELIEVED_NS: u64 = 1 << 61;
-
-/// Facts of a run besides its records.
-#[derive(Clone, Debug, Default)]
-pub struct RunFacts {
-    /// Name of the graph.
-    pub graph: String,
-    /// End of the run, once it has ended.
-    pub ended: Option<Ended>,
-    /// Anything that a reader of the figures must know, one sentence each.
-    pub notes: Vec<String>,
-    /// Speed for the reaction distance, in km/h; without it no distance is given.
-    pub speed_kmh: Option<f64>,
-    /// Start of the run, as Unix time in seconds.
-    pub started_unix_s: Option<i64>,
-    /// Time that the modules ran, in seconds, once it is known.
-    pub ran_s: Option<f64>,
-    /// The components, in the order in which tables show them.
-    pub stages: Vec<StageFacts>,
-    /// Machine of the run.
-    pub machine: MachineFacts,
-    /// Topics that the graph marks `external`: others may publish on them.
-    pub external: Vec<TopicName>,
-    /// Inputs that are reliable: component and port.
-    pub reliable: BTreeSet<(String, String)>,
-    /// Connections of the graph that never existed.
-    pub unconnected: Vec<Unconnected>,
-    /// Modules that were suspended (SIGSTOP) when the run ended.
-    pub suspended: Vec<String>,
-    /// Work that was cut off although its source had finished.
-    pub cut_off: Vec<CutOff>,
-    /// Components that are active in some modes only.
-    pub modal: Vec<String>,
-    /// Place and resources of each module, in the order of the graph.
-    pub modules: Vec<ModuleFacts>,
-}
-
-impl RunFacts {
-    /// Returns name and components of a graph, on this machine, starting now. The caller adds facts
-    /// that the graph does not have.
-    #[must_use]
-    pub fn of_graph(graph: &ResolvedGraph) -> Self {
-        let stage = |c: &ResolvedComponent| StageFacts {
-            name: c.name.to_string(),
-            inputs: c
-                .inputs
-                .iter()
-                .enumerate()
-                .map(|(i, input)| input_facts(input, c.trigger.fires_on(i)))
-                .collect(),
-            outputs: c.outputs.iter().map(|o| o.topic.clone()).collect(),
-        };
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self {
-            graph: graph.name.clone(),
-            started_unix_s: i64::try_from(now.as_secs()).ok(),
-            stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
-            machine: MachineFacts::here(),
-            modules: graph.modules.iter().map(|m| ModuleFacts::new(m.name.as_str())).collect(),
-            external: graph
-                .topics
-                .iter()
-                .filter(|(_, t)| t.external)
-                .map(|(name, _)| name.clone())
-                .collect(),
-            modal: graph
-                .components()
-                .map(|(_, c)| c.name.to_string())
-                .filter(|name| graph.modes.as_ref().is_some_and(|m| m.is_modal(name)))
-                .collect(),
-            reliable: graph.components().flat_map(|(_, c)| reliable_inputs(c)).collect(),
-            ..Self::default()
-        }
-    }
-}
-
-fn reliable_inputs(component: &ResolvedComponent) -> impl Iterator<Item = (String, String)> {
-    let inputs = component.inputs.iter();
-    inputs
-        .filter(|i| i.qos.reliability == Reliability::Reliable)
-        .map(|i| (component.name.to_string(), i.port.clone()))
-}
-
-/// One component and its ports, as the graph has them.
-#[derive(Clone, Debug)]
-pub struct StageFacts {
-    /// The component's name.
-    pub name: String,
-    /// Inputs of the stage.
-    pub inputs: Vec<InputFacts>,
-    /// Topics that it publishes.
-    pub outputs: Vec<TopicName>,
-}
-
-/// One input of a component, as the graph has it.
-#[derive(Clone, Debug)]
-pub struct InputFacts {
-    /// The input port's name.
-    pub name: String,
-    /// Its topic.
-    pub topic: TopicName,
-    /// True if each of its samples calls for work. Otherwise only the newest counts, when another
-    /// input triggers.
-    pub triggers: bool,
-}
-
-fn input_facts(input: &ResolvedInput, triggers: bool) -> InputFacts {
-    InputFacts { name: input.port.clone(), topic: input.topic.clone(), triggers }
-}
-
-/// One run of one component's callback.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StageRecord<'a> {
-    /// The component's name.
-    pub stage: &'a str,
-    /// Start of the callback.
-    pub start: MonotonicNs,
-    /// Its end.
-    pub end: MonotonicNs,
-    /// Of the time in between, what went into conversions that belong to this component's
-    /// transmission.
-    pub conversion_ns: u64,
-    /// And what went into encoding what it published, which belongs to the transmission of the
-    /// next.
-    pub encoding_ns: u64,
-    /// True if it reported an error.
-    pub failed: bool,
-    /// Inputs that triggered it, and other inputs that it read.
-    pub inputs: &'a [StageInput<'a>],
-}
-
-/// One sample that a callback saw.
-#[derive(Clone, Copy, Debug)]
-pub struct StageInput<'a> {
-    /// The input port's name.
-    pub input: &'a str,
-    /// Its topic.
-    pub topic: TopicId,
-    /// Relation of this sample to the start of the callback.
-    pub arrival: Arrival,
-    /// The sample's header.
-    pub header: &'a SampleHeader,
-    /// Samples missed on this edge directly before this one.
-    pub missed: u64,
-    /// True if this callback is the first that sees the sample.
-    pub fresh: bool,
-}
 
 /// Takes records and counters; gives summaries and reports of what it has got so far.
 #[derive(Debug, Default)]
@@ -216,48 +66,6 @@ pub(crate) struct StageSeries {
     pub(crate) ages: BTreeMap<TopicId, Ages>,
     /// Carriers of the oldest data, by origin and input.
     pub(crate) carriers: BTreeMap<(TopicId, String), Carrier>,
-}
-
-/// Age of the oldest contribution of one origin; its parts add up to it. All within
-/// [`BELIEVED_NS`], and negative where clocks are known no better.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AgeSample {
-    pub(crate) end: MonotonicNs,
-    pub(crate) communication_ns: i64,
-    pub(crate) computation_ns: i64,
-    pub(crate) idle_ns: i64,
-    /// Age of the newest contribution.
-    pub(crate) newest_ns: i64,
-}
-
-impl AgeSample {
-    /// Age of an origin at `end`. None if its parts do not add up to it, or if anything of it
-    /// cannot be believed.
-    fn of(origin: &Origin, end: MonotonicNs) -> Option<Self> {
-        let Origin { communication_ns, computation_ns, idle_ns, .. } = *origin;
-        let (age_ns, newest_ns) = (origin.age_ns(end), end.signed_since(origin.source_newest));
-        let believed = [communication_ns, computation_ns, idle_ns, age_ns, newest_ns]
-            .iter()
-            .all(|ns| ns.unsigned_abs() <= BELIEVED_NS);
-        let sample = Self { end, communication_ns, computation_ns, idle_ns, newest_ns };
-        (believed && sample.age_ns() == age_ns).then_some(sample)
-    }
-
-    pub(crate) fn age_ns(&self) -> i64 {
-        self.communication_ns + self.computation_ns + self.idle_ns
-    }
-
-    /// Its age, the newest one or the least of its parts, if that is below zero.
-    fn below_zero_ns(&self) -> Option<i64> {
-        let all = [
-            self.age_ns(),
-            self.newest_ns,
-            self.communication_ns,
-            self.computation_ns,
-            self.idle_ns,
-        ];
-        all.into_iter().min().filter(|ns| *ns < 0)
-    }
 }
 
 #[derive(Debug, Default)]
@@ -565,13 +373,6 @@ impl Collector {
                 self.accounts.in_call.get(&s.name).map(|inside| (s.name.as_str(), inside.as_str()))
             })
             .collect()
-    }
-
-    /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a
-    /// frame.
-    #[must_use]
-    pub fn summary(&self) -> Summary {
-        Summary::of(self)
     }
 
     /// A topic's name where the graph knows it, else its id.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deadlines of topics that inputs and outputs missed.
 
-use crate::collector::Collector;
-use crate::summary::Summary;
 use driveline_types::TopicId;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,13 +35,13 @@ pub struct DeadlineSummary {
 
 /// Counters of a run's ports; those of a restarted process begin again.
 #[derive(Debug, Default)]
-pub(crate) struct Deadlines(BTreeMap<(String, PortEnd, String), Series>);
+pub(crate) struct Deadlines(pub(crate) BTreeMap<(String, PortEnd, String), Series>);
 
 #[derive(Debug, Default)]
-struct Series {
-    topic: TopicId,
-    before_restart: u64,
-    since: u64,
+pub(crate) struct Series {
+    pub(crate) topic: TopicId,
+    pub(crate) before_restart: u64,
+    pub(crate) since: u64,
 }
 
 impl Deadlines {
@@ -67,44 +65,10 @@ impl Deadlines {
     }
 }
 
-/// Ports that missed any, in the order of the graph's components, outputs first.
-pub(crate) fn summaries(run: &Collector) -> Vec<DeadlineSummary> {
-    let of =
-        |((stage, end, port), series): (&(String, PortEnd, String), &Series)| DeadlineSummary {
-            stage: stage.clone(),
-            port: port.clone(),
-            end: *end,
-            topic: run.topic_name(series.topic),
-            missed: series.before_restart.saturating_add(series.since),
-        };
-    let mut all: Vec<_> = run.accounts.deadlines.0.iter().map(of).collect();
-    all.sort_by_key(|d| {
-        run.facts.stages.iter().position(|known| known.name == d.stage).unwrap_or(usize::MAX)
-    });
-    all
-}
-
-impl Summary {
-    /// Returns `deadlines missed: 1208 by output fast.out (topic 'x/tick')`, with the few ports
-    /// that missed most; `None` if none did.
-    #[must_use]
-    pub fn missed_deadlines(&self) -> Option<String> {
-        let port = |d: &DeadlineSummary| {
-            let end = if d.end == PortEnd::Output { "output" } else { "input" };
-            format!("{} by {end} {}.{} (topic '{}')", d.missed, d.stage, d.port, d.topic)
-        };
-        let mut worst: Vec<_> = self.deadlines.iter().collect();
-        worst.sort_by_key(|d| std::cmp::Reverse(d.missed));
-        let ports: Vec<_> = worst.into_iter().map(port).collect();
-        (!ports.is_empty())
-            .then(|| format!("deadlines missed: {}", crate::backpressure::few(&ports)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{InputFacts, RunFacts, StageFacts};
+    use crate::{Collector, InputFacts, RunFacts, StageFacts};
     use driveline_runtime::account::{InputCounters, Record};
     use driveline_types::TopicName;
 

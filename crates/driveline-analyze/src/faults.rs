@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Modules that ended while the graph ran: when, why, and what it cost.
 
-use crate::collector::{Collector, StageRecord};
+use crate::records::StageRecord;
 use driveline_types::{MonotonicNs, TopicId};
 use serde::Serialize;
 
@@ -47,15 +47,15 @@ pub struct MissedByFault {
 
 /// A fault, and what is still to be learnt of it.
 #[derive(Debug)]
-struct Open {
-    fault: Fault,
-    at: MonotonicNs,
-    components: Vec<String>,
+pub(crate) struct Open {
+    pub(crate) fault: Fault,
+    pub(crate) at: MonotonicNs,
+    pub(crate) components: Vec<String>,
     /// Topics that the module publishes and that a component of the run reads.
-    outputs: Vec<TopicId>,
+    pub(crate) outputs: Vec<TopicId>,
     /// For each of `fault.missed`: the last sequence number before the end, until the first after
     /// it has come.
-    last: Vec<Option<u64>>,
+    pub(crate) last: Vec<Option<u64>>,
 }
 
 impl Open {
@@ -102,17 +102,14 @@ impl Open {
     }
 }
 
-/// Maximum number of breaches that are kept; all are counted.
-const MAX_BREACHES: usize = 100;
-
 /// All faults of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// Broken declarations of modules, one sentence each, and the number of further ones.
-    breaches: (Vec<String>, u64),
-    kept: Vec<Open>,
+    pub(crate) breaches: (Vec<String>, u64),
+    pub(crate) kept: Vec<Open>,
     /// Faults without details.
-    beyond: u64,
+    pub(crate) beyond: u64,
 }
 
 impl Faults {
@@ -120,7 +117,7 @@ impl Faults {
         self.kept.iter_mut().filter(|open| open.waits()).for_each(|open| open.observe(record));
     }
 
-    fn newest(&mut self, module: &str) -> Option<&mut Open> {
+    pub(crate) fn newest(&mut self, module: &str) -> Option<&mut Open> {
         self.kept.iter_mut().rev().find(|open| open.fault.module == module)
     }
 
@@ -141,102 +138,6 @@ impl Faults {
             )
         });
         kept.iter().cloned().chain(more)
-    }
-}
-
-impl Collector {
-    /// A module did not keep to what the graph declares of it. `text` has the figure and the key,
-    /// `reaction` what happened then.
-    pub fn breach(&mut self, module: &str, text: &str, reaction: &str) {
-        let at_s = self.first.map_or(0.0, |first| self.last.since(first).as_secs_f64());
-        let (kept, more) = &mut self.faults.breaches;
-        if kept.len() < MAX_BREACHES {
-            kept.push(format!("At {at_s:.1} s, module '{module}': {text}; reaction: {reaction}."));
-        } else {
-            *more += 1;
-        }
-    }
-
-    /// A module with these components has ended out of turn. The counters of its next process count
-    /// on top.
-    pub fn fault(
-        &mut self,
-        module: &str,
-        components: &[String],
-        pid: u32,
-        cause: String,
-        at: MonotonicNs,
-    ) {
-        if self.faults.kept.len() >= MAX_FAULTS {
-            self.faults.beyond += 1;
-            return;
-        }
-        let own = || self.facts.stages.iter().filter(|s| components.contains(&s.name));
-        let read = |topic: TopicId| {
-            self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic.id() == topic))
-        };
-        let outputs = own().flat_map(|s| &s.outputs).map(|t| t.id()).filter(|t| read(*t)).collect();
-        let inputs: Vec<_> = own().flat_map(|s| s.inputs.iter().map(move |i| (s, i))).collect();
-        let publishers = |topic: TopicId| {
-            self.facts.stages.iter().flat_map(|s| &s.outputs).filter(|o| o.id() == topic).count()
-        };
-        let last = |stage: &str, input: &str, topic: TopicId| {
-            let series = self.stages.get(stage).and_then(|s| s.inputs.get(input));
-            series.and_then(|s| s.last_sequence).filter(|_| publishers(topic) == 1)
-        };
-        let open = Open {
-            at,
-            components: components.to_vec(),
-            outputs,
-            last: inputs.iter().map(|(s, i)| last(&s.name, &i.name, i.topic.id())).collect(),
-            fault: Fault {
-                module: module.to_owned(),
-                pid,
-                at_s: self.first.map_or(0.0, |first| at.since(first).as_secs_f64()),
-                cause,
-                down: false,
-                ready_after_ms: None,
-                first_sample_after_ms: None,
-                missed: inputs
-                    .iter()
-                    .map(|(s, i)| MissedByFault {
-                        stage: s.name.clone(),
-                        input: i.name.clone(),
-                        topic: i.topic.to_string(),
-                        samples: None,
-                    })
-                    .collect(),
-            },
-        };
-        self.faults.kept.push(open);
-    }
-
-    /// The module of the newest fault is ready again, `after_ms` after its end.
-    pub fn recovered(&mut self, module: &str, after_ms: f64) {
-        // Later restarts, together with another module, are not of this fault.
-        if let Some(open) = self.faults.newest(module) {
-            open.fault.ready_after_ms.get_or_insert(after_ms);
-        }
-    }
-
-    /// The module stays down: it was not ready again after its newest fault, if it has one.
-    pub fn stays_down(&mut self, module: &str) {
-        let newest = self.faults.newest(module);
-        if let Some(open) = newest.filter(|open| open.fault.ready_after_ms.is_none()) {
-            open.fault.down = true;
-        }
-    }
-
-    /// A process of these components was started: its counters count on top of those of its
-    /// predecessor.
-    pub fn process_started(&mut self, components: &[String], now: MonotonicNs) {
-        for component in components {
-            self.publishers_restart(component, now);
-            if let Some(stage) = self.stages.get_mut(component) {
-                stage.inputs.values_mut().for_each(crate::collector::InputSeries::bank);
-            }
-            self.accounts.bank(component);
-        }
     }
 }
 
@@ -269,7 +170,3 @@ impl Fault {
         line
     }
 }
-
-#[cfg(test)]
-#[path = "faults_tests.rs"]
-mod tests;

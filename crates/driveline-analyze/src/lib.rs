@@ -29,6 +29,7 @@ mod backpressure;
 mod collector;
 mod deadlines;
 mod escape;
+mod facts;
 mod faults;
 mod machine;
 mod modes;
@@ -36,15 +37,17 @@ mod modules;
 mod output;
 mod problems;
 mod quantiles;
+mod records;
 pub mod report;
 mod series;
 mod summary;
 mod waits;
 
 pub use backpressure::BlockedOutput;
-pub use collector::{Collector, InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
+pub use collector::Collector;
 pub use deadlines::{DeadlineSummary, PortEnd};
 pub use escape::{escape, sentence};
+pub use facts::{Ended, InputFacts, RunFacts, StageFacts};
 pub use faults::{Fault, MAX_FAULTS, MissedByFault};
 pub use machine::{MachineFacts, meminfo};
 pub use modes::{ComponentTransition, MAX_SWITCHES, ModeSwitch};
@@ -52,9 +55,10 @@ pub use modules::ModuleFacts;
 pub use output::{OutputError, write_outputs};
 pub use problems::{Problem, ProblemKind};
 pub use quantiles::{Quantiles, Rank};
+pub use records::{StageInput, StageRecord};
 pub use series::{EXACT_SAMPLES, HISTOGRAM_ERROR_PERCENT};
 pub use summary::{
-    EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary,
+    EndToEnd, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary,
     SubscriptionSummary, Summary,
 };
 pub use waits::Wait;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Place of a run's modules, and the resources of their containers.
 
-use crate::collector::RunFacts;
+use crate::facts::RunFacts;
 use driveline_runtime::account::{SettingAccount, Usage};
 use serde::Serialize;
 

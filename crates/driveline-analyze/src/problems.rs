@@ -2,7 +2,8 @@
 //! Work of a graph that was not done although no call failed.
 
 use crate::account::KeptSeries;
-use crate::collector::{Collector, InputFacts, InputSeries, StageFacts};
+use crate::collector::{Collector, InputSeries};
+use crate::facts::{InputFacts, StageFacts};
 use driveline_runtime::launch::{CutOff, Unconnected};
 use serde::Serialize;
 
@@ -158,7 +159,7 @@ fn reliable_losses(run: &Collector) -> Vec<Problem> {
 fn reliable_loss(run: &Collector, stage: &str, input: &str, series: &InputSeries) -> Problem {
     let counters = series.counters();
     let topic = run.topic_name(series.topic);
-    let blocked = crate::backpressure::summaries(run);
+    let blocked = crate::collector::backpressure::summaries(run);
     let waited = blocked.iter().find(|b| b.topic == topic && b.timeouts > 0);
     let why = match waited {
         Some(b) => format!(

@@ -6,8 +6,8 @@
 //! samples in it, so a percentile is at most [`HISTOGRAM_ERROR_PERCENT`] off. Number, least,
 //! greatest and mean stay exact.
 
-use crate::collector::AgeSample;
 use crate::quantiles::{Quantiles, Rank, round_us, us};
+use crate::records::AgeSample;
 use driveline_types::MonotonicNs;
 use std::collections::BTreeMap;
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The figures of a run, as written to `summary.json`.
 
+mod lines;
+
 use crate::account::CallSeries;
 use crate::backpressure::BlockedOutput;
 use crate::collector::{Collector, StageSeries};
 use crate::deadlines::DeadlineSummary;
+use crate::facts::Ended;
 use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
 use crate::modes::{MAX_SWITCHES, ModeSwitch};
@@ -86,25 +89,6 @@ pub struct Summary {
     pub end_to_end: Vec<EndToEnd>,
     /// The same at the end of every other component's callback.
     pub along_the_way: Vec<EndToEnd>,
-}
-
-/// End of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ended {
-    /// `finished`, `interrupted`, `module_died`, `not_ready` or `not_started`.
-    pub reason: &'static str,
-    /// True if it ended as intended; failed calls do not count here.
-    pub ok: bool,
-    /// The module that ended the run, if one did.
-    pub module: Option<String>,
-    /// Exit code of the module's process, unless a signal ended it.
-    pub exit_code: Option<i32>,
-    /// Number of the signal that ended the module's process.
-    pub signal: Option<i32>,
-    /// All of it for people, with the cause.
-    pub text: String,
-    /// Advice on finding the cause.
-    pub help: Option<String>,
 }
 
 /// Something that a component says about the run.
@@ -287,6 +271,15 @@ pub struct ReactionDistance {
     pub max_m: f64,
 }
 
+impl Collector {
+    /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a
+    /// frame.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary::of(self)
+    }
+}
+
 impl Summary {
     pub(crate) fn of(run: &Collector) -> Self {
         let (sinks, others): (Vec<_>, Vec<_>) =
@@ -357,8 +350,8 @@ impl Summary {
             superseded: missed(false),
             inactive: subscriptions.iter().fold(0, |sum, s| sum.saturating_add(s.inactive)),
             subscriptions,
-            deadlines: crate::deadlines::summaries(run),
-            backpressure: crate::backpressure::summaries(run),
+            deadlines: crate::collector::deadlines::summaries(run),
+            backpressure: crate::collector::backpressure::summaries(run),
             services: services(run),
             stages,
             end_to_end: ages(&sinks),

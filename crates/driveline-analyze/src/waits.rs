@@ -2,28 +2,16 @@
 //! Place where the oldest data waited, and the trigger it waited for: the reason of an age far
 //! beyond work and transport.
 
-use crate::collector::{Collector, StageInput, StageRecord, StageSeries};
+use crate::collector::Collector;
 use crate::quantiles::round_us;
+use crate::records::Carrier;
 use crate::summary::{EndToEnd, Split};
 use driveline_terminal::figures::digits;
-use driveline_types::header::Arrival;
-use driveline_types::{MonotonicNs, TopicId};
+use driveline_types::TopicId;
 use serde::Serialize;
 
-/// Most pairs of origin and input that are kept of a stage: every input can carry every origin.
-const MAX_CARRIERS: usize = 512;
 /// Most stages that data goes through.
 const MAX_STEPS: usize = 64;
-
-/// An input that brought the oldest data of an origin into callbacks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Carrier {
-    topic: TopicId,
-    calls: u64,
-    /// Time that the data had waited here, and anywhere before; sum of all calls.
-    here_ns: u64,
-    before_ns: i64,
-}
 
 /// The longest wait of the oldest data on its way to the end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,42 +31,6 @@ pub struct Wait {
     pub triggered_by: Vec<String>,
     /// All of it as one sentence for people.
     pub text: String,
-}
-
-impl StageSeries {
-    /// Notes, for each origin, which input brought the oldest data, by the rule of lineages: the
-    /// first of the oldest.
-    pub(crate) fn note_carriers(&mut self, record: &StageRecord<'_>) {
-        let mut oldest: Vec<(TopicId, MonotonicNs, i64, &StageInput<'_>)> = Vec::with_capacity(4);
-        for input in record.inputs {
-            for origin in input.header.origins.as_slice() {
-                match oldest.iter_mut().find(|(topic, ..)| *topic == origin.topic) {
-                    Some(have) if origin.source_oldest.signed() < have.1.signed() => {
-                        *have = (origin.topic, origin.source_oldest, origin.idle_ns, input)
-                    }
-                    Some(_) => {}
-                    None => {
-                        oldest.push((origin.topic, origin.source_oldest, origin.idle_ns, input))
-                    }
-                }
-            }
-        }
-        for (origin, _, before_ns, input) in oldest {
-            let key = (origin, input.input.to_owned());
-            if self.carriers.len() >= MAX_CARRIERS && !self.carriers.contains_key(&key) {
-                continue;
-            }
-            let here_ns = match input.arrival {
-                Arrival::Read => record.start.0.saturating_sub(input.header.publish_time.0),
-                Arrival::Triggered => 0,
-            };
-            let carrier = self.carriers.entry(key).or_default();
-            carrier.topic = input.topic;
-            carrier.calls += 1;
-            carrier.here_ns = carrier.here_ns.saturating_add(here_ns);
-            carrier.before_ns = carrier.before_ns.saturating_add(before_ns);
-        }
-    }
 }
 
 /// The longest wait behind an age, if waiting is most of it.

@@ -2,7 +2,7 @@
 //! Cost of a fault, from the records of the components.
 
 use super::*;
-use crate::collector::{InputFacts, RunFacts, StageFacts, StageInput};
+use crate::{InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
 use driveline_runtime::account::{InputCounters, Record};
 use driveline_types::header::Arrival;
 use driveline_types::{SampleHeader, TopicName};

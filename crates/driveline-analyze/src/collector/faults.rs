@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Takes faults of modules.
+
+use super::Collector;
+use crate::faults::{Fault, MAX_FAULTS, MissedByFault, Open};
+use driveline_types::{MonotonicNs, TopicId};
+
+/// Maximum number of breaches that are kept; all are counted.
+const MAX_BREACHES: usize = 100;
+
+impl Collector {
+    /// A module did not keep to what the graph declares of it. `text` has the figure and the key,
+    /// `reaction` what happened then.
+    pub fn breach(&mut self, module: &str, text: &str, reaction: &str) {
+        let at_s = self.first.map_or(0.0, |first| self.last.since(first).as_secs_f64());
+        let (kept, more) = &mut self.faults.breaches;
+        if kept.len() < MAX_BREACHES {
+            kept.push(format!("At {at_s:.1} s, module '{module}': {text}; reaction: {reaction}."));
+        } else {
+            *more += 1;
+        }
+    }
+
+    /// A module with these components has ended out of turn. The counters of its next process count
+    /// on top.
+    pub fn fault(
+        &mut self,
+        module: &str,
+        components: &[String],
+        pid: u32,
+        cause: String,
+        at: MonotonicNs,
+    ) {
+        if self.faults.kept.len() >= MAX_FAULTS {
+            self.faults.beyond += 1;
+            return;
+        }
+        let own = || self.facts.stages.iter().filter(|s| components.contains(&s.name));
+        let read = |topic: TopicId| {
+            self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic.id() == topic))
+        };
+        let outputs = own().flat_map(|s| &s.outputs).map(|t| t.id()).filter(|t| read(*t)).collect();
+        let inputs: Vec<_> = own().flat_map(|s| s.inputs.iter().map(move |i| (s, i))).collect();
+        let publishers = |topic: TopicId| {
+            self.facts.stages.iter().flat_map(|s| &s.outputs).filter(|o| o.id() == topic).count()
+        };
+        let last = |stage: &str, input: &str, topic: TopicId| {
+            let series = self.stages.get(stage).and_then(|s| s.inputs.get(input));
+            series.and_then(|s| s.last_sequence).filter(|_| publishers(topic) == 1)
+        };
+        let open = Open {
+            at,
+            components: components.to_vec(),
+            outputs,
+            last: inputs.iter().map(|(s, i)| last(&s.name, &i.name, i.topic.id())).collect(),
+            fault: Fault {
+                module: module.to_owned(),
+                pid,
+                at_s: self.first.map_or(0.0, |first| at.since(first).as_secs_f64()),
+                cause,
+                down: false,
+                ready_after_ms: None,
+                first_sample_after_ms: None,
+                missed: inputs
+                    .iter()
+                    .map(|(s, i)| MissedByFault {
+                        stage: s.name.clone(),
+                        input: i.name.clone(),
+                        topic: i.topic.to_string(),
+                        samples: None,
+                    })
+                    .collect(),
+            },
+        };
+        self.faults.kept.push(open);
+    }
+
+    /// The module of the newest fault is ready again, `after_ms` after its end.
+    pub fn recovered(&mut self, module: &str, after_ms: f64) {
+        // Later restarts, together with another module, are not of this fault.
+        if let Some(open) = self.faults.newest(module) {
+            open.fault.ready_after_ms.get_or_insert(after_ms);
+        }
+    }
+
+    /// The module stays down: it was not ready again after its newest fault, if it has one.
+    pub fn stays_down(&mut self, module: &str) {
+        let newest = self.faults.newest(module);
+        if let Some(open) = newest.filter(|open| open.fault.ready_after_ms.is_none()) {
+            open.fault.down = true;
+        }
+    }
+
+    /// A process of these components was started: its counters count on top of those of its
+    /// predecessor.
+    pub fn process_started(&mut self, components: &[String], now: MonotonicNs) {
+        for component in components {
+            self.publishers_restart(component, now);
+            if let Some(stage) = self.stages.get_mut(component) {
+                stage.inputs.values_mut().for_each(super::InputSeries::bank);
+            }
+            self.accounts.bank(component);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "faults_tests.rs"]
+mod tests;

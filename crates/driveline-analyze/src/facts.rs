@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Facts of a run besides its records: its graph, its machine and its end.
+
+use crate::machine::MachineFacts;
+use crate::modules::ModuleFacts;
+use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
+use driveline_runtime::launch::{CutOff, Unconnected};
+use driveline_types::{Reliability, TopicName};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+/// Facts of a run besides its records.
+#[derive(Clone, Debug, Default)]
+pub struct RunFacts {
+    /// Name of the graph.
+    pub graph: String,
+    /// End of the run, once it has ended.
+    pub ended: Option<Ended>,
+    /// Anything that a reader of the figures must know, one sentence each.
+    pub notes: Vec<String>,
+    /// Speed for the reaction distance, in km/h; without it no distance is given.
+    pub speed_kmh: Option<f64>,
+    /// Start of the run, as Unix time in seconds.
+    pub started_unix_s: Option<i64>,
+    /// Time that the modules ran, in seconds, once it is known.
+    pub ran_s: Option<f64>,
+    /// The components, in the order in which tables show them.
+    pub stages: Vec<StageFacts>,
+    /// Machine of the run.
+    pub machine: MachineFacts,
+    /// Topics that the graph marks `external`: others may publish on them.
+    pub external: Vec<TopicName>,
+    /// Inputs that are reliable: component and port.
+    pub reliable: BTreeSet<(String, String)>,
+    /// Connections of the graph that never existed.
+    pub unconnected: Vec<Unconnected>,
+    /// Modules that were suspended (SIGSTOP) when the run ended.
+    pub suspended: Vec<String>,
+    /// Work that was cut off although its source had finished.
+    pub cut_off: Vec<CutOff>,
+    /// Components that are active in some modes only.
+    pub modal: Vec<String>,
+    /// Place and resources of each module, in the order of the graph.
+    pub modules: Vec<ModuleFacts>,
+}
+
+impl RunFacts {
+    /// Returns name and components of a graph, on this machine, starting now. The caller adds facts
+    /// that the graph does not have.
+    #[must_use]
+    pub fn of_graph(graph: &ResolvedGraph) -> Self {
+        let stage = |c: &ResolvedComponent| StageFacts {
+            name: c.name.to_string(),
+            inputs: c
+                .inputs
+                .iter()
+                .enumerate()
+                .map(|(i, input)| input_facts(input, c.trigger.fires_on(i)))
+                .collect(),
+            outputs: c.outputs.iter().map(|o| o.topic.clone()).collect(),
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self {
+            graph: graph.name.clone(),
+            started_unix_s: i64::try_from(now.as_secs()).ok(),
+            stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
+            machine: MachineFacts::here(),
+            modules: graph.modules.iter().map(|m| ModuleFacts::new(m.name.as_str())).collect(),
+            external: graph
+                .topics
+                .iter()
+                .filter(|(_, t)| t.external)
+                .map(|(name, _)| name.clone())
+                .collect(),
+            modal: graph
+                .components()
+                .map(|(_, c)| c.name.to_string())
+                .filter(|name| graph.modes.as_ref().is_some_and(|m| m.is_modal(name)))
+                .collect(),
+            reliable: graph.components().flat_map(|(_, c)| reliable_inputs(c)).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+fn reliable_inputs(component: &ResolvedComponent) -> impl Iterator<Item = (String, String)> {
+    let inputs = component.inputs.iter();
+    inputs
+        .filter(|i| i.qos.reliability == Reliability::Reliable)
+        .map(|i| (component.name.to_string(), i.port.clone()))
+}
+
+/// One component and its ports, as the graph has them.
+#[derive(Clone, Debug)]
+pub struct StageFacts {
+    /// The component's name.
+    pub name: String,
+    /// Inputs of the stage.
+    pub inputs: Vec<InputFacts>,
+    /// Topics that it publishes.
+    pub outputs: Vec<TopicName>,
+}
+
+/// One input of a component, as the graph has it.
+#[derive(Clone, Debug)]
+pub struct InputFacts {
+    /// The input port's name.
+    pub name: String,
+    /// Its topic.
+    pub topic: TopicName,
+    /// True if each of its samples calls for work. Otherwise only the newest counts, when another
+    /// input triggers.
+    pub triggers: bool,
+}
+
+fn input_facts(input: &ResolvedInput, triggers: bool) -> InputFacts {
+    InputFacts { name: input.port.clone(), topic: input.topic.clone(), triggers }
+}
+
+/// End of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// `finished`, `interrupted`, `module_died`, `not_ready` or `not_started`.
+    pub reason: &'static str,
+    /// True if it ended as intended; failed calls do not count here.
+    pub ok: bool,
+    /// The module that ended the run, if one did.
+    pub module: Option<String>,
+    /// Exit code of the module's process, unless a signal ended it.
+    pub exit_code: Option<i32>,
+    /// Number of the signal that ended the module's process.
+    pub signal: Option<i32>,
+    /// All of it for people, with the cause.
+    pub text: String,
+    /// Advice on finding the cause.
+    pub help: Option<String>,
+}

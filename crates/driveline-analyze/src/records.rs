@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Records of callbacks, and the parts of an age.
+
+use driveline_types::header::Arrival;
+use driveline_types::{MonotonicNs, Origin, SampleHeader, TopicId};
+
+/// Greatest age, and part of one, that is believed, either way: 73 years. Clocks that were never
+/// set begin in 1970, and recordings are old; what is beyond that is damaged, and three parts of it
+/// would leave the range of an `i64`.
+const BELIEVED_NS: u64 = 1 << 61;
+
+/// One run of one component's callback.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageRecord<'a> {
+    /// The component's name.
+    pub stage: &'a str,
+    /// Start of the callback.
+    pub start: MonotonicNs,
+    /// Its end.
+    pub end: MonotonicNs,
+    /// Of the time in between, what went into conversions that belong to this component's
+    /// transmission.
+    pub conversion_ns: u64,
+    /// And what went into encoding what it published, which belongs to the transmission of the
+    /// next.
+    pub encoding_ns: u64,
+    /// True if it reported an error.
+    pub failed: bool,
+    /// Inputs that triggered it, and other inputs that it read.
+    pub inputs: &'a [StageInput<'a>],
+}
+
+/// One sample that a callback saw.
+#[derive(Clone, Copy, Debug)]
+pub struct StageInput<'a> {
+    /// The input port's name.
+    pub input: &'a str,
+    /// Its topic.
+    pub topic: TopicId,
+    /// Relation of this sample to the start of the callback.
+    pub arrival: Arrival,
+    /// The sample's header.
+    pub header: &'a SampleHeader,
+    /// Samples missed on this edge directly before this one.
+    pub missed: u64,
+    /// True if this callback is the first that sees the sample.
+    pub fresh: bool,
+}
+
+/// Age of the oldest contribution of one origin; its parts add up to it. All within
+/// [`BELIEVED_NS`], and negative where clocks are known no better.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AgeSample {
+    pub(crate) end: MonotonicNs,
+    pub(crate) communication_ns: i64,
+    pub(crate) computation_ns: i64,
+    pub(crate) idle_ns: i64,
+    /// Age of the newest contribution.
+    pub(crate) newest_ns: i64,
+}
+
+impl AgeSample {
+    /// Age of an origin at `end`. None if its parts do not add up to it, or if anything of it
+    /// cannot be believed.
+    pub(crate) fn of(origin: &Origin, end: MonotonicNs) -> Option<Self> {
+        let Origin { communication_ns, computation_ns, idle_ns, .. } = *origin;
+        let (age_ns, newest_ns) = (origin.age_ns(end), end.signed_since(origin.source_newest));
+        let believed = [communication_ns, computation_ns, idle_ns, age_ns, newest_ns]
+            .iter()
+            .all(|ns| ns.unsigned_abs() <= BELIEVED_NS);
+        let sample = Self { end, communication_ns, computation_ns, idle_ns, newest_ns };
+        (believed && sample.age_ns() == age_ns).then_some(sample)
+    }
+
+    pub(crate) fn age_ns(&self) -> i64 {
+        self.communication_ns + self.computation_ns + self.idle_ns
+    }
+
+    /// Its age, the newest one or the least of its parts, if that is below zero.
+    pub(crate) fn below_zero_ns(&self) -> Option<i64> {
+        let all = [
+            self.age_ns(),
+            self.newest_ns,
+            self.communication_ns,
+            self.computation_ns,
+            self.idle_ns,
+        ];
+        all.into_iter().min().filter(|ns| *ns < 0)
+    }
+}
+
+/// An input that brought the oldest data of an origin into callbacks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Carrier {
+    pub(crate) topic: TopicId,
+    pub(crate) calls: u64,
+    /// Time that the data had waited here, and anywhere before; sum of all calls.
+    pub(crate) here_ns: u64,
+    pub(crate) before_ns: i64,
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lines of a summary for people.
+
+use super::Summary;
+use crate::backpressure::BlockedOutput;
+use crate::deadlines::{DeadlineSummary, PortEnd};
+use driveline_terminal::figures::duration_us;
+
+/// Maximum number of outputs and timers that a line names.
+const MAX_NAMED: usize = 4;
+
+/// The first few of a list, and how many more there are.
+fn few(all: &[String]) -> String {
+    let named = all.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        Some(more) => format!("{named}, and {more} more"),
+        None => named,
+    }
+}
+
+impl Summary {
+    /// Returns `blocked in publish: fast 4.1 s of 'x/tick' (41 waits for slow, 1 timed out)`, the
+    /// longest first; `None` if no output waited.
+    #[must_use]
+    pub fn blocked_in_publish(&self) -> Option<String> {
+        let mut outputs: Vec<_> = self.backpressure.iter().collect();
+        outputs.sort_by(|a, b| b.blocked_ms.total_cmp(&a.blocked_ms));
+        let one = |b: &&BlockedOutput| {
+            let time = duration_us(b.blocked_ms * 1e3);
+            let waits = if b.waits == 1 { "wait" } else { "waits" };
+            let readers = if b.readers.is_empty() {
+                "readers outside of the graph".to_owned()
+            } else {
+                few(&b.readers)
+            };
+            let timed_out = match b.timeouts {
+                0 => String::new(),
+                n => format!(", {n} timed out"),
+            };
+            format!(
+                "{} {time} on '{}' ({} {waits} for {readers}{timed_out})",
+                b.stage, b.topic, b.waits
+            )
+        };
+        let outputs: Vec<_> = outputs.iter().map(one).collect();
+        (!outputs.is_empty()).then(|| {
+            format!(
+                "blocked in publish: {}; this time is part of the publisher's processing and of the readers' communication",
+                few(&outputs)
+            )
+        })
+    }
+
+    /// Returns `timer ticks without a call: camera 12 of 412 (each call took longer than the
+    /// period)`; `None` if there were none.
+    #[must_use]
+    pub fn overruns(&self) -> Option<String> {
+        let of = |s: &crate::StageSummary| {
+            let c = s.counters.as_ref().filter(|c| c.overruns > 0)?;
+            let ticks = c.overruns.saturating_add(c.invocations);
+            Some(format!("{} {} of {ticks}", s.stage, c.overruns))
+        };
+        let stages: Vec<_> = self.stages.iter().filter_map(of).collect();
+        (!stages.is_empty()).then(|| {
+            format!(
+                "timer ticks without a call (overruns): {}; the call before them took longer than the period",
+                few(&stages)
+            )
+        })
+    }
+
+    /// Returns `deadlines missed: 1208 by output fast.out (topic 'x/tick')`, with the few ports
+    /// that missed most; `None` if none did.
+    #[must_use]
+    pub fn missed_deadlines(&self) -> Option<String> {
+        let port = |d: &DeadlineSummary| {
+            let end = if d.end == PortEnd::Output { "output" } else { "input" };
+            format!("{} by {end} {}.{} (topic '{}')", d.missed, d.stage, d.port, d.topic)
+        };
+        let mut worst: Vec<_> = self.deadlines.iter().collect();
+        worst.sort_by_key(|d| std::cmp::Reverse(d.missed));
+        let ports: Vec<_> = worst.into_iter().map(port).collect();
+        (!ports.is_empty()).then(|| format!("deadlines missed: {}", few(&ports)))
+    }
+}
