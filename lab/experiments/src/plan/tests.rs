@@ -619,7 +619,7 @@ fn links_beside_hogs_are_said_to_have_no_floor() {
 
 #[test]
 fn a_chain_with_some_edges_of_drivelines_is_compared_with_the_same_without() {
-    let e = planned("S7", Extent::Quick);
+    let e = planned("S7", Extent::Default);
     let to = |id: &str| {
         let case = e.cases.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no {id}"));
         case.comparisons.iter().map(|c| c.to.as_str()).collect::<Vec<_>>()
