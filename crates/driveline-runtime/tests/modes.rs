@@ -279,7 +279,12 @@ fn a_missed_deadline_leads_to_the_declared_mode() {
         )
         .replacen("{topic: a, qos: {depth: 64}}", "{topic: a, on_deadline: {mode: safe_stop}}", 1);
     let cause = safe_stop_because(&text, |tool| {
-        tool.until(Verb::Health, is_ready);
+        // Deadlines count from the first sample on.
+        tool.until(Verb::Health, |run| {
+            let health = process(run, "manual").health.as_ref();
+            let inputs = health.into_iter().flat_map(|h| &h.components).flat_map(|c| &c.inputs);
+            inputs.filter(|i| i.port == "in").any(|i| i.samples > 0)
+        });
         tool.signal("sensing", Signal::STOP);
     });
     assert!(cause.starts_with("a fault of module 'manual': input 'in' of component"), "{cause}");

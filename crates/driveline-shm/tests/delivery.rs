@@ -10,6 +10,7 @@ use domain::{Domain, publisher, schema, subscription};
 use driveline_shm::*;
 use driveline_types::{Durability, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
 use patience::{PATIENCE, eventually};
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 #[track_caller]
@@ -724,17 +725,16 @@ fn leftovers_of_the_dead_are_removed_and_nothing_of_ours_stays() {
 #[test]
 fn a_launcher_removes_the_leftovers_of_the_dead_and_nothing_else() {
     let d = Domain::new();
-    let a = d.join("a");
-    let _p = publisher(&a, |_| {});
     let names = || std::fs::read_dir(d.0.path()).unwrap().count();
-    let alive = names();
-    for name in [
-        "p-0000000000000001-000000000000000000000000000000aa",
-        "i-000000000000000000000000000000aa",
-    ] {
-        drop(std::os::unix::net::UnixListener::bind(d.0.path().join(name)).unwrap());
-    }
-    assert_eq!((names(), remove_dead(d.0.path()).unwrap(), names()), (alive + 2, 2, alive));
+    let listen = |name: &str| UnixListener::bind(d.0.path().join(name)).unwrap();
+    // No participant is alive, since it would remove names as well.
+    let _alive = [
+        listen("p-0000000000000001-000000000000000000000000000000bb"),
+        listen("i-000000000000000000000000000000bb"),
+    ];
+    drop(listen("p-0000000000000001-000000000000000000000000000000aa"));
+    drop(listen("i-000000000000000000000000000000aa"));
+    assert_eq!((names(), remove_dead(d.0.path()).unwrap(), names()), (4, 2, 2));
     assert!(remove_dead(&d.0.path().join("none")).is_err());
 }
 
