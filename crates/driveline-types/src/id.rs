@@ -28,7 +28,7 @@ fn check(name: &str) -> Result<(), NameError> {
     } else if name.len() > MAX_NAME_LEN {
         "it is too long"
     } else if name.starts_with('/') {
-        "it starts with '/' (names are not rooted here: write \"a/b\" for ROS 2's \"/a/b\")"
+        "it starts with '/' (names are not rooted: write \"a/b\" for \"/a/b\")"
     } else if name.ends_with('/') || name.contains("//") {
         "a part between two '/' is empty"
     } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'/')) {
