@@ -5,7 +5,7 @@
 
 use driveline_gateway_zenoh::arrival::{Arrivals, least_age_ns, localized};
 use driveline_gateway_zenoh::clock::{ClockEstimate, Exchange};
-use driveline_gateway_zenoh::wire::{Ack, Introduction, Keys, List, MAX_LISTED, SampleHead, Time};
+use driveline_gateway_zenoh::wire::{Ack, Keys, KnownHosts, List, MAX_LISTED, SampleHead, Time};
 use driveline_types::MonotonicNs;
 use libfuzzer_sys::fuzz_target;
 
@@ -63,10 +63,10 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         _ => {
-            if let Some(introduction) = Introduction::decode(bytes) {
+            if let Some(introduction) = KnownHosts::decode(bytes) {
                 // What finds no room then is left out: what it said was shorter than the way in
                 // which this says it.
-                let again = Introduction::decode(&introduction.encode());
+                let again = KnownHosts::decode(&introduction.encode());
                 assert!(again.is_some_and(|again| introduction.hears.starts_with(&again.hears)));
             }
         }
