@@ -32,10 +32,10 @@ int main(int argc, char** argv) {
     double density = 0;
     cv::Mat edges;
     for (bool open = true; open;) {
-        open = frames.subscription.matched() >
-               0;  // asked first: what was published before the end is still there
-        while (const auto frame =
-                   frames.subscription.take().value()) {  // the oldest; receive() takes the newest
+        // Asked first: samples published before the end can still be read.
+        open = frames.subscription.matched() > 0;
+        // take() returns the oldest sample, receive() the newest.
+        while (const auto frame = frames.subscription.take().value()) {
             cv::Canny(frame->mat(), edges, 50, 150);
             density += cv::mean(edges)[0] / 255;
             ++count;

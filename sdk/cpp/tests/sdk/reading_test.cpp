@@ -127,7 +127,9 @@ TEST_P(Reading, ReceivingGoesOnWhenOnlyAnExpiredSampleWaits) {
     ASSERT_TRUE(*sample)
         << "returned before its time was over, because of a sample that cannot be read";
     EXPECT_EQ((**sample)->header.frame_index, 2u);
-    EXPECT_GE(link.subscription.stats().expired, 1u);
+    // A sample that was published before the first read may have replaced it.
+    const auto stats = link.subscription.stats();
+    EXPECT_GE(stats.expired + stats.missed, 1u);
 }
 
 TEST_P(Reading, TheDescriptorIsReadableWhileSamplesAreUnread) {
