@@ -32,7 +32,7 @@ pub(super) type EndpointKey = (Profile, Handle);
 
 /// Side of the server.
 enum Side {
-    Driveline(DrivelineServer),
+    Driveline(Box<DrivelineServer>),
     Ros(Box<RosServer>),
     /// It is left out, for this reason.
     LeftOut(String),
@@ -103,7 +103,7 @@ impl Services {
             let server = Interface::of(common, rule, &name).and_then(|of| match rule.server {
                 ServedBy::Driveline => {
                     DrivelineServer::start(common, &node, &of, rule.timeout(), &wake)
-                        .map(Side::Driveline)
+                        .map(|server| Side::Driveline(Box::new(server)))
                 }
                 ServedBy::Ros => {
                     let people = common.clone();
