@@ -17,7 +17,7 @@ use driveline_types::{Lineage, MonotonicNs, TopicId, TopicName};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -267,11 +267,12 @@ pub(super) struct Entry {
     event_lines: Mutex<Vec<EventLines>>,
     /// Time of the next check even without a sample, in nanoseconds.
     deadline: AtomicU64,
-    /// An input has to wait until one of its samples is given back, which kicks.
-    starved: AtomicBool,
+    /// Inputs, as bits, that have to wait until one of their samples is given back, which kicks.
+    limited: AtomicU16,
     /// Time to report a stall of an input, in nanoseconds.
     stall_at: AtomicU64,
-    pub(super) muted: AtomicBool,
+    /// Inputs, as bits, that do not wake the executor now.
+    pub(super) muted: AtomicU16,
     /// The callback whose calls give this timer something to work on, if it has no inputs of its
     /// own.
     fed_by: OnceLock<Weak<Entry>>,
@@ -344,9 +345,9 @@ impl Entry {
             watches_silence,
             drains_by_time,
             deadline: AtomicU64::new(NEVER),
-            starved: AtomicBool::new(false),
+            limited: AtomicU16::new(0),
             stall_at: AtomicU64::new(NEVER),
-            muted: AtomicBool::new(false),
+            muted: AtomicU16::new(0),
             fed_by: OnceLock::new(),
             skips: Skips::default(),
             running: AtomicU32::new(0),
@@ -400,12 +401,11 @@ impl Entry {
     fn discard_locked(&self, state: &mut State) {
         let State { ports, trigger, .. } = state;
         trigger.clear();
-        let mut starved = false;
         for port in ports.iter_mut() {
             port.subscription.set_inactive();
-            starved |= !port.discard();
+            port.limited = !port.discard();
         }
-        self.starved.store(starved, Ordering::Release);
+        self.limited.store(limited(ports), Ordering::Release);
         self.note_stalls(ports);
     }
 
@@ -417,7 +417,7 @@ impl Entry {
         let mut state = self.state();
         self.discard_locked(&mut state);
         state.ports.iter_mut().for_each(InputPort::resume);
-        self.starved.store(false, Ordering::Release);
+        self.limited.store(0, Ordering::Release);
         self.deadline.store(NEVER, Ordering::Release);
         if let Some(clock) = state.timer.as_mut().filter(|c| !c.ended) {
             clock.next = now + clock.period;
@@ -519,12 +519,12 @@ impl Entry {
     }
 
     /// Inputs whose samples may start a call.
-    pub(super) fn for_each_waking(&self, mut f: impl FnMut(&mut InputPort)) {
+    pub(super) fn for_each_waking(&self, mut f: impl FnMut(usize, &mut InputPort)) {
         let mut state = self.state();
         let State { ports, trigger, .. } = &mut *state;
         for (i, port) in ports.iter_mut().enumerate() {
             if trigger.wakes(i) {
-                f(port);
+                f(i, port);
             }
         }
     }
@@ -657,9 +657,9 @@ impl Entry {
         timer.into_iter().chain(self.attention.as_ref().and_then(|a| a.deadline())).min()
     }
 
-    /// Returns true if an input cannot be served before one of its samples is released.
-    pub(super) fn is_starved(&self) -> bool {
-        self.starved.load(Ordering::Acquire)
+    /// Inputs, as bits, that cannot be served before one of their samples is given back.
+    pub(super) fn limited_inputs(&self) -> u16 {
+        self.limited.load(Ordering::Acquire)
     }
 
     /// Claims a call if one is due. Only with the group entered. Waits at most while another thread
@@ -718,11 +718,11 @@ impl Entry {
             }
         }
         self.note_stalls(ports);
-        let starved = matches!(polled, Polled::HeldLimit);
-        if starved && !self.starved.load(Ordering::Relaxed) {
+        let limited = limited(ports);
+        if limited & !self.limited.load(Ordering::Relaxed) != 0 {
             self.skips.held_limit.fetch_add(1, Ordering::Relaxed);
         }
-        self.starved.store(starved, Ordering::Release);
+        self.limited.store(limited, Ordering::Release);
         if let (Polled::Run { samples, .. }, Some(attention)) = (&polled, &self.attention) {
             samples.iter().flatten().for_each(|s| attention.has_taken(s));
         }
@@ -745,6 +745,11 @@ impl Entry {
             overruns: get(&self.overruns),
         }
     }
+}
+
+/// Inputs, as bits, of which the component holds as many samples as it may.
+fn limited(ports: &[InputPort]) -> u16 {
+    ports.iter().enumerate().fold(0, |bits, (i, p)| bits | u16::from(p.limited) << i)
 }
 
 fn has_unread(ports: &[InputPort]) -> bool {

@@ -23,12 +23,16 @@ impl Observer for Reports {
 
 /// A publisher and an input of two samples that it is matched with.
 fn edge(rig: &Rig, reach: Reach) -> (RawPublisher, (String, RawSubscription)) {
+    edge_of(rig, reach, "topic")
+}
+
+fn edge_of(rig: &Rig, reach: Reach, topic: &str) -> (RawPublisher, (String, RawSubscription)) {
     let mut publisher = rig
         .node
-        .bytes_publisher("topic", "raw", PublisherOptions { reach, ..Default::default() })
+        .bytes_publisher(topic, "raw", PublisherOptions { reach, ..Default::default() })
         .unwrap();
     let o = SubscriptionOptions { reach, max_held: 2, ..Default::default() };
-    let subscription = rig.node.bytes_subscription("topic", "raw", o).unwrap();
+    let subscription = rig.node.bytes_subscription(topic, "raw", o).unwrap();
     // Each end learns of the match by itself, and what comes before is not read.
     while publisher.matched() == 0 || subscription.matched() == 0 {
         std::thread::yield_now();
@@ -174,4 +178,34 @@ fn a_stall_that_has_just_begun_is_reported_when_the_run_ends() {
         [("in", 2)]
     );
     assert!(handle.unreported_stalls().is_empty(), "once");
+}
+
+#[test]
+fn an_input_whose_samples_are_kept_leaves_the_other_inputs_alone() {
+    for (reach, threads) in [(Reach::Process, 1), (Reach::Host, 1), (Reach::Host, 2)] {
+        let rig = rig(threads);
+        let (mut kept_publisher, a) = edge_of(&rig, reach, "kept");
+        let (mut publisher, b) = edge_of(&rig, reach, "read");
+        let kept: Arc<Mutex<Vec<RawSample>>> = Arc::default();
+        let keep = kept.clone();
+        let (calls, called) = mpsc::channel();
+        let _handle = rig.callback(Trigger::any(), vec![a, b], move |i| {
+            keep.lock().unwrap().extend(i.sample(0).cloned());
+            calls.send(i.sample(1).is_some()).unwrap();
+        });
+        rig.executor.start().unwrap();
+        for n in 0..2 {
+            send(&mut kept_publisher, n, 1);
+            assert!(!called.recv_timeout(PATIENCE).unwrap(), "{reach:?}");
+        }
+        for n in 0..50 {
+            send(&mut kept_publisher, n, 1);
+            send(&mut publisher, n, 1);
+            assert!(called.recv_timeout(PATIENCE).unwrap(), "{reach:?}: sample {n} is read");
+        }
+        // Given back: the executor wakes by itself.
+        kept.lock().unwrap().clear();
+        assert!(!called.recv_timeout(PATIENCE).unwrap(), "{reach:?}: the kept one goes on");
+        rig.executor.stop();
+    }
 }

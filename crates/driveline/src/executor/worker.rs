@@ -99,7 +99,7 @@ impl Shared {
         }
         let mut set = lock(&self.wait_set);
         let mut attached = Ok(());
-        entry.for_each_waking(|port| {
+        entry.for_each_waking(|_, port| {
             let result = port.subscription.attach(&mut set);
             port.subscription.watch_room(&set);
             if attached.is_ok() {
@@ -244,10 +244,13 @@ impl Shared {
         let mut deadline: Option<MonotonicNs> = None;
         for entry in self.entries() {
             let busy = entry.group.pass_over();
-            let mute = busy || entry.is_starved();
+            // Of several inputs, only those that cannot be served.
+            let mute = if busy { u16::MAX } else { entry.limited_inputs() };
             if mute != entry.muted.load(Ordering::Relaxed) {
                 entry.muted.store(mute, Ordering::Relaxed);
-                entry.for_each_waking(|port| port.subscription.mute(&mut set, mute));
+                entry.for_each_waking(|i, port| {
+                    port.subscription.mute(&mut set, mute >> i & 1 == 1);
+                });
             }
             let due = if busy { None } else { entry.deadline() };
             for d in due.into_iter().chain(entry.silence_deadline()) {

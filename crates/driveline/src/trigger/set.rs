@@ -25,6 +25,8 @@ pub(crate) struct InputPort {
     /// True if its samples may start a call.
     pub(crate) triggers: bool,
     pub(crate) stall: StallWatch,
+    /// The component holds as many samples of it as it may: nothing comes before one is given back.
+    pub(crate) limited: bool,
     /// Newest sample of a transient-local topic that came while the component was inactive.
     kept: Option<RawSample>,
 }
@@ -38,6 +40,7 @@ impl InputPort {
             unseen: false,
             triggers: false,
             stall: StallWatch::default(),
+            limited: false,
             kept: None,
         }
     }
@@ -421,6 +424,7 @@ fn counted(
     port: &mut InputPort,
     skips: &Skips,
 ) -> Taken {
+    port.limited = false;
     match taken {
         Ok(Some(s)) => {
             port.stall.taken();
@@ -432,6 +436,7 @@ fn counted(
         }
         Err(error) => {
             if let Some(held) = held_limit(&error) {
+                port.limited = true;
                 let InputPort { stall, subscription, .. } = port;
                 stall.blocked(held, || replaced(subscription));
                 return Taken::HeldLimit;
