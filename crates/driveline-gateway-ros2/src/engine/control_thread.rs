@@ -47,7 +47,7 @@ const MAX_LEFT_OUT: usize = 64;
 const MAX_MISNAMED: usize = 256;
 const LONGEST_NAMED: usize = 256;
 /// State of a subscription with a remark.
-pub(super) const WITH_A_REMARK: &str = "gets samples, but not with the requested QoS";
+pub(super) const WITH_A_REMARK: &str = "gets samples, but not as requested";
 /// Longest pause between checks without an event.
 const LOOK: Duration = Duration::from_secs(1);
 
