@@ -6,7 +6,7 @@ use super::figures;
 use super::hung::Hung;
 use super::recent::{MAX_NAMED, Recent};
 use crate::text::{count, cut};
-use driveline_analyze::{Collector, Summary};
+use driveline_analyze::{Collector, SubscriptionSummary, Summary};
 use driveline_terminal::figures::duration_us;
 use driveline_terminal::paragraphs;
 use driveline_terminal::screen::Screen;
@@ -249,6 +249,11 @@ pub(super) fn fact(component: &str, name: &str, text: &str) -> String {
     }
 }
 
+/// Sum over all inputs.
+fn dropped(summary: &Summary, of: fn(&SubscriptionSummary) -> u64) -> u64 {
+    summary.subscriptions.iter().map(of).fold(0, u64::saturating_add)
+}
+
 fn head(summary: &Summary, rate: Option<f64>) -> String {
     let rate = rate.map(|r| format!(" ({r:.1}/s)")).unwrap_or_default();
     let sources = count(summary.frames_published, "sample");
@@ -275,8 +280,17 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     } else {
         String::new()
     };
+    let dropped: String = [
+        ("expired", dropped(summary, |s| s.expired)),
+        ("corrupt", dropped(summary, |s| s.corrupt)),
+        ("refused", dropped(summary, |s| s.refused)),
+    ]
+    .iter()
+    .filter(|(_, n)| *n > 0)
+    .map(|(why, n)| format!(", {n} {why}"))
+    .collect();
     let lost = format!(
-        "{missed} missed by triggers{unread}{lost_there}, {superseded} superseded{inactive}"
+        "{missed} missed by triggers{unread}{lost_there}, {superseded} superseded{dropped}{inactive}"
     );
     format!(
         "{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}",
@@ -340,6 +354,21 @@ mod tests {
             ..StageRecord::default()
         });
         run
+    }
+
+    #[test]
+    fn samples_that_were_dropped_stand_in_the_head_with_the_reason() {
+        let mut run = run();
+        let stats = driveline_runtime::account::InputCounters {
+            received: 3,
+            expired: 4,
+            refused: 1,
+            ..Default::default()
+        };
+        let topic: TopicName = "camera/image".parse().unwrap();
+        run.set_subscription("lane", "image", topic.id(), stats);
+        let text = head(&run.summary(), None);
+        assert!(text.contains("superseded, 4 expired, 1 refused"), "{text}");
     }
 
     #[test]

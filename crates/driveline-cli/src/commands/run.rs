@@ -637,7 +637,8 @@ impl<'a> Show<'a> {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             summary.notes.iter().for_each(|note| self.print_wrapped(note, columns));
         }
-        self.write(arguments)?;
+        // A report that cannot be written must not hide the end of the run.
+        let unwritten = self.write(arguments).err();
         let (end, error) = last_words(code, &text, outcome, &undone);
         if let Some(end) = end.filter(|_| !self.screen.json) {
             self.screen.print(&format!("{end}\n"));
@@ -648,7 +649,13 @@ impl<'a> Show<'a> {
         if let Some(help) = help.filter(|_| !self.screen.json) {
             self.screen.print_error(&format!("help: {help}\n"));
         }
-        Ok(code)
+        match unwritten {
+            Some(why) => {
+                self.screen.error(why);
+                Ok(if code == exit::DONE { exit::FAILED } else { code })
+            }
+            None => Ok(code),
+        }
     }
 
     /// A module whose process did not end by itself. Before all modules ran there was nothing to
