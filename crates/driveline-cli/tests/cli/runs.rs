@@ -136,6 +136,23 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
 const KEEPS: &str = "--set=relay.keep=2";
 
 #[test]
+fn a_report_that_cannot_be_written_does_not_hide_the_end_of_the_run() {
+    for (set, expected) in
+        [(&["--set", "counter.limit=250"][..], 1), (&[KEEPS, "--set", "counter.limit=250"], 6)]
+    {
+        let f = Fixture::new(&GRAPH.replace("qos: {depth: 64}", "qos: {depth: 1}"));
+        std::fs::create_dir_all(f.path("out/summary.json")).unwrap();
+        let arguments: Vec<&str> =
+            ["run", "g.yaml", "--report", "out"].iter().chain(set).copied().collect();
+        let (code, out, err) = f.run(&arguments);
+        assert_eq!(code, expected, "{out}{err}");
+        assert!(out.ends_with("ended: 'counter' has finished\n"), "{out}");
+        assert!(err.contains("cannot write") && err.contains("summary.json"), "{err}");
+        assert_eq!(err.contains("work was not done"), expected == 6, "{err}");
+    }
+}
+
+#[test]
 fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_by_the_exit_code() {
     let one_module =
         GRAPH.replace("  rest:\n    components:\n", "").replace("reach: host", "reach: process");
