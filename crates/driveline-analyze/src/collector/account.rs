@@ -311,7 +311,7 @@ mod tests {
         }
         assert_eq!(
             run.summary().notes,
-            ["The port 'image' of lane was refused a connection: types differ."]
+            ["The port 'image' of lane reports a connection problem: types differ."]
         );
         assert!(run.was_refused("lane") && !run.was_refused("fusion"));
         (0..1000).for_each(|i| run.take("m", &refused("lane", &i.to_string())));

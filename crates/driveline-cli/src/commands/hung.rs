@@ -146,7 +146,7 @@ impl Hung {
         let refused = self
             .refused
             .iter()
-            .map(|(component, text)| format!("{component} was refused a connection: {text}"));
+            .map(|(component, text)| format!("{component} reports a connection problem: {text}"));
         let away = self.away.iter().map(|(module, what)| match self.modules.get(module) {
             Some(components) => {
                 format!("no result from {} (module '{module}' {what})", components.join(", "))

@@ -628,7 +628,7 @@ fn a_refused_connection_is_told_at_the_end_and_in_the_report() {
     let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(
-        lines.by_ref().any(|l| l.starts_with("relay was refused a connection: topic 'a': ")),
+        lines.by_ref().any(|l| l.starts_with("relay reports a connection problem: topic 'a': ")),
         "it is shown while the run goes on"
     );
     let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
@@ -636,7 +636,7 @@ fn a_refused_connection_is_told_at_the_end_and_in_the_report() {
     let out: String = lines.map(|l| l + "\n").collect();
     assert_eq!(child.0.wait().unwrap().code(), Some(0), "{out}");
     assert!(out.contains("relay was never called: nothing came on topic 'a', and a connection of its was refused\n"), "{out}");
-    let note = "The port 'in' of relay was refused a connection: topic 'a': ";
+    let note = "The port 'in' of relay reports a connection problem: topic 'a': ";
     assert!(out.contains(note) && out.contains("connect one of them to another topic"), "{out}");
     let summary: Value =
         serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
@@ -645,7 +645,7 @@ fn a_refused_connection_is_told_at_the_end_and_in_the_report() {
     assert!(
         std::fs::read_to_string(f.path("out/report.html"))
             .unwrap()
-            .contains("of relay was refused a connection")
+            .contains("of relay reports a connection problem")
     );
 }
 

@@ -38,7 +38,7 @@ impl fmt::Display for InputStall {
         match end {
             Some(StallEnd { lasted, missed }) => write!(
                 f,
-                "topic '{topic}': samples were given back after {:.1} s and the input goes on; {missed} samples were missed meanwhile",
+                "topic '{topic}': the input goes on after {:.1} s; {missed} samples were missed meanwhile",
                 lasted.as_secs_f64()
             ),
             None => {
