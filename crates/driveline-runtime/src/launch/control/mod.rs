@@ -198,7 +198,8 @@ impl Server {
             listener: socket.listener(),
             socket,
             clients: Clients::default(),
-            check_at: None,
+            // Also in a run that no tool has asked yet.
+            check_at: Some(Instant::now() + NAMED_AGAIN),
             accept_at: None,
             admits: is_trusted,
         }

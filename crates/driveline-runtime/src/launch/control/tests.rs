@@ -94,8 +94,8 @@ fn code(response: &Response) -> Option<&ErrorCode> {
 
 #[test]
 fn a_run_whose_directory_was_removed_is_found_again_under_the_same_name() {
+    // No tool has asked yet.
     let mut rig = Rig::new();
-    rig.turn();
     let (domain, path) = (rig.dir.path().to_owned(), rig.server.socket.path().to_owned());
     std::fs::remove_dir_all(&domain).unwrap();
     rig.now = rig.server.next().unwrap();
