@@ -253,9 +253,12 @@ fn completion_help_and_mistakes_on_the_command_line() {
 fn with_program(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let command = dir.path().join("driveline");
-    std::fs::copy(env!("CARGO_BIN_EXE_driveline"), &command).unwrap();
+    // Another process writes the files: a child of another test may still hold open what this one
+    // has written, which then cannot be started.
+    let mut copy = std::process::Command::new("cp");
+    let done = copy.arg(env!("CARGO_BIN_EXE_driveline")).arg(&command).status().unwrap();
+    assert!(done.success());
     if !text.is_empty() {
-        // Another process writes it: what this one holds open for writing cannot be started.
         let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
         let path = dir.path().join(name);
         let mut sh = std::process::Command::new("sh");
