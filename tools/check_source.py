@@ -184,7 +184,10 @@ def main():
     circle = file_circles.largest(Path(root))
     names = ", ".join(str(f.relative_to(root)) for f in circle)
     if len(circle) > CIRCLE_MAX:
-        errors.append(f"{len(circle)} files use each other in a loop, at most {CIRCLE_MAX} may: {names} (tools/file_circles.py --arrows)")
+        errors.append(
+            f"{len(circle)} files use each other in a loop, at most {CIRCLE_MAX} may: {names} "
+            "(tools/file_circles.py --arrows)"
+        )
     for message in warnings:
         print(f"warning: {message}")
     for message in errors:

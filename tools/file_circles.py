@@ -227,12 +227,14 @@ def main():
     for crate in [Path(a).resolve() for a in arguments] or crates(ROOT):
         for graph, found in of_crate(crate):
             for circle in found:
-                print(len(circle), "files:", ", ".join(str(f.relative_to(crate / "src")) for f in circle), f"({crate.name})")
+                names = ", ".join(str(f.relative_to(crate / "src")) for f in circle)
+                print(f"{len(circle)} files: {names} ({crate.name})")
                 if "--arrows" in sys.argv:
                     for file in circle:
                         for to, names in graph[file].items():
                             if to in circle:
-                                print(f"    {file.relative_to(crate)} -> {to.relative_to(crate)}: {', '.join(sorted(names))}")
+                                ends = f"{file.relative_to(crate)} -> {to.relative_to(crate)}"
+                                print(f"    {ends}: {', '.join(sorted(names))}")
 
 
 if __name__ == "__main__":

@@ -128,9 +128,7 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
             format!("for {s:.1} s the last time, in which {} were missed", end.missed)
         }
         None if *until_restart => "until its module ended and was started again".to_owned(),
-        None if *triggers && kept.times > 1 => {
-            "the last time until the end of the run".to_owned()
-        }
+        None if *triggers && kept.times > 1 => "the last time until the end of the run".to_owned(),
         None if *triggers => "until the end of the run".to_owned(),
         None => "at its last read".to_owned(),
     };

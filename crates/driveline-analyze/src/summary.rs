@@ -484,7 +484,9 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         ));
     }
     for (component, port, text) in &run.accounts.refused {
-        notes.push(format!("The port '{port}' of {component} reports a connection problem: {text}."));
+        notes.push(format!(
+            "The port '{port}' of {component} reports a connection problem: {text}."
+        ));
     }
     if run.faults.beyond() > 0 {
         notes.push(format!(

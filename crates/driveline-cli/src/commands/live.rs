@@ -289,9 +289,8 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     .filter(|(_, n)| *n > 0)
     .map(|(why, n)| format!(", {n} {why}"))
     .collect();
-    let lost = format!(
-        "{missed} missed by triggers{unread}{lost_there}, {superseded} superseded{dropped}{inactive}"
-    );
+    let lost = format!("{missed} missed by triggers{unread}{lost_there}");
+    let lost = format!("{lost}, {superseded} superseded{dropped}{inactive}");
     format!(
         "{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}",
         summary.graph, summary.duration_s
