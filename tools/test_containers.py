@@ -65,7 +65,6 @@ class Place:
 
     def __init__(self, directory):
         self.directory = Path(directory)
-        self.has_manifests_images = False
         etc = self.directory / "etc"
         etc.mkdir()
         run = self.directory / "run"
@@ -397,9 +396,8 @@ class Manifest:
         if bare:
             environment = {**place.environment, "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain")}
             subprocess.run([BIN / "driveline", "run", graph, "--report", place.directory / "report-bare"], env=environment, capture_output=True, check=True, timeout=PATIENCE)
-        if not place.has_manifests_images:
-            place.driveline("deploy", "build", graph)
-            place.has_manifests_images = True
+        # Each time: other tests build images of the same names from other libraries.
+        place.driveline("deploy", "build", graph)
         shutil.rmtree(self.report, ignore_errors=True)
         printed = place.driveline("deploy", kind, graph, "--directory", self.shared, "--report", self.report, *options)
         self.file = place.directory / f"{kind}.yaml"
@@ -536,7 +534,6 @@ def test_images_are_pushed_pulled_by_digest_and_run(place):
     finally:
         registry.terminate()
         registry.wait()
-        place.has_manifests_images = False
     return None
 
 
