@@ -27,7 +27,7 @@ pub struct SubscriptionStats {
     /// Samples of other hosts that did not reach this one, as the gateway here reports: between two
     /// that did, and after the last one once it is known how many there were.
     pub lost_on_the_way: u64,
-    /// Samples that can be read now.
+    /// Samples that are unread now, expired ones included until a read comes to them.
     pub not_read: u64,
     /// Samples of publishers that were not the owner of the topic (`strength`).
     pub standby: u64,
