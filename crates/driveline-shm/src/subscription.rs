@@ -18,8 +18,8 @@ use crate::publication::add;
 use crate::sample::{Copied, Sample};
 use crate::sys::fork::Birthplace;
 use driveline_types::{EndpointId, MonotonicNs};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::{Arc, Weak};
 use twox_hash::XxHash3_64;
 
 /// Reads samples of one topic, from all publishers that match.
@@ -29,6 +29,7 @@ use twox_hash::XxHash3_64;
 pub struct Subscription {
     pub(crate) inlet: Arc<Inlet>,
     edges: Vec<Arc<Edge>>,
+    held: Held,
     turn: Turn,
     generation: u64,
     deadline_reports: DeadlineReports,
@@ -43,6 +44,41 @@ impl std::fmt::Debug for Subscription {
             .field("topic", &self.inlet.topic)
             .field("id", &self.inlet.id)
             .finish_non_exhaustive()
+    }
+}
+
+/// What the consuming thread knows of the samples that are held.
+#[derive(Default)]
+struct Held {
+    /// At least as many as are held now: samples that were given back are noticed by a count.
+    at_most: u32,
+    /// Publishers that have left the list while a sample of them was held. No more than `max_held`.
+    departed: Vec<Weak<Edge>>,
+    /// Samples of this subscription that its owner holds from elsewhere.
+    elsewhere: u32,
+}
+
+fn held_of(edge: &Edge) -> u32 {
+    edge.cells().iter().filter(|c| c.load(Relaxed) != 0).count() as u32
+}
+
+impl Held {
+    /// Publishers of `old` that are not in `new` leave the list.
+    fn depart(&mut self, old: &[Arc<Edge>], new: &[Arc<Edge>]) {
+        let left = old.iter().filter(|o| !new.iter().any(|n| Arc::ptr_eq(o, n)));
+        let held = left.filter(|o| held_of(o) != 0).map(Arc::downgrade);
+        self.departed.extend(held);
+    }
+
+    fn count(&mut self, edges: &[Arc<Edge>]) -> u32 {
+        let mut sum = edges.iter().map(|e| held_of(e)).sum::<u32>();
+        self.departed.retain(|edge| {
+            let held = edge.upgrade().map_or(0, |e| held_of(&e));
+            sum = sum.saturating_add(held);
+            held != 0
+        });
+        self.at_most = sum;
+        sum
     }
 }
 
@@ -62,6 +98,7 @@ impl Subscription {
         Self {
             inlet,
             edges: Vec::new(),
+            held: Held::default(),
             turn: Turn::default(),
             generation: u64::MAX,
             deadline_reports,
@@ -136,8 +173,12 @@ impl Subscription {
                 self.forget_drained();
                 return Ok(None);
             };
+            if !self.may_hold_another() {
+                return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
+            }
             match self.attempt(&self.edges[index], want, max_len)? {
                 Attempt::Taken(sample) => {
+                    self.held.at_most += 1;
                     if want == Want::Latest && self.edges.len() > 1 {
                         self.skip_older(index, sample.header().publish_time);
                     }
@@ -154,6 +195,37 @@ impl Subscription {
             }
         }
         Ok(None)
+    }
+
+    /// Returns true if fewer than `max_held` samples are held, of all publishers together. Counts
+    /// only where that many were taken since the last count. Where publishers have an owner among
+    /// them, the limit is that of each: samples of the others are read beside the one of the owner.
+    fn may_hold_another(&mut self) -> bool {
+        if self.inlet.qos.strength.is_some() {
+            return true;
+        }
+        let room = self.inlet.max_held.saturating_sub(self.held.elsewhere);
+        self.held.at_most < room
+            || self.held.count(&self.edges) < room
+            || self.inlet.release_watch.starve() && self.held.count(&self.edges) < room
+    }
+
+    /// Number of samples that are held now. For one who holds samples of this subscription from
+    /// elsewhere too; a few atomic loads for each publisher.
+    #[must_use]
+    pub fn held(&mut self) -> u32 {
+        if self.held.at_most == 0 { 0 } else { self.held.count(&self.edges) }
+    }
+
+    /// Sets the number of samples that are held from elsewhere: they count towards `max_held`.
+    pub fn set_held_elsewhere(&mut self, held: u32) {
+        self.held.elsewhere = held;
+    }
+
+    /// Has the next sample that is given back kick, as a take that failed with
+    /// [`TakeError::AllHeld`] does.
+    pub fn kick_at_next_release(&self) {
+        let _ = self.inlet.release_watch.starve();
     }
 
     /// The edge to read from next.
@@ -316,6 +388,7 @@ impl Subscription {
         if generation != self.generation
             && let Some(edges) = self.inlet.try_edges()
         {
+            self.held.depart(&self.edges, &edges);
             self.edges = edges;
             self.generation = generation;
         }

@@ -126,6 +126,32 @@ fn held_samples_stay_whole_while_the_publisher_runs_on() {
 }
 
 #[test]
+fn held_samples_of_all_publishers_count_together_also_of_those_that_ended() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut s = subscription(&b, |c| c.max_held = 2);
+    let mut first = publisher(&a, |_| {});
+    let mut second = publisher(&a, |_| {});
+    eventually(|| s.matched() == 2);
+    say(&mut first, "first");
+    let mut held = vec![s.take_next().unwrap().unwrap()];
+    say(&mut second, "second");
+    held.push(s.take_next().unwrap().unwrap());
+    say(&mut first, "third");
+    let refused = TakeError::AllHeld { max_held: 2 };
+    assert_eq!(s.take_next().unwrap_err(), refused);
+    drop((first, second));
+    eventually(|| s.matched() == 0);
+    assert_eq!(s.take_next().unwrap_err(), refused);
+    assert_eq!(s.held(), 2);
+    held.remove(0);
+    let third = s.take_next().unwrap().unwrap();
+    assert_eq!((text(&third), s.held()), ("third", 2));
+    drop((held, third));
+    assert_eq!((s.take_next().unwrap().is_none(), s.held()), (true, 0));
+}
+
+#[test]
 fn loans_are_bounded_and_come_back() {
     let d = Domain::new();
     let a = d.join("a");
@@ -301,11 +327,9 @@ fn an_idle_reader_keeps_the_samples_of_the_dead_but_not_their_segments() {
     }
     let stats = s.stats();
     assert_eq!((stats.received, stats.missed, stats.not_read), (0, 4, 16), "without a read");
-    let held: Vec<_> = std::iter::from_fn(|| s.take_next().unwrap()).collect();
-    assert_eq!(
-        held.iter().map(text).collect::<Vec<_>>(),
-        (4..20).map(|i| i.to_string()).collect::<Vec<_>>()
-    );
+    let read: Vec<_> =
+        std::iter::from_fn(|| s.take_next().unwrap().map(|s| text(&s).to_owned())).collect();
+    assert_eq!(read, (4..20).map(|i| i.to_string()).collect::<Vec<_>>());
     let stats = s.stats();
     assert_eq!((stats.received, stats.missed, stats.not_read), (16, 4, 0));
 }

@@ -233,10 +233,14 @@ fn run(
                         w.check_sample(&sample);
                         let saw = Seen::Sample(sample.header().sequence, sample.missed());
                         held.push(sample);
+                        assert!(held.len() <= max_held as usize, "{} held", held.len());
                         saw
                     }
                     Ok(None) => Seen::Nothing,
-                    Err(_) => Seen::Held,
+                    Err(_) => {
+                        assert_eq!(held.len(), max_held as usize, "refused");
+                        Seen::Held
+                    }
                 });
             }
             Step::Release => held.clear(),

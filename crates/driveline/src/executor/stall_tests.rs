@@ -7,6 +7,7 @@ use super::*;
 use crate::raw::RawSample;
 use crate::trigger::InputStall;
 use crate::{PublisherOptions, RawPublisher, Reach, SubscriptionOptions};
+use driveline_shm::{WaitBackend, WaitSet, Wake};
 use driveline_types::{MonotonicNs, VirtualClock};
 use std::sync::mpsc::Sender;
 
@@ -99,6 +100,42 @@ fn an_input_whose_samples_are_kept_is_reported_once_and_when_it_goes_on() {
         assert!(reported.try_recv().is_err());
         let stats = handle.inputs()[0].stats;
         assert_eq!((stats.received, stats.missed, stats.not_read), (3, 3, 0), "{reach:?}");
+    }
+}
+
+#[test]
+fn a_wait_ends_when_a_sample_of_the_other_reach_is_given_back() {
+    // Publisher 0 is inside the process. The publishers of the two held samples, and of the one
+    // that waits.
+    for (held_of, waits) in [([0, 0], 1), ([1, 1], 0), ([0, 1], 1), ([1, 0], 0)] {
+        let rig = rig(1);
+        let (inside, (_, mut input)) = edge(&rig, Reach::Host);
+        drop(inside);
+        let publisher = |reach, matched| {
+            let o = PublisherOptions { reach, ..Default::default() };
+            let mut p = rig.node.bytes_publisher("topic", "raw", o).unwrap();
+            while p.matched() == 0 || input.matched() != matched {
+                std::thread::yield_now();
+            }
+            p
+        };
+        let mut publishers = [publisher(Reach::Process, 1), publisher(Reach::Host, 2)];
+        let mut set = WaitSet::new(WaitBackend::Auto).unwrap();
+        input.attach(&mut set).unwrap();
+        input.watch_room(&set);
+        let mut held = Vec::new();
+        for from in held_of {
+            send(&mut publishers[from], 0, 1);
+            held.push(input.take().unwrap().unwrap());
+        }
+        send(&mut publishers[waits], 1, 1);
+        input.take().unwrap_err();
+        input.mute(&mut set, true);
+        while set.wait(Some(MonotonicNs::real_now()), Duration::ZERO) != Wake::TimedOut {}
+        held.remove(0);
+        let end = MonotonicNs::real_now() + PATIENCE;
+        assert_ne!(set.wait(Some(end), Duration::ZERO), Wake::TimedOut, "{held_of:?}, {waits}");
+        assert_eq!(input.take().unwrap().unwrap().payload().unwrap()[0], 1);
     }
 }
 

@@ -25,13 +25,23 @@ impl HeldCounters {
         }))
     }
 
-    /// Takes a free counter, or `None` if as many samples are held as may be.
-    pub(crate) fn acquire(&mut self) -> Option<HeldToken> {
+    /// Takes a free counter, or `None` if as many samples are held as may be, `elsewhere` ones
+    /// included.
+    pub(crate) fn acquire(&mut self, elsewhere: u32) -> Option<HeldToken> {
         // Acquire pairs with the Release in `drop`: the former holder has finished reading.
-        let free = || self.0.counters.iter().position(|c| c.load(Ordering::Acquire) == 0);
+        let free = || {
+            let counters = self.0.counters.iter().enumerate();
+            let mut free = counters.filter(|(_, c)| c.load(Ordering::Acquire) == 0);
+            free.nth(elsewhere as usize).map(|(i, _)| i)
+        };
         let index = free().or_else(|| if self.0.release_watch.starve() { free() } else { None })?;
         self.0.counters[index].store(1, Ordering::Relaxed);
         Some(HeldToken { shared: self.0.clone(), index })
+    }
+
+    /// Number of samples that are held now.
+    pub(crate) fn held(&self) -> u32 {
+        self.0.counters.iter().filter(|c| c.load(Ordering::Relaxed) != 0).count() as u32
     }
 
     pub(crate) fn limit(&self) -> u32 {
@@ -71,14 +81,25 @@ mod tests {
     #[test]
     fn clones_count_once_and_the_last_one_frees() {
         let mut held = HeldCounters::new(2);
-        let a = held.acquire().unwrap();
+        let a = held.acquire(0).unwrap();
         let b = a.clone();
-        let c = held.acquire().unwrap();
-        assert!(held.acquire().is_none());
+        let c = held.acquire(0).unwrap();
+        assert!(held.acquire(0).is_none());
         drop(a);
-        assert!(held.acquire().is_none());
+        assert!(held.acquire(0).is_none());
         drop(b);
-        assert!(held.acquire().is_some());
+        assert!(held.acquire(0).is_some());
         drop(c);
+    }
+
+    #[test]
+    fn samples_held_elsewhere_count() {
+        let mut held = HeldCounters::new(3);
+        assert!(held.acquire(3).is_none());
+        let _a = held.acquire(2).unwrap();
+        assert!(held.acquire(2).is_none());
+        let _b = held.acquire(1).unwrap();
+        assert_eq!(held.held(), 2);
+        assert!(held.acquire(1).is_none());
     }
 }

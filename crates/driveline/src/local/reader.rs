@@ -67,6 +67,8 @@ pub(crate) struct LocalReader {
     pub(crate) end: Arc<LocalEnd>,
     pub(crate) queue: Arc<LocalQueue>,
     held: HeldCounters,
+    /// A sample may be held, or was.
+    holds: bool,
     /// By publisher, the most recently heard last.
     progress: Vec<Progress>,
     /// The oldest unread sample, out of the queue: one of the depth that may wait.
@@ -98,6 +100,7 @@ impl LocalReader {
             end,
             queue,
             held,
+            holds: false,
             progress,
             head: None,
             head_overwritten: 0,
@@ -144,10 +147,21 @@ impl LocalReader {
         }
     }
 
-    /// Reserves the right to hold one sample more. `Err` with the limit if no more may be held;
-    /// nothing is lost then.
-    pub(crate) fn acquire(&mut self) -> Result<HeldToken, u32> {
-        self.held.acquire().ok_or_else(|| self.held.limit())
+    /// Reserves the right to hold one sample more. `elsewhere`: number held of the other reach.
+    /// `Err` with the limit if no more may be held; nothing is lost then.
+    pub(crate) fn acquire(&mut self, elsewhere: u32) -> Result<HeldToken, u32> {
+        self.holds |= elsewhere < self.held.limit();
+        self.held.acquire(elsewhere).ok_or_else(|| self.held.limit())
+    }
+
+    /// Number of samples that are held now. No load before the first one.
+    pub(crate) fn held(&self) -> u32 {
+        if self.holds { self.held.held() } else { 0 }
+    }
+
+    /// Has the next sample that is given back kick, as a failed [`Self::acquire`] does.
+    pub(crate) fn kick_at_next_release(&self) {
+        let _ = self.held.release_watch().starve();
     }
 
     /// Takes the sample that [`Self::peek`] shows, with how many of its publisher were missed since

@@ -10,7 +10,7 @@ use super::{Matches, RawSample, Waker};
 use crate::context::Context;
 use crate::error::{EndpointError, ReceiveError, TakeError, WaitError};
 use crate::event::EndpointEvent;
-use crate::local::{LocalEnd, LocalReader};
+use crate::local::{HeldToken, LocalEnd, LocalReader};
 use crate::options::{Reach, SubscriptionOptions, WaitMode};
 use crate::scope;
 use driveline_shm::{
@@ -305,13 +305,8 @@ impl RawSubscription {
 
     #[inline]
     fn pick(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
-        if let (Some(host), None) = (&mut self.host, &self.host_head) {
-            let taken = match order {
-                Order::Oldest => host.take_next(),
-                Order::Newest => host.take_latest(),
-            };
-            let taken = taken
-                .map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
+        if self.host.is_some() && self.host_head.is_none() {
+            let taken = self.take_host(order, 0)?;
             // In this order: of two samples that one thread has published, the one from inside the
             // process is seen if the other is.
             if !self.local.as_ref().is_some_and(LocalReader::has_unread) {
@@ -322,19 +317,61 @@ impl RawSubscription {
         self.pick_of_both(order)
     }
 
+    /// Takes from the outside. `spare` of the samples held inside the process will be given back if
+    /// there is one.
+    fn take_host(
+        &mut self,
+        order: Order,
+        spare: u32,
+    ) -> Result<Option<driveline_shm::Sample>, TakeError> {
+        let Some(host) = &mut self.host else { return Ok(None) };
+        let local = self.local.as_ref();
+        let inside = || local.map_or(0, LocalReader::held).saturating_sub(spare);
+        let mut take = |held| {
+            host.set_held_elsewhere(held);
+            match order {
+                Order::Oldest => host.take_next(),
+                Order::Newest => host.take_latest(),
+            }
+        };
+        let held = inside();
+        let mut taken = take(held);
+        if matches!(taken, Err(driveline_shm::TakeError::AllHeld { .. })) && held != 0 {
+            // One of those inside may be given back first. Announced, then looked again.
+            local.into_iter().for_each(LocalReader::kick_at_next_release);
+            taken = take(inside());
+        }
+        taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })
+    }
+
+    /// Reserves the right to hold one sample more from inside the process; the head of the outside
+    /// is not held yet.
+    fn acquire(&mut self) -> Result<HeldToken, TakeError> {
+        let head = u32::from(self.host_head.is_some());
+        let limit = |held| TakeError::HeldLimit { topic: self.topic.to_string(), held };
+        let Some(local) = &mut self.local else { return Err(limit(0)) };
+        let Some(host) = &mut self.host else { return local.acquire(0).map_err(limit) };
+        let held = if self.ownership.is_some() { 0 } else { host.held().saturating_sub(head) };
+        local
+            .acquire(held)
+            .or_else(|refused| {
+                if held == 0 {
+                    return Err(refused);
+                }
+                host.kick_at_next_release();
+                local.acquire(host.held().saturating_sub(head))
+            })
+            .map_err(limit)
+    }
+
     /// Takes from the inside or the outside, where samples may wait on both.
     #[inline(never)]
     fn pick_of_both(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
-        let held_limit = |held| TakeError::HeldLimit { topic: self.topic.to_string(), held };
-        let mut token = None;
-        if let Some(local) = self
-            .local
-            .as_mut()
-            .filter(|l| l.has_unread() && (order == Order::Newest || self.host_head.is_none()))
-        {
-            // First: nothing is passed over in favour of a sample that may not be held.
-            token = Some(local.acquire().map_err(held_limit)?);
+        if self.host_head.is_none() && !self.local.as_ref().is_some_and(LocalReader::has_unread) {
+            return Ok(None);
         }
+        // First: nothing is passed over in favour of a sample that may not be held.
+        let token = self.acquire()?;
         if order == Order::Newest {
             if let Some(local) = self.local.as_mut().filter(|l| l.has_unread()) {
                 local.skip_to_newest();
@@ -347,9 +384,7 @@ impl RawSubscription {
                     self.heads_passed_over += 1;
                     host.pass_over(old);
                 }
-                self.host_head = host
-                    .take_latest()
-                    .map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
+                self.host_head = self.take_host(Order::Newest, 1)?;
             }
         }
         // Looking first is cheaper: an empty pop ends in a full fence.
@@ -383,10 +418,6 @@ impl RawSubscription {
             return Ok(self.host_head.take().map(RawSample::host));
         }
         let Some(local) = &mut self.local else { return Ok(None) };
-        let token = match token {
-            Some(token) => token,
-            None => local.acquire().map_err(held_limit)?,
-        };
         Ok(local.take().map(|(sample, missed)| RawSample::local(sample, missed, token)))
     }
 
