@@ -13,9 +13,10 @@ use driveline_types::MonotonicNs;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Most that are connected to again: as many as there may be connections.
+/// Maximum number of hosts to reconnect to: as many as there may be connections.
 pub const MAX_LOST: usize = 64;
-/// The pause between two attempts, as for what stands under `connect`. An attempt ends by itself.
+/// Pause between two attempts, the same as for endpoints under `connect`. An attempt has its own
+/// time-out.
 pub const AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// Time of attempts to a gateway that never announced itself in this domain: it may be of another
 /// domain, and its restart would not be noticed here.
@@ -32,20 +33,20 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 /// State of the gateway at the other end of an ended connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is, or was, a host of this domain.
+    /// A host of this domain, or a former one.
     Host,
-    /// It was one, and another start of the same host is there.
+    /// A former host that has restarted: another start of the same host exists.
     Replaced,
-    /// It has not said that it is.
+    /// A gateway that never announced itself in this domain.
     Stranger,
 }
 
 /// End that has made a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// This host, to there.
+    /// This host, to this place.
     Here(String),
-    /// The other one, which knows where this one is.
+    /// The other host, which knows the place of this one.
     There,
 }
 
@@ -53,17 +54,17 @@ pub enum Made {
 struct Neighbour {
     /// Place that this host has connected to.
     at: Option<String>,
-    /// Since when the other one has connected here.
+    /// Time since which a connection made by the other host exists.
     calls: Option<MonotonicNs>,
-    /// Since when there is no connection, and this host is to make one.
+    /// Time since which there is no connection, and this host is to make one.
     lost: Option<MonotonicNs>,
-    /// Since when there is none, and the other one is.
+    /// Time since which there is no connection, and the other host is to make one.
     awaited: Option<MonotonicNs>,
-    /// Not to be tried before, however soon a connection has ended that was made.
+    /// Earliest time of the next attempt, however soon the last connection has ended.
     next: MonotonicNs,
 }
 
-/// See the module. Each is named by the number of its gateway's start.
+/// Neighbours of this host. Each is identified by the number of its gateway's start.
 #[derive(Debug)]
 pub struct Neighbours {
     me: u64,
@@ -71,12 +72,12 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// `me`: the number of this gateway's start.
+    /// Makes an empty table. `me`: the number of this gateway's start.
     pub fn new(me: u64) -> Self {
         Self { me, all: BTreeMap::new() }
     }
 
-    /// A connection was made.
+    /// Notes a new connection, and the end that made it.
     pub fn connected(&mut self, start: u64, made: Made, now: MonotonicNs) {
         let neighbour = self.all.entry(start).or_default();
         match made {
@@ -102,17 +103,17 @@ impl Neighbours {
         }
     }
 
-    /// One of its connections that the other one has made has ended.
+    /// Notes the end of a connection that the other host had made.
     pub fn call_ended(&mut self, start: u64, now: MonotonicNs) {
         if let Some(neighbour) = self.all.get_mut(&start) {
             neighbour.calls.take_if(|since| now.since(*since) < REFUSED_WITHIN);
         }
     }
 
-    /// There is none any more.
+    /// Notes that no connection to a host remains.
     pub fn lost(&mut self, start: u64, now: MonotonicNs) {
         match self.all.get_mut(&start) {
-            // Of two that know where the other is, the one with the lower number.
+            // If both know the other's place, the host with the lower number reconnects.
             Some(n) if n.at.is_some() && (n.calls.is_none() || self.me < start) => {
                 n.lost = Some(now)
             }
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(due(&mut neighbours, 3_700_000, Standing::Host), [0; 0]);
         neighbours.lost(1, at(3_800_000));
         assert_eq!(due(&mut neighbours, 3_800_000, Standing::Host), [1]);
-        // That made one, which has ended.
+        // The attempt made one, which has ended.
         neighbours.connected(1, here(), at(3_800_010));
         neighbours.lost(1, at(3_800_020));
         assert_eq!(
@@ -245,7 +246,7 @@ mod tests {
             neighbours.call_ended(other, at(1_000));
             neighbours.lost(other, at(1_000));
             assert_eq!(due(&mut neighbours, 1_000, Standing::Host).len(), usize::from(me == 1));
-            // One that was refused is none.
+            // A refused connection is no connection.
             for made in [here(), Made::There] {
                 neighbours.connected(other, made, at(2_000));
             }

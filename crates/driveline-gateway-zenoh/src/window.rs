@@ -7,32 +7,32 @@ use driveline_types::MonotonicNs;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Most samples in flight.
+/// Maximum number of samples in flight.
 pub const MAX_IN_FLIGHT: usize = 32;
-/// While so many bytes are in flight, no further sample is sent: one that is longer is alone, or
-/// the last. So much is what the link carries in 5 ms, which is what the kernel takes of it, too:
-/// more would only wait in Zenoh.
+/// Size of the window, as the time in which the link carries it. With a full window, no further
+/// sample is sent; a sample longer than the window travels alone, or as the last one. The kernel
+/// takes about as much; more would only wait in Zenoh.
 const WINDOW_US: u64 = 5_000;
-/// On slow links what one batch and the kernel hold anyway, and never so much that it is memory.
+/// Bounds of the window. Slow links hold a batch and the kernel's buffer anyway; the upper bound
+/// limits memory.
 const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
-/// The most that any sender has in flight before its last sample.
+/// Maximum number of bytes that any sender has in flight before its last sample.
 pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
-/// Time-out of an acknowledgement after the sample was passed on, which itself takes the time of
+/// Time-out of an acknowledgement after the sample was handed to Zenoh, which takes the time of
 /// the link if that is slow …
 const ACK_WITHIN: Duration = Duration::from_secs(2);
 /// … and for each byte in flight.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
 
-/// First pause before a sample that the receiver does not accept yet is sent again; it doubles …
+/// First pause before a sample is sent again that the receiver does not accept yet. It doubles …
 const NOT_YET_FIRST: Duration = Duration::from_millis(10);
-/// … but no less often than that.
+/// … up to this.
 const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
 
-/// So long after the last sample was handed over or the last acknowledgement came, and never before
-/// one can have come, a nudge follows what is in flight; another follows that after twice as long,
-/// and so on …
+/// Time after the last hand-over or acknowledgement when a nudge follows the samples in flight. It
+/// is never shorter than a round trip. The next nudge comes after twice the time, and so on …
 const NUDGE_FIRST: Duration = Duration::from_millis(4);
-/// … until there were so many: a quarter of a second at least, in which TCP has found out by
+/// … up to this many: they cover at least a quarter of a second, in which TCP detects a loss by
 /// itself.
 const MAX_NUDGES: u32 = 6;
 
@@ -42,53 +42,54 @@ struct Flying {
     number: u64,
     len: usize,
     until: MonotonicNs,
-    /// It went with long ones: it is one, or was behind one.
+    /// True if it travelled with long samples: it is one, or was behind one.
     with_long: bool,
 }
 
 /// Counters of a route's samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowCounters {
-    /// Handed to Zenoh, repetitions not counted.
+    /// Samples handed to Zenoh, without repetitions.
     pub sent: u64,
-    /// Payload bytes of these.
+    /// Payload bytes of these samples.
     pub sent_bytes: u64,
-    /// In flight now.
+    /// Samples in flight now.
     pub in_flight: u64,
-    /// Handed to Zenoh again.
+    /// Samples handed to Zenoh again.
     pub sent_again: u64,
-    /// Acknowledged as published there.
+    /// Samples acknowledged as published at the receiver.
     pub delivered: u64,
-    /// Acknowledged as dropped there, or there was no remote publisher for too long.
+    /// Samples acknowledged as dropped at the receiver, or without a remote publisher for too long.
     pub refused: u64,
-    /// Given up because no acknowledgement came.
+    /// Samples given up because no acknowledgement came.
     pub unacknowledged: u64,
-    /// Acknowledgements of what was never sent.
+    /// Acknowledgements of samples that were never sent.
     pub nonsense: u64,
 }
 
-/// Bytes that may be in flight before the last sample, on a link of this bandwidth in Mbit/s.
+/// Returns the number of bytes that may be in flight before the last sample, on a link of this
+/// bandwidth in Mbit/s.
 #[must_use]
 pub fn bytes_in_flight(mbit: u32) -> usize {
     let [least, most] = WINDOW_BYTES;
     usize::try_from(u64::from(mbit) * WINDOW_US / 8).unwrap_or(most).clamp(least, most)
 }
 
-/// The samples of one route that are in flight. Reliable ones are contiguous, each until it is
+/// Samples of one route in flight. Reliable ones are contiguous: each stays until it is
 /// acknowledged or refused.
 #[derive(Debug)]
 pub struct Window {
-    /// Each is sent until it has arrived, and none after it is taken there before it.
+    /// True if each sample is sent until it has arrived, in order.
     reliable: bool,
-    /// While so many bytes are in flight, nothing follows.
+    /// Number of bytes in flight at which no further sample is sent.
     full_at: usize,
-    /// So many samples may be in flight; where order matters, as the receiver says.
+    /// Maximum number of samples in flight; of a reliable route, as the receiver says.
     most: usize,
     flying: VecDeque<Flying>,
     bytes: usize,
     last: u64,
-    /// Nothing follows the last one before it is acknowledged: its publisher may have no remote publisher
-    /// there yet.
+    /// True if no sample follows the last one before its acknowledgement: the last one's publisher
+    /// may have no remote publisher at the receiver yet.
     alone: bool,
     rewind: Option<Rewind>,
     /// Time of the last rewind: answers to earlier samples have no meaning any more.
@@ -105,18 +106,18 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, Default)]
 struct Nudge {
     at: MonotonicNs,
-    /// Pause until then.
+    /// Pause before it.
     pause: Duration,
-    /// So many there were.
+    /// Number of nudges sent.
     sent: u32,
 }
 
 /// Position of the last rewind.
 #[derive(Clone, Copy, Debug)]
 struct Rewind {
-    /// This one is next, and all after it follow.
+    /// Number of the next sample; all after it follow.
     next: u64,
-    /// But not sooner.
+    /// Earliest time to send it.
     at: MonotonicNs,
 }
 
@@ -125,35 +126,35 @@ struct Rewind {
 pub enum Overdue {
     /// Nothing is overdue.
     Nothing,
-    /// It was given up: take the newest.
+    /// The sample was given up: take the newest.
     GivenUp,
-    /// Send this one again, under its number.
+    /// The sample must be sent again, under its number.
     Rewind {
-        /// Its number.
+        /// Number of the sample.
         number: u64,
     },
 }
 
-/// A sample on its way: what is said of it to the receiver.
+/// Number and place that a sample in flight carries to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Of the sample on this route.
+    /// Number of the sample on this route.
     pub number: u64,
-    /// Reliable: 1 for the oldest in flight, 2 for the one after it, and so on. 0: order does not
-    /// matter.
+    /// Place of a reliable sample: 1 for the oldest in flight, 2 for the next one, and so on. 0:
+    /// order does not matter.
     pub place: u16,
 }
 
 impl Window {
-    /// Nothing in flight. Samples are numbered from behind `before`. Who had this route's key before
-    /// it must not have come as far: acknowledgements do not say which of them they are for.
-    /// `full_at`: see [`bytes_in_flight`].
+    /// Makes a window with nothing in flight. Samples are numbered after `before`. An earlier
+    /// sender of this route's key must not have used these numbers: acknowledgements do not name
+    /// the sender. `full_at`: see [`bytes_in_flight`].
     #[must_use]
     pub fn new(reliable: bool, full_at: usize, before: u64) -> Self {
         Self {
             reliable,
             full_at,
-            // Until the receiver says that it takes more of them.
+            // Until the receiver accepts more.
             most: if reliable { 1 } else { MAX_IN_FLIGHT },
             flying: VecDeque::with_capacity(MAX_IN_FLIGHT),
             bytes: 0,
@@ -187,8 +188,8 @@ impl Window {
         self.flying.is_empty() || open && self.flying.len() < self.most && self.bytes < self.full_at
     }
 
-    /// A sample is about to be sent. `alone`: nothing follows it before it is acknowledged, so that
-    /// it can be sent again.
+    /// Adds a sample that is about to be sent. `alone`: none follows it before its acknowledgement,
+    /// so that it can be sent again.
     pub fn send(&mut self, len: usize, alone: bool, now: MonotonicNs) -> Place {
         self.last += 1;
         self.bytes += len;
@@ -204,7 +205,7 @@ impl Window {
         self.place(self.last)
     }
 
-    /// The sample of [`Overdue::Rewind`] is about to be sent again.
+    /// Takes the sample of [`Overdue::Rewind`], which is about to be sent again.
     pub fn send_again(&mut self, now: MonotonicNs) -> Place {
         let number = self.rewind.map_or(self.last, |rewind| rewind.next);
         self.counters.sent_again += 1;
@@ -216,7 +217,7 @@ impl Window {
         self.place(number)
     }
 
-    /// A sample has been handed over: its acknowledgement has its time from now on.
+    /// Notes that a sample has been handed over: the time-out of its acknowledgement starts now.
     pub fn handed_over(&mut self, number: u64, now: MonotonicNs) {
         let until = self.patience(now);
         self.quiet_since(now);
@@ -232,7 +233,7 @@ impl Window {
         }
     }
 
-    /// Until when an acknowledgement of what is in flight has time.
+    /// Returns the time-out of acknowledgements of the samples in flight.
     fn patience(&self, now: MonotonicNs) -> MonotonicNs {
         now + ACK_WITHIN
             + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
@@ -250,9 +251,9 @@ impl Window {
         with_long
     }
 
-    /// The receiver has no remote publisher for this sample yet, so it stays in flight, and with all that
-    /// follow it is due again after a pause. `false`: it is not in flight, or it cannot be sent
-    /// again.
+    /// Handles a "not yet": the receiver has no remote publisher for this sample yet. The sample
+    /// stays in flight; it and all samples after it are due again after a pause. `false`: it is not
+    /// in flight, or it cannot be sent again.
     pub fn not_yet(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let in_flight = self.flying.iter().any(|f| f.number == ack.number);
         let kept = self.reliable || self.alone && ack.number == self.last;
@@ -260,7 +261,7 @@ impl Window {
             return false;
         }
         if !self.reliable {
-            // Those before it have arrived, as far as they ever will.
+            // The samples before it have arrived, or never will.
             self.acknowledged(
                 &Ack { number: ack.number - 1, outcome: Outcome::Published, ..*ack },
                 now,
@@ -273,23 +274,23 @@ impl Window {
         true
     }
 
-    /// The receiver has no remote publisher for this sample, and that is not waited for any longer. `true`:
-    /// something is in flight no longer.
+    /// Handles a refusal: the receiver has no remote publisher for this sample, and does not wait
+    /// for one any longer. `true`: a sample is no longer in flight.
     pub fn refused(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         if !self.reliable {
             return self.acknowledged(ack, now);
         }
         if ack.sent < self.went_back {
-            // It was sent again since.
+            // It was sent again since then.
             return false;
         }
         if self.flying.front().is_none_or(|f| f.number != ack.number) {
-            // Its turn comes when those before it have been published.
+            // Its turn comes when the samples before it have been published.
             self.not_yet(ack, now);
             return false;
         }
         self.settled(ack.number, ack.outcome, now);
-        // None that follow it were taken.
+        // The receiver took none of the samples after it.
         if self.rewind.is_none() {
             self.go_back(now);
             self.stuck = 0;
@@ -297,9 +298,9 @@ impl Window {
         true
     }
 
-    /// The receiver has got a sample before one that precedes it: all since the last that has
-    /// arrived are due again. At once; if that does not help, after a pause. `true`: something is
-    /// in flight no longer.
+    /// Handles a gap: the receiver got a sample before an earlier one. All samples after the last
+    /// one that arrived are due again: at once, or after a pause if that did not help. `true`: a
+    /// sample is no longer in flight.
     pub fn gap(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let advanced = self.acknowledged(ack, now);
         if self.reliable
@@ -317,7 +318,7 @@ impl Window {
         NOT_YET_FIRST.saturating_mul(1 << stuck.min(10)).min(NOT_YET_LONGEST)
     }
 
-    /// All in flight are sent again from then on, one after the other.
+    /// Sends all samples in flight again from this time on, one after the other.
     fn go_back(&mut self, at: MonotonicNs) {
         if let Some(first) = self.flying.front() {
             self.rewind = Some(Rewind { next: first.number, at });
@@ -326,7 +327,7 @@ impl Window {
         }
     }
 
-    /// An acknowledgement has come. `true`: something is in flight no longer.
+    /// Handles an acknowledgement. `true`: a sample is no longer in flight.
     pub fn acknowledged(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         if ack.number > self.last {
             self.counters.nonsense += 1;
@@ -339,7 +340,7 @@ impl Window {
         self.settled(ack.number, ack.outcome, now)
     }
 
-    /// All up to this number have ended, and this one so.
+    /// Removes all samples up to this number; the last one has this outcome.
     fn settled(&mut self, number: u64, outcome: Outcome, now: MonotonicNs) -> bool {
         let before = self.flying.len();
         while let Some(first) = self.flying.front().filter(|f| f.number <= number).copied() {
@@ -366,7 +367,7 @@ impl Window {
                     .rewind
                     .map(|rewind| Rewind { next: rewind.next.max(first.number), ..rewind });
                 if self.reliable {
-                    // It may have waited for those before it.
+                    // It may have waited for the samples before it.
                     first.until = first.until.max(patience);
                 }
             }
@@ -384,8 +385,8 @@ impl Window {
         }
     }
 
-    /// Time to send a small message after the samples in flight, which lets TCP detect a lost end.
-    /// `None`: nothing is in flight, or enough were sent.
+    /// Returns the time to send a small message after the samples in flight, which lets TCP detect
+    /// a lost end. `None`: nothing is in flight, or enough were sent.
     #[must_use]
     pub fn nudge_at(&self) -> Option<MonotonicNs> {
         (!self.flying.is_empty() && self.nudge.sent < MAX_NUDGES).then_some(self.nudge.at)
@@ -423,8 +424,8 @@ impl Window {
         Overdue::GivenUp
     }
 
-    /// The other host is gone: nothing that is in flight will be acknowledged. Reliable samples
-    /// wait for its return.
+    /// Handles the loss of the other host: no sample in flight will be acknowledged. Reliable
+    /// samples wait for its return.
     pub fn parted(&mut self, now: MonotonicNs) {
         if self.reliable {
             self.go_back(now);
@@ -441,7 +442,7 @@ impl Window {
         self.bytes = self.flying.iter().map(|f| f.len).sum();
     }
 
-    /// Samples in flight.
+    /// Number of samples in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.flying.len()

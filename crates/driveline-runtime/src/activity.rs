@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which calls of components run now, and since when.
+//! Table of the component calls that run now, with their start times.
 //!
 //! Each thread that calls components has a slot of its own in a table and writes into it before and
-//! after each call: a few stores, no lock, no clock, no allocation. Whoever wants to know looks at
-//! the table from outside: the watch that tells of calls that take long, and the handler of fatal
-//! signals, which may do nothing but look.
+//! after each call: a few stores, no lock, no clock, no allocation. Other threads read the table
+//! from outside: the watch that reports long calls, and the handler of fatal signals, which may
+//! do nothing but read.
 
 use crate::account::{Call, CallPlace};
 use driveline_types::MonotonicNs;
@@ -162,7 +162,7 @@ fn write(slot: &Slot, now: Option<Now>) {
     let idle = slot.generation.load(Ordering::Relaxed).next_multiple_of(2);
     slot.generation.store(idle, Ordering::Relaxed);
     if let Some(now) = now {
-        // Whoever sees one of the new values also sees that the old call has ended.
+        // A reader that sees one of the new values also sees that the old call has ended.
         fence(Ordering::Release);
         slot.set(now);
         // Another number than before, also after a call within a call.
@@ -203,7 +203,7 @@ fn own_slot() -> Option<&'static Slot> {
 /// A call that runs now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Running {
-    /// Tells this call from every other one.
+    /// Identifies this call among all calls.
     pub(crate) id: (usize, u64),
     pub(crate) place: CallPlace,
     pub(crate) since: MonotonicNs,
@@ -236,7 +236,7 @@ pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
     found
 }
 
-/// Beginning of the oldest call of each component that runs now, of those that an executor makes.
+/// Returns the start of the oldest running call of each component; only calls by an executor count.
 /// Neither locks nor allocates.
 pub(crate) fn oldest_calls(components: &[Seen], oldest: &mut [Option<MonotonicNs>]) {
     oldest.fill(None);

@@ -112,7 +112,7 @@ pub trait Component: Send + Sync {
     fn shutdown(&self);
 }
 
-/// What a component gets at its initialisation.
+/// Parameters, ports and handles that a component gets at its initialisation.
 pub struct ComponentIo {
     /// The component's node, with its parameters declared and set.
     pub node: Node,
@@ -122,9 +122,9 @@ pub struct ComponentIo {
     pub parameters: BTreeMap<String, ParameterValue>,
     /// For timers of the component's own.
     pub timers: Timers,
-    /// For facts about the run that belong beside its figures.
+    /// For facts about the run that belong next to its figures.
     pub facts: Facts,
-    /// Tells of the end of the run, and asks for it.
+    /// Reports the end of the run, and requests it.
     pub stop: StopHandle,
     /// Requests modes of the run.
     pub modes: ModeRequests,
@@ -168,8 +168,7 @@ impl ModeRequests {
     }
 }
 
-/// Tells whoever reads a run's figures what they must know about them. Clones are the same; any
-/// thread.
+/// Adds notes for readers of a run's figures. Clones are the same; any thread.
 #[derive(Clone)]
 pub struct Facts {
     component: String,
@@ -181,7 +180,7 @@ impl Facts {
         Self { component: component.to_owned(), account }
     }
 
-    /// Tells a fact, for example `detector`, "classical, no model was given": shown with the run
+    /// Adds a note, for example `detector`, "classical, no model was given": shown with the run
     /// and kept in its report. Allocates; not for every sample.
     pub fn tell(&self, name: &str, text: &str) {
         match &self.account {
@@ -220,9 +219,9 @@ impl Timers {
         Self { component, executor, group, failures, stop, added: Arc::default() }
     }
 
-    /// Adds a timer in the group of the component's callback; its calls, and those that fail or
-    /// panic, are accounted to the component. Only from `init`: once the executor runs, it takes no
-    /// more. The handle moves the next tick ([`CallbackHandle::next_tick_at`]).
+    /// Adds a timer in the group of the component's callback. All its calls, also failed and
+    /// panicked ones, are accounted to the component. Only from `init`: once the executor runs, it
+    /// takes no more. The handle moves the next tick ([`CallbackHandle::next_tick_at`]).
     ///
     /// # Errors
     /// [`ExecutorError`] if the period is zero or the executor runs already.
@@ -258,7 +257,7 @@ impl Timers {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text}")]
 pub struct ComponentFailure {
-    /// What the component says, for example the text of an exception.
+    /// Text from the component, for example of an exception.
     pub text: String,
 }
 
@@ -266,11 +265,12 @@ pub struct ComponentFailure {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text}")]
 pub struct LoadError {
-    /// What happened, and what to do about it.
+    /// The event, and the remedy.
     pub text: String,
 }
 
-/// How a component and the process talk about the end of the run. Clones are the same; any thread.
+/// Connection of a component and its process for the end of the run. Clones are the same; any
+/// thread.
 #[derive(Clone, Debug)]
 pub struct StopHandle {
     component: Arc<str>,
@@ -306,7 +306,7 @@ pub(crate) struct StopControl {
     pub(crate) finished: UnixStream,
 }
 
-/// Tells all components of the process that the run is ending.
+/// Notifies all components of the process that the run is ending.
 pub(crate) struct StopSwitch(Arc<StopShared>);
 
 impl StopSwitch {
@@ -368,16 +368,16 @@ impl StopHandle {
         }
     }
 
-    /// Whether the run is ending; a long callback or a thread of the component's own looks here.
+    /// Returns true if the run is ending; for a long callback or a thread of the component's own.
     /// One atomic load.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.shared.stopping.load(Ordering::Acquire)
     }
 
-    /// Tells that this component's work is done, which ends the run of the whole graph once what is
-    /// under way has been processed: a video file has come to its end. Its timers tick no more.
-    /// Only the first call of a component counts. Does not block.
+    /// Reports that this component's work is done: for example, a video file has come to its end.
+    /// The run of the whole graph then ends, after pending data is processed. The component's
+    /// timers stop. Only the first call of a component counts. Does not block.
     pub fn finish(&self) {
         {
             let mut timers = self.timers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ pub fn directory(name: &str) -> Result<PathBuf, DomainError> {
     Ok(driveline_shm::domain::directory(Some(name))?)
 }
 
-/// As [`directory`], and makes sure that it can be used by this user and nobody else can put things
+/// As [`directory`], and makes sure that this user can use it and that no other user can put files
 /// there.
 ///
 /// # Errors

@@ -35,7 +35,7 @@ const OVERRUNS: usize = 1;
 const WORST: usize = 2;
 const OF_COMPONENT: usize = 3;
 
-/// Which word is where; the same on both sides, or else their fingerprints differ.
+/// Layout of the words; the same on both sides, or else their fingerprints differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     components: Vec<ComponentLayout>,
@@ -70,7 +70,7 @@ impl Layout {
             ComponentLayout { first, inputs, outputs }
         };
         let components = module.components.iter().map(&mut component).collect();
-        // 0 is what memory holds that nobody has written.
+        // 0 stands for memory that was never written.
         let fingerprint = hasher.finish() | 1;
         wanted.then_some(Self { components, words, fingerprint })
     }
@@ -167,7 +167,7 @@ impl Heartbeats {
     }
 }
 
-/// What the launcher has read of a module.
+/// Values that the launcher has read of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     /// Time of the last beat, on the module's clock. Only that it changes means anything.

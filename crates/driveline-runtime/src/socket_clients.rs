@@ -80,7 +80,7 @@ enum Side {
 struct Client {
     stream: UnixStream,
     side: Side,
-    /// When it has sent or read something last, or has come.
+    /// Time of its last read or write, or of its arrival.
     active: Instant,
     until: Instant,
 }
@@ -172,7 +172,7 @@ impl Clients {
         self.0.iter().map(move |client| PollFd::new(&client.stream, flags(&client.side)))
     }
 
-    /// When the time of a client is over.
+    /// Returns the time when a client times out.
     pub fn next(&self) -> Option<Instant> {
         self.0.iter().map(|client| client.until).min()
     }
@@ -182,7 +182,7 @@ impl Clients {
         self.0.iter_mut().for_each(|client| client.until += time);
     }
 
-    /// Adds a client that sends a request. If there are too many, the one that was inactive for
+    /// Adds a client that sends a request. If there are too many, the client that was inactive for
     /// longest gives way.
     pub fn add(&mut self, stream: UnixStream, now: Instant, respond: Respond<'_>) {
         self.push(stream, Side::Asks(Vec::new()), now, respond);
@@ -220,7 +220,7 @@ mod tests {
     use std::io::Read;
 
     fn go_on(clients: &mut Clients, now: Instant) {
-        clients.go_on(now, &mut |_| panic!("nobody asks"));
+        clients.go_on(now, &mut |_| panic!("no request was sent"));
     }
 
     /// More than a socket holds.
@@ -235,7 +235,7 @@ mod tests {
         asks
     }
 
-    /// What can be read now, and whether that was the end.
+    /// Reads the available bytes. Returns their number, and true at the end of the stream.
     fn read(mut asks: &UnixStream) -> (usize, bool) {
         let mut part = Vec::new();
         match asks.read_to_end(&mut part) {

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 
-/// What the clock of a test shows at first: late enough that data may be hours old.
+/// First time on the clock of a test: late enough that data may be hours old.
 const START: MonotonicNs = MonotonicNs(1_000_000_000_000_000);
 /// Samples of one output that one call may publish.
 const PUBLISHED_BY_A_CALL: u32 = 8;
@@ -42,18 +42,18 @@ const PUBLISHED_BY_A_CALL: u32 = 8;
 const KEPT: usize = 4096;
 /// Calls without any time between them.
 const CALLS_AT_ONCE: usize = 10_000;
-/// How often outputs with a deadline or a lease are polled for events, as in a host process.
+/// Period at which outputs with a deadline or a lease are polled for events, as in a host process.
 const EVENTS: Duration = Duration::from_millis(100);
 /// Room for samples without a fixed size, unless the settings say otherwise.
 const MAX_PAYLOAD: u64 = 2 << 20;
 
-/// What a graph would say about the component. The default is a graph that says nothing.
+/// Settings of a graph for the component. The default is a graph that declares nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TestSettings {
     /// Parameters that differ from the class's defaults.
     pub parameters: IndexMap<String, ParameterValue>,
-    /// What starts the callback. Default: a sample on any input.
+    /// Trigger of the callback. Default: a sample on any input.
     pub trigger: Option<TriggerSpec>,
     /// Inputs with more detail.
     pub inputs: IndexMap<String, InputSettings>,
@@ -114,7 +114,7 @@ pub enum TestError {
         class: String,
         /// `input` or `output`.
         kind: &'static str,
-        /// What was asked for.
+        /// Requested port.
         port: String,
         /// The ports it has.
         help: String,
@@ -142,9 +142,9 @@ pub enum TestError {
     /// The system refused something.
     #[error("{what}: {source}")]
     Os {
-        /// What was to be done.
+        /// Operation that failed.
         what: &'static str,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
@@ -390,7 +390,7 @@ impl ComponentTest {
         found.map(|i| i.stats).ok_or_else(|| self.no_port("input", port, &self.class.inputs))
     }
 
-    /// Whether the component has said that its work is done.
+    /// Returns true if the component has reported that its work is done.
     pub fn is_finished(&mut self) -> bool {
         self.finished |= !self.stop.take_finished().is_empty();
         self.finished
@@ -602,7 +602,7 @@ fn without_nulls(value: &impl Serialize) -> Result<serde_json::Value, String> {
     Ok(json)
 }
 
-/// Errors without their places, which are in a file that nobody has written.
+/// Formats errors without their places: the file of these places was never written.
 fn one_line(found: &Diagnostics) -> String {
     let errors = found.iter().filter(|d| d.severity == Severity::Error);
     let texts = errors.map(|d| match &d.help {

@@ -2,7 +2,7 @@
 //! Time namespaces: in one of its own, a process has another `CLOCK_MONOTONIC` than the machine, and
 //! the ages of its samples mean nothing to others.
 
-/// Where the kernel says how far the clocks of this process are off.
+/// File in which the kernel reports the clock offsets of this process.
 const OFFSETS: &str = "/proc/self/timens_offsets";
 
 /// Offset of this process's `CLOCK_MONOTONIC` to that of the machine, in nanoseconds; 0 outside of
@@ -19,8 +19,8 @@ fn parsed(text: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
 
-/// Why a module whose clock is off by `module` cannot be part of a run that this process launches;
-/// nothing if their clocks are alike. Reads a file.
+/// Returns the reason why a module whose clock is off by `module` cannot be part of this launcher's
+/// run; nothing if their clocks are alike. Reads a file.
 pub(crate) fn refused(module: i64) -> Option<String> {
     apart(module, clock_offset_ns())
 }

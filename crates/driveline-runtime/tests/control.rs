@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run responds on its control socket, by real processes. The socket itself is tested next
+//! Responses of a run on its control socket, by real processes. The socket itself is tested next
 //! to its code.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
@@ -234,7 +234,7 @@ fn started(f: &Fixture, arguments: &[&str], control: &Path) -> (Child, UnixStrea
     (child, ours)
 }
 
-/// Whose launcher dies, once with its account alone and once as a whole.
+/// A process whose launcher dies, once with its account alone and once as a whole.
 fn removes_the_socket_of_its_dead_launcher(code: u8, arguments: impl Fn(&Fixture) -> Vec<String>) {
     let f = Fixture::new(&graph(0, "", ""));
     let arguments = arguments(&f);

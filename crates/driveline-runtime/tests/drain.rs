@@ -49,7 +49,7 @@ fn timers_do_not_repeat_the_last_sample_after_a_component_has_finished() {
     let f = Fixture::new(GRAPH);
     let mut seen = Seen::default();
     assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
-    // One last tick each. A call that was under way when the word came may have begun after it was
+    // One last tick each. A call that was in flight when the word came may have begun after it was
     // noted.
     let beats = late_calls(&seen, "beat").len();
     assert!(beats <= 2, "{beats}");

@@ -58,7 +58,7 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
     });
     assert_eq!(published, Some(("count", 20)));
     let ticks = calls.iter().filter(|(_, c)| c.component == "counter").count();
-    assert_eq!(ticks, 21, "twenty that published and the one that finished; none after it");
+    assert_eq!(ticks, 21, "twenty published, and one finished; none after it");
     let counted = seen.records.iter().rev().find_map(|(_, r)| match r {
         Record::Counters { component, stats } if component == "relay" => Some(stats.invocations),
         _ => None,
@@ -106,7 +106,7 @@ fn processes_that_an_interrupt_of_the_whole_group_ends_while_they_start_are_no_f
             .map(ToString::to_string)
             .collect();
         let end =
-            |m| format!("module '{m}' has ended (was told to end while it was still starting)");
+            |m| format!("module '{m}' has ended (was asked to end while it was still starting)");
         assert!([end("one"), end("two")].iter().all(|end| ends.contains(end)), "{ends:?}");
     }
 }
@@ -209,7 +209,7 @@ fn a_module_that_is_told_to_end_from_outside_says_so() {
         death
             .cause
             .as_ref()
-            .is_some_and(|c| c.contains("somebody told its process to end (SIGTERM or SIGINT)")),
+            .is_some_and(|c| c.contains("another process sent it SIGTERM or SIGINT")),
         "{death}"
     );
 }
@@ -219,9 +219,9 @@ fn a_component_that_cannot_start_ends_the_run_before_anything_runs() {
     let f = Fixture::new(&graph(0, "fail_init: 1", ""));
     let mut seen = Seen::default();
     let End::Died(death) = f.run(&mut seen).end else { panic!() };
-    let text = "module 'one' exited with code 1 while starting: component 'relay' cannot start: told to fail";
+    let text = "module 'one' exited with code 1 while starting: component 'relay' cannot start: asked to fail";
     assert_eq!(death.to_string(), text);
-    assert!(seen.said("component 'relay' cannot start: told to fail"), "{:?}", seen.lines);
+    assert!(seen.said("component 'relay' cannot start: asked to fail"), "{:?}", seen.lines);
     assert!(!seen.said("got"), "{:?}", seen.lines);
 }
 

@@ -168,7 +168,7 @@ fn a_component_that_fails_to_become_active_leads_to_the_fallback() {
     });
     let failed = |e: &Event| {
         matches!(e, Event::Transition { component, active: true, error: Some(error), .. }
-            if component == "planner" && error == "told to fail")
+            if component == "planner" && error == "asked to fail")
     };
     assert!(seen.events.iter().any(failed), "{:?}", seen.events);
     assert_eq!(seen.ended().len(), 4, "no module was killed: {:?}", seen.events);
@@ -227,7 +227,7 @@ fn a_component_of_no_mode_is_active_from_the_start_and_its_failure_ends_the_modu
         tool.until(Verb::Status, |run| process(run, "planning").last_fault.is_some());
     });
     let failed =
-        |r: &Record| matches!(r, Record::Failed { text, .. } if text.contains("told to fail"));
+        |r: &Record| matches!(r, Record::Failed { text, .. } if text.contains("asked to fail"));
     assert!(seen.records.iter().any(|(_, r)| failed(r)), "{:?}", seen.events);
 }
 

@@ -19,7 +19,7 @@ fn set(component: &str, name: &str, value: &str) -> Ask {
     })
 }
 
-/// What became of a change.
+/// Returns the result of a change.
 fn outcome(tool: &Tool, ask: Ask) -> ChangeState {
     let number = tool.ask(ask).unwrap().change;
     let state = |run: &RunStatus| {

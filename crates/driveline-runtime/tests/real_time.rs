@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What modules ask of the kernel for real time: in force in their processes, or refused once with
-//! the remedy.
+//! Kernel settings that modules request for real time: in force in their processes, or refused once
+//! with the remedy.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

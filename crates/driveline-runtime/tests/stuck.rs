@@ -56,7 +56,7 @@ impl Host {
         kill_process(Pid::from_raw(self.process.id().cast_signed()).unwrap(), signal).unwrap();
     }
 
-    /// How it ended, and what it said on standard error.
+    /// Returns its exit status and its standard error.
     fn end(mut self) -> (ExitStatus, String) {
         let mut err = String::new();
         self.process.stderr.take().unwrap().read_to_string(&mut err).unwrap();
@@ -71,7 +71,7 @@ impl Drop for Host {
     }
 }
 
-/// Whether a process runs; one that has ended and that nobody has asked about does not.
+/// Returns true if a process runs; an ended process that was not reaped does not.
 fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -103,7 +103,7 @@ fn a_signal_ends_a_module_whose_initialisation_hangs_and_a_second_one_at_once() 
         let mut host = Host::start(&f, &["--stop-within-ms", within], None);
         host.wait_for("init hangs");
         host.signal(Signal::INT);
-        // Signals of one kind that nobody has taken yet are one signal.
+        // Several pending signals of one kind are one signal.
         while again && host.process.try_wait().unwrap().is_none() {
             // time: a pause between polls
             std::thread::sleep(Duration::from_millis(5));
@@ -175,7 +175,7 @@ fn a_callback_that_takes_long_is_told_of_and_the_kill_is_ones_own() {
         .iter()
         .filter_map(|e| if let Event::Ended { death, .. } = e { Some(death) } else { None })
         .collect();
-    assert_eq!(ended[1].how, "was killed because it did not stop", "and not by somebody else");
+    assert_eq!(ended[1].how, "was killed because it did not stop", "and not by another process");
 }
 
 #[test]

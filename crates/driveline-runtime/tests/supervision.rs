@@ -178,7 +178,7 @@ fn a_module_is_restarted_together_with_another() {
     assert_eq!((spawned(&seen, "one"), spawned(&seen, "two")), (2, 2));
     let two =
         |e: &Event| matches!(e, Event::Ended { expected: true, death } if death.module == "two");
-    assert!(seen.events.iter().any(two), "it is told to end, and does: {:?}", seen.events);
+    assert!(seen.events.iter().any(two), "it is asked to end, and does: {:?}", seen.events);
 }
 
 #[test]

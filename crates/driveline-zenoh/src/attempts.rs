@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zenoh::config::{Locator, ZenohId};
 use zenoh::internal::runtime::{Runtime, ZRuntime};
 
-/// Most that go on at a time: as many as there may be connections.
+/// Maximum number of attempts in progress: as many as there may be connections.
 const MAX_ATTEMPTS: usize = 64;
 
 /// Attempts in progress, at most one for each `K`. Each is a task of Zenoh's runtime, with the call
@@ -21,20 +21,20 @@ const MAX_ATTEMPTS: usize = 64;
 /// in order: the next connection when the one before is no longer listed.
 pub struct Attempts<K> {
     runtime: Runtime,
-    /// Each goes on as long as its task holds it.
+    /// Each attempt is in progress while its task holds the `Arc`.
     running: Mutex<BTreeMap<K, Arc<()>>>,
 }
 
 impl<K: Ord> Attempts<K> {
-    /// None so far, of the session that runs in this.
+    /// Makes an empty set of attempts, for the session that runs in this runtime.
     #[must_use]
     pub fn new(runtime: &OwnRuntime) -> Self {
         Self { runtime: runtime.0.clone(), running: Mutex::default() }
     }
 
-    /// Begins one to connect to the session with this identity, which listens at one of these
-    /// addresses, unless one of the same `key` goes on, or 64 do. Waits for nothing. What is no
-    /// locator of Zenoh's is passed over.
+    /// Begins an attempt to connect to the session with this identity, which listens at one of
+    /// these addresses. Does nothing if an attempt with this `key` is in progress, or if 64 are.
+    /// Does not block. Ignores addresses that are no locator of Zenoh's.
     pub fn begin(&self, key: K, id: ZenohId, at: &[String]) {
         let mut running = self.running();
         let places: Vec<Locator> = at.iter().filter_map(|at| at.parse().ok()).collect();

@@ -172,7 +172,8 @@ impl<T: Plain> Subscription<T> {
     /// The newest unread sample; see [`RawSubscription::latest`].
     ///
     /// # Errors
-    /// [`ReadError`] if too many samples are held, or the payload does not have the layout (a broken publisher).
+    /// [`ReadError`] if too many samples are held, or the payload does not have the layout (a broken
+    /// publisher).
     pub fn latest(&mut self) -> Result<Option<Sample<T>>, ReadError> {
         self.raw.latest()?.map(Sample::new).transpose()
     }
@@ -386,7 +387,8 @@ impl<V: Value> ValueSubscription<V> {
     /// The newest unread value; see [`RawSubscription::latest`].
     ///
     /// # Errors
-    /// [`ReadError`] if too many are held, or bytes from outside cannot be parsed; the sample is used up then.
+    /// [`ReadError`] if too many are held, or bytes from outside cannot be parsed; the sample is
+    /// used up then.
     pub fn latest(&mut self) -> Result<Option<ValueSample<V>>, ReadError> {
         self.raw.latest()?.map(ValueSample::new).transpose()
     }

@@ -32,7 +32,7 @@ const COUNTED: Duration = Duration::from_millis(1200);
 /// Time for descriptors and segments of dead peers to be closed.
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a campaign needs.
+/// Inputs of a campaign.
 #[derive(Clone, Debug)]
 pub struct CampaignOptions {
     /// Program, graph, assignments; `report` is the directory of the whole campaign.
@@ -373,7 +373,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Waits until a module that ended works again, with those that were restarted with it.
+    /// Waits until a module that ended works again, together with the modules restarted with it.
     fn recovered(&mut self, module: &str, before: u64, at: Instant) -> Result<Answer, String> {
         let name = module.to_owned();
         let down = self.until(RECOVERS_WITHIN, "the module does not work again", |run| {
@@ -513,7 +513,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Whether a process is in a state that it keeps.
+/// Returns true if a process is in a state that it keeps.
 fn is_settled(process: &ProcessStatus) -> bool {
     matches!(process.state, ProcessState::Ready | ProcessState::Down)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the processes of a run keep: descriptors, segments, memory, files of the domain.
+//! Resources of the processes of a run: descriptors, segments, memory, files of the domain.
 
 use driveline_runtime::launch::control::RunStatus;
 use rustix::process::{Pid, test_kill_process};
@@ -14,7 +14,7 @@ pub const LAUNCHER: &str = "(launcher)";
 /// Processes of this machine that are read at most.
 const MAX_PROCESSES: usize = 65_536;
 
-/// What one process keeps.
+/// Resources of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kept {
     /// Its process id.
@@ -27,7 +27,7 @@ pub struct Kept {
     pub anonymous_kib: u64,
 }
 
-/// What all processes of a run keep.
+/// Resources of all processes of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Census {
     /// By module; the launcher is [`LAUNCHER`].
@@ -48,7 +48,7 @@ impl Census {
         }
     }
 
-    /// What this census has more than an earlier one: descriptors and segments by process, and files.
+    /// Returns the growth since an earlier census: descriptors and segments by process, and files.
     #[must_use]
     pub fn beyond(&self, before: &Self) -> Growth {
         let mut growth =
@@ -67,7 +67,7 @@ impl Census {
     }
 }
 
-/// What a run keeps more than before its faults.
+/// Growth of a run's resources since before its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Growth {
     /// Descriptors, by process.
@@ -79,7 +79,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Whether nothing has grown.
+    /// Returns true if nothing has grown.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.descriptors.is_empty() && self.segments.is_empty() && self.files == 0
@@ -130,7 +130,7 @@ pub fn processes_with(assignment: &OsStr) -> Vec<u32> {
     pids.take(MAX_PROCESSES).filter(ours).collect()
 }
 
-/// Whether a process exists.
+/// Returns true if a process exists.
 #[must_use]
 pub fn lives(pid: Pid) -> bool {
     test_kill_process(pid).is_ok()

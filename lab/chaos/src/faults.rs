@@ -59,7 +59,7 @@ impl FaultKind {
     pub const OF_MODULES: [Self; 6] =
         [Self::Kill, Self::Stop, Self::Hang, Self::Exception, Self::Memory, Self::Descriptors];
 
-    /// Whether the module's process ends by it.
+    /// Returns true if the fault ends the module's process.
     #[must_use]
     pub fn ends_process(self) -> bool {
         matches!(self, Self::Kill | Self::Hang | Self::Memory | Self::Descriptors)
@@ -115,10 +115,10 @@ impl FaultKind {
         format!("it lacks `{key}`, which a {self} fault exceeds")
     }
 
-    /// Whether a module can get this fault and answer it.
+    /// Checks that a module can get this fault and answer it.
     ///
     /// # Errors
-    /// Why not, and which key of the graph changes that.
+    /// Reason why not, and the key of the graph that changes that.
     pub fn check(self, module: &ModuleFacts) -> Result<(), String> {
         self.injected(module)?;
         let restarts = module.policy != RestartPolicy::Never;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Longest silence of topics, seen by an observer: no publisher waits for it, and it takes its pin
-//! from those that are kept for tools.
+//! from the pins reserved for tools.
 //!
 //! A gap is the difference of the publish times of two samples, of whatever publishers, so that a
 //! busy observer does not lengthen it. A gap in which the observer itself missed samples is left out
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the observer checks whether it is to end.
+/// Period at which the observer checks for its end.
 const TICK: Duration = Duration::from_millis(100);
 /// Samples that wait for the observer.
 const DEPTH: u32 = 64;
@@ -33,7 +33,7 @@ pub struct Gap {
     pub longest_ms: f64,
     /// Gaps that were left out, since the observer missed samples in them.
     pub left_out: u64,
-    /// Longest gap if nothing was published in those that were left out, in milliseconds.
+    /// Longest gap if nothing was published in the gaps left out, in milliseconds.
     pub at_most_ms: f64,
 }
 
@@ -116,7 +116,7 @@ impl Observer {
         Ok(Self { thread, end, faults, matched, topics: topics.len() })
     }
 
-    /// Whether each topic has a publisher that the observer is connected to.
+    /// Returns true if the observer is connected to a publisher of each topic.
     #[must_use]
     pub fn is_matched(&self) -> bool {
         self.matched.load(Ordering::Relaxed) == self.topics

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the laboratory needs to know of a graph: which modules it restarts, and who reads whom.
+//! Facts of a graph for the laboratory: restart policies of modules, and the readers of each
+//! module.
 
 use driveline_runtime::graph::{
     LoadOptions, Loaded, OnLauncherLost, Reaction, ResolvedGraph, ResolvedModule, RestartPolicy,
@@ -20,7 +21,7 @@ pub struct ModuleFacts {
     pub publishes: Vec<String>,
     /// Topics of the inputs of its components, one for each input.
     pub reads: Vec<String>,
-    /// When it is restarted.
+    /// Restart policy.
     pub policy: RestartPolicy,
     /// Restarts within `window`.
     pub max: usize,
@@ -81,7 +82,7 @@ pub struct GraphFacts {
     pub name: String,
     /// Modules, in the order of the graph.
     pub modules: Vec<ModuleFacts>,
-    /// Whether the modules end when the launcher is gone.
+    /// True if the modules end when the launcher is gone.
     pub ends_with_launcher: bool,
 }
 

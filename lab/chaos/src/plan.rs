@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which faults are caused, in which order and with which pauses: a function of the seed.
+//! Plan of faults, with their order and pauses: a function of the seed.
 
 use crate::faults::FaultKind;
 use driveline_bench::stats::Random;
@@ -20,7 +20,7 @@ pub struct Planned {
     pub stopped: Duration,
 }
 
-/// What may be asked for.
+/// Requested faults and targets.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Kinds and their modules.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far a campaign is: a bar on a terminal, elsewhere a line now and then.
+//! Progress of a campaign: a bar on a terminal, elsewhere a line now and then.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a campaign did and how the graph answered: as JSON and for people.
+//! Report of a campaign, its faults and the answers of the graph: as JSON and for people.
 
 use crate::census::Census;
 use crate::faults::FaultKind;
@@ -26,7 +26,7 @@ pub struct Report {
     pub graph: String,
     /// Seed of the plan.
     pub seed: u64,
-    /// Whether every invariant holds.
+    /// True if every invariant holds.
     pub ok: bool,
     /// It was interrupted: the faults after that were not caused.
     pub interrupted: bool,
@@ -67,9 +67,9 @@ pub struct Run {
     pub quiet_s: f64,
     /// Exit code or signal of the launcher.
     pub ended: String,
-    /// What its processes kept before the first fault.
+    /// Resources of its processes before the first fault.
     pub before: Census,
-    /// What they kept after the last one.
+    /// Resources of its processes after the last fault.
     pub after: Census,
 }
 
@@ -114,7 +114,7 @@ impl Times {
     }
 }
 
-/// What a report is made of.
+/// Inputs of a report.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// Name of the graph.

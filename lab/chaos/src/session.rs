@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Lines of the run's output that an error quotes.
 const LINES: usize = 15;
 
-/// What a session is made of.
+/// Settings of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// The program `driveline`.
@@ -114,10 +114,10 @@ impl Session {
         }
     }
 
-    /// How the launcher has ended, if it has.
+    /// Returns the exit status of the launcher, if it has ended.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not report it.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|e| format!("cannot wait for the run: {e}"))
     }
@@ -134,7 +134,7 @@ impl Session {
             .map_err(|e| format!("{}: {e}", place.display()))
     }
 
-    /// Whether a call of the module has taken the fault.
+    /// Returns true if a call of the module has taken the fault.
     #[must_use]
     pub fn is_taken(&self, module: &str) -> bool {
         !fault_file(&faults_of(&self.directory), module).exists()

@@ -24,7 +24,7 @@ pub struct RunSummary {
     /// Work that was not done.
     #[serde(default)]
     pub problems: Vec<Problem>,
-    /// What a reader of the report must know.
+    /// Notes for readers of the report.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -38,7 +38,7 @@ pub struct ReportedFault {
     pub pid: u32,
     /// Time in the run, in seconds.
     pub at_s: f64,
-    /// How and why it ended.
+    /// Kind of end, and its reason.
     pub cause: String,
     /// It stayed down.
     pub down: bool,
@@ -78,9 +78,9 @@ pub struct Edge {
     pub standby: u64,
     /// Published while the input was not connected.
     pub not_connected: u64,
-    /// Of those not read: not told of by a process that was killed.
+    /// Unread samples that a killed process could not report.
     pub unread: u64,
-    /// Why the account cannot close.
+    /// Reason why the account cannot close.
     pub unknown: Option<String>,
 }
 
@@ -123,7 +123,7 @@ pub struct Problem {
     /// Component.
     #[serde(default)]
     pub stage: String,
-    /// What was not done.
+    /// Work that was cut off.
     #[serde(default)]
     pub what: String,
 }

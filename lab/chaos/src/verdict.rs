@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which invariants a run kept: pure functions of what was caused, what the run reported, and what
-//! it left.
+//! Verdict on the invariants of a run: pure functions of the caused faults, the run's reports, and
+//! its remains.
 
 use crate::census::Growth;
 use crate::faults::FaultKind;
@@ -13,8 +13,8 @@ use std::fmt;
 
 /// Maximum number of details that an invariant lists; all are counted.
 const MAX_DETAILS: usize = 20;
-/// Samples of an edge that may pass unconnected at each end of a process, beside those of its
-/// outage.
+/// Samples of an edge that may pass unconnected at each end of a process, in addition to those of
+/// its outage.
 const PER_END: u64 = 8;
 /// Time at the start and the end of a run in which an input need not be connected, in seconds.
 const AT_BOTH_ENDS_S: f64 = 5.0;
@@ -24,7 +24,7 @@ const SEGMENTS_OF_ENDED: u64 = 3;
 /// Rates vary: an outage may take this much more samples than the mean rate says.
 const RATE_FACTOR: f64 = 2.0;
 
-/// How the graph answered a fault.
+/// Answer of the graph to a fault.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -74,7 +74,7 @@ pub struct Caused {
     pub pid: Option<u32>,
     /// Time since the start of its run, in seconds.
     pub at_s: f64,
-    /// How the graph answered.
+    /// Answer of the graph.
     pub answer: Answer,
     /// Cause in the report of the run.
     pub reported: Option<String>,
@@ -84,14 +84,14 @@ pub struct Caused {
     pub first_sample_after_ms: Option<f64>,
 }
 
-/// What a run leaves.
+/// Remains of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Left {
     /// Processes that live after the end of the run.
     pub processes: Vec<u32>,
     /// Entries of the domain's directory after the end of the run.
     pub files: Vec<String>,
-    /// What the processes kept more at the end of the faults than before them.
+    /// Growth of the processes' resources from before the faults to their end.
     pub growth: Growth,
 }
 
@@ -102,15 +102,15 @@ pub struct RunFacts {
     pub caused: Vec<Caused>,
     /// The run's own figures; none if its launcher was killed.
     pub summary: Option<RunSummary>,
-    /// What it left.
+    /// Remains.
     pub left: Left,
     /// Modules whose announced restart had not ended at the end of the faults, with their state.
     pub unfinished: Vec<String>,
-    /// How the launcher ended, unless a fault killed it.
+    /// Exit of the launcher, unless a fault killed it.
     pub ended: Option<Result<i32, String>>,
 }
 
-/// What must hold.
+/// Invariant of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Invariant {
@@ -147,7 +147,7 @@ impl fmt::Display for Invariant {
     }
 }
 
-/// How often an invariant was broken.
+/// Number of violations of an invariant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The invariant.
@@ -196,7 +196,7 @@ pub fn judge(graph: &GraphFacts, run: &mut RunFacts) -> Vec<Finding> {
     ]
 }
 
-/// Compares the faults of the report with those that were caused, by process.
+/// Compares the faults in the report with the caused faults, by process.
 fn reports(graph: &GraphFacts, summary: &RunSummary, caused: &mut [Caused]) -> (Finding, Finding) {
     let mut reported = Finding::new(Invariant::Reported);
     let mut unexpected = Finding::new(Invariant::Unexpected);
@@ -344,8 +344,8 @@ fn leaked(graph: &GraphFacts, run: &RunFacts) -> Finding {
     finding
 }
 
-/// Publishers that have ended and of which the inputs of a module may keep unread samples: a bounded
-/// number, however many ended.
+/// Returns the number of ended publishers whose unread samples the inputs of a module may keep: it
+/// is bounded, however many ended.
 fn kept_of_ended(graph: &GraphFacts, run: &RunFacts, module: &str) -> u64 {
     let Some(module) = graph.module(module) else { return 0 };
     let faults = || run.summary.iter().flat_map(|s| &s.faults);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of chains wherever that is: transmission beside processing, and what the stages do.
+//! Texts about chains in every rendering: transmission compared with processing, and the stages'
+//! work.
 
 use crate::analysis::{CaseResult, ExperimentResult};
 use crate::chain_path::way_to;
@@ -9,10 +10,10 @@ use driveline_bench::chain::{ChainJob, StageSpec};
 use driveline_terminal::figures::digits;
 use std::collections::BTreeMap;
 
-/// What the shares are of.
+/// Definition of the shares.
 pub(crate) const TRANSMISSION: &str = "transmission ÷ processing, means";
 
-/// How often the last stage is done, where that is known.
+/// Rate at which the last stage finishes, where that is known.
 pub(crate) const OUTPUT: &str = "output, Hz";
 
 /// Transmission in percent of processing, at each stage that receives something, measured and
@@ -21,11 +22,11 @@ pub(crate) struct Transmission<'a> {
     /// The stages, and [`OUTPUT`].
     pub(crate) columns: Vec<&'a str>,
     pub(crate) rows: Vec<Shares<'a>>,
-    /// Why published shares do not stand among them.
+    /// Reason why published shares are not among them.
     pub(crate) missing: Option<&'static str>,
 }
 
-/// Somebody's shares in a cell, one for each column; empty where there is none.
+/// Shares of one system or paper in a cell, one for each column; empty where there is none.
 pub(crate) struct Shares<'a> {
     pub(crate) cell: &'a str,
     pub(crate) name: String,
@@ -96,7 +97,7 @@ fn whole_way(stages: &[StageSpec], sink: &StageSpec) -> String {
     text + "."
 }
 
-/// What the stages did, and where they ran: each by its name.
+/// Returns the work of the stages, and their places: each by its name.
 pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
     let chains: Vec<(&CaseResult, &ChainJob)> =
         e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
@@ -125,8 +126,8 @@ pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
     told.collect()
 }
 
-/// What a stage's work counted: the same wherever it is the same in all runs, else from the least
-/// to the greatest.
+/// Returns the counters of a stage's work: one value if it is the same in all runs, else from the
+/// least to the greatest.
 fn counted(chains: &[(&CaseResult, &ChainJob)], stage: &str) -> String {
     let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (name, values) in chains.iter().flat_map(|(c, _)| &c.counters) {

@@ -3,7 +3,8 @@
 
 use driveline_bench::chain::StageSpec;
 
-/// Where a sink's samples come from, along first inputs: the stage without any, by its name.
+/// Returns the source of a sink's samples, along first inputs: the name of the stage without
+/// inputs.
 pub(crate) fn source_of<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Option<&'a str> {
     way_to(stages, sink).last().filter(|s| s.inputs.is_empty()).map(|s| s.name.as_str())
 }
@@ -15,6 +16,6 @@ pub(crate) fn way_to<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Vec<&'
             .iter()
             .find(|w| w.output.as_ref().is_some_and(|topic| Some(topic) == s.inputs.first()))
     };
-    // A chain has no circles; one that somebody wrote into an archive ends all the same.
+    // A chain has no cycles; one in a forged archive ends all the same.
     std::iter::successors(Some(sink), before).take(stages.len()).collect()
 }

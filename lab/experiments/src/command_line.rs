@@ -28,7 +28,7 @@ fn described_command(command: &Command) -> Value {
     })
 }
 
-/// Whether clap adds an option to every command by itself.
+/// Returns true if clap adds an option to every command by itself.
 fn is_of_clap(argument: &Arg) -> bool {
     matches!(argument.get_id().as_str(), "help" | "version")
 }
@@ -48,7 +48,7 @@ fn described_argument(command: &str, argument: &Arg) -> Value {
     })
 }
 
-/// Words that a command takes beside files and what is checked when it runs.
+/// Returns the words that a command takes, apart from files and from values checked at run time.
 fn words(command: &str, argument: &str) -> Vec<String> {
     let ids = || builtin().iter().map(|b| b.id.to_owned());
     let systems = driveline_bench::peers::names();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which differences between two measurements are real: of times, and of the goodput of streams.
+//! Comparison of two measurements: finds real differences of times, and of the goodput of streams.
 //!
 //! Both hold rounds that were measured at different times, so rounds are not paired: the interval
 //! of a ratio draws the rounds of each on their own (bootstrap, expanded percentiles). Many
@@ -56,14 +56,14 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
-/// Two measurements beside each other.
+/// Comparison of two measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Differences {
-    /// How it is found out what is real.
+    /// Method that decides which differences are real.
     pub method: String,
-    /// What makes the two incomparable, or less comparable.
+    /// Circumstances that make the two incomparable, or less comparable.
     pub warnings: Vec<String>,
-    /// What is in both.
+    /// Figures that are in both.
     pub rows: Vec<Difference>,
     /// Processor time per message, and what did not arrive.
     pub costs: Vec<Cost>,
@@ -78,9 +78,9 @@ pub struct Difference {
     pub cell: String,
     /// System.
     pub system: String,
-    /// What it stands for: a floor that changed means that the machine did.
+    /// Role: a floor that changed means that the machine did.
     pub role: Role,
-    /// Which figure.
+    /// Figure.
     pub of: Compared,
     /// `p50` or `p99`; of streams `goodput` in the place of `p50`.
     pub rank: &'static str,
@@ -98,11 +98,11 @@ pub struct Difference {
     pub ratio: Option<Interval>,
     /// Probability of so great a difference by chance, corrected for the number of comparisons.
     pub p_corrected: Option<f64>,
-    /// What follows.
+    /// Conclusion.
     pub verdict: Verdict,
 }
 
-/// B beside A.
+/// B compared with A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -124,12 +124,12 @@ pub enum Verdict {
     TooFewSamples,
 }
 
-/// What a table says of what the machine did.
+/// Text in a table for a change that the machine caused.
 const MACHINE_CHANGED: &str = "as the floor did";
 
 impl Verdict {
-    /// For the table; nothing where no verdict was possible, which is told of all such rows
-    /// together.
+    /// Returns the text for the table; `None` where no verdict was possible, which one remark says
+    /// for all such rows together.
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Faster => Some("faster"),
@@ -274,18 +274,17 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
     Ok(Differences { method, warnings, rows, costs: all_costs })
 }
 
-/// What is for comparing within a measurement (controls, tools of middlewares) is not compared
-/// between two.
+/// Returns false for cases that serve a measurement itself (controls, tools of middlewares).
 fn is_compared(c: &Case) -> bool {
     !matches!(c.role, Role::Control | Role::OwnTool)
 }
 
-/// Whether both are the same in two measurements.
+/// Returns true if both are the same in two measurements.
 fn are_twins(a: &Case, b: &Case) -> bool {
     (&a.system, &a.cell, a.role) == (&b.system, &b.cell, b.role)
 }
 
-/// What is compared of A and of B.
+/// Compared values of A and of B.
 enum Figures<'a> {
     Goodput(Goodput<'a>, Goodput<'a>),
     Times(Measure, Rank, &'a Runs, &'a Runs),
@@ -354,8 +353,8 @@ fn row(
     (row, chance)
 }
 
-/// Whether the rounds of both can be compared by a percentile of each: all have enough samples for
-/// it, or about equally many.
+/// Returns true if the rounds of both can be compared by a percentile of each: all have enough
+/// samples for it, or about equally many.
 fn are_alike(a: &Runs, b: &Runs, rank: Rank) -> bool {
     let of = |r: &Runs| {
         (0..r.count()).map(|i| r.samples_of(&[i])).filter(|n| *n > 0).collect::<Vec<_>>()
@@ -371,7 +370,7 @@ fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
     runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
 }
 
-/// What remains of a verdict if the row's own floor, which knows nothing of middleware, changed in
+/// Lowers a verdict if the row's own floor, which knows nothing of middleware, changed in
 /// the same direction by as much. Any other floor excuses nothing: there are many in an experiment,
 /// and one of them may change as much by chance, or because something else did (a CPU, a rate).
 fn beside_floors(row: &Difference, case: &Case, floors: &[(Difference, &Case)]) -> Verdict {
@@ -392,7 +391,7 @@ fn verdict(row: &Difference, p: Option<f64>) -> Verdict {
     }
 }
 
-/// What differs beside the figures.
+/// Returns other differences between the two measurements.
 fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
     let (m, n) = (&a.manifest, &b.manifest);
     let mut warnings = Vec::new();

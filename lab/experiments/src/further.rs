@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands beside the table of latencies in every rendering.
+//! Tables after the table of latencies, the same in every rendering.
 
 use crate::analysis::{CaseResult, Criterion, ExperimentResult, Figure, Measure, columns};
 use crate::rows::{Row, Rows};
@@ -20,7 +20,7 @@ pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
     of(Metric::Transport).zip(of(Metric::ScheduleRelative))
 }
 
-/// What links with a rate take from publishing, and from when samples were due: the same samples,
+/// Returns latencies of links with a rate, from publishing and from the due time: the same samples,
 /// at all subscribers.
 pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     let all = || {
@@ -49,8 +49,8 @@ pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     )
 }
 
-/// What passes between two arrivals of streams, which are compared by goodput: stalls are in its
-/// tail.
+/// Returns the times between two arrivals of streams, which are compared by goodput: stalls are in
+/// the tail.
 pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
     let streams = || {
         let all = e
@@ -101,7 +101,7 @@ pub(crate) fn channels(e: &ExperimentResult) -> Rows {
     Rows::new("latency of channels", &head, all().map(row).collect())
 }
 
-/// Mean idle, communication and computation of each subject that tells them.
+/// Returns mean idle, communication and computation of each subject that has them.
 pub(crate) fn parts(c: &CaseResult) -> Vec<(&str, [Option<f64>; 3])> {
     let mut subjects: Vec<&str> = Vec::new();
     for o in &c.observed {
@@ -145,7 +145,7 @@ pub(crate) fn split(e: &ExperimentResult) -> Rows {
 /// Columns of latencies in [`key_figures`].
 const LATENCIES: usize = 3;
 
-/// What graphs are judged by, and what the processes of watched links use.
+/// Returns the key figures of graphs, and the resource use of processes of watched links.
 pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
     let row = |c: &CaseResult| {
         let of =
@@ -192,10 +192,10 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
     Rows::new("key figures", &head, rows)
 }
 
-/// What [`key_figures`] are, for whoever reads them.
+/// Explanation of [`key_figures`] for readers.
 pub(crate) const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and resident memory (median) of all processes together, shared memory in each of them.";
 
-/// Medians of the parts of a sample's way, in nanoseconds: none of those that it does not have.
+/// Returns medians of the parts of a sample's path, in nanoseconds; only of parts that it has.
 pub(crate) fn layers_of(c: &CaseResult) -> [(&'static str, f64); 6] {
     let p50 = |m: Metric| c.figures.get(&m).and_then(|f| f.percentiles.p50).unwrap_or(0) as f64;
     let transport = p50(Metric::Transport);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which gateway carries Driveline's topics where something is measured between hosts: it is a
-//! program of its own, built apart from this one.
+//! The gateway that carries Driveline's topics in measurements between hosts: it is a program of
+//! its own, built apart from this one.
 
 use crate::archive::Experiment;
 use anyhow::{Result, bail};
@@ -23,7 +23,7 @@ pub(crate) struct Gateway {
 ///
 /// # Errors
 /// It was built from something else than this program, or one of the two does not say from what:
-/// figures of it would be told as those of this commit.
+/// its figures would be reported as those of this commit.
 pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
     let mut cases = experiments.iter().flat_map(|e| &e.cases);
     if !cases
@@ -62,7 +62,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Another process writes it: a child that a test beside this one starts could inherit the file
+    /// Another process writes it: a child that a parallel test starts could inherit the file
     /// while it is open, and what is open for writing cannot be started.
     fn script(path: &Path, text: &str) {
         let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is not measured, as a terminal tells it: of each experiment its own, and once what is
-//! missing in several.
+//! Lines of the terminal about parts that are not measured: for each experiment its own, and once
+//! for parts missing in several.
 
 use driveline_bench::LeftOut;
 use driveline_bench::peers::{NOT_INSTALLED, PLACE};
@@ -8,10 +8,10 @@ use driveline_bench::peers::{NOT_INSTALLED, PLACE};
 /// Peers that are not installed, and have a line each; more of them are counted and named in one.
 const MOST_PEERS: usize = 2;
 
-/// What is told for all experiments together.
+/// Lines for all experiments together.
 pub(crate) struct LeftOutLines {
     shared: Vec<LeftOut>,
-    /// Those that are told in one line, and whether `make peers` builds them; empty if they have
+    /// Peers in a common line, and true if `make peers` builds them; empty if they have
     /// lines of their own.
     peers: Vec<(String, bool)>,
 }
@@ -21,7 +21,7 @@ fn is_not_installed(left: &LeftOut) -> bool {
 }
 
 impl LeftOutLines {
-    /// Of what is left out, by experiment.
+    /// Collects the parts left out, by experiment.
     pub(crate) fn of<'a>(lists: impl Iterator<Item = (&'a str, &'a [LeftOut])> + Clone) -> Self {
         let mut peers: Vec<(String, bool)> = Vec::new();
         for left in lists.clone().flat_map(|(_, list)| list).filter(|l| is_not_installed(l)) {
@@ -39,12 +39,12 @@ impl LeftOutLines {
         is_not_installed(left) && self.peers.iter().any(|(what, _)| *what == left.what)
     }
 
-    /// What is told with an experiment, of what is left out of it.
+    /// Returns the lines of one experiment.
     pub(crate) fn own(&self, list: &[LeftOut]) -> Vec<String> {
         list.iter().filter(|l| !l.is_among(&self.shared) && !self.is_counted(l)).map(line).collect()
     }
 
-    /// What is told once.
+    /// Returns the lines for all experiments.
     pub(crate) fn together(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.shared.iter().filter(|l| !self.is_counted(l)).map(line).collect();
@@ -64,7 +64,7 @@ impl LeftOutLines {
         lines
     }
 
-    /// Where peers are looked for, if one has a line of its own because it is not there.
+    /// Returns the search path of peers, if a missing one has a line of its own.
     pub(crate) fn place<'a>(
         &self,
         lists: impl Iterator<Item = (&'a str, &'a [LeftOut])>,

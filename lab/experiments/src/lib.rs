@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The evaluation lab: experiments as files, measured interleaved, kept as raw samples, told in
+//! Evaluation lab: experiments as files, measured interleaved, kept as raw samples, shown in
 //! reports.
 //!
 //! A [`scenario`] says what is asked; [`plan`] turns it into cases on this machine; [`run()`]

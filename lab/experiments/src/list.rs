@@ -36,7 +36,7 @@ fn told(all: &[Scenario], width: usize) -> String {
     text + "\n" + &wrapped(how, width)
 }
 
-/// What Driveline's own part of an experiment takes beside the program.
+/// Returns the requirements of Driveline's own part of an experiment, apart from the program.
 fn needs(s: &Scenario) -> Option<&'static str> {
     let between_hosts = s.link.reach == Some(ReachSpec::Network);
     let chain = s.chain.is_some().then_some("`make peers`: its stages are programs of their own");

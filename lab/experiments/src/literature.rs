@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was published beside what was measured here, as the terminal, the page and Markdown tell
-//! it.
+//! Published figures next to figures measured here, for the terminal, the page and Markdown.
 
 use crate::analysis::{CaseResult, ExperimentResult, Here, PublishedRow};
 use crate::figure_text::TOO_SMALL;
@@ -9,10 +8,10 @@ use crate::scenario::Published;
 use crate::table::{ratio, spread};
 use driveline_bench::harness::Reach;
 
-/// Times of two machines beside each other.
-pub(crate) const TO_KNOW: &str = "Times of two machines say nothing beside each other: compare the ratios. A paper's are to the system that stands beside Driveline, those of here to Driveline. Where both were measured here, it is with untouched payloads.";
+/// Explanation of times of two machines.
+pub(crate) const TO_KNOW: &str = "Times of two machines cannot be compared: compare the ratios. A paper's ratios are to the system that corresponds to Driveline, ours to Driveline. Where both payload modes were measured here, the figure is of untouched payloads.";
 
-/// A figure that papers tell of a distribution.
+/// Figure of a distribution in a paper.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mean,
@@ -63,16 +62,16 @@ fn value((us, deviation): Value) -> String {
     spread(us * 1e3, deviation.map(|us| us * 1e3))
 }
 
-/// Published figures of distributions, and what was measured beside them, line by line; shares of a
-/// chain's stages stand elsewhere.
+/// Published figures of distributions, with the figures measured here, line by line; shares of a
+/// chain's stages are shown elsewhere.
 pub(crate) struct Literature {
     pub(crate) rows: Rows,
-    /// How many published figures have nothing beside them here.
+    /// Number of published figures without a counterpart here.
     pub(crate) alone: usize,
 }
 
 impl Literature {
-    /// In brief without what nothing was measured beside.
+    /// Collects the lines. `brief` leaves out figures without a counterpart.
     pub(crate) fn of(e: &ExperimentResult, brief: bool) -> Self {
         let all: Vec<&PublishedRow> = e
             .published
@@ -80,7 +79,7 @@ impl Literature {
             .filter(|row| row.published.transmission_percent.is_empty())
             .collect();
         let here = || all.iter().filter_map(|row| row.here.as_ref());
-        // A column in which nobody has enough samples is none.
+        // A column without any row that has enough samples is left out.
         let always = |k: Kind| matches!(k, Kind::P50 | Kind::P99);
         let is_told = |k: &Kind| {
             let there = all.iter().any(|row| k.published(&row.published).is_some());
@@ -101,7 +100,7 @@ impl Literature {
                 all.iter().filter(|row| conditions(&row.published) == cell).collect();
             let mut told: Vec<Published> = Vec::new();
             for row in &of_group {
-                // What stands beside several systems is told once.
+                // A figure with several counterparts is shown once.
                 let figure = without_pairing(&row.published);
                 if told.contains(&figure) {
                     continue;
@@ -111,7 +110,7 @@ impl Literature {
                 let nothing = besides().all(|row| row.here.is_none());
                 alone += usize::from(nothing);
                 if !(brief && nothing) {
-                    // Nothing stands beside itself.
+                    // A system has no ratio to itself.
                     let ratio = row
                         .published_ratio
                         .filter(|_| row.published_reference.as_ref() != Some(&figure.system));
@@ -155,7 +154,7 @@ impl Literature {
     }
 }
 
-/// What stands beside a published figure; nothing if the paper's system has nothing here.
+/// Returns the counterpart of a published figure; empty if the paper's system has none here.
 fn measured(
     e: &ExperimentResult,
     row: &PublishedRow,
@@ -175,7 +174,7 @@ fn measured(
         });
     };
     let none = |k: Kind| if enough(k) { TOO_SMALL.to_owned() } else { String::new() };
-    // Beside itself nothing stands; beside its other reach it does.
+    // A system has no ratio to itself, but it has one to its other reach.
     let ratio = factor(h.ratio.filter(|r| system != "driveline" || *r != 1.0));
     let case = e.cases.iter().find(|c| c.case.id == h.case);
     let name = case.map_or_else(|| h.system.clone(), CaseResult::name);

@@ -44,9 +44,9 @@ enum Command {
     },
     /// Measure experiments over Driveline and other middleware, interleaved
     Run(Box<RunArgs>),
-    /// Tell what a measurement says, anew: report.html, results.csv, summary.json, and a summary
+    /// Render a measurement anew: report.html, results.csv, summary.json, and a summary
     Report(ReportArgs),
-    /// Which differences between two measurements are real
+    /// Compare two measurements: show which differences are real
     Compare(CompareArgs),
     /// Latency of a link between two ends, against the machine's own floor
     Link(Box<LinkArgs>),

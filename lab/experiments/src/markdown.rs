@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The summary of an analysis as Markdown, to be published: for each experiment a table of the same
-//! figures as on the terminal, what it answers of each system, what transmission costs a chain and
-//! what its stages do, what was published, which runs do not count, what is left out, and the
-//! scenario's notes.
+//! figures as on the terminal, the answers, costs of transmission and work of a chain's stages,
+//! published figures, runs that do not count, parts left out, and the scenario's notes.
 
 use crate::analysis::{
     Analysis, CaseResult, Criterion, ExperimentResult, Measure, Ratio, compared_columns,
@@ -25,7 +24,7 @@ use driveline_terminal::figures::{digits, microseconds};
 use driveline_terminal::table::Columns;
 use std::fmt::Write as _;
 
-/// What stands where there are too few samples, or nothing is known.
+/// Text for too few samples, or an unknown value.
 const NOTHING: &str = "–";
 
 /// The summary.
@@ -101,7 +100,7 @@ fn list(text: &mut String, about: &str, items: &[String]) {
     }
 }
 
-/// What the question is about, system by system.
+/// Writes the answer to the question, system by system.
 fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
     // That one has a table, with all cells.
     if about == Some(AnswerSpec::Fairness) {
@@ -120,7 +119,7 @@ fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
     }
 }
 
-/// What transmission costs beside the work of a chain's stages.
+/// Writes the cost of transmission, compared with the work of a chain's stages.
 fn transmission(text: &mut String, e: &ExperimentResult) {
     let Some(of) = chain::transmission(e) else { return };
     let mut table =
@@ -134,7 +133,7 @@ fn transmission(text: &mut String, e: &ExperimentResult) {
     }
 }
 
-/// How far apart subscribers of the same link are.
+/// Writes the differences between subscribers of the same link.
 fn fairness(text: &mut String, e: &ExperimentResult) {
     let head = [
         "transport of subscribers",
@@ -170,7 +169,7 @@ fn fairness(text: &mut String, e: &ExperimentResult) {
     }
 }
 
-/// What graphs are judged by, what processes use, and what latencies consist of.
+/// Writes key figures of graphs, resource use of processes, and parts of latencies.
 fn key_figures(text: &mut String, e: &ExperimentResult) {
     let figures = further::key_figures(e);
     rows(text, &figures);
@@ -195,7 +194,7 @@ fn rows(text: &mut String, rows: &Rows) {
     }
 }
 
-/// What was published, beside what was measured here.
+/// Writes published figures, with figures measured here.
 fn published(text: &mut String, e: &ExperimentResult) {
     let told = Literature::of(e, false).rows;
     rows(text, &told);
@@ -204,7 +203,7 @@ fn published(text: &mut String, e: &ExperimentResult) {
     }
 }
 
-/// What the middleware's own latency tools say of the same links.
+/// Writes the results of the middleware's own latency tools for the same links.
 fn own_tools(text: &mut String, e: &ExperimentResult) {
     let agreements = e.cases.iter().filter_map(|c| Some((c, c.own_tool.as_ref()?)));
     let line = |(c, agreement): (&CaseResult, &Agreement)| {
@@ -217,10 +216,10 @@ fn own_tools(text: &mut String, e: &ExperimentResult) {
     };
     let mut lines: Vec<String> = agreements.map(line).collect();
     lines.extend(not_confirmed(e).map(|line| format!("NOT CONFIRMED {}", escaped(&line))));
-    list(text, "Beside the middleware's own tools", &lines);
+    list(text, "Compared with the middleware's own tools", &lines);
 }
 
-/// Why runs do not count: of each case every reason once, with its rounds.
+/// Writes the reasons why runs do not count: for each case every reason once, with its rounds.
 fn invalid(text: &mut String, e: &ExperimentResult) {
     let mut items = Vec::new();
     for c in &e.cases {
@@ -240,8 +239,8 @@ fn invalid(text: &mut String, e: &ExperimentResult) {
     list(text, "Runs that do not count", &items);
 }
 
-/// What is not measured, why, and what to do about it; together what is left out for the same
-/// reason in the same cells.
+/// Writes the parts that are not measured, with reason and remedy; cells with the same reason share
+/// a line.
 fn left_out(text: &mut String, e: &ExperimentResult) {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for l in &e.left_out {
@@ -274,7 +273,7 @@ fn table(e: &ExperimentResult) -> Columns {
     let ranks = compared_columns(with_floors(e), of_rows(e));
     let compared: Vec<&Ratio> = e.measured().filter_map(CaseResult::to_driveline).collect();
     let is_compared = !compared.is_empty();
-    // Beside whom nobody stands, has its floor.
+    // A case without another system is compared with its floor.
     let of = |c: &'_ CaseResult| match c.case.role {
         Role::Measured => c
             .to_driveline()
@@ -287,7 +286,7 @@ fn table(e: &ExperimentResult) -> Columns {
     } else {
         ratio_columns(&with_floors(e).filter_map(of).collect::<Vec<_>>())
     };
-    // Nobody wonders whether samples were lost: that stands there even of none.
+    // Losses matter to every reader: they are always reported, also as none.
     let losses = || {
         LOSSES
             .into_iter()

@@ -25,14 +25,14 @@ Examples:
       tables to be published
   driveline bench report results/monday --json | jq '.experiments[].answer'";
 
-/// Tell what a measurement says: a page, tables, a summary.
+/// Render a measurement: a page, tables, a summary.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
     /// Directory of a measurement
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Where the page goes [default: DIR/report.html]
+    /// Path of the page [default: DIR/report.html]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Print the tables as Markdown instead of the summary
@@ -63,14 +63,14 @@ pub fn report(args: &ReportArgs) -> Result<String> {
         path.join(PAGE).display()
     );
     let analysis = analyse(&archive)?;
-    // Of an archive that cannot be written to, what was asked for by name is told nevertheless.
+    // If an archive cannot be written to, the outputs requested by name are written nevertheless.
     match keep(&archive, &analysis, args.out.as_deref()) {
         Err(e) if !(args.markdown || args.json || args.out.is_some()) => return Err(e),
         Err(e) => eprintln!("driveline: warning: {e:#}"),
         Ok(()) => {}
     }
     if let Some(path) = &args.out {
-        // Where whoever calls wants it, be it a link or a device.
+        // The caller chooses the path, which may be a link or a device.
         fs::write(path, page(&archive.manifest, &analysis))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -83,16 +83,16 @@ pub fn report(args: &ReportArgs) -> Result<String> {
     Ok(summary(&archive, &analysis, &path))
 }
 
-/// What standard output shows.
+/// Returns the text for standard output.
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
     let told =
         terminal::summary(&archive.manifest, analysis, archive.directory(), paragraphs::width());
-    // Directories are called whatever somebody has called them.
+    // Directories may have any name.
     plain(&format!("{told}\nReport: {}\n", page.display()))
 }
 
 /// Writes table, summary and, unless it goes `elsewhere`, the page into the archive. It may be
-/// somebody else's: links that lie in it under these names are replaced, not followed.
+/// come from another user: links that lie in it under these names are replaced, not followed.
 pub(crate) fn keep(archive: &Archive, analysis: &Analysis, elsewhere: Option<&Path>) -> Result<()> {
     archive.put("results.csv", csv::csv(analysis).as_bytes())?;
     archive.put("summary.json", serde_json::to_string_pretty(analysis)?.as_bytes())?;

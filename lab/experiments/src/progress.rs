@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far a measurement is: a bar on a terminal, elsewhere a line now and then.
+//! Progress of a measurement: a bar on a terminal, elsewhere a line now and then.
 
 use crate::archive::{Archive, Case};
 use crate::plan;
@@ -15,7 +15,7 @@ const LINES: Duration = Duration::from_secs(10);
 /// Width of the bar, in characters.
 const BAR: usize = 30;
 
-/// Told on standard error. Counts expected time, so that long and short cases move it alike.
+/// Progress on standard error. Counts expected time, so that long and short cases move it alike.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     told: Option<Instant>,
@@ -23,13 +23,12 @@ pub(crate) struct Progress {
     state: Arc<Mutex<State>>,
 }
 
-/// What is known of the time that a measurement takes.
+/// Known times of a measurement.
 #[derive(Clone, Copy)]
 struct State {
     runs: u64,
     made: u64,
-    /// Expected of all runs that were there at the beginning, of those that were missing, and of
-    /// those that were made since.
+    /// Expected times of all runs made before, of the missing runs, and of the runs made since.
     before_s: f64,
     expected_s: f64,
     done_s: f64,
@@ -136,8 +135,8 @@ impl State {
         self.run_s = 0.0;
     }
 
-    /// What is expected of the part of the run that has passed: at most all of it, however long it
-    /// takes.
+    /// Returns the expected time of the passed part of the run: at most all of it, even if it takes
+    /// longer.
     fn of_run_s(&self, now: Instant) -> f64 {
         let passed_s = now.saturating_duration_since(self.run_began).as_secs_f64();
         if self.pace > 0.0 { (passed_s / self.pace).min(self.run_s) } else { self.run_s }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A table of what is told of systems in cells, which the terminal, the page and Markdown show
-//! alike.
+//! Table of figures of systems in cells, shown alike by the terminal, the page and Markdown.
 
 use driveline_terminal::table::Columns;
 
 /// Rows under the names of their cells.
 pub(crate) struct Rows {
-    /// What they are about.
+    /// Subject of the rows.
     pub(crate) about: &'static str,
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// One of them: a cell for each word of the head; empty where there is nothing to tell.
+/// Row of the table: a cell for each word of the head; empty without a value.
 pub(crate) struct Row {
     pub(crate) cell: String,
     pub(crate) name: String,

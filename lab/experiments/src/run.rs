@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A day, in seconds: of what takes longer, whoever begins it is asked.
+/// A day, in seconds: a longer measurement asks for confirmation first.
 const LONG_S: f64 = 24.0 * 3600.0;
 
 const EXAMPLES: &str = "\
@@ -102,7 +102,7 @@ pub struct RunArgs {
     /// Begin without asking, however long it takes
     #[arg(long)]
     pub yes: bool,
-    /// Only tell what would be measured, and how long that takes
+    /// Only show what would be measured, and its duration
     #[arg(long)]
     pub dry_run: bool,
     /// Print a summary as JSON instead of a table; with --dry-run, the plan
@@ -110,7 +110,7 @@ pub struct RunArgs {
     pub json: bool,
 }
 
-/// Prints a text, to whoever has not had enough of it (`| head`).
+/// Prints a text. A closed pipe (`| head`) is no error.
 fn say(text: &str) -> Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -145,7 +145,7 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     // From here on there is something to report.
     let interrupted = driveline_terminal::signals::interruption()?;
     let archive = measure(archive, &program, &interrupted)?;
-    // Also of what was interrupted: what was measured until then is told.
+    // Also for an interrupted measurement: the results until then are shown.
     let page = archive.directory().join(PAGE);
     let analysis = analyse(&archive)?;
     keep(&archive, &analysis, None)?;
@@ -161,14 +161,14 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     })
 }
 
-/// How long an experiment is expected to take.
+/// Returns the expected duration of an experiment.
 fn seconds(e: &Experiment) -> f64 {
     // Of nothing: the sum of no numbers is -0.
     e.cases.iter().map(plan::expected_seconds).fold(0.0, |sum, s| sum + s) * e.rounds as f64
 }
 
-/// Asks before something begins that takes longer than a day. Blocks until it is answered, where
-/// there is somebody to answer.
+/// Asks before a measurement that takes longer than a day. Blocks until it is answered, if
+/// there is a terminal.
 fn agreed(seconds: f64, yes: bool) -> Result<()> {
     if yes || seconds <= LONG_S {
         return Ok(());
@@ -186,12 +186,12 @@ fn agreed(seconds: f64, yes: bool) -> Result<()> {
     Ok(())
 }
 
-/// What each experiment leaves out.
+/// Returns the parts that each experiment leaves out.
 fn left_out(experiments: &[Experiment]) -> impl Iterator<Item = (&str, &[LeftOut])> + Clone {
     experiments.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice()))
 }
 
-/// What would be measured, for people; words in lines of at most so many characters.
+/// Outlines the planned measurement, for people; words in lines of at most so many characters.
 fn outline(experiments: &[Experiment], width: usize) -> String {
     let mut text = String::new();
     let mut total = 0.0;
@@ -241,8 +241,8 @@ fn is_all(args: &RunArgs) -> bool {
     args.what.iter().any(|word| word == "all")
 }
 
-/// Refuses experiments that would measure nothing but floors: whoever names one wants its figures.
-/// Of `all` it is enough if there is one that does not.
+/// Refuses experiments that would measure nothing but floors: a user who names one wants its
+/// figures. Of `all` it is enough if there is one that does not.
 fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
     let (with, without): (Vec<&Experiment>, Vec<&Experiment>) =
         experiments.iter().partition(|e| e.cases.iter().any(|c| c.role == Role::Measured));
@@ -313,7 +313,7 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
     Ok((experiments, extent, placement, selection))
 }
 
-/// What the command line says beats whatever the file says, wherever that is.
+/// Applies the command line, which overrides the file.
 fn change(scenario: &mut Scenario, systems: &[String], rounds: Option<u64>) {
     for run in [&mut scenario.run, &mut scenario.quick, &mut scenario.paper] {
         run.rounds = rounds.or(run.rounds);

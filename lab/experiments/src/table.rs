@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How figures are written everywhere, and what every reader must know.
+//! Format of figures everywhere, and remarks for every reader.
 
 use crate::analysis::{
     Analysis, CaseResult, ExperimentResult, Measure, Ratio, Totals, equal_goodput, ratio_columns,
@@ -11,7 +11,7 @@ use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use driveline_terminal::figures::{digits, duration_ns};
 use std::path::Path;
 
-/// What can go wrong with samples, by name, and how often it did.
+/// Problem of samples, by name, with its count.
 pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
 pub(crate) const LOSSES: [Loss; 4] = [
     ("late", |t| t.late),
@@ -21,21 +21,21 @@ pub(crate) const LOSSES: [Loss; 4] = [
 ];
 const TORN: &str = "torn";
 
-/// How often something went wrong; `–` for payloads that nobody looked at.
+/// Returns the count of a problem; `–` for payloads that were not verified.
 pub(crate) fn with_unseen((name, of): &Loss, t: &Totals) -> String {
     let n = of(t);
     if *name == TORN && n == 0 && t.verified == 0 { "–".to_owned() } else { n.to_string() }
 }
 
-/// What happened to no sample of an experiment.
+/// Problems that no sample of an experiment has.
 pub(crate) struct Nowhere {
     /// Of all its rows.
     pub(crate) names: Vec<&'static str>,
-    /// No payload of those that were verified was torn, and those of other rows were not.
+    /// No verified payload was torn, and other rows were not verified.
     pub(crate) not_torn_where_verified: bool,
 }
 
-/// That payloads are whole is known of those that were verified, and of no others.
+/// Finds such problems. Only verified payloads are known to be whole.
 pub(crate) fn nowhere(e: &ExperimentResult) -> Nowhere {
     let rows = || e.measured().filter(|c| c.has_deliveries());
     let mut names: Vec<&str> = LOSSES
@@ -67,7 +67,7 @@ pub(crate) fn date(time: &str) -> String {
     format!("{} UTC", whole.replace('T', " "))
 }
 
-/// How long something takes, roughly; only what takes no time takes 0 s.
+/// Formats a duration, roughly; only a duration of zero is 0 s.
 pub(crate) fn minutes(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{:.0} s", if s > 0.0 { s.max(1.0) } else { 0.0 }),
@@ -94,10 +94,10 @@ pub(crate) fn spread(mean_ns: f64, deviation_ns: Option<f64>) -> String {
     }
 }
 
-/// What goodput is, for whoever reads a table of it.
+/// Returns the explanation of goodput, for readers of a table.
 pub(crate) fn about_goodput() -> String {
     format!(
-        "goodput: the payload's size divided by the mean time from one sample in hand to the next. Greater is better: whoever has more than 1 in goodput ÷ Driveline gets more through. A difference counts where the whole interval lies more than {} from 1: a sender that keeps a rate has goodputs that differ by less, and mean nothing. Samples that were lost, passed over or not sent are not in it: where there are any, their number stands in the same row",
+        "goodput: the payload's size divided by the mean time from one sample in hand to the next. Greater is better: a system with more than 1 in goodput ÷ Driveline has more throughput. A difference counts where the whole interval lies more than {} from 1: a sender that keeps a rate has goodputs that differ by less, and mean nothing. Samples that were lost, passed over or not sent are not in it: where there are any, their number stands in the same row",
         equal_goodput()
     )
 }
@@ -112,7 +112,7 @@ pub(crate) fn quantity(q: Quantity, value: f64) -> String {
     }
 }
 
-/// What is observed, for people.
+/// Returns the name of a quantity, for people.
 pub(crate) fn label(q: Quantity) -> &'static str {
     match q {
         Quantity::Latency => "latency",
@@ -134,7 +134,7 @@ pub(crate) fn label(q: Quantity) -> &'static str {
 /// numbers.
 const RATE: &str = driveline_bench::chain::OUTPUT_RATE_MHZ;
 
-/// Whether a counter is a rate: the sum of those says nothing.
+/// Returns true if a counter is a rate: the sum of rates says nothing.
 pub(crate) fn is_rate(counter: &str) -> bool {
     counter.starts_with(RATE)
 }
@@ -147,7 +147,7 @@ pub(crate) fn counter(name: &str, count: u64) -> (String, String) {
     }
 }
 
-/// How often a chain with one end gave something, in hertz: the mean of valid runs.
+/// Returns the output rate of a chain with one end, in hertz: the mean of valid runs.
 pub(crate) fn output_hz(c: &CaseResult) -> Option<String> {
     let runs = c.counters.get(RATE).filter(|runs| !runs.is_empty())?;
     Some(hertz(runs.iter().map(|n| *n as f64).sum::<f64>() / runs.len() as f64 / 1000.0))
@@ -189,7 +189,7 @@ pub(crate) fn percentile(p: Option<u64>) -> String {
     p.map_or_else(|| TOO_SMALL.to_owned(), |ns| duration_ns(ns as f64))
 }
 
-/// How much two equal things differ, by what counts most of them.
+/// Returns the controls: the difference of two equal things, by their headline figure.
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
     let of_headline = |c: &'_ CaseResult, r: &Ratio| c.headline().is_some_and(|(of, _)| of == r.of);
     let controls = e.cases.iter().filter(|c| c.case.role == Role::Control);
@@ -203,20 +203,20 @@ pub(crate) fn floors_and_doubles(e: &ExperimentResult) -> impl Iterator<Item = &
     e.cases.iter().filter(move |c| c.case.role == Role::Floor || is_double(c))
 }
 
-/// Whether a control is Driveline once more, not a floor.
+/// Returns true if a control is Driveline once more, not a floor.
 pub(crate) fn is_driveline_again(c: &CaseResult) -> bool {
     c.case.role == Role::Control && c.is_driveline()
 }
 
-/// The column of what stands beside one copy of its payload: the median, if any does.
+/// Returns the column of ratios to one copy of the payload: the median, if any row has it.
 pub(crate) fn beside_copy(e: &ExperimentResult) -> Option<Measure> {
     let any = e.measured().filter_map(CaseResult::to_memcpy).any(|r| r.p50.is_some());
     any.then_some(Measure::P50)
 }
 
-/// Beside what latencies stand: Driveline, or, where nobody is beside that, the floor.
+/// Reference of latencies: Driveline, or, without another system, the floor.
 pub(crate) struct Reference {
-    /// What is divided by: `Driveline`.
+    /// Divisor: `Driveline`.
     pub(crate) to: &'static str,
     pub(crate) columns: Vec<Measure>,
     of: fn(&CaseResult) -> Option<&Ratio>,
@@ -242,9 +242,8 @@ impl Reference {
     }
 }
 
-/// What a reader must know before believing anything. That there are few rounds stands at each
-/// interval, and in the answer. The directory of the measurement is for whoever reads this where it
-/// lies.
+/// Returns the caveats of a report. A low number of rounds is reported with each interval and the
+/// answer instead. The directory of the measurement is for readers where it lies.
 pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> Vec<String> {
     let mut lines = Vec::new();
     if !a.complete {

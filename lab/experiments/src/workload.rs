@@ -14,13 +14,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// What starting, stopping and writing down may take beside the workload's own time.
+/// Time for starting, stopping and writing results, in addition to the workload's own time.
 const REST: Duration = Duration::from_secs(90);
-/// How often an interruption is looked for.
+/// Period at which an interruption is polled.
 const LOOK: Duration = Duration::from_millis(500);
 /// More than a workload says.
 const SAID: u64 = 16 << 20;
-/// How much of its complaint is shown, in bytes.
+/// Length of the error output that is shown, in bytes.
 const SHOWN: usize = 4096;
 
 pub(crate) fn run(
@@ -54,7 +54,7 @@ pub(crate) fn run(
     let (input, out, _) = started.pipes();
     let mut input = input.context("the workload has no input")?;
     let out = out.context("the workload has no output")?;
-    // It fails only if the workload is gone, which reading its output tells better.
+    // It fails only if the workload is gone; reading its output reports that better.
     let _ = writeln!(input, "{}", serde_json::to_string(&job)?);
     let (tell, told) = channel();
     let listener = std::thread::spawn(move || {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands beside the table of latencies, on the terminal, on the page and as Markdown:
-//! spreads, published figures, lateness of the sender, drops over time, what there are too few
-//! samples for, parts of latencies.
+//! Tables after the table of latencies, on the terminal, on the page and as Markdown: spreads,
+//! published figures, lateness of the sender, drops over time, missing percentiles, parts of
+//! latencies.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -13,7 +13,7 @@ use driveline_lab::archive::{Archive, Case, Experiment, Link, Run};
 use driveline_lab::{ReportArgs, report, scenario};
 use fixture::{case, chain_case, experiment, link, manifest, peer, run, workload_case};
 
-/// What is said of an experiment: on the terminal, on the page, as Markdown.
+/// Renders an experiment: on the terminal, on the page, as Markdown.
 fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> [String; 3] {
     let dir = tempfile::tempdir().unwrap();
     let rounds = e.rounds;
@@ -61,8 +61,8 @@ fn jitter() -> [String; 3] {
     })
 }
 
-/// What of Driveline works between hosts is in processes of their own, and their time in nobody's
-/// account.
+/// Driveline's gateways between hosts are processes of their own, and no account has their
+/// time.
 #[test]
 fn processor_time_between_hosts_says_that_gateways_are_not_in_it() {
     let between = |reach| {
@@ -163,10 +163,10 @@ fn published_spreads_stand_beside_measured_ones_everywhere() {
         lines[2].starts_with("as_published/fastcycle ") && lines[2].contains("10.0×"),
         "{terminal}"
     );
-    // What nothing was measured beside is counted there, and stands in the others.
+    // Figures without a counterpart are counted on the terminal, and shown in the others.
     assert!(
         !lines[3].contains("ROS 2")
-            && terminal.contains("58 published figures with nothing measured beside them"),
+            && terminal.contains("58 published figures without a counterpart here"),
         "{terminal}"
     );
     assert!(
@@ -342,8 +342,7 @@ fn drops_of_a_link_are_told_over_time() {
     let not_sent = line("fastdds/shm · not sent");
     assert_eq!((not_sent.iter().sum::<f64>(), not_sent.last()), (5.0, Some(&2.0)), "{not_sent:?}");
     assert!((0.65..0.75).contains(&at(&not_sent)), "{not_sent:?}");
-    // Beside it, that of another one stays at nothing; where nobody drops anything, there is no
-    // picture of it.
+    // The line of another system stays at zero; without any drops, there is no picture of them.
     assert_eq!(line("Driveline · lost").iter().sum::<f64>(), 0.0);
     let [_, page, _] = told(experiment("X", 2, cases), make(false));
     assert_eq!(drops(&page), []);

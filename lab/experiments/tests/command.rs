@@ -107,7 +107,7 @@ fn a_file_of_the_environment_that_is_not_there_is_refused_before_the_first_run()
             ];
             assert!(words.iter().all(|w| err.contains(*w)), "{err}");
         }
-        // Where another experiment is run, it is nobody's.
+        // Where another experiment is run, the option is unused.
         assert!(
             bench(dir.path(), &["run", "W1", "--quick", "--dry-run"])
                 .env(variable, value)
@@ -154,7 +154,7 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     // A hypervisor may spoil a run.
     assert!(code == 0 || code == 1, "{text}{err}");
     assert!(runs(&archive) == 20 && !text.contains("PARTIAL"), "{text}");
-    // Where there is no terminal, lines tell how far it is; the first one at once.
+    // Without a terminal, lines show the progress; the first one at once.
     assert!(err.starts_with(&format!("{made} of 20 runs made, about ")), "{err}");
     let report = std::fs::read_to_string(archive.join("report.html")).unwrap();
     assert!(!report.contains("PARTIAL") && report.contains("Does it arrive?"));
@@ -205,7 +205,7 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     let (code, text, _) = ended(dir.path(), &["--json", "compare", "a", "b"]);
     let comparison: Value = serde_json::from_str(&text).unwrap();
     let of_debug_builds = if cfg!(debug_assertions) { 2 } else { 0 };
-    // What disturbed them is told, too.
+    // Disturbances are reported, too.
     let told = comparison["warnings"]
         .as_array()
         .unwrap()
@@ -240,7 +240,7 @@ fn a_measurement_whose_terminal_goes_is_reported_and_nobody_else_measures_into_i
         .unwrap();
     wait_for_a_run(&archive);
     let (code, _, err) = ended(dir.path(), &["run", "--resume", "a"]);
-    assert!(code == 1 && err.contains("somebody measures into a already"), "{code} {err}");
+    assert!(code == 1 && err.contains("another process measures into a: wait"), "{code} {err}");
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(130), "{}", String::from_utf8_lossy(&out.stderr));
@@ -255,7 +255,7 @@ fn add_peer(dir: &Path, name: &str) {
     };
     let says = json!({ "protocol": 1, "name": name, "title": "My own", "version": "2.5", "variants": [variant("tcp"), variant("udp")] });
     let path = dir.join(name);
-    // Another process writes it: a child that a test beside this one starts could inherit the file
+    // Another process writes it: a child that a parallel test starts could inherit the file
     // while it is open, and what is open for writing cannot be started.
     let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
     assert!(
@@ -562,7 +562,7 @@ fn what_a_damaged_measurement_says_cannot_write_over_the_screen() {
             "{code} {moves:?} {err}"
         );
     }
-    // Whoever unpacks it has not called it so.
+    // The name comes from the archive, not from the user who unpacks it.
     std::fs::write(&manifest, text).unwrap();
     let wild = "\u{1b}[2Jgone";
     std::fs::rename(dir.path().join("a"), dir.path().join(wild)).unwrap();

@@ -103,7 +103,7 @@ fn a_percentile_of_rounds_of_different_length_is_not_compared() {
     }
 }
 
-/// What is printed of two archives.
+/// Returns the printed comparison of two archives.
 fn printed(dir: &Path) -> String {
     compare(&CompareArgs { a: dir.join("a"), b: dir.join("b"), json: false }).unwrap()
 }
@@ -287,7 +287,7 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
         "has another figure in A than in B (1 case): X · four · driveline (transport and last subscriber)",
     ];
     assert_eq!(told, expected, "{:?}", c.warnings);
-    // What is left has rows: the peer in the last two cells, and the floor.
+    // The remaining cases have rows: the peer in the last two cells, and the floor.
     let rows: std::collections::BTreeSet<_> =
         c.rows.iter().map(|r| format!("{} · {}", r.cell, r.system)).collect();
     assert_eq!(
@@ -321,7 +321,7 @@ fn what_else_differs_is_told() {
     }
 }
 
-/// Driveline, which takes a third of the time less in B, with two floors beside it, one of which is
+/// Driveline, which takes a third of the time less in B, with two floors, one of which is
 /// its own.
 fn beside_floors(own: (&[f64; 6], &[f64; 6]), other: (&[f64; 6], &[f64; 6])) -> Verdict {
     let dir = tempfile::tempdir().unwrap();

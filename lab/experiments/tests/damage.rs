@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Archives that somebody else wrote, or that were damaged on the way: refused with place and
-//! remedy, or reported, and never a panic.
+//! Forged archives, and archives that were damaged on the way: refused with place and remedy, or
+//! reported, and never a panic.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -128,7 +128,7 @@ fn sums_of_what_ends_told_cannot_overflow() {
         }
     }
     assert!(reported(archive.directory()).unwrap().contains("18446744073709551615"));
-    // Of a run that does not count, nobody looks at what its ends told.
+    // The account of a run that does not count is not checked.
     let wild = [
         ("/invalid", json!(["no"])),
         ("/accounts/0/sent", most.clone()),
@@ -247,7 +247,7 @@ fn what_ends_say_cannot_move_the_cursor_and_makes_neither_lines_nor_elements() {
     ] {
         let moves = text.chars().find(|c| c.is_control() && *c != '\n' && *c != '\t');
         assert!(moves.is_none() && !text.contains("\\u001b"), "{of}: {moves:?}: {text}");
-        assert!(text.contains("gone"), "{of} does not tell it: {text}");
+        assert!(text.contains("gone"), "{of} does not report it: {text}");
         // There it is in quotes.
         if of != "CSV" {
             assert!(!text.contains("\n# heading"), "{of}: {text}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of a workload that says what became of each delivery: the same as of links.
+//! Reports of a workload that counts each delivery: the same as of links.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -37,7 +37,7 @@ fn observations() -> Observations {
     o
 }
 
-/// Two rounds of it, beside a link with filled payloads whose figure is named.
+/// Two rounds of it, next to a link with filled payloads whose figure is named.
 fn archive(dir: &Path) -> Archive {
     let workload = Workload {
         name: "topology".into(),
@@ -144,17 +144,14 @@ fn tables_and_pages_have_it_where_they_have_links() {
         page.contains("of all deliveries that were due")
             && page.contains("its publisher did not come to it")
     );
-    // In one column with what it stands beside.
+    // In one column with its comparison.
     assert!(
         page.contains("class=kind>filled</th>")
             && !page.contains("class=kind>filled and read</th>")
             && !page.contains("loan-only")
     );
-    // Whether payloads of the graph were torn nobody looked at.
-    assert!(
-        page.contains(" No payload of those that were verified was torn.")
-            && !page.contains("not sent or torn")
-    );
+    // Payloads of the graph were not verified.
+    assert!(page.contains(" No verified payload was torn.") && !page.contains("not sent or torn"));
     let csv = std::fs::read_to_string(archive.directory().join("results.csv")).unwrap();
     assert!(
         csv.lines()

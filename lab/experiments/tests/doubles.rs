@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of Driveline where it is measured twice because there is no floor: it is a control,
+//! Reports of Driveline where it is measured twice because there is no floor: it is a control,
 //! and no other system.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
@@ -105,7 +105,7 @@ fn a_control_of_drivelines_stands_where_those_of_floors_do() {
         2,
         "{text}"
     );
-    // With nobody beside it, it is said what it is divided by.
+    // Without another system, the text names the divisor.
     let [_, alone, _] = told(2, false);
     assert!(
         alone.lines().any(|l| l.starts_with("| chain, again (A/A) |")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What does not arrive is compared whoever counts it, and a difference that few messages make by
+//! Losses are compared whichever end counts them, and a difference that few messages make by
 //! chance is none.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
@@ -21,7 +21,7 @@ fn losing(directory: &Path, case: &Case, lost: u64) -> Archive {
         let mut run = run(case, round, &[20_000; 100]);
         let mut o = Observations::default();
         let counters: Vec<(&str, u64)> = if case.workload.is_some() {
-            // Some are late, which is no loss; one of those that are lost is not even sent.
+            // Some are late, which is no loss; one of the lost samples is not even sent.
             let not_sent = lost.min(1);
             vec![
                 ("messages scheduled", 100),
@@ -59,7 +59,7 @@ fn losing(directory: &Path, case: &Case, lost: u64) -> Archive {
     archive
 }
 
-/// What is said of what did not arrive.
+/// Returns the comparison of losses.
 fn compared(case: &Case, lost: (u64, u64)) -> Option<Cost> {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is printed to be published beside the table of figures: Driveline beside its floor, answers
-//! of every system, subscribers, runs that do not count, what is left out.
+//! Parts of the published Markdown other than the table of figures: Driveline and its floor,
+//! answers of every system, subscribers, runs that do not count, parts left out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -15,7 +15,7 @@ use driveline_runtime::graph::ByteSize;
 use fixture::{case, experiment, floors, link, manifest, peer, run};
 use std::time::Duration;
 
-/// What is printed of an experiment; with what the terminal shows.
+/// Returns the Markdown of an experiment, and the terminal's text.
 fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let rounds = e.rounds;
@@ -82,7 +82,7 @@ fn driveline_stands_beside_its_floor() {
         (run(c, round, &vec![10_000; n]), Observations::default())
     });
     assert_eq!(row(&text, "cell", "Driveline")[6..8], ["1.00 (1.00–1.00) ÷ floor", "1"], "{text}");
-    // Nobody beside it: all that is divided is divided by the floor.
+    // Without another system, the floor is the divisor.
     let (text, terminal) = told(experiment("X", 5, cases(false)), latencies);
     assert!(text.contains("| p50 ÷ floor | p99 ÷ floor |"), "{text}");
     let said = "By medians, Driveline takes 1.15 (95 % 1.05 to 1.25) times as long as its floor, a bare word.";
@@ -186,10 +186,10 @@ fn subscribers_are_told_apart() {
         ["20.0", "26.0", "1.30", "–", "–"],
         "{text}"
     );
-    // With one there is nothing to tell.
+    // One subscriber needs no row.
     assert!(table.lines().all(|l| !l.starts_with("| 1→1 ")), "{text}");
     let answer = "\
-Medians of the first and of the last of 4 subscribers, and for how many samples the one that is most often the last is it:
+Medians of the first and of the last of 4 subscribers, and for how many samples the subscriber that is most often the last is it:
   Driveline 20.0 µs and 26.0 µs (100 %)
   fastdds/shm 20.0 µs and 26.0 µs (100 %)
   zenoh/shm 20.0 µs and 26.0 µs, 3 of them served

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of a floor that copies, and of what stands beside it.
+//! Reports of a floor that copies, and of the rows that are compared with it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -16,7 +16,7 @@ use std::path::Path;
 
 const SIZE: usize = 1 << 20;
 
-/// Beside one copy of this size.
+/// Compares a case with one copy of this size.
 fn beside(case: Case, size: usize) -> Case {
     let to = copies(size, 0).id;
     let comparisons = case
@@ -93,7 +93,7 @@ fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
     assert_eq!(floor[1], "600", "{text}");
     near(&floor[2], 50.0);
     assert!(
-        text.contains("÷ memcpy, p50") && text.contains("beside one copy of as many bytes"),
+        text.contains("÷ memcpy, p50") && text.contains("compared with one copy of as many bytes"),
         "{text}"
     );
     // Fill and transport take 9 µs more than transport.
@@ -103,7 +103,7 @@ fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
     };
     near(&column("1 MiB · filled (", "Driveline", 4), 2.0);
     near(&column("1 MiB · filled (", "fastdds/shm", 6), 4.0);
-    // Nobody writes what is untouched: it has no such ratio, and processor time comes next.
+    // An untouched payload is not written: it has no such ratio, and processor time comes next.
     assert!(column("1 MiB · untouched (", "Driveline", 4).ends_with("µs"), "{text}");
     // To be published: a floor among the others, without a ratio to itself.
     let table = told(true);
@@ -139,7 +139,7 @@ fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
         "p50 ÷ memcpy",
         "into shared slots in turn · 1048576 B<small>memcpy</small>",
         "\"floor: memcpy\"",
-        "beside one copy of as many bytes on this machine",
+        "compared with one copy of as many bytes on this machine",
     ] {
         assert!(page.contains(what), "the page lacks '{what}'");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How often the last stage of a chain is done.
+//! Rate at which the last stage of a chain finishes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a latency tool that judges a variant says of the row whose settings that varies.
+//! Judgement of a variant by a latency tool, and its effect on the row whose settings it varies.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -11,7 +11,7 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{case, experiment, link, manifest, own_tool, peer, run, tool_run};
 use std::path::Path;
 
-/// Rows of Fast DDS beside Driveline; the tool of the one that reads in callbacks says so many
+/// Rows of Fast DDS and Driveline; the tool of the one that reads in callbacks reports so many
 /// nanoseconds.
 fn archive(dir: &Path, said_ns: u64) -> Archive {
     let systems = ["driveline", "fastdds/udp", "fastdds/udp_listener", "fastdds/shm"];

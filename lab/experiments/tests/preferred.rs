@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is answered where somebody is preferred.
+//! Answers about a preferred subscriber.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;

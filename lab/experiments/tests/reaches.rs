@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a report says of cases within a process and between processes: each published figure beside
-//! its own, and what transmission costs beside the work of a chain's stages.
+//! Reports of cases within a process and between processes: each published figure next to
+//! its own, and the cost of transmission compared with the work of a chain's stages.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -76,7 +76,7 @@ fn a_published_figure_stands_beside_the_reach_that_it_is_of() {
         (&row("FastCycle")["here"]["case"], &row("FastCycle")["here"]["ratio"]),
         (&"process · driveline".into(), &1.0.into())
     );
-    // As the paper: between processes, beside what is within one.
+    // As in the paper: between processes, compared with within one.
     let inter = row("ROS 2 inter");
     assert_eq!(
         (&inter["here"]["case"], &inter["here"]["ratio"]),
@@ -97,7 +97,7 @@ fn a_published_figure_stands_beside_the_reliability_that_it_is_of() {
         cases.push((c, us * 1000, Observations::default()));
     }
     let published = scenario::load("B1").unwrap().published;
-    // The paper's is best effort: without a measurement of that, nothing stands beside it.
+    // The paper's is best effort: without a measurement of that, it has no counterpart.
     for (measured_cases, expected) in
         [(&cases[..], Some("best effort · cyclonedds/udp_default")), (&cases[..1], None)]
     {
@@ -186,7 +186,7 @@ fn what_was_published_of_a_network_does_not_stand_beside_something_plainer() {
 #[test]
 fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones_of_its_reach() {
     let page = page_of_chains(1);
-    let (_, rest) = page.split_once("Transmission beside processing").unwrap();
+    let (_, rest) = page.split_once("Transmission compared with processing").unwrap();
     let (table, rest) = rest.split_once("</table>").unwrap();
     let (process, host) = table.split_once("<span>host · a process for each stage</span>").unwrap();
     assert!(process.contains("<span>process · all stages in one process</span>"), "{process}");
@@ -210,9 +210,9 @@ fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones
     ] {
         assert!(rest.contains(what), "{what}");
     }
-    // What the figure of the whole is stands beside it.
+    // The definition of the whole figure is next to it.
     let way = "End to end is from just before camera publishes a sample until yolo has worked on what came of it, along the inputs that trigger: camera → yolo.";
-    assert!(page.split_once("Transmission beside").unwrap().0.contains(way), "{page}");
+    assert!(page.split_once("Transmission compared").unwrap().0.contains(way), "{page}");
     assert!(told_of_chains(1).1.contains(way));
     // Shares are no times.
     assert!(!page.contains("Published, and measured here"));
@@ -243,7 +243,7 @@ What the stages do:
         printed.contains(stages) && !printed.contains("The detector was a plain one"),
         "{printed}"
     );
-    // Beside something plainer nothing published stands, and it says so.
+    // A plainer workload has no published counterpart, and the report says so.
     let (_, printed) = told_of_chains(0);
     assert!(
         printed.contains("The detector was a plain one")

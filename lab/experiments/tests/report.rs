@@ -204,7 +204,7 @@ fn the_page_says_what_a_sceptic_asks() {
         "Driveline has the least median latency in all 5 cells",
         "loan-only: payload untouched",
         "filled and read",
-        // In both experiments: told once, and linked from each.
+        // In both experiments: shown once, and linked from each.
         "<section id=\"left-out\"><h2>Left out</h2>",
         "<th scope=row>ecal</th><td>not installed: apt install &lt;ecal&gt; (in X1; refsys)</td>",
         "the publisher said: &lt;/script&gt;&lt;b&gt;no&lt;/b&gt;",
@@ -229,7 +229,7 @@ fn the_page_says_what_a_sceptic_asks() {
         3,
         "from the contents and from each experiment"
     );
-    // Nothing stands beside itself, and a table without heads has no strip for them.
+    // A system has no ratio to itself, and a table without heads has no strip for them.
     let own = body.split("<th scope=row>Driveline").nth(1).unwrap().split("</tr>").next().unwrap();
     assert!(own.contains("<td></td>") && !own.contains("<td>1</td>"), "{own}");
     assert!(!body.contains("<td>1.00×</td></tr>"), "a published figure beside Driveline itself");
@@ -261,7 +261,7 @@ fn what_own_tools_say_is_published_with_the_tables() {
         json: false,
     })
     .unwrap();
-    let (_, list) = text.split_once("Beside the middleware's own tools:\n\n").unwrap();
+    let (_, list) = text.split_once("Compared with the middleware's own tools:\n\n").unwrap();
     let items: Vec<&str> = list.lines().take_while(|l| !l.is_empty()).collect();
     let expected = [
         (
@@ -330,7 +330,7 @@ fn csv_and_summary_say_what_the_archive_says() {
     assert_eq!(last, [0.0, 0.0, 0.0, 1.0]);
     assert_eq!(of("64 B · untouched · iceoryx2/ipc")["figures"]["transport"]["n"], 400);
     // Filling takes 9 µs with everybody, so the ratio of filled payloads is nearer to 1; both are
-    // told.
+    // shown.
     let ratio = |id: &str, metric: &str| {
         let ratios = of(id)["ratios"].as_array().unwrap().clone();
         let r = ratios
@@ -545,12 +545,12 @@ fn cells_in_which_driveline_has_no_figure_are_counted() {
             "In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 more)."
         ]
     );
-    // Where nobody is beside it, it has a figure, and is not compared.
+    // Without another system, it has a figure, and is not compared.
     assert_eq!(
         answers(&|c| !is_own(c) && c.cell == "lidar"),
         ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]
     );
-    // Nobody has anything there.
+    // No system has a figure there.
     assert_eq!(
         answers(&|c| c.cell == "lidar"),
         ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]

@@ -9,8 +9,8 @@ use driveline_runtime::graph::{Colour, parse_document};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What is wrong, each with its place. Panics at a word of JSON Schema that it does not know,
-/// because it would ignore it.
+/// Returns the errors, each with its place. Panics at an unknown word of JSON Schema, because it
+/// would ignore it.
 fn mistakes(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
     let words = match schema {
         Value::Bool(true) => return Vec::new(),

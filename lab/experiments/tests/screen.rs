@@ -20,8 +20,8 @@ fn without_peers(mut command: Command, dir: &Path) -> Command {
     command
 }
 
-/// What a terminal of so many columns shows of a command of the lab, in the pieces in which it is
-/// drawn.
+/// Returns the output of a command of the lab on a terminal of so many columns, in the pieces in
+/// which it is drawn.
 fn on_a_terminal(dir: &Path, columns: usize, arguments: &str) -> Vec<String> {
     let mut command = without_peers(Command::new("script"), dir);
     let line = format!("stty rows 24 cols {columns}; exec '{BENCH}' {arguments}");
@@ -39,7 +39,8 @@ fn on_a_terminal(dir: &Path, columns: usize, arguments: &str) -> Vec<String> {
     text.split(['\r', '\n', '\x1b']).map(str::to_owned).collect()
 }
 
-/// How far a bar is, in percent, and how long it says that it takes. Both stand before `left`.
+/// Returns the progress of a bar, in percent, and its estimate of the duration. Both stand before
+/// `left`.
 fn percent_and_eta(piece: &str) -> Option<(u64, &str)> {
     let (before, _) = piece.split_once(" left · ")?;
     let (before, eta) = before.rsplit_once(" %, ")?;
@@ -69,7 +70,7 @@ run: {rounds: 5, messages: 20, warm_up: 2}
         let told: Vec<(u64, &str)> =
             shown.iter().filter_map(|piece| percent_and_eta(piece)).collect();
         assert!(told.is_sorted_by_key(|(percent, _)| *percent), "{told:?}");
-        // Hardly begun, and under way; once it is over, the bar is gone.
+        // Hardly begun, and in progress; once it is over, the bar is gone.
         assert!(
             told.first().is_some_and(|t| t.0 <= 5) && told.iter().any(|t| (1..100).contains(&t.0)),
             "{shown:#?}"
@@ -171,7 +172,7 @@ fn a_browser_shows_the_report_of_a_real_experiment() {
     }
 }
 
-/// What S5 asks for must be able to tear what can tear: else that nothing tore would say nothing.
+/// The load of S5 must be able to tear payloads: otherwise "none torn" would mean nothing.
 #[test]
 fn the_torn_reads_of_s5_tear_two_buffers_without_a_check() {
     let Some(peers) = std::env::var_os("DRIVELINE_PEERS")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Streams are compared by goodput: more of it is better, a stall counts, and what did not arrive
-//! stands beside it.
+//! stands next to it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod browser;
@@ -58,7 +58,7 @@ fn of_system(c: &Case, round: u64) -> Run {
     }
 }
 
-/// What terminal, Markdown and page say of cases in five rounds.
+/// Returns the texts of terminal, Markdown and page about cases in five rounds.
 fn told(dir: &Path, cases: Vec<Case>) -> [String; 3] {
     let archive =
         Archive::create(&dir.join("a"), manifest(vec![experiment("X", 5, cases)], 1)).unwrap();
@@ -168,7 +168,7 @@ fn streams_and_latencies_are_not_mixed_up() {
     }
     let [terminal, markdown, page] = told(dir.path(), cases);
     let answer = "\
-It cannot be told whether Driveline has the least median latency.
+It is unclear whether Driveline has the least median latency.
 Closest to it comes zenoh/tcp (1 MiB): 1.00 times its median (95 % 1.00 to 1.00), which shows no difference.
 Driveline has the greatest goodput in none of 2 cells.
 Furthest ahead of it is zenoh/tcp (stream · 1 MiB): 2.00 times Driveline's goodput (95 % 2.00 to 2.00); not arrived: 9.90 % of its samples, none of Driveline's.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tables say of archives with figures that are known beforehand, on the terminal and on the
+//! Tables of archives with figures that are known beforehand, on the terminal and on the
 //! page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
@@ -128,7 +128,7 @@ fn an_answer_of_few_rounds_says_where_no_difference_is_shown() {
         archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
     });
     let answer = "\
-In both cells it cannot be told whether Driveline has the least median latency.
+In both cells it is unclear whether Driveline has the least median latency.
 Closest to it comes fastdds/shm (near): 1.02 times its median (95 % 0.95 to 1.10), which shows no difference.
 With fewer than 5 rounds intervals are not to be trusted: measure more rounds before you rely on them.
 
@@ -177,16 +177,16 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
     let above = [14_000, 16_000, 20_600, 25_000, 27_000];
     assert_eq!(
         answered(&[("cell", "fastdds/shm", above)]),
-        "It cannot be told whether Driveline has the least median latency. \
+        "It is unclear whether Driveline has the least median latency. \
          Closest to it comes fastdds/shm: 1.03 times its median (95 % 0.70 to 1.35), which shows no difference."
     );
     let below = [13_000, 16_000, 19_600, 22_000, 24_000];
     assert_eq!(
         answered(&[("cell", "fastdds/shm", below)]),
-        "It cannot be told whether Driveline has the least median latency. \
+        "It is unclear whether Driveline has the least median latency. \
          The least of the others is fastdds/shm's: 0.98 times Driveline's (95 % 0.65 to 1.20), which shows no difference."
     );
-    // Whoever is shown to be ahead is named, not who only seems to be further ahead.
+    // A system that is clearly ahead is named, not one that only seems to be further ahead.
     let far = [9_000, 10_000, 12_000, 30_000, 31_000];
     assert_eq!(
         answered(&[("cell", "fastdds/shm", far), ("cell", "zenoh/shm", ahead)]),
@@ -194,12 +194,12 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
          Furthest ahead of it is zenoh/shm: 0.75 times its median (95 % 0.75 to 0.75). \
          In the tail (p99, or p95 where n is too small for it) ahead of Driveline: zenoh/shm (cell)."
     );
-    // Somebody who cannot be told from it is enough, and named.
+    // One system with an unclear result is enough, and named.
     let just = [20_400; 5];
     let wide = [13_000, 16_000, 22_000, 27_000, 29_000];
     let answer = answered(&[("cell", "fastdds/shm", just), ("cell", "zenoh/shm", wide)]);
     assert!(
-        answer.starts_with("It cannot be told whether Driveline has the least median latency."),
+        answer.starts_with("It is unclear whether Driveline has the least median latency."),
         "{answer}"
     );
     assert!(
@@ -214,19 +214,19 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
     let (a, b, c) = ("imu", "radar", "lidar");
     assert_eq!(
         of(&[(a, slower), (b, slower), (c, unclear)]),
-        "Driveline has the least median latency in 2 of 3 cells; in 1 it cannot be told."
+        "Driveline has the least median latency in 2 of 3 cells; in 1 it is unclear."
     );
     assert_eq!(
         of(&[(a, ahead), (b, unclear)]),
-        "Driveline has the least median latency in none of 2 cells; in 1 it cannot be told."
+        "Driveline has the least median latency in none of 2 cells; in 1 it is unclear."
     );
     assert_eq!(
         of(&[(a, unclear), (b, unclear)]),
-        "In both cells it cannot be told whether Driveline has the least median latency."
+        "In both cells it is unclear whether Driveline has the least median latency."
     );
     assert_eq!(
         of(&[(a, unclear), (b, unclear), (c, unclear)]),
-        "In none of 3 cells can it be told whether Driveline has the least median latency."
+        "In none of 3 cells is it clear whether Driveline has the least median latency."
     );
     // Of four cells two have others, as in W1.
     let compared = |ns| {
@@ -240,10 +240,12 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
     assert!(compared(slower).starts_with(
         "Driveline has the least median latency in 2 of the 2 cells in which it is compared."
     ));
-    assert!(compared(unclear).starts_with("In none of the 2 cells in which it is compared can it be told whether Driveline has the least"));
+    assert!(compared(unclear).starts_with(
+        "In none of the 2 cells in which it is compared is it clear whether Driveline has the least"
+    ));
 }
 
-/// Driveline and a peer beside floors of which the second takes `again_ns`.
+/// Driveline and a peer next to floors of which the second takes `again_ns`.
 fn beside_floors(dir: &Path, again_ns: u64) -> (String, String) {
     let mut cases: Vec<Case> = Vec::new();
     for system in [System::Driveline, peer("fastdds/shm")] {
@@ -371,7 +373,7 @@ fn tables_have_the_percentiles_that_mean_something() {
             samples[0] != samples[1],
             "{samples:?}"
         );
-        // Nobody looked at these payloads.
+        // These payloads were not verified.
         assert!(text.contains("late, lost, not sent: none") && !text.contains("torn"), "{text}");
         assert!(
             page.contains("No sample of this table was late, lost or not sent.")
@@ -391,7 +393,7 @@ fn that_no_payload_was_torn_is_said_of_those_that_were_verified() {
         (
             [Payload::Untouched, Payload::Filled],
             "late, lost, not sent: none",
-            "No sample of this table was late, lost or not sent. No payload of those that were verified was torn.",
+            "No sample of this table was late, lost or not sent. No verified payload was torn.",
         ),
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -433,7 +435,7 @@ fn one_cell_of_few_samples_is_not_told_twice() {
         })
     };
     let (text, one) = page("one", cases("scan", 0));
-    // No percentile that nobody has enough samples for, and no picture of ratios beside the one
+    // No percentile without enough samples, and no second picture of ratios next to the one
     // among the views.
     assert!(one.contains("Published, and measured here") && one.contains("Subscribers one by one"));
     assert!(
@@ -441,7 +443,7 @@ fn one_cell_of_few_samples_is_not_told_twice() {
             && !one.contains("Ratios at a glance")
             && one.contains("\"Ratios\"")
     );
-    // Few rounds are told with the answer.
+    // A low number of rounds is reported with the answer.
     assert_eq!(text.matches("not to be trusted").count(), 1, "{text}");
     let (_, two) = page("two", [cases("scan", 0), cases("image", 2)].concat());
     assert!(two.contains("Ratios at a glance"));
@@ -690,7 +692,7 @@ Links carried at the same time without a sample lost, late or not sent:
   Driveline all 4
   fastdds/shm 1 (at 4: 0.25 % not in time)
   zenoh/tcp none (at 1: 100 % not in time)
-In both cells it cannot be told whether Driveline has the least median latency";
+In both cells it is unclear whether Driveline has the least median latency";
     assert!(text.contains(answer), "{text}");
     assert!(page.contains("not sent:</p><p class=part>Driveline all 4</p><p class=part>fastdds/shm 1 (at 4: 0.25 % not in time)</p>"));
     let head = line(&text, "n").join(" ");

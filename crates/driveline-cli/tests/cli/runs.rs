@@ -122,7 +122,7 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
         (2.into(), 1.into(), 0.into())
     );
     let told = summary["failures"].to_string();
-    for part in ["counter: told to fail", "counter: panicked: told to panic", "relay at a #5: "] {
+    for part in ["counter: asked to fail", "counter: panicked: asked to panic", "relay at a #5: "] {
         assert!(told.contains(part), "{part} is not in {told}");
     }
     assert!(
@@ -465,7 +465,7 @@ fn a_crash_has_an_exit_code_and_a_reason() {
     let (code, out, err) =
         f.run(&["run", "g.yaml", "--set", "relay.fail_init=1", "--report", "out"]);
     assert_eq!(code, 4);
-    let last = "error: failed: module 'rest' exited with code 1 while starting: component 'relay' cannot start: told to fail\n";
+    let last = "error: failed: module 'rest' exited with code 1 while starting: component 'relay' cannot start: asked to fail\n";
     assert!(err.ends_with(last), "{err}");
     assert!(!out.contains("COMPONENT"), "no table of zeros: {out}");
     let summary: Value =

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Written by the topic's thread, read by any.
+/// Counters, written by the topic's thread and read by any thread.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     carried: AtomicU64,
@@ -30,8 +30,8 @@ impl Counters {
         self.across.load(Relaxed)
     }
 
-    /// Counts what became of earlier samples as one was written. `tell`: of the first that was not
-    /// written, under `reason`.
+    /// Counts the results of earlier samples when one is written. `tell`: called for the first
+    /// sample that was not written, with `reason`.
     pub(super) fn written(&self, written: &Written, reason: &'static str, tell: impl FnOnce(&str)) {
         self.replaced.fetch_add(written.replaced, Relaxed);
         if written.failed > 0 {
@@ -43,7 +43,7 @@ impl Counters {
         }
     }
 
-    /// Samples that were written and replaced before all who read them reliably had them for sure.
+    /// Returns the number of samples replaced before all reliable readers surely had them.
     pub(super) fn replaced(&self) -> u64 {
         self.replaced.load(Relaxed)
     }
@@ -65,7 +65,7 @@ impl Counters {
         *count == 1
     }
 
-    /// Sets a counter that another part keeps.
+    /// Sets a counter that another part counts.
     pub(super) fn set(&self, reason: &'static str, count: u64) {
         if count > 0 {
             lock(&self.drops).insert(reason, count);

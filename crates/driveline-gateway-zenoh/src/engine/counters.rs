@@ -6,7 +6,7 @@ use driveline_gateway::RouteFigures;
 use driveline_shm::SubscriptionStats;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A route's, written by its thread.
+/// Counters of a route, written by its thread.
 #[derive(Debug, Default)]
 pub(super) struct RouteCounters {
     sent: AtomicU64,
@@ -22,7 +22,7 @@ pub(super) struct RouteCounters {
     remote: AtomicU64,
     decimated: AtomicU64,
     impossible_acknowledgements: AtomicU64,
-    /// Such as were never looked at, for too many waited.
+    /// Acknowledgements that were not read, because too many waited.
     excess_acknowledgements: AtomicU64,
 }
 

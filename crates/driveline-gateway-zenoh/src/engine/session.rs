@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what stands under `network:` to a Zenoh session.
+//! Builds a Zenoh session from the settings under `network:`.
 
 use super::GatewayError;
 use crate::wire::MAX_LIST_LEN;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::time::Duration;
 use zenoh::Config;
 
-/// A peer without a sign of life for so long is gone.
+/// Time without a sign of life after which a peer is gone.
 const LEASE_MS: u64 = 2_000;
 /// Number of keep-alives in a lease: enough that the kernel breaks a dead connection before the
 /// lease ends.
@@ -25,20 +25,20 @@ const OPEN_WITHIN_MS: u64 = 2_000;
 /// Time that a message waits for space before it is dropped: a little less than the lease. Zenoh
 /// ends a connection only when no thread waits for space in it any more.
 const ROOM_WITHIN_MS: u64 = 1_500;
-/// The rest of one that is longer than a batch has so much more, and twice what the link takes for
-/// the longest …
+/// Additional waiting time for the rest of a message that is longer than a batch. Twice the link's
+/// time for the longest message is added …
 const REST_WITHIN_MS: u64 = 500;
 /// … but no longer than this, however slow the link is said to be.
 const REST_WITHIN_AT_MOST_MS: u64 = 60_000;
-/// The pause before the next attempt, always the same: longer ones would leave a link that is back
-/// unused for longer.
+/// Pause before the next attempt. It is constant: growing pauses would leave a restored link unused
+/// for longer.
 const RETRY_MS: u64 = 200;
-/// A batch is what a small sample waits for while a large one is sent: 1.3 ms of what the link
-/// carries. Zenoh's lengths have 16 bits.
+/// Size of a batch: 1.3 ms of the link's traffic. A small sample waits for a batch while a large
+/// one is sent. Zenoh's lengths have 16 bits.
 const BATCH_BYTES: [u32; 2] = [16 * 1024, u16::MAX as u32];
-/// Of the kernel's queue 2.6 ms, which it doubles. What it holds bounds what is on its way
-/// unacknowledged, too: with less, TCP finds a lost packet by its time-out only, and a long way
-/// stands idle. Beyond `net.core.wmem_max` the kernel takes that.
+/// Size of the kernel's send buffer: 2.6 ms of the link's traffic, which the kernel doubles. It
+/// also bounds unacknowledged data in flight. With less, TCP finds a lost packet by its time-out
+/// only, and a long path stands idle. The kernel reduces sizes beyond `net.core.wmem_max`.
 const SEND_BUFFER_BYTES: [u32; 2] = [32 * 1024, 16 << 20];
 /// Time whose traffic the kernel buffers on reception, on slow links: a stopped host shall be found
 /// by its full buffer (see [`unanswered`]), and the kernel's own limit is megabytes. Not on faster
@@ -48,16 +48,16 @@ const SOCKET_RECEIVES_BYTES: [u32; 2] = [64 * 1024, 208 * 1024];
 /// Space for a message in addition to its payload.
 const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
-/// Most peers and routers connected at once, and of them on their way in.
+/// Maximum number of peers and routers connected at once, and of connections being accepted.
 const MAX_SESSIONS: u32 = 64;
 
-/// Number of bytes that this bandwidth carries in so many microseconds, within bounds. 1 Mbit/s is
-/// one bit each microsecond.
+/// Returns the number of bytes that this bandwidth carries in so many microseconds, within bounds.
+/// 1 Mbit/s is one bit each microsecond.
 fn bytes_of(mbit: u32, us: u32, [least, most]: [u32; 2]) -> u32 {
     (mbit.saturating_mul(us) / 8).clamp(least, most)
 }
 
-/// Time that the rest of a message of this length waits for space, in microseconds.
+/// Returns the time that the rest of a message of this length waits for space, in microseconds.
 fn rest_within_us(len: u64, mbit: u32) -> u64 {
     let transmission = len.saturating_mul(8) / u64::from(mbit.max(1));
     transmission
@@ -74,7 +74,7 @@ fn set(config: &mut Config, key: &'static str, value: &str) -> Result<(), Gatewa
     })
 }
 
-/// The configuration of the session.
+/// Returns the configuration of the session.
 pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let spec = &gateway.network;
     if let Some(path) = &spec.zenoh {
@@ -141,8 +141,8 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("transport/link/rx/buffer_size", buffer.as_str()),
         ("transport/link/rx/max_message_size", longest.as_str()),
         ("transport/link/tx/keep_alive", keep_alive.as_str()),
-        // Of all connections, those to hosts included that are found by multicast or through
-        // others, of which no endpoint is written anywhere. One that is may say it itself.
+        // For all connections, also to hosts found by multicast or through other hosts, which have
+        // no endpoint in any file. A written endpoint may have its own value.
         ("transport/link/tcp/so_sndbuf", send_buffer.as_str()),
         ("transport/link/tcp/so_rcvbuf", receive_buffer.as_str()),
         ("transport/link/tls/so_sndbuf", send_buffer.as_str()),
@@ -169,7 +169,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     Ok(config)
 }
 
-/// `identity`: of the session, unless a file of Zenoh's gives another.
+/// Opens a session. `identity`: of the session, unless a Zenoh file sets another one.
 pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> {
     if value(&config, "id").is_null() {
         config.insert_json5("id", &json(identity))?;
@@ -177,17 +177,17 @@ pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> 
     Opened::new(config)
 }
 
-/// Time after which the kernel breaks a connection with unacknowledged data. With the first
-/// retransmission, 0.2 s later, it is less than the lease and the time already passed of it, so the
-/// kernel finds a dead connection first. It then wakes threads that wait for space, while Zenoh
-/// would let them wait for their time-out.
+/// Returns the time after which the kernel breaks a connection with unacknowledged data. With the
+/// first retransmission, 0.2 s later, it is less than the lease and the time already passed of it,
+/// so the kernel finds a dead connection first. It then wakes threads that wait for space, while
+/// Zenoh would let them wait for their time-out.
 pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
     let ms =
         config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
     Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)) * 5 / 8)
 }
 
-/// Warning about a Zenoh file whose defaults do what otherwise needs an explicit key.
+/// Returns a warning about a Zenoh file whose defaults do what otherwise needs an explicit key.
 pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     let path = spec.zenoh.as_ref()?;
     let open = open_to_all(config);
@@ -200,7 +200,8 @@ pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     (!does.is_empty()).then(|| format!("{} has this host {}", path.display(), does.join(", and ")))
 }
 
-/// Endpoints that listen on all addresses and request no certificate, which is Zenoh's default.
+/// Returns the endpoints that listen on all addresses and request no certificate, which is Zenoh's
+/// default.
 fn open_to_all(config: &Config) -> Vec<String> {
     let mode = value(config, "mode");
     let listens = match value(config, "listen/endpoints") {
@@ -214,12 +215,12 @@ fn open_to_all(config: &Config) -> Vec<String> {
     listens.filter(|endpoint| is_open_to_all(endpoint, mtls)).map(str::to_owned).collect()
 }
 
-/// Endpoints on which a session with this configuration listens.
+/// Returns the endpoints on which a session with this configuration listens.
 pub(super) fn listens(config: &Config) -> Vec<String> {
     endpoints(config, "listen/endpoints")
 }
 
-/// Endpoints to which it connects.
+/// Returns the endpoints to which it connects.
 pub(super) fn connects(config: &Config) -> Vec<String> {
     endpoints(config, "connect/endpoints")
 }
@@ -233,13 +234,13 @@ pub(super) fn meets_through_others(config: &Config) -> bool {
         && value(config, "id").is_null()
 }
 
-/// Null where it says nothing.
+/// Returns the value of a key; null if it is not set.
 fn value(config: &Config, key: &str) -> Value {
     config.get_json(key).ok().and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default()
 }
 
-/// A list of endpoints, or one list for each mode, of Zenoh's settings of each with the interface
-/// alone.
+/// Returns the endpoints of a key, without Zenoh's settings except the interface. The key has one
+/// list, or one list for each mode.
 fn endpoints(config: &Config, key: &str) -> Vec<String> {
     let lists = match value(config, key) {
         Value::Object(by_mode) => by_mode.into_iter().map(|(_, list)| list).collect(),
@@ -259,12 +260,12 @@ fn endpoints(config: &Config, key: &str) -> Vec<String> {
     all
 }
 
-/// The name of this host.
+/// Returns the name of this host.
 pub(super) fn host_name(spec: &NetworkSpec) -> String {
     spec.host.clone().unwrap_or_else(driveline_gateway::network::machine_name)
 }
 
-/// Size of the kernel's receive buffer. `None`: the kernel's default.
+/// Returns the size of the kernel's receive buffer. `None`: the kernel's default.
 fn receive_buffer(mbit: u32, send: u32) -> Option<u32> {
     let [_, most] = SOCKET_RECEIVES_BYTES;
     (send.saturating_mul(2) <= most)
@@ -335,7 +336,7 @@ mod tests {
         );
     }
 
-    /// Section 7 of the protocol adds it up.
+    /// Checks the sum in section 7 of the protocol.
     #[test]
     fn a_link_that_is_back_is_knocked_at_soon_enough() {
         /// Time after which Linux repeats the first packet of a connection.
@@ -347,10 +348,10 @@ mod tests {
         let (first, longest) =
             (retry["period_init_ms"].as_u64().unwrap(), retry["period_max_ms"].as_u64().unwrap());
         let open_within = number("transport/unicast/open_timeout");
-        // While packets are lost: the repeated one, and the first of the next attempt.
+        // While packets are lost: the repeated packet, and the first one of the next attempt.
         let lost = REPEATED_AFTER_MS.max(open_within - REPEATED_AFTER_MS + first.max(longest));
-        // Before the lease is over TCP repeats what it has; whichever comes first of that and of a
-        // new connection.
+        // Before the lease ends, TCP repeats its data, or a new connection is made, whichever comes
+        // first.
         let lease = number("transport/link/tx/lease");
         let (flush, repeated_first) = (lease / 4, 300);
         let kept = (lease + flush + longest + repeated_first) / 2;
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn the_kernel_gives_up_before_the_lease_does() {
-        /// Until the kernel repeats what is not acknowledged, where a round trip takes 0.1 s.
+        /// Time until the kernel repeats unacknowledged data, with a round trip of 0.1 s.
         const REPEATED_AFTER_MS: u128 = 300;
         let file = tempfile::Builder::new().suffix(".json5").tempfile().unwrap();
         std::fs::write(file.path(), "{ transport: { link: { tx: { lease: 10000 } } } }").unwrap();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which launcher and module processes belong together.
+//! Identity of a build: launcher and module processes of one build belong together.
 
 use std::sync::OnceLock;
 
-/// What launcher and module processes must agree on, next to the keys of graph files.
+/// Sources that define the protocol between launcher and module processes, next to the keys of
+/// graph files.
 const SOURCES: [&str; 3] = [
     include_str!("mod.rs"),
     include_str!("../host/arguments.rs"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the first process of a module's container and the launcher say to each other
+//! Records between the first process of a module's container and the launcher
 //! (`docs/protocols/deployment.md`).
 
 use serde::{Deserialize, Serialize};
@@ -20,12 +20,12 @@ pub enum ContainedRecord {
     },
     /// The module has printed a line.
     Output {
-        /// Where.
+        /// Stream it was written to.
         stream: OutputStream,
         /// The line, without its end; at most 4096 bytes, bytes that are not UTF-8 replaced.
         line: String,
     },
-    /// What the container uses, each second if it has changed, and at the end.
+    /// Resource use of the container: each second if it has changed, and at the end.
     Usage(Usage),
     /// The module's process has ended.
     Exited {
@@ -44,7 +44,7 @@ pub enum ContainedRecord {
     Unknown,
 }
 
-/// Which output of a module.
+/// Output stream of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputStream {
@@ -54,7 +54,7 @@ pub enum OutputStream {
     Err,
 }
 
-/// What a cgroup says of its use of memory and CPU; what it does not say is absent.
+/// Memory and CPU use that a cgroup reports; figures it does not report are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Memory in use, in bytes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the processes of a graph tell whoever started them: one JSON record per line.
+//! Account of a run: JSON records, one a line, from the processes of a graph to their parent.
 //!
 //! A module's process [writes](Writer) the stream into a socket that the launcher gave it; the
 //! launcher [reads](LineReader) the streams of all modules. The data path only fills prepared
@@ -32,9 +32,9 @@ pub const FORMAT: u32 = 1;
 pub struct SettingAccount {
     /// Key of the graph file, or the thread: `lock_memory`, `thread main/0`.
     pub setting: String,
-    /// What is in force, for people.
+    /// Setting in force, for people.
     pub in_force: String,
-    /// Why it is not what was asked, and the remedy.
+    /// Reason why it differs from the request, and the remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -63,13 +63,13 @@ pub enum Record {
     Ready,
     /// The executors run.
     Started {
-        /// What became of the schedules: one line per thread.
+        /// Schedules in force: one line per thread.
         threads: Vec<String>,
-        /// How threads wait for samples: `futex_waitv` or `helper threads`. Releases before do not
-        /// say it.
+        /// Method by which threads wait for samples: `futex_waitv` or `helper threads`.
+        /// Older releases do not report it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waits: Option<String>,
-        /// What the module asks of the kernel, and what became of it; read back.
+        /// Settings that the module requests from the kernel, and the results, read back.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         settings: Vec<SettingAccount>,
     },
@@ -83,7 +83,7 @@ pub enum Record {
         topic: Option<String>,
         /// Sequence number of the sample that triggered it.
         sequence: Option<u64>,
-        /// What the component says.
+        /// Text from the component.
         text: String,
         /// Failures of this component so far, this one included.
         count: u64,
@@ -96,7 +96,7 @@ pub enum Record {
         #[serde(flatten)]
         stats: CallbackCounters,
     },
-    /// A port and somebody else's on the same topic cannot be connected.
+    /// A port cannot be connected to another process's port on the same topic.
     Refused {
         /// Component.
         component: String,
@@ -125,17 +125,17 @@ pub enum Record {
         topic: String,
         /// Samples held, which is the input's `max_held`.
         held: u32,
-        /// Whether samples of the input call the component; otherwise it reads them.
+        /// True if samples of the input call the component; otherwise it reads them.
         triggers: bool,
         /// Set once the input goes on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         end: Option<HeldEnd>,
     },
-    /// Something that whoever reads the run's figures must know.
+    /// A note that readers of the run's figures need.
     Fact {
         /// Component.
         component: String,
-        /// What it is about, such as `detector`.
+        /// Subject, such as `detector`.
         name: String,
         /// The fact, for people.
         text: String,
@@ -167,7 +167,7 @@ pub enum Record {
         /// Deadlines missed.
         #[serde(default, skip_serializing_if = "is_zero")]
         deadlines_missed: u64,
-        /// When the newest sample was published; 0 before the first.
+        /// Time when the newest sample was published; 0 before the first.
         #[serde(default, skip_serializing_if = "is_zero")]
         newest_ns: u64,
         /// Waits for reliable readers.
@@ -181,7 +181,7 @@ pub enum Record {
         component: String,
         /// The service.
         service: String,
-        /// Whether the component asks or answers.
+        /// Client or server end.
         end: CallEnd,
         /// Since the start.
         #[serde(flatten)]
@@ -191,7 +191,7 @@ pub enum Record {
     Changed {
         /// Number of the change.
         change: u64,
-        /// Why it was not made.
+        /// Reason why it was not made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
@@ -206,7 +206,7 @@ pub enum Record {
         /// Since when.
         at_ns: u64,
     },
-    /// What work the module has left, for the launcher that has asked.
+    /// Remaining work of the module, in response to the launcher's request.
     Work {
         /// Of the question.
         round: u64,
@@ -233,7 +233,7 @@ pub enum Record {
         /// The call.
         #[serde(flatten)]
         call: CallPlace,
-        /// How long so far.
+        /// Duration so far.
         for_ms: u64,
     },
     /// A component has carried out a request to become active or inactive.
@@ -246,7 +246,7 @@ pub enum Record {
         switch: u64,
         /// Duration of its call, 0 if it was in the state already.
         took_ns: u64,
-        /// Why it failed.
+        /// Reason of the failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
@@ -264,7 +264,7 @@ pub enum Record {
         /// The call that failed, if it was one.
         #[serde(flatten)]
         call: Option<CallPlace>,
-        /// Why, for people.
+        /// Reason, for people.
         text: String,
     },
     /// A signal is about to end the process.
@@ -305,14 +305,14 @@ pub struct ComponentWork {
 pub struct UnreadInput {
     /// Input port.
     pub input: String,
-    /// How many.
+    /// Number of samples.
     pub samples: u64,
 }
 
 /// End of what [`Record::Held`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldEnd {
-    /// How long it lasted, in milliseconds.
+    /// Duration, in milliseconds.
     pub lasted_ms: u64,
     /// Samples replaced by newer ones meanwhile.
     pub missed: u64,
@@ -341,7 +341,7 @@ impl Record {
     }
 }
 
-/// Which of a component's functions.
+/// Function of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
@@ -386,7 +386,7 @@ impl Call {
 pub struct CallPlace {
     /// Component.
     pub component: String,
-    /// Which of its functions.
+    /// Function that was called.
     pub call: Call,
     /// Topic of the sample that triggered it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -397,7 +397,7 @@ pub struct CallPlace {
 }
 
 impl CallPlace {
-    /// Where in the component: `on_trigger on sample 7 of 'camera/image'`.
+    /// Returns the place in the component: `on_trigger on sample 7 of 'camera/image'`.
     #[must_use]
     pub fn inside(&self) -> String {
         match (&self.topic, self.sequence) {
@@ -423,21 +423,21 @@ impl fmt::Display for CallPlace {
 pub struct CallbackAccount {
     /// Component, or name of a timer of its own.
     pub component: String,
-    /// When the call began.
+    /// Start of the call.
     pub start_ns: u64,
-    /// When it ended.
+    /// End of the call.
     pub end_ns: u64,
     /// Of the time in between, what went into decoding inputs and other conversions of its own:
     /// communication.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conversion_ns: u64,
-    /// What went into encoding what it published, after the publish time: communication of the next
-    /// hop.
+    /// Time spent on encoding the published samples, after the publish time: communication of the
+    /// next hop.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub encoding_ns: u64,
-    /// Whether it failed.
+    /// True if it failed.
     pub failed: bool,
-    /// What it was called with, and what it read.
+    /// Samples it was called with, and samples it read.
     pub inputs: Vec<InputAccount>,
 }
 
@@ -452,15 +452,15 @@ pub struct InputAccount {
     pub input: String,
     /// Topic.
     pub topic: TopicId,
-    /// Whether the sample started the call; otherwise it was read.
+    /// True if the sample started the call; otherwise it was read.
     pub triggered: bool,
     /// Samples of its publisher that were missed before it.
     pub missed: u64,
-    /// Whether this call is the first that sees the sample.
+    /// True if this call is the first that sees the sample.
     pub fresh: bool,
     /// Sequence number.
     pub sequence: u64,
-    /// When it was published.
+    /// Time of publishing.
     pub publish_ns: u64,
     /// `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time.
     pub wall_offset_ns: i64,
@@ -468,10 +468,10 @@ pub struct InputAccount {
     pub trace_id: u64,
     /// Payload length in bytes.
     pub payload_len: u64,
-    /// How far the times of its origins may be from the truth, because data came from another host.
+    /// Largest error of the times of its origins, because data came from another host.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub clock_error_ns: u64,
-    /// What the sample descends from.
+    /// Origins of the sample.
     pub origins: Vec<OriginAccount>,
 }
 
@@ -498,7 +498,7 @@ pub struct OriginAccount {
     pub idle_ns: i64,
 }
 
-/// A number below zero, which releases before this wrote as the one that is 2^64 greater.
+/// Reads a negative number; older releases wrote it with 2^64 added.
 fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -600,7 +600,7 @@ pub struct InputCounters {
     /// Publishers of other hosts of which it is not known how many samples they published after the
     /// newest one that came. In no sum.
     pub uncounted: u64,
-    /// Why, of one of them.
+    /// Reason, for one of them.
     pub uncounted_reason: Option<Uncounted>,
     /// Deadlines missed. Not a number of samples.
     #[serde(skip_serializing_if = "is_zero")]
@@ -652,7 +652,7 @@ impl InputCounters {
     }
 }
 
-/// Which end of a service a component is.
+/// End of a service: client or server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallEnd {
@@ -662,7 +662,7 @@ pub enum CallEnd {
     Server,
 }
 
-/// Calls of one service at one end. Each is in one of the further counts, or under way.
+/// Calls of one service at one end. Each is in one of the further counts, or in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallCounters {
@@ -670,13 +670,13 @@ pub struct CallCounters {
     pub calls: u64,
     /// Those with a response.
     pub answered: u64,
-    /// Those that the server refused, by its callback or for lack of room.
+    /// Calls refused by the server, by its callback or for lack of space.
     pub refused: u64,
     /// Those whose time was over; only clients know it.
     pub timed_out: u64,
     /// Those whose other end had gone.
     pub peer_gone: u64,
-    /// Those that were not sent, since there was no server or no room; only clients know it.
+    /// Calls not sent, for lack of a server or of space; only clients know it.
     pub not_sent: u64,
 }
 
@@ -772,7 +772,7 @@ impl CallbackCounters {
 }
 
 impl InputAccount {
-    /// Whether the sample started the call.
+    /// Returns true if the sample started the call.
     #[must_use]
     pub fn arrival(&self) -> Arrival {
         if self.triggered { Arrival::Triggered } else { Arrival::Read }

@@ -25,10 +25,11 @@ const RARE: usize = 256;
 const VITAL: usize = 64;
 /// Bytes that are gathered before they are written; more only by one round's records.
 const BUFFER: usize = 256 * 1024;
-/// Longest that [`Writer::close`] tries to write what is left, if the reader does not read.
+/// Longest time that [`Writer::close`] tries to write the remaining records, if the reader does
+/// not read.
 pub const CLOSE_WITHIN: Duration = Duration::from_secs(1);
-/// Time-out that whoever makes a writer over a socket sets for a single write: what is not taken by
-/// then is tried again, and the end is noticed in between.
+/// Time-out of a single write, set by the code that makes a writer over a socket. A write that
+/// times out is tried again; in between, the end is noticed.
 pub const WRITE_WITHIN: Duration = Duration::from_millis(100);
 /// The thread lets records gather this long, so that a busy graph costs one wake-up per round and
 /// not one per call.
@@ -41,8 +42,9 @@ pub struct WriterError(#[from] std::io::Error);
 
 /// Takes records of calls on the threads that make them, and writes them from a thread of its own.
 ///
-/// [`Observer::callback`] neither blocks nor allocates nor locks; at most once per 20 ms it makes one system call, to wake
-/// the thread. An idle writer does nothing at all. Dropping the writer writes what is left.
+/// [`Observer::callback`] neither blocks nor allocates nor locks; at most once per 20 ms it makes
+/// one system call, to wake the thread. An idle writer does nothing at all. Dropping the writer
+/// writes the remaining records.
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -165,7 +167,7 @@ impl Writer {
         self.shared.wake();
     }
 
-    /// What happened to a port, where somebody must know of it when the run is over.
+    /// Records an event of a port that must be known after the run.
     pub(crate) fn endpoint(&self, component: &str, port: &str, event: &EndpointEvent) {
         let (component, port) = (component.to_owned(), port.to_owned());
         match event {
@@ -179,8 +181,8 @@ impl Writer {
         }
     }
 
-    /// Writes what is left and ends the thread; nothing is written after it. Blocks until then:
-    /// [`CLOSE_WITHIN`] and a single write at most, if the reader does not read.
+    /// Writes the remaining records and ends the thread; nothing is written after it. Blocks until
+    /// then: [`CLOSE_WITHIN`] and a single write at most, if the reader does not read.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -248,7 +250,7 @@ impl Observer for Writer {
 
 impl Shared {
     fn wake(&self) {
-        // Release pairs with the Acquire in `write`: whoever clears the flag sees what was pushed
+        // Release pairs with the Acquire in `write`: the thread that clears the flag sees what was
         // before it was set.
         if !self.pending.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.thread.get()
@@ -268,7 +270,7 @@ impl Shared {
         loop {
             let closing = self.closing.load(Ordering::Acquire);
             if self.pending.swap(false, Ordering::AcqRel) || closing {
-                // Nobody reads any more, or not in time for the end.
+                // The reader is gone, or does not read in time for the end.
                 if self.round(&mut out, &mut reported).is_err() || closing {
                     return;
                 }

@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a module may take to stop where nobody says otherwise.
+/// Time for a module to stop, where no option gives another.
 const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// How a host process is called.
+/// Usage text of a host process.
 pub const USAGE: &str =
     "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N]
                 [--carried TOPIC,TOPIC...] [--default-user UID]

@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Number of changes by commands that can wait; one more is refused. Of those that nobody waits
-/// for, the newest of each parameter waits.
+/// Number of changes by commands that can wait; one more is refused. Of changes without a waiting
+/// command, only the newest of each parameter waits.
 const MAX_PENDING: usize = 64;
-/// Number of a change that nobody waits for: of a mode, or after a restart.
+/// Number of a change without a waiting command: of a mode, or after a restart.
 const UNASKED: u64 = 0;
 
 /// Changes of the parameters of one component.
@@ -26,12 +26,12 @@ pub(super) struct Changes {
 
 struct Queue {
     target: Target,
-    /// Those that wait for the component's group.
+    /// Changes that wait for the component's group.
     pending: Mutex<VecDeque<ParameterWord>>,
     account: Option<Arc<Writer>>,
 }
 
-/// What a change is made on.
+/// Component and group that a change is made on.
 pub(super) struct Target {
     pub(super) component: Arc<dyn Component>,
     pub(super) node: Node,

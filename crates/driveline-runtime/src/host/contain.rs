@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 const USAGE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes for the launcher that may wait; then the module's output is not read.
 const MOST_WAITING: usize = 1 << 20;
-/// Time for the launcher to read what is left.
+/// Time for the launcher to read the remaining records.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 /// Time for the module to end after the launcher has gone.
 const KILL_AFTER: Duration = Duration::from_secs(10);
@@ -161,7 +161,7 @@ struct First {
     /// Kills for lack of memory before the module was started.
     oom_before: u64,
     usage_at: Instant,
-    /// When the module is killed, once the launcher has gone.
+    /// Time when the module is killed, once the launcher has gone.
     kill_at: Option<Instant>,
 }
 
@@ -321,7 +321,7 @@ impl Launcher {
         words
     }
 
-    /// Writes what is left, for as long as the launcher may take.
+    /// Writes the remaining records, within the time that the launcher may take.
     fn finish(&mut self) {
         let until = Instant::now() + FLUSH_WITHIN;
         loop {
@@ -346,7 +346,7 @@ impl Output {
         }
     }
 
-    /// Whether more may come at once.
+    /// Returns true if more may come at once.
     fn read(&mut self, launcher: &mut Launcher) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let mut bytes = [0; 16 * 1024];
@@ -379,7 +379,7 @@ impl Output {
         };
     }
 
-    /// What is left. Orphans may hold the pipe open; what they write later is lost.
+    /// Reads the rest. Orphans may hold the pipe open; what they write later is lost.
     fn end(&mut self, launcher: &mut Launcher) {
         // More than any pipe holds.
         for _ in 0..256 {

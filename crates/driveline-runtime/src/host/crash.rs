@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is said when a signal is about to end the process: which component's call it was. All of
+//! Report of a fatal signal, just before the process ends: which component's call it was. All of
 //! this runs in the handler of the signal, so it only makes system calls and looks at atomics.
 
 use crate::account::Record;
@@ -17,7 +17,7 @@ const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 static ACCOUNT: OnceLock<UnixStream> = OnceLock::new();
 
-/// Has crashes of this process reported, on standard error and to whoever reads the account.
+/// Sets up crash reports of this process, on standard error and in the account.
 pub(super) fn report_crashes(account: Option<UnixStream>) -> std::io::Result<()> {
     if let Some(account) = account {
         let _ = ACCOUNT.set(account);
@@ -26,7 +26,7 @@ pub(super) fn report_crashes(account: Option<UnixStream>) -> std::io::Result<()>
     driveline_shm::report_crashes(report)
 }
 
-/// Says on standard error, and to whoever reads the account, why the process ends.
+/// Reports on standard error and in the account why the process ends.
 pub(super) fn report_failure(text: &str) {
     let record = Record::Failed { call: None, text: text.to_owned() }.shortened();
     if let (Some(account), Ok(json)) = (ACCOUNT.get(), serde_json::to_string(&record)) {
@@ -75,7 +75,7 @@ fn report(crash: &Crash) {
     write(text.bytes());
 }
 
-/// Writes to standard error, unless nobody reads there.
+/// Writes to standard error; a missing reader is no error.
 pub(super) fn write(text: &[u8]) {
     let err = std::io::stderr();
     let mut fds = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];

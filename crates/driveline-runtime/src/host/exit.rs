@@ -9,5 +9,5 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The graph has errors.
 pub const GRAPH: u8 = 3;
-/// The module was told to end, and a component did not let it in time.
+/// The module was asked to end, but a component did not return in time.
 pub const STUCK: u8 = 5;

@@ -30,7 +30,7 @@ pub(crate) struct Failures {
     account: Option<Arc<Writer>>,
     sink: Option<FailureSink>,
     count: AtomicU64,
-    /// When the last one was reported, in nanoseconds.
+    /// Time of the last report, in nanoseconds.
     reported: AtomicU64,
     /// Longest time of a call, if the graph declares one and a launcher watches.
     budget: Option<Budget>,

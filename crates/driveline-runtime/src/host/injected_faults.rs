@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Environment variable with the directory of faults to inject.
 pub const FAULTS_VARIABLE: &str = "DRIVELINE_FAULTS";
-/// What an injected failure says.
+/// Text of an injected failure.
 pub const INJECTED: &str = "exception of the fault laboratory (DRIVELINE_FAULTS)";
 
 /// Descriptors and memory that injected faults hold until the process ends.

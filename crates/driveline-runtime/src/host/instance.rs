@@ -35,11 +35,11 @@ pub(crate) struct Instance {
     component: Arc<dyn Component>,
     callback: Option<CallbackHandle>,
     timers: Timers,
-    /// What calls `on_event`.
+    /// Callback that runs `on_event`, and its sender.
     events: (CallbackHandle, EventSender),
     outputs: Vec<Output>,
     node: Node,
-    /// Whether it is active, if a mode names it.
+    /// Lifecycle state, if a mode names the component.
     lifecycle: Option<Lifecycle>,
     /// Changes of its parameters, if any can be changed or a mode sets one.
     changes: Option<Arc<Changes>>,
@@ -48,7 +48,7 @@ pub(crate) struct Instance {
     reported_calls: Vec<ServiceCalls>,
 }
 
-/// What an output has published and missed, and how much of that was reported.
+/// Counts of published and missed samples of an output, and the counts last reported.
 struct Output {
     port: String,
     topic: TopicId,
@@ -62,7 +62,7 @@ struct Output {
     promises: bool,
 }
 
-/// What a component is brought up with.
+/// Inputs to the bring-up of a component.
 pub(crate) struct Bringup<'a> {
     pub(crate) graph: &'a ResolvedGraph,
     pub(crate) context: &'a Context,
@@ -298,7 +298,7 @@ impl Instance {
         self.changes.as_ref().map_or(Ok(()), |changes| changes.make(&word))
     }
 
-    /// How its calls are seen, and what its outputs have published.
+    /// Returns the view of its calls, and the publish counters of its outputs.
     pub(super) fn pulse(&self) -> (Seen, Vec<PublishedCounter>) {
         (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
     }
@@ -311,8 +311,8 @@ impl Instance {
         self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
     }
 
-    /// What is in progress or waits. In this order: a call that ends meanwhile is seen in one of
-    /// the two.
+    /// Returns the work in progress or waiting. In this order: a call that ends meanwhile is seen
+    /// in one of the two.
     pub(super) fn work(&self) -> ComponentWork {
         let timers = self.timers.added();
         let all: Vec<_> = timers.iter().chain(&self.callback).map(|c| c.pending()).collect();
@@ -341,13 +341,13 @@ impl Instance {
         }
     }
 
-    /// Whether the condition of a mode asks for an output.
+    /// Returns true if the condition of a mode depends on an output.
     pub(super) fn is_watched(&self) -> bool {
         self.outputs.iter().any(|o| o.watched)
     }
 
-    /// The counters of outputs that have changed. `watched`: only of those that a mode's condition
-    /// asks for.
+    /// Returns the counters of outputs that have changed. `watched`: only of outputs in a mode's
+    /// condition.
     pub(super) fn outputs(&mut self, watched: bool) -> Vec<Record> {
         let mut changed = Vec::new();
         for output in self.outputs.iter_mut().filter(|o| o.watched || !watched) {
@@ -425,12 +425,12 @@ impl Instance {
         self.callback.iter().flat_map(CallbackHandle::inputs).collect()
     }
 
-    /// Whether an output has a deadline or a lease, so that its events shall come soon.
+    /// Returns true if an output has a deadline or a lease, so its events must be polled often.
     pub(crate) fn promises(&self) -> bool {
         self.outputs.iter().any(|o| o.promises)
     }
 
-    /// Logs what happened to the outputs besides samples, and tells the account, as the executor
+    /// Logs the events of outputs other than samples, and adds them to the account, as the executor
     /// does for inputs.
     pub(crate) fn log_events(&mut self, account: Option<&Writer>) {
         for output in &mut self.outputs {

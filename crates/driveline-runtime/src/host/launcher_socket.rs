@@ -41,7 +41,7 @@ pub(super) fn connect(path: &Path, signals: &UnixStream) -> io::Result<Option<Un
     }
 }
 
-/// Whether a launcher may still come to listen.
+/// Returns true if a launcher may still come to listen.
 fn is_to_come(e: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, NotFound, WouldBlock};
     matches!(e.kind(), NotFound | ConnectionRefused | WouldBlock | Interrupted)
@@ -53,9 +53,9 @@ fn is_readable(socket: &UnixStream, within: Duration) -> bool {
     poll(&mut fds, Some(&within)).is_ok_and(|n| n > 0)
 }
 
-/// Makes sure that whoever listens may tell this process what to do: its own user, root, or the
-/// owner of the directory, who could put any socket there. In other user namespaces, launcher and
-/// owner have the same number.
+/// Checks that the listener may command this process: its own user, root, or the owner of the
+/// directory, who could put any socket there. In other user namespaces, launcher and owner have the
+/// same number.
 fn checked(path: &Path, socket: UnixStream) -> io::Result<UnixStream> {
     let peer = PeerUser::of(&socket)?;
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -12,7 +12,7 @@
 //! HOST describe LIBRARY
 //! HOST load LIBRARY…
 //! ```
-//! With `--account-stdin`, standard input is a stream socket to whoever started the process: the
+//! With `--account-stdin`, standard input is a stream socket to the parent process: the
 //! account goes out through it ([`crate::account`]), the components start when a line `go` comes
 //! in, and its end ends the module. Without it the module starts at once and ends on SIGINT,
 //! SIGTERM, or when a component has finished. `--control` names the launcher's socket

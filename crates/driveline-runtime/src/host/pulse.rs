@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a module's process writes into its heartbeats, and how they reach the launcher.
+//! Heartbeats of a module's process: their values, and how they reach the launcher.
 
 use crate::account::Writer;
 use crate::activity::{Seen, oldest_calls};
@@ -55,7 +55,7 @@ impl Drop for Within<'_> {
     }
 }
 
-/// What the watching thread writes at each beat.
+/// Values that the watching thread writes at each beat.
 pub(super) struct Pulse {
     beats: Arc<Heartbeats>,
     components: Vec<Seen>,

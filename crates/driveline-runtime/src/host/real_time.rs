@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a module's process asks of the kernel before it opens its topics, and what became of it
+//! Real-time settings that a module's process requests from the kernel before it opens its topics
 //! (`docs/real-time.md`). Each setting is read back.
 
 use crate::account::SettingAccount;
@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::io::{Read, Write};
 
-/// Where a process asks for short idle states of the cores.
+/// File in which a process requests short idle states of the cores.
 const LATENCY_FILE: &str = "/dev/cpu_dma_latency";
 const LOCK_REMEDY: &str = "make the memlock limit unlimited: `ulimit -l unlimited`, LimitMEMLOCK=infinity of a systemd unit, or `--ulimit memlock=-1` of a container";
 const LATENCY_REMEDY: &str = "run as root, or let a udev rule give the file to the user; in a container also `devices: [/dev/cpu_dma_latency]`";
@@ -28,7 +28,7 @@ pub(super) struct RealTime {
     _latency: Option<File>,
 }
 
-/// What `numa: N` came to.
+/// Result of `numa: N`.
 enum Placed {
     /// The machine has one node.
     OneNode,
@@ -152,7 +152,7 @@ fn prefer(node: u32) -> Result<Placed, String> {
     })
 }
 
-/// Where the segments are, asked of the kernel page by page.
+/// Returns the placement of the segments, as the kernel reports it page by page.
 fn placement(node: u32, preferred: &Result<Placed, String>) -> SettingAccount {
     match preferred {
         Ok(Placed::OneNode) => {

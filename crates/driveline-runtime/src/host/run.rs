@@ -37,9 +37,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How often counters are sent while they change, and events of outputs are logged.
+/// Period at which changing counters are sent, and events of outputs logged.
 const COUNTERS: Duration = Duration::from_secs(1);
-/// How often events of outputs are polled where one has a deadline or a lease.
+/// Period at which events of outputs are polled, if one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
 /// Without a launcher: the module ends when this long after a component has finished the others
 /// have no work left …
@@ -47,7 +47,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// … and at the latest after this: it cannot know whether what others go on publishing matters.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 
-/// What a host process runs.
+/// Parameters of a host process.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
     /// Graph file.
@@ -68,7 +68,7 @@ pub struct HostOptions {
     pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
-    /// How long the module may take to stop before it ends without what hangs.
+    /// Time for the module to stop. Then it ends, without waiting for calls that hang.
     pub stop_within: Duration,
 }
 
@@ -83,7 +83,7 @@ pub enum HostError {
     Component {
         /// The component.
         component: String,
-        /// Why.
+        /// Reason.
         text: String,
     },
     /// The domain cannot be joined.
@@ -98,9 +98,9 @@ pub enum HostError {
     /// The system refused something.
     #[error("{what}: {source}")]
     Os {
-        /// What was to be done.
+        /// Operation that failed.
         what: &'static str,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
@@ -111,7 +111,7 @@ fn os<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> HostError {
 
 type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 
-/// Runs a module until it is told to end. Takes over SIGINT and SIGTERM, and standard input where
+/// Runs a module until it is asked to end. Takes over SIGINT and SIGTERM, and standard input where
 /// it is the account's.
 ///
 /// # Errors
@@ -202,7 +202,7 @@ struct Module<'a> {
     socket: Option<&'a UnixStream>,
     stop: &'a StopControl,
     watch: &'a Watch,
-    /// Where a descriptor goes that the launcher gets.
+    /// Slot for a descriptor that goes to the launcher.
     handed: Option<&'a Mutex<Option<OwnedFd>>>,
 }
 
@@ -378,7 +378,7 @@ fn executor(spec: &ResolvedExecutor) -> Result<Executor, HostError> {
     })?)
 }
 
-/// What tools show about the process.
+/// Returns the description of the process that tools show.
 fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
     let components: Vec<_> = module
         .components
@@ -470,7 +470,7 @@ fn initial_word(graph: &ResolvedGraph) -> Option<ModeWord> {
     })
 }
 
-/// What the process woke up for.
+/// Reason for a wake-up of the process.
 enum Woken {
     Stop,
     /// Lines of the launcher.
@@ -623,7 +623,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Enters a mode by itself and goes on: whoever could say otherwise is gone.
+    /// Enters a mode by itself and goes on: the launcher, which could ask for another, is gone.
     fn launcher_lost(&mut self, mode: &ModeWord) {
         without_launcher::close_outputs();
         self.mode(mode);
@@ -720,7 +720,7 @@ impl Running<'_> {
             return match socket.read(&mut bytes) {
                 Ok(n) if n > 0 => Ok(Woken::Words(self.words.feed(&bytes[..n]))),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
-                // Whoever started this process is gone.
+                // The parent process is gone.
                 _ => Ok(Woken::Lost),
             };
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the cgroup of this process says of its use of memory and CPU, in version 1 and 2.
+//! Memory and CPU use of this process's cgroup, as version 1 or 2 reports it.
 
 use crate::account::Usage;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn read_at(process: &Path, cgroups: &Path) -> Usage {
     }
 }
 
-/// Where the files of this process's cgroups can be.
+/// Possible places of the files of this process's cgroups.
 struct Places<'a> {
     /// Text of `/proc/self/cgroup`.
     membership: &'a str,

@@ -3,7 +3,7 @@
 //!
 //! It takes signals and notices that the launcher is gone, passes both on to the main thread, and
 //! ends the process itself if that takes too long: a component that hangs must not outlive its run.
-//! It also tells of calls that take long.
+//! It also reports calls that take long.
 
 use super::pulse::Pulse;
 use super::{crash, exit};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// to all already, interrupt twice within milliseconds; who has lost patience does so later.
 pub(crate) const ONE_INTERRUPT: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// A call that has run for longer is told of …
+/// A call that has run for longer is reported …
 const LONG: Duration = Duration::from_secs(3);
 /// … and at the end already after this, since it is what the end waits for.
 const LONG_AT_THE_END: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ const LONG_AT_THE_END: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_AT_THE_END: Duration = Duration::from_millis(200);
 
-/// What the thread is to watch.
+/// Objects that the thread watches.
 pub(super) struct Subject {
     pub(super) module: String,
     pub(super) signals: UnixStream,
@@ -44,7 +44,7 @@ pub(super) struct Subject {
     pub(super) socket: Option<UnixStream>,
     pub(super) account: Option<Arc<Writer>>,
     pub(super) stop: StopSwitch,
-    /// How long the module may take to end once it was asked to.
+    /// Time for the module to end after the request.
     pub(super) stop_within: Duration,
     /// The launcher's control socket.
     pub(super) control: Option<PathBuf>,
@@ -102,8 +102,8 @@ impl Watch {
         let _ = (&self.word).write(&[1]);
     }
 
-    /// Where nobody is left who could do it: ends the processes that components have started and
-    /// not ended.
+    /// Ends the processes that components have started and not ended, where no other process
+    /// is left to do it.
     pub(super) fn end_the_rest(&self) {
         if self.launcher_gone.load(Ordering::Acquire) {
             signal_own_group(Signal::TERM);
@@ -128,16 +128,16 @@ struct Thread {
     goes_on: Arc<AtomicBool>,
     /// Until the main thread has left the module behind.
     main_listens: bool,
-    /// When somebody wanted the end first.
+    /// Time of the first request to end.
     asked: Option<Instant>,
-    /// Somebody has no more patience.
+    /// The user does not want to wait any longer.
     impatient: bool,
     /// Since when the module is to end.
     ending: Option<Instant>,
-    /// How long a call had run when it was told of.
+    /// Duration of a call at its last report.
     told: HashMap<(usize, u64), Duration>,
     look_at: Instant,
-    /// What is written at each beat, once all components are initialised.
+    /// Values written at each beat, once all components are initialised.
     pulse: Arc<OnceLock<Pulse>>,
     beat_at: Instant,
 }
@@ -167,8 +167,8 @@ impl Thread {
     }
 
     fn wait(&mut self, timeout: Duration) {
-        // The launcher's words are for the main thread; here only the end of them matters, which is
-        // always told.
+        // The main thread handles the launcher's words; here only their end matters, which
+        // is always reported.
         let launcher =
             self.subject.socket.as_ref().filter(|_| !self.launcher_gone.load(Ordering::Relaxed));
         let mut fds = vec![PollFd::new(&self.subject.signals, PollFlags::IN)];
@@ -211,9 +211,9 @@ impl Thread {
         }
     }
 
-    /// The second signal is that of somebody without patience, if there is no launcher: that has
-    /// its own, and tells each module to end when its turn comes, also those that somebody has told
-    /// already together with it.
+    /// Without a launcher, the second signal means that the user does not want to wait. A launcher
+    /// has its own limit: it asks each module to end when its turn comes, also modules that got a
+    /// signal together with it.
     fn asked_for_the_end(&mut self, signals: usize) {
         let alone = self.subject.socket.is_none() || self.launcher_gone.load(Ordering::Relaxed);
         match self.asked {
@@ -263,7 +263,7 @@ impl Thread {
         }
     }
 
-    /// The time is up, or somebody has no more patience.
+    /// Ends the process: the time is up, or the user does not want to wait.
     fn give_up(&self) -> ! {
         let within = self.subject.stop_within;
         let why = if self.impatient {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a module does if its launcher is lost and the graph declares a mode for that
+//! Behaviour of a module whose launcher is lost, if the graph declares a mode for that
 //! (`on_launcher_lost: {mode: NAME}`).
 //!
 //! Nothing is taken over: each module enters the mode by itself, and ends on SIGTERM.
@@ -10,7 +10,7 @@ use crate::graph::{OnLauncherLost, ResolvedGraph, ResolvedModule};
 /// Number of a switch that no launcher gives.
 const BY_ITSELF: u64 = u64::MAX;
 
-/// What the launcher would say to this module, had it lived to say it.
+/// Returns the word that the lost launcher would have sent to this module.
 pub(super) fn word(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<ModeWord> {
     let (OnLauncherLost::Mode(name), Some(modes)) = (&graph.on_launcher_lost, &graph.modes) else {
         return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program of Driveline's says of what it was built from.
+//! Build information that a program of Driveline reports.
 
 use super::describe::watch;
 use std::fmt;
@@ -93,7 +93,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
             let path = dir.path().join(name);
-            // Another process writes it: a child that a test beside this one starts could inherit
+            // Another process writes it: a child that a parallel test starts could inherit
             // the file while it is open, and what is open for writing cannot be started.
             let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
             assert!(

@@ -29,12 +29,12 @@ use std::time::{Duration, Instant};
 const TURN: usize = 64 * 1024;
 /// Output that a module can write while the launcher does not read, before it has to wait.
 const PIPE: usize = 1024 * 1024;
-/// How long a gateway may take to read what it is started with.
+/// Time for a gateway to read its first line.
 const FIRST_LINE_WITHIN: Duration = Duration::from_secs(5);
-/// What a process says about a call that takes long holds for this long; it says so each second.
+/// Validity of a report about a call that takes long; the process reports each second.
 const BUSY_HOLDS: Duration = Duration::from_millis(2500);
 
-/// How to start a module.
+/// Parameters to start a module.
 pub(super) struct Start<'a> {
     pub(super) host: &'a Path,
     pub(super) host_arguments: &'a [String],
@@ -47,7 +47,7 @@ pub(super) struct Start<'a> {
     pub(super) environment: &'a BTreeMap<String, String>,
     /// The run's control socket.
     pub(super) control: Option<&'a Path>,
-    /// How long it may take to stop before it ends without what hangs.
+    /// Time for it to stop. Then it ends, without waiting for calls that hang.
     pub(super) stop_within: Duration,
 }
 
@@ -56,23 +56,23 @@ pub(super) struct Child {
     pub(super) ready: bool,
     /// Set once the process has ended and all its output was read.
     pub(super) ended: Option<ExitStatus>,
-    /// It was told to end.
+    /// It was asked to end.
     pub(super) told: bool,
     /// It was killed because it did not end.
     pub(super) killed: bool,
     /// It is killed because a component did not change its state in time; what happened, for
     /// people.
     pub(super) hung: Option<String>,
-    /// When it was started.
+    /// Time of its start.
     pub(super) since: Instant,
     pub(super) words: LastWords,
     /// It is suspended (SIGSTOP) and does nothing.
     pub(super) suspended: bool,
-    /// The call that has taken longest, as told at that time.
+    /// The call that has taken longest, as reported at that time.
     busy: Option<(CallPlace, Duration, Instant)>,
-    /// Where it is in its start.
+    /// Call that its start is in.
     pub(super) starting_in: Option<CallPlace>,
-    /// How long that call, or the wait for this module, had taken when it was told of.
+    /// Duration of that call, or of the wait for this module, at the last report.
     pub(super) told_after: Duration,
     body: Body,
     socket: Option<UnixStream>,
@@ -93,12 +93,11 @@ enum Body {
     Remote(Box<Remote>),
 }
 
-/// What of a process can be waited for.
+/// Sources of events of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Death,
-    /// Connections of a module that is no child of the launcher, and news of the one that started
-    /// it.
+    /// Connections of a module that is no child of the launcher, and events from the starter.
     Remote,
     Account,
     Out,
@@ -220,7 +219,7 @@ impl Child {
         }
     }
 
-    /// Where it runs, if it is no child of the launcher.
+    /// Returns the place where it runs, if it is no child of the launcher.
     pub(super) fn place(&self) -> Option<String> {
         match &self.body {
             Body::Own { .. } => None,
@@ -228,7 +227,7 @@ impl Child {
         }
     }
 
-    /// What is known of its end from outside, for people.
+    /// Returns the cause of its end as known from outside, for people.
     pub(super) fn cause_from_outside(&self) -> Option<String> {
         match &self.body {
             Body::Own { .. } => None,
@@ -384,7 +383,7 @@ impl Child {
         }
     }
 
-    /// A call takes long. `true`: long enough to tell of it, for the first time or since the last.
+    /// Notes that a call takes long. `true`: long enough for the first report or the next one.
     pub(super) fn busy(&mut self, call: &CallPlace, for_ms: u64) -> bool {
         let (age, now) = (Duration::from_millis(for_ms), Instant::now());
         let same =
@@ -404,8 +403,7 @@ impl Child {
         self.is_due(age)
     }
 
-    /// Whether something that has taken so long is to be told of, again when it has taken twice as
-    /// long.
+    /// Returns true if a report is due after this duration: at first, and when it has doubled.
     pub(super) fn is_due(&mut self, age: Duration) -> bool {
         let due = age >= self.told_after * 2;
         if due {
@@ -425,7 +423,7 @@ impl Child {
         long.or_else(|| self.starting_in.as_ref().filter(|_| !self.ready))
     }
 
-    /// Whether it was suspended or goes on since the last look.
+    /// Returns whether it was suspended or continued since the last check.
     pub(super) fn look_for_stops(&mut self) -> Option<bool> {
         let what = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         let mut changed = None;
@@ -449,7 +447,7 @@ impl Child {
     }
 
     /// Ends whatever the module has started and not ended itself. While the process is not reaped,
-    /// nobody else can have got the number of its group.
+    /// no other process can have got the number of its group.
     fn kill_group(&self) {
         if let Body::Own { process, .. } = &self.body
             && let Some(group) = Pid::from_raw(process.id().cast_signed())
@@ -458,7 +456,7 @@ impl Child {
         }
     }
 
-    /// After a death: takes the status and what is left in the pipes. Processes that the module has
+    /// After a death: takes the status and the rest in the pipes. Processes that the module has
     /// started may hold the pipes open; what they write later is lost.
     pub(super) fn reap(
         &mut self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a process ended, in words: what the kernel says, and what the process said itself before.
+//! Description of a process's end: the kernel's status, and the process's own last words.
 
 use super::gateway::Called;
 use crate::account::CallPlace;
@@ -10,7 +10,7 @@ use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// Where the run stood.
+/// Phase of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
@@ -29,17 +29,17 @@ pub struct Death {
     pub module: String,
     /// Its process.
     pub pid: u32,
-    /// What the kernel says, for people.
+    /// Status from the kernel, for people.
     pub how: String,
     /// Exit code, unless a signal ended it.
     pub exit_code: Option<i32>,
     /// Number of the signal that ended it.
     pub signal: Option<i32>,
-    /// Where the run stood.
+    /// Phase of the run.
     pub when: When,
-    /// What the process itself said about it, for people.
+    /// Reason given by the process itself, for people.
     pub cause: Option<String>,
-    /// How to find out more.
+    /// Next step for finding the cause.
     pub help: Option<String>,
 }
 
@@ -55,12 +55,12 @@ impl fmt::Display for Death {
     }
 }
 
-/// What a process said before it ended.
+/// Last words of a process before its end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastWords {
     /// It has begun its account.
     pub(super) greeted: bool,
-    /// Why it ends, and in which call if it was one.
+    /// Reason of its end, and the call if it was in one.
     pub(super) failed: Option<(Option<CallPlace>, String)>,
     /// A signal asked it to end.
     pub(super) asked: bool,
@@ -71,7 +71,8 @@ pub(super) struct LastWords {
 impl LastWords {
     pub(super) fn cause(&self, status: ExitStatus, told: bool, gateway: bool) -> Option<String> {
         match (&self.failed, &self.crash) {
-            // The handler that was there before may have aborted instead of letting it fault again.
+            // The previous handler may have aborted instead of returning to the faulting
+            // instruction.
             (_, Some((signal, call))) if [Some(*signal), Some(s::SIGABRT)].contains(&status.signal()) => Some(match call {
                 Some(call) => format!("in {call}"),
                 None => "in a thread that runs no callback".to_owned(),
@@ -79,13 +80,13 @@ impl LastWords {
             (Some((Some(call), text)), _) => Some(format!("it {text}, with {call}")),
             (Some((None, text)), _) => Some(text.clone()),
             (None, _) if status.code().is_some() && !told && self.asked => Some(
-                "somebody told its process to end (SIGTERM or SIGINT); Ctrl-C or a signal to `driveline run` ends the whole run".to_owned(),
+                "another process sent it SIGTERM or SIGINT; Ctrl-C or a signal to `driveline run` ends the whole run".to_owned(),
             ),
             (None, _) if status.code() == Some(i32::from(exit::USAGE)) && !self.greeted && !gateway => Some(
                 "it does not understand its arguments: the program that runs modules (driveline-host, or DRIVELINE_HOST) is of another build than this command".to_owned(),
             ),
             (None, _) if status.code().is_some() && !told && gateway => {
-                Some("it did not say why; what it printed last may tell, unless the program is no gateway of Driveline".to_owned())
+                Some("it did not say why; its last output may show the reason, unless the program is no gateway of Driveline".to_owned())
             }
             (None, _) if status.code().is_some() && !told => Some("it did not say why; a component or a library called exit()".to_owned()),
             _ => None,
@@ -128,7 +129,7 @@ pub(super) fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-/// How to get from a crash to the line of code. `gdb` is a command that runs the module in a
+/// Returns the steps from a crash to the line of code. `gdb` is a command that runs the module in a
 /// debugger.
 pub(super) fn help(status: ExitStatus, pid: u32, gdb: &str) -> Option<String> {
     let signal = status.signal()?;

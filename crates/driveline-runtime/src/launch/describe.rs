@@ -22,7 +22,7 @@ const GATEWAY_NAME: &str = "driveline-gateway-zenoh";
 pub const ROS2_GATEWAY: &str = "DRIVELINE_ROS2_GATEWAY";
 const ROS2_GATEWAY_NAME: &str = "driveline-gateway-ros2";
 const BUILD_GATEWAYS: &str =
-    "build it with `make gateways` (into build/bin) and put it beside this program";
+    "build it with `make gateways` (into build/bin) and put it next to this program";
 
 /// Longest description of a library that is read.
 const MAX_BYTES: usize = 8 << 20;
@@ -34,11 +34,11 @@ const TIME_OUT: Duration = Duration::from_secs(20);
 pub struct ProgramNotFound {
     /// Its name.
     pub name: &'static str,
-    /// What else can be done, as a sentence that goes on.
+    /// Other remedy, as a sentence that goes on.
     pub remedy: &'static str,
     /// The environment variable that can name it.
     pub variable: &'static str,
-    /// Where it was searched.
+    /// Paths that were searched.
     pub searched: Vec<PathBuf>,
     /// The variable names it, and so says where alone it was searched.
     pub named: bool,
@@ -68,7 +68,8 @@ impl fmt::Display for ProgramNotFound {
     }
 }
 
-/// The program that runs modules: the one in [`HOST`], beside this program, or in `../libexec`.
+/// Finds the program that runs modules: the one in [`HOST`], next to this program, or in
+/// `../libexec`.
 ///
 /// # Errors
 /// [`ProgramNotFound`].
@@ -76,8 +77,8 @@ pub fn find_host() -> Result<PathBuf, ProgramNotFound> {
     find(NAME, "install Driveline", HOST)
 }
 
-/// The program that carries topics to other hosts: the one in [`GATEWAY`], beside this program, or
-/// in `../libexec`. It is built apart from the others.
+/// Finds the program that carries topics to other hosts: the one in [`GATEWAY`], next to this
+/// program, or in `../libexec`. It is built apart from the others.
 ///
 /// # Errors
 /// [`ProgramNotFound`].
@@ -85,8 +86,8 @@ pub fn find_gateway() -> Result<PathBuf, ProgramNotFound> {
     find(GATEWAY_NAME, BUILD_GATEWAYS, GATEWAY)
 }
 
-/// The program that exchanges topics with ROS 2 nodes: the one in [`ROS2_GATEWAY`], beside this
-/// program, or in `../libexec`. It is built apart from the others.
+/// Finds the program that exchanges topics with ROS 2 nodes: the one in [`ROS2_GATEWAY`], next to
+/// this program, or in `../libexec`. It is built apart from the others.
 ///
 /// # Errors
 /// [`ProgramNotFound`].
@@ -138,7 +139,7 @@ fn found(
     })
 }
 
-/// Asks the host program, in a process of its own, so that a broken library harms nobody else.
+/// Asks the host program, in a process of its own, so that a broken library harms no other process.
 /// Blocks, at most 20 s.
 #[derive(Clone, Debug)]
 pub struct HostDescriber {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes beside the modules of a graph, which carry its topics elsewhere.
+//! Gateway processes of a run, which carry topics between the graph and other systems.
 
 use crate::graph::{ResolvedGraph, ResolvedModule};
 use driveline_types::TopicName;
@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a run calls the gateway to other hosts; no module has this name.
+/// Name of the gateway to other hosts in a run; no module has this name.
 pub const GATEWAY_PROCESS: &str = "gateway";
-/// What a run calls the gateway to ROS 2; no module has this name.
+/// Name of the gateway to ROS 2 in a run; no module has this name.
 pub const ROS2_GATEWAY_PROCESS: &str = "gateway-ros2";
 
-/// Whether this is the name of a gateway.
+/// Returns true if this is the name of a gateway.
 pub(super) fn is_gateway(process: &str) -> bool {
     [GATEWAY_PROCESS, ROS2_GATEWAY_PROCESS].contains(&process)
 }
@@ -30,13 +30,13 @@ impl fmt::Display for Called<'_> {
 /// A gateway for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
-    /// What it is called among the modules of the run.
+    /// Name among the modules of the run.
     pub name: &'static str,
     /// The program.
     pub program: PathBuf,
-    /// What it is to carry, and how: the line of JSON that it reads first.
+    /// Configuration: the line of JSON that it reads first.
     pub config: String,
-    /// What libraries in it read from the environment, unless a person has set it.
+    /// Variables for libraries in it, unless the user's environment has them.
     pub environment: Vec<(&'static str, &'static str)>,
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a run is asked to end.
+//! Requests to end or suspend a run.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Readable when somebody wants the run to end.
+/// Readable when the end of the run is requested.
 pub struct Interrupt {
     socket: UnixStream,
-    /// Readable when nobody is there any more who could want anything.
+    /// Readable when the terminal or the reader is gone.
     hang_up: UnixStream,
-    /// Readable when somebody wants to suspend it.
+    /// Readable when a suspension is requested.
     suspend: Option<UnixStream>,
 }
 
@@ -24,7 +24,7 @@ impl Interrupt {
     /// On SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone) of this process, whose default
     /// actions are replaced for good. SIGHUP stays ignored where it is, as under `nohup`. Replaced
     /// is also that of SIGTSTP (Ctrl-Z): while a launcher is suspended, its modules go on until
-    /// they wait for somebody to read their output.
+    /// they wait for a reader of their output.
     ///
     /// # Errors
     /// If the system refuses sockets or handlers.
@@ -64,7 +64,7 @@ impl Interrupt {
         self.take() > 0 || self.take_hang_up()
     }
 
-    /// What to wait for.
+    /// Returns the descriptors to wait for.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [Some(&self.socket), Some(&self.hang_up), self.suspend.as_ref()]
             .into_iter()
@@ -72,17 +72,17 @@ impl Interrupt {
             .map(AsFd::as_fd)
     }
 
-    /// Whether somebody wanted to suspend it since the last look.
+    /// Returns true if a suspension was requested since the last check.
     pub(super) fn take_suspend(&self) -> bool {
         self.suspend.as_ref().is_some_and(|s| take(s) > 0)
     }
 
-    /// Whether a terminal or a reader went away since the last look.
+    /// Returns true if a terminal or a reader went away since the last check.
     pub(super) fn take_hang_up(&self) -> bool {
         take(&self.hang_up) > 0
     }
 
-    /// How often it was asked for since the last look.
+    /// Returns the number of requests to end since the last check.
     pub(super) fn take(&self) -> usize {
         take(&self.socket)
     }
@@ -95,8 +95,8 @@ impl Interrupter {
         let _ = (&self.socket).write(&[1]);
     }
 
-    /// Asks for the end because nobody looks on any more. A shell and the kernel can say so several
-    /// times: it counts once, and never as the second Ctrl-C that kills.
+    /// Requests the end because the terminal or the reader is gone. A shell and the kernel can
+    /// report it several times: it counts once, and never as the second Ctrl-C that kills.
     pub fn hang_up(&self) {
         let _ = (&self.hang_up).write(&[1]);
     }
@@ -114,7 +114,7 @@ fn take(mut socket: &UnixStream) -> usize {
     socket.read(&mut bytes).unwrap_or(0)
 }
 
-/// Whether whoever started this process wants it to ignore a signal.
+/// Returns true if the parent process set this signal to be ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status

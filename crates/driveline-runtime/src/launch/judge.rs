@@ -19,7 +19,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// 5 %.
 const WINDOW_SAMPLES: f64 = 20.0;
 
-/// What a module did not keep to.
+/// Violation of a declared limit by a module.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum What {
     Hang {
@@ -50,7 +50,7 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Whether a call does not come back.
+    /// Returns true if a call does not return.
     pub(super) fn hangs(&self) -> bool {
         matches!(self, Self::Hang { .. })
     }
@@ -114,7 +114,7 @@ pub(super) struct Finding {
     pub(super) reaction: Reaction,
 }
 
-/// What keeps a process from being judged.
+/// Conditions that keep a process from being judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
     /// It is suspended by SIGSTOP or a debugger.
@@ -123,7 +123,7 @@ pub(super) struct Conditions {
     pub(super) ending: bool,
 }
 
-/// When something was reported last, and how much of it.
+/// Time and amount of the last report.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     at: Option<Duration>,
@@ -131,7 +131,7 @@ struct Told {
 }
 
 impl Told {
-    /// What is new of a counter, if it is to be reported now.
+    /// Returns the increase of a counter, if it is to be reported now.
     fn due(&mut self, now: Duration, count: u64) -> Option<u64> {
         // A call that ran for too long may turn out to have had no time of its own.
         self.count = self.count.min(count);
@@ -147,7 +147,7 @@ impl Told {
 #[derive(Clone, Copy, Debug, Default)]
 struct CallState {
     since: u64,
-    /// For how long the process has worked since the call was seen first.
+    /// Working time of the process since the call was seen first.
     lasts: Duration,
     /// The hang of this call was reported.
     told: bool,
@@ -261,8 +261,8 @@ impl<'a> Judge<'a> {
         found
     }
 
-    /// For how long the process has worked since the last look that saw a beat. `None`: it did not,
-    /// or for an unknown time.
+    /// Returns the working time of the process since the last check that saw a beat. `None`: it did
+    /// not work, or for an unknown time.
     fn worked(&mut self, now: Duration, beat: u64, suspended: bool) -> Option<Duration> {
         let Some((looked, known, since)) = self.last else {
             self.last = Some((now, beat, now));

@@ -261,7 +261,7 @@ fn missed_deadlines_are_counted() {
     world.component().inputs[0] = 2;
     world.runs(S);
     world.component().inputs[0] = 5;
-    assert_eq!(world.runs(S), [], "told of a second ago");
+    assert_eq!(world.runs(S), [], "reported a second ago");
     let found = world.runs(10 * S);
     let text = found[0].what.to_string();
     assert!(text.contains("missed its deadline 3 times (topic 'camera/image'"), "{text}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the modules have found each other.
+//! Detection of connections between modules.
 
 use crate::graph::ResolvedGraph;
 use driveline::Reach;
@@ -48,15 +48,14 @@ pub(super) fn unmatched(
     missing(wanted(graph, here), domain_dir)
 }
 
-/// Takes those that exist now out of the connections that did not, and returns them.
+/// Removes the connections that exist now from `unconnected`, and returns them.
 pub(super) fn found(unconnected: &mut Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
     let before = std::mem::take(unconnected);
     *unconnected = missing(before.clone(), domain_dir);
     before.into_iter().filter(|e| !unconnected.iter().any(|u| u.is_same(e))).collect()
 }
 
-/// Takes the connection that a component's port reports out of those that did not exist, and
-/// returns it.
+/// Removes the connection that a component's port reports from the missing ones, and returns it.
 pub(super) fn reported(
     unconnected: &mut Vec<Unconnected>,
     graph: &ResolvedGraph,

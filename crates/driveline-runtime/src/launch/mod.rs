@@ -2,13 +2,13 @@
 //! One process for each module of a graph: started, watched, stopped.
 //!
 //! Everything happens on the caller's thread, which sleeps in the kernel until a process says
-//! something, ends, or somebody interrupts. Deaths are known from the kernel (pidfds), signals go
+//! something, ends, or an interrupt comes. Deaths are known from the kernel (pidfds), signals go
 //! to processes that were started here and to no other.
 //!
 //! Each process has a process group of its own, so that Ctrl-C on a terminal reaches only the
 //! launcher, which then stops the modules in reverse order: SIGTERM, and SIGKILL after a grace. A
 //! second interrupt kills at once. Whatever a module has started and left in its group is killed
-//! once it has ended. A launcher that is killed takes nobody's word with it: the modules see their
+//! once it has ended. Modules do not depend on a launcher that is killed: they see their
 //! end of the account's socket close, and end, if need be without a component that hangs.
 //!
 //! Restarts are decided by a state machine without clock and processes, `supervisor.rs`
@@ -56,7 +56,7 @@ use gateway::{Called, is_gateway};
 use serde::Serialize;
 use std::fmt;
 
-/// Which output of a process.
+/// Output stream of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -87,7 +87,7 @@ pub trait Sink {
     fn tick(&mut self) {}
 }
 
-/// What happens to a run. Displays as a line for people.
+/// Event of a run. Displays as a line for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -102,7 +102,7 @@ pub enum Event {
     Placed {
         /// Module.
         module: String,
-        /// Where, or who, for people.
+        /// Place, for people.
         place: String,
     },
     /// The program that runs modules is of another build than the launcher.
@@ -128,9 +128,9 @@ pub enum Event {
         /// Component that subscribes.
         subscription: String,
     },
-    /// All modules are ready and were told to start.
+    /// All modules are ready and were asked to start.
     Running,
-    /// A component has done its work; what is under way is still processed.
+    /// A component has done its work; pending data is still processed.
     Finished {
         /// Module.
         module: String,
@@ -139,7 +139,7 @@ pub enum Event {
     },
     /// Work that descends from the component that has finished made no progress, and is cut off.
     CutOff {
-        /// What.
+        /// Work that was cut off.
         work: CutOff,
     },
     /// The modules are stopped from here on.
@@ -150,9 +150,9 @@ pub enum Event {
         module: String,
         /// The call.
         call: CallPlace,
-        /// How long so far, in seconds.
+        /// Duration so far, in seconds.
         for_s: u64,
-        /// Where the run stands: at the start and at the end, everybody waits for it.
+        /// Phase of the run: at the start and at the end, the whole run waits for the call.
         when: When,
     },
     /// A module is not ready and does not say what it does.
@@ -161,7 +161,7 @@ pub enum Event {
         module: String,
         /// Its process.
         pid: u32,
-        /// How long so far, in seconds.
+        /// Duration so far, in seconds.
         for_s: u64,
     },
     /// A process was suspended, by SIGSTOP: it does nothing, and is not at its end.
@@ -176,15 +176,15 @@ pub enum Event {
         /// Module.
         module: String,
     },
-    /// Somebody wants to suspend the launcher (Ctrl-Z), which it does not do: the modules would go
+    /// The launcher was asked to suspend (Ctrl-Z), which it does not do: the modules would go
     /// on without it.
     NotSuspended,
     /// A process has ended.
     Ended {
-        /// How.
+        /// Cause and status of the end.
         #[serde(flatten)]
         death: Death,
-        /// Whether it was told to.
+        /// True if it was asked to end.
         expected: bool,
     },
     /// A process has ended and is started again.
@@ -216,7 +216,7 @@ pub enum Event {
     Down {
         /// Module.
         module: String,
-        /// Why, for people.
+        /// Reason, for people.
         why: String,
     },
     /// A switch to a mode was requested and began.
@@ -234,14 +234,14 @@ pub enum Event {
         mode: String,
         /// Source of the request, for people.
         cause: String,
-        /// Why, for people.
+        /// Reason, for people.
         why: String,
     },
     /// A mode could not be entered.
     ModeFailed {
         /// The mode.
         mode: String,
-        /// Why, for people.
+        /// Reason, for people.
         why: String,
         /// The mode that is tried next, or entered again.
         next: Option<String>,
@@ -265,7 +265,7 @@ pub enum Event {
         active: bool,
         /// Duration of its call, in milliseconds.
         took_ms: u64,
-        /// Why it failed.
+        /// Reason of the failure.
         error: Option<String>,
     },
     /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a
@@ -273,9 +273,9 @@ pub enum Event {
     Fault {
         /// Module.
         module: String,
-        /// What, with the figure and the key, for people.
+        /// The exceeded limit, with the figure and the key, for people.
         text: String,
-        /// What happens now: `event`, `restart`, `stop`, or a mode.
+        /// Reaction: `event`, `restart`, `stop`, or a mode.
         reaction: String,
     },
     /// A parameter was changed while the run goes on, or was not.
@@ -286,14 +286,14 @@ pub enum Event {
         name: String,
         /// New value, as JSON or plain text.
         value: String,
-        /// Why it was not changed.
+        /// Reason why it was not changed.
         error: Option<String>,
     },
     /// A process was killed, at the end of the launcher's or the user's patience.
     Killed {
         /// Module.
         module: String,
-        /// Why, for people.
+        /// Reason, for people.
         why: String,
     },
 }
@@ -340,7 +340,7 @@ impl fmt::Display for Event {
             }
             Self::Continued { module } => write!(f, "{} goes on", Called(module)),
             Self::NotSuspended => {
-                f.write_str("a run cannot be suspended: the modules would go on without anybody who reads; Ctrl-C ends it")
+                f.write_str("a run cannot be suspended: the modules would go on without a reader; Ctrl-C ends it")
             }
             Self::Ended { death, expected: true } => write!(f, "{} has ended ({})", Called(&death.module), death.how),
             Self::Ended { death, expected: false } => death.fmt(f),
@@ -396,7 +396,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// How a run ended.
+/// Reason for the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// A component finished.
@@ -404,7 +404,7 @@ pub enum End {
         /// Component.
         component: String,
     },
-    /// Somebody asked for it.
+    /// The end was requested.
     Interrupted,
     /// A module ended that should not have.
     Died(Death),
@@ -422,7 +422,7 @@ pub struct Down {
     pub module: String,
     /// Its last end; none if it never started.
     pub death: Option<Death>,
-    /// Why it was not started again, for people.
+    /// Reason why it was not started again, for people.
     pub why: String,
 }
 
@@ -456,10 +456,10 @@ impl fmt::Display for CutOff {
     }
 }
 
-/// What became of a run.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Why it ended.
+    /// Reason for its end.
     pub end: End,
     /// Modules that had to be killed.
     pub killed: Vec<String>,

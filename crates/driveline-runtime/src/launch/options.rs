@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a graph is run: programs, patience.
+//! Options of a run: programs, time-outs.
 
 use super::control::ControlSocket;
 use super::gateway::GatewayOptions;
@@ -8,43 +8,43 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a graph is run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct LaunchOptions {
     /// The program that runs a module; see [`super::find_host`].
     pub host: PathBuf,
-    /// What stands between that program and what every host takes ([`crate::host`]): for a program
+    /// Arguments between that program and the usual ones of a host ([`crate::host`]): for a program
     /// that is a host among other things, or that starts one elsewhere.
     pub host_arguments: Vec<String>,
-    /// Where modules run that are not processes of this launcher; `None`: they are.
+    /// Places of modules that are not processes of this launcher; `None`: they are.
     pub placement: Option<Placement>,
     /// Gateways to start with the graph, if any of its topics leave this host or Driveline.
     pub gateways: Vec<GatewayOptions>,
     /// Directory of the domain, for all modules.
     pub domain_dir: PathBuf,
     /// Socket on which the run responds to tools (`driveline status`, `stop`, `health`); none if
-    /// `None`. Its name stays until the last reference is dropped, which tells tools that the run
+    /// `None`. Its name stays until the last reference is dropped, which shows tools that the run
     /// has ended.
     pub control: Option<Arc<ControlSocket>>,
     /// Modules to start; all if `None`.
     pub modules: Option<Vec<String>>,
     /// Assignments `component.parameter=value` to pass on.
     pub set: Vec<String>,
-    /// How long all modules together may take to become ready.
+    /// Time for all modules together to become ready.
     pub ready_within: Duration,
-    /// How long a module may take to stop before it is killed.
+    /// Time for a module to stop before it is killed.
     pub grace: Duration,
     /// After all modules are ready, how long to wait until their host topics are matched, so that
-    /// no first samples are lost. What is not matched by then is told, and the graph runs without
-    /// it.
+    /// no first samples are lost. Unmatched topics are then reported, and the graph runs without
+    /// them.
     pub matched_within: Duration,
     /// After a component has finished, the run ends when no call runs and no sample waits that
     /// descends from it, and nothing was worked on for this long …
     pub quiet: Duration,
     /// … or for this long, where other sources keep the readers busy …
     pub settle: Duration,
-    /// … or when for this long, and that of the slowest call so far, no call of the work that is
-    /// left has ended: what is left is cut off then.
+    /// … or when, for this long and that of the slowest call so far, no call of the remaining work
+    /// has ended: the remaining work is cut off then.
     pub stuck: Duration,
     /// Time between two calls of `Sink::tick`.
     pub tick: Duration,

@@ -44,9 +44,9 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use watching::Watching;
 
-/// How much later than the launcher a module's process gives itself up.
+/// Margin after the launcher's time-out before a module's process ends itself.
 const STOP_BEHIND: Duration = Duration::from_secs(1);
-/// A module that is not ready after this is told of.
+/// A module that is not ready after this is reported.
 const WAITING: Duration = Duration::from_secs(3);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
@@ -154,7 +154,7 @@ pub fn run<'a>(
     launcher.run()
 }
 
-/// Where a run stands.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Starting,
@@ -166,7 +166,7 @@ enum Phase {
     Running,
     /// A component has finished, and what it has left is worked on.
     Settling,
-    /// Process `at` was told to end; the ones after it have ended.
+    /// Process `at` was asked to end; the ones after it have ended.
     Stopping {
         at: usize,
         until: Instant,
@@ -178,15 +178,15 @@ struct Process<'a> {
     program: Program<'a>,
     /// The newest one; it stays after its end, until the next is started.
     child: Option<Child>,
-    /// The last end that nobody asked for.
+    /// The last end that was not requested.
     death: Option<Death>,
     /// It was not ready in time and is being ended for that.
     late: Option<Death>,
-    /// When the last one ended, until the next is ready.
+    /// Time when the last one ended, until the next is ready.
     ended_at: Option<Instant>,
     past: Past,
     watching: Watching<'a>,
-    /// What is known of its components.
+    /// State of its components.
     observed: Observed,
 }
 
@@ -210,7 +210,7 @@ struct Launcher<'a> {
     processes: Vec<Process<'a>>,
     phase: Phase,
     end: Option<End>,
-    /// When the end was asked for last.
+    /// Time of the last request to end.
     interrupted_at: Option<Instant>,
     killed: Vec<String>,
     down: Vec<Down>,
@@ -654,9 +654,9 @@ impl Launcher<'_> {
             self.killed.push(c.module.clone());
         }
         let killed = c.killed && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
-        // Told to end, a module still fails if it ends in any other way than it should. The signal
-        // itself ends it only before it has come so far as to listen for it. Who ends all processes
-        // of a run at once, as systemd does, has told it as well.
+        // A module that was asked to end still fails if it ends in any other way than it should.
+        // The signal itself ends it only before it has come so far as to listen for it. Who ends
+        // all processes of a run at once, as systemd does, has asked it to end as well.
         let expected =
             killed || (c.told || with_the_run) && (status.success() || was_asked_to_end(status));
         let set: String = self
@@ -681,7 +681,7 @@ impl Launcher<'_> {
         } else if killed {
             "was killed because it did not stop".to_owned()
         } else if expected && was_asked_to_end(status) {
-            "was told to end while it was still starting".to_owned()
+            "was asked to end while it was still starting".to_owned()
         } else {
             how_it_ended(status)
         };
@@ -722,7 +722,7 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Looks whether connections exist by now.
+    /// Checks for connections that exist by now.
     fn look_for_late_matches(&mut self, now: Instant) {
         let found = if self.unconnected.is_empty() {
             Vec::new()
@@ -867,7 +867,7 @@ impl Launcher<'_> {
         let _ = self.switch(super::modes::Input::GraphRuns);
     }
 
-    /// Tells the last process that still runs to end, once those after it have; kills it when its
+    /// Asks the last process that still runs to end, once the ones after it have; kills it when its
     /// time is up.
     fn advance_stop(&mut self, now: Instant) {
         let Phase::Stopping { at, until } = self.phase else { return };

@@ -60,7 +60,7 @@ pub(super) enum DownReason {
     RunStops,
 }
 
-/// What the launcher has to do.
+/// Actions for the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Start the process.
@@ -88,7 +88,7 @@ pub(super) enum State {
     Starting { until: Duration },
     /// Ready since.
     Ready { since: Duration },
-    /// Was told to end and is restarted (`failed`: after the pause of a failure). Killed at
+    /// Was asked to end and is restarted (`failed`: after the pause of a failure). Killed at
     /// `until`.
     Ending { until: Option<Duration>, failed: bool },
     /// Has failed; starts again at `until`.
@@ -157,7 +157,7 @@ impl Supervisor {
         actions
     }
 
-    /// When [`Input::Time`] is due, if nothing happens before.
+    /// Returns the time when [`Input::Time`] is due, if nothing happens before.
     pub(super) fn next(&self) -> Option<Duration> {
         let due = |p: &Process| match p.state {
             State::Starting { until } if !self.stopping => Some(until),
@@ -172,12 +172,12 @@ impl Supervisor {
         self.processes[process].state
     }
 
-    /// Whether nothing more is to come before the graph can run: every process is ready or down.
+    /// Returns true if the graph can run: every process is ready or down.
     pub(super) fn settled(&self) -> bool {
         self.processes.iter().all(|p| matches!(p.state, State::Ready { .. } | State::Down))
     }
 
-    /// Whether any process exists or will be started.
+    /// Returns true if any process exists or will be started.
     pub(super) fn pending(&self) -> bool {
         !self.stopping
             && self
@@ -256,7 +256,7 @@ impl Supervisor {
         self.end_companions(i, now, actions);
     }
 
-    /// Whether the policy restarts a process that ended in this way.
+    /// Returns true if the policy restarts a process that ended in this way.
     fn restarts(&self, i: usize, failed: bool) -> bool {
         let rules = &self.processes[i].rules;
         let wanted = match rules.restart.policy {
@@ -315,8 +315,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether the run ends if this process stays down. Before the graph runs, the start has
-    /// failed, unless the graph says that it goes on without this module.
+    /// Returns true if the run ends when this process stays down. Before the graph runs, the start
+    /// has failed, unless the graph says that it goes on without this module.
     fn ends_run(&self, i: usize) -> bool {
         match &self.processes[i].rules.restart.on_exhausted {
             Some(OnExhausted::Stop) => true,

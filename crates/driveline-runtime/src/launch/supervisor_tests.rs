@@ -170,7 +170,7 @@ fn companions_restart_together_and_those_of_companions_too() {
     assert_eq!(
         s.step(2 * MS, Input::Ended { process: 1, ok: true }),
         [],
-        "it waits for the one that failed"
+        "it waits for the failed process"
     );
     assert_eq!(s.step(3 * MS, Input::Ended { process: 2, ok: true }), [Action::Start(2)]);
     assert_eq!(s.step(101 * MS, Input::Time), [Action::Start(0), Action::Start(1)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the process of a module uses, against the limits of the graph: read from `/proc`, a few
+//! Resource use of a module's process, against the limits of the graph: read from `/proc`, a few
 //! times a minute.
 
 use super::judge::AGAIN;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Time between two readings.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 
-/// What a process uses now; `None` where the system does not say.
+/// Current resource use of a process; `None` where the system does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     /// Anonymous memory in bytes, resident and swapped out.
@@ -41,7 +41,7 @@ impl Usage {
         }
     }
 
-    /// What exceeds the limits, each with its figure and the key.
+    /// Returns the exceeded limits, each with its figure and the key.
     fn exceeding(&self, limits: &LimitsSpec) -> [Option<String>; 3] {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let memory = self.memory.zip(limits.memory).filter(|(used, limit)| *used > limit.0);
@@ -61,12 +61,12 @@ impl Usage {
     }
 }
 
-/// When each limit of a process was reported last.
+/// Time of the last report of each limit of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reported([Option<Duration>; 3]);
 
 impl Reported {
-    /// What exceeds the limits and is to be reported at `now`: at first, and again every 10 s while
+    /// Returns the exceeded limits to report at `now`: at first, and again every 10 s while
     /// it lasts.
     pub(super) fn due(&mut self, now: Duration, used: &Usage, limits: &LimitsSpec) -> Vec<String> {
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Modal` publishes 1, 2, 3, …, prints what it gets and in which state it is, and misbehaves when
-//! told to.
+//! asked to.
 
 use super::{failure, hang, integer, number, publish};
 use driveline::{Invocation, ParameterValue};
@@ -61,7 +61,7 @@ impl Component for Modal {
         if told.hang_activate {
             hang();
         }
-        if told.fail_activate { Err(failure("told to fail")) } else { Ok(()) }
+        if told.fail_activate { Err(failure("asked to fail")) } else { Ok(()) }
     }
 
     fn on_deactivate(&self) -> Result<(), ComponentFailure> {

@@ -3,7 +3,7 @@
 //! libraries.
 //!
 //! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at
-//! `limit`; `Relay` passes on, and misbehaves when told to; `Planner` reads at its own times;
+//! `limit`; `Relay` passes on, and misbehaves when asked to; `Planner` reads at its own times;
 //! `Printer` prints.
 
 use driveline::service::RawClient;
@@ -207,8 +207,8 @@ impl Component for Counter {
             publish(&mut output, number + late.load(Ordering::Relaxed))?;
             drop(output);
             next.store(number + 1, Ordering::Relaxed);
-            assert!(number != panic_on, "told to panic");
-            if number == fail_on { Err(failure("told to fail")) } else { Ok(()) }
+            assert!(number != panic_on, "asked to panic");
+            if number == fail_on { Err(failure("asked to fail")) } else { Ok(()) }
         });
         added.map(drop).map_err(failure)
     }
@@ -295,7 +295,7 @@ fn deep(n: u64) -> u64 {
 impl Component for Relay {
     fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
         if integer(&io, "fail_init") != 0 {
-            return Err(failure("told to fail"));
+            return Err(failure("asked to fail"));
         }
         if integer(&io, "hang_init") != 0 {
             println!("init hangs");

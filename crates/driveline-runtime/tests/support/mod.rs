@@ -83,7 +83,7 @@ impl Fixture {
 /// Called with each event.
 pub type OnEvent = Box<dyn FnMut(&Event) + Send>;
 
-/// Keeps what it gets, and interrupts when told to.
+/// Keeps what it gets, and interrupts when asked to.
 #[derive(Default)]
 pub struct Seen {
     pub lines: Vec<(String, Stream, String)>,
@@ -95,7 +95,7 @@ pub struct Seen {
     /// As `interrupt_at`, when such a record comes.
     pub interrupt_at_record: Option<fn(&Record) -> bool>,
     pub kill_at: Option<&'static str>,
-    /// All processes are told to end at once, twice, as systemd and scripts do.
+    /// All processes are asked to end at once, twice, as systemd and scripts do.
     pub all_told_at: Option<&'static str>,
     /// As `kill_at`, with SIGTERM.
     pub told_at: Option<&'static str>,

@@ -14,26 +14,26 @@ use std::cmp::Ordering;
 
 /// Cases that a sentence names.
 pub(super) const MOST_TOLD: usize = 6;
-/// Rounds below which an interval says nothing at all, and is not told.
+/// Number of rounds below which an interval says nothing at all, and is not shown.
 pub(super) const FEWEST_ROUNDS: usize = 3;
 
-/// How far an A/A control may be from 1, either way, before what stands beside it says nothing.
+/// Largest ratio of an A/A control, either way, with which a comparison still says something.
 const MOST_OFF: f64 = 1.25;
 
-/// Whether it is ahead of Driveline (less) or behind; equal where that cannot be told. Of too few
-/// rounds for an interval, by what was seen; however few there are beyond that: of more, it would
-/// be narrower.
+/// Compares a system with Driveline: less is ahead, greater is behind, equal is unclear. With too
+/// few rounds for an interval, the observed values decide; more rounds would only make the interval
+/// narrower.
 fn beside(by: Criterion, i: &Interval) -> Ordering {
     if i.rounds < FEWEST_ROUNDS { by.side_of(i.estimate) } else { by.side(i) }
 }
 
-/// Who is ahead of Driveline comes first, then who cannot be told from it; of those alike the best.
+/// Orders systems: first those ahead of Driveline, then the unclear ones; of equals the best first.
 fn ahead_first(by: Criterion, a: &Interval, b: &Interval) -> Ordering {
     beside(by, a).cmp(&beside(by, b)).then(by.better(a.estimate, b.estimate))
 }
 
-/// What the question is about first, then what is compared of all systems: a line for each thing,
-/// and indented what belongs to the line above.
+/// Answers the question of an experiment first, then adds what is compared of all systems: a line
+/// for each fact. An indented line belongs to the line above.
 pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     let mut lines: Vec<String> = restless(e).into_iter().collect();
     lines.extend(super::question::answered(e, about));
@@ -98,7 +98,7 @@ fn compared(e: &ExperimentResult) -> Vec<String> {
     lines
 }
 
-/// How Driveline stands in the cells that are compared by the same.
+/// Rank of Driveline in the cells that are compared by the same criterion.
 struct Ranked<'a> {
     by: Criterion,
     /// Of each cell in which it is compared who is furthest ahead of it, or comes closest; of all
@@ -107,7 +107,7 @@ struct Ranked<'a> {
 }
 
 impl<'a> Ranked<'a> {
-    /// Nothing where nobody is compared with it.
+    /// Returns `None` where no system is compared with it.
     fn of(e: &'a ExperimentResult, by: Criterion, cells: &[&'a str]) -> Option<Self> {
         let first_of = |&cell: &&'a str| {
             let compared = e.in_cell(cell).filter(|c| !c.is_contradicted());
@@ -129,11 +129,11 @@ impl<'a> Ranked<'a> {
             Criterion::Goodput => ("greatest goodput", "Driveline's goodput"),
             Criterion::Latency => ("least median latency", "its median"),
         };
-        // One who cannot be told from it is enough, however many others are behind.
+        // One system with an unclear result is enough, however many others are behind.
         let standing = |o: Ordering| all.iter().filter(|(_, i)| beside(*by, i) == o).count();
         let cells =
             open.iter().filter(|cell| e.in_cell(cell).any(|c| c.criterion() == *by)).count();
-        // Where there is nothing beside it, or nothing of its own, it is not the best.
+        // Without another system, or without a figure of its own, it is not the best.
         let mut lines = vec![standing_in_cells(
             best,
             (standing(Ordering::Greater), standing(Ordering::Equal), all.len()),
@@ -186,8 +186,8 @@ impl<'a> Ranked<'a> {
     }
 }
 
-/// What goodput alone does not tell of a case and of Driveline beside it: which share of what was
-/// due did not arrive. Nothing if all arrived.
+/// Returns the share of due samples that did not arrive, for a case and for Driveline: goodput
+/// alone does not show it. Empty if all arrived.
 fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
     let own = e.in_cell(&c.case.cell).find(|c| c.is_driveline()).and_then(lost_share);
     let told = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
@@ -199,14 +199,13 @@ fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
     }
 }
 
-/// Of the deliveries that were to be: those that did not come about, in percent; nothing if all
-/// did.
+/// Returns the share of due deliveries that failed, in percent; `None` if all succeeded.
 fn lost_share(c: &CaseResult) -> Option<String> {
     c.lost().filter(|(lost, _)| *lost > 0).map(|(lost, due)| percent(lost as f64 / due as f64))
 }
 
-/// In how many cells Driveline is the best (has the least median latency), and in how many that
-/// cannot be told, of those in which it is compared: all, or some only.
+/// Says in how many cells Driveline is the best (has the least median latency), and in how many
+/// it is unclear, of the cells in which it is compared: all, or some only.
 fn standing_in_cells(
     best: &str,
     (first, undecided, compared): (usize, usize, usize),
@@ -220,19 +219,19 @@ fn standing_in_cells(
     };
     match (first, undecided, compared) {
         (1, _, 1) => format!("Driveline has the {best}{one}."),
-        (_, 1, 1) => format!("It cannot be told whether Driveline has the {best}{one}."),
+        (_, 1, 1) => format!("It is unclear whether Driveline has the {best}{one}."),
         (_, _, 1) => format!("Driveline does not have the {best}{one}."),
         (2, _, 2) if !some_only => format!("Driveline has the {best} in both cells."),
         (_, 2, 2) if !some_only => {
-            format!("In both cells it cannot be told whether Driveline has the {best}.")
+            format!("In both cells it is unclear whether Driveline has the {best}.")
         }
         (l, _, n) if l == n && !some_only => format!("Driveline has the {best} in all {cells}."),
         (_, u, n) if u == n => {
-            format!("In none of {cells} can it be told whether Driveline has the {best}.")
+            format!("In none of {cells} is it clear whether Driveline has the {best}.")
         }
         (l, u, _) => {
             let first = if l == 0 { "none".to_owned() } else { l.to_string() };
-            let rest = if u == 0 { String::new() } else { format!("; in {u} it cannot be told") };
+            let rest = if u == 0 { String::new() } else { format!("; in {u} it is unclear") };
             format!("Driveline has the {best} in {first} of {cells}{rest}.")
         }
     }
@@ -285,7 +284,7 @@ fn bounds_of(i: &Interval) -> String {
     format!("95 % {} to {}", ratio(i.low), ratio(i.high))
 }
 
-/// How Driveline's medians stand beside what the machine itself does: the nearest cell, and the
+/// Compares Driveline's medians with the machine's own floors: the nearest cell, and the
 /// furthest one with its interval.
 fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
     type Floor = fn(&CaseResult) -> Option<&crate::analysis::Ratio>;
@@ -323,7 +322,7 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
     floors.into_iter().filter_map(line).collect()
 }
 
-/// Where somebody is shown to be ahead in the tail: a median says nothing of the latest samples.
+/// Names systems that are ahead in the tail: a median says nothing of the latest samples.
 fn tails(e: &ExperimentResult) -> Option<String> {
     let ahead = |c: &&CaseResult| {
         let of_tail = |r: &crate::analysis::Ratio| r.p99.or(r.p95);
@@ -347,8 +346,8 @@ fn tails(e: &ExperimentResult) -> Option<String> {
     ))
 }
 
-/// What workloads observe that their question may be about: recovery, ages, periods. Of each case
-/// the subject with the greatest median.
+/// Returns other quantities of workloads that a question may be about: recovery, ages, periods. Of
+/// each case the subject with the greatest median.
 fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     let asked = [
         (Quantity::Recovery, "Until samples flow again"),
@@ -382,7 +381,7 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     lines
 }
 
-/// Who lost samples, most first: neither a median nor goodput says what did not arrive.
+/// Names the systems that lost samples, most first: neither a median nor goodput shows a loss.
 fn losses(e: &ExperimentResult) -> Option<String> {
     let mut losers: Vec<(&CaseResult, u64, u64)> = e
         .measured()
@@ -453,7 +452,7 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
     if parts.is_empty() {
         let why = match () {
             () if e.measured().next().is_none() => {
-                "Nothing can be measured here: see what is left out."
+                "Nothing can be measured here: see the parts left out."
             }
             () if e.cases.iter().all(|c| c.runs.is_empty()) => "Not run yet.",
             () if e.measured().all(|c| c.runs.is_empty()) => {

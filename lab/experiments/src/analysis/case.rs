@@ -15,7 +15,7 @@ use driveline_workloads::deliveries;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a case says.
+/// Results of a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseResult {
     /// The case.
@@ -28,7 +28,7 @@ pub struct CaseResult {
     /// Of links with several subscribers, and workloads with several subscriptions: transport of
     /// each that received something; of workloads from publishing to the callback.
     pub subscribers: Vec<SubscriberResult>,
-    /// Of links, and of workloads that tell of deliveries: accounts of all valid runs together.
+    /// Accounts of all valid runs together, for links and for workloads that count deliveries.
     pub totals: Totals,
     /// Of a stream: payload that each subscriber gets in a second. Samples that were lost on the
     /// way make the time until the next one longer, so they are not in it.
@@ -36,7 +36,7 @@ pub struct CaseResult {
     /// Compared with Driveline, with the floors, and a chain with Driveline on some edges with the
     /// one that has none of it. None of a row that its own latency tool contradicts.
     pub ratios: Vec<Ratio>,
-    /// Of a peer beside whose row its own latency tool ran: whether both say the same. If they
+    /// Agreement with the peer's own latency tool, if it ran for the same link. If they
     /// differ, the row is invalid.
     pub own_tool: Option<Agreement>,
     /// Variants of its settings in the same cell that their own latency tool contradicts: such a
@@ -45,7 +45,7 @@ pub struct CaseResult {
     pub contradicted_variants: Vec<System>,
     /// Of workloads, chains and watched links: distributions of what was observed.
     pub observed: Vec<Observed>,
-    /// What was counted, in each valid run.
+    /// Counters, one value for each valid run.
     pub counters: BTreeMap<String, Vec<u64>>,
     /// Each run.
     pub runs: Vec<RunResult>,
@@ -113,7 +113,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Of a workload that tells what became of each delivery; nothing if it does not.
+    /// Returns the totals of a workload that counts deliveries; `None` for other workloads.
     pub(super) fn of_workload(counters: &BTreeMap<String, Vec<u64>>) -> Option<Self> {
         let sum = |name| counters.get(name).map(|runs| total(runs.iter().copied()));
         let (due, late) = (sum(deliveries::SCHEDULED)?, sum(deliveries::LATE)?);
@@ -134,13 +134,13 @@ impl Totals {
         })
     }
 
-    /// Whether they say what became of each delivery of a case whose totals they are.
+    /// Returns true if these totals of a case count each delivery.
     fn tell_deliveries(&self, case: &Case) -> bool {
         !case.links.is_empty() || self.due > 0
     }
 
-    /// How many of the deliveries that were to be did not come about, and how many were to; of a
-    /// chain, which has none, samples as its counters tell; nothing if nobody counts.
+    /// Returns the number of failed deliveries, and of due deliveries. A chain has no deliveries:
+    /// its counters give samples. `None` without any counts.
     pub(super) fn lost(
         &self,
         case: &Case,
@@ -181,7 +181,7 @@ pub struct Ratio {
     pub of: Compared,
     /// Id of the other case.
     pub to: String,
-    /// What the other case is.
+    /// Role of the other case.
     pub to_role: Role,
     /// The other case's system.
     pub to_system: System,
@@ -198,7 +198,7 @@ pub struct Ratio {
     pub p999: Option<Interval>,
 }
 
-/// What is compared.
+/// Subject of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compared {
@@ -224,7 +224,7 @@ impl Compared {
 pub struct Observed {
     /// Of what.
     pub subject: String,
-    /// Which quantity, and thereby the unit.
+    /// Quantity, which determines the unit.
     pub quantity: Quantity,
     /// Its values in all valid runs.
     pub figure: Figure,
@@ -239,25 +239,25 @@ pub struct RunResult {
     pub round: u64,
     /// Place in the round's order.
     pub place: usize,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     pub seconds: f64,
-    /// What else happened meanwhile.
+    /// Other load on the machine during the run.
     pub disturbance: Disturbance,
-    /// Why it does not count; empty if it does.
+    /// Reasons why it does not count; empty if it does.
     pub reasons: Vec<String>,
-    /// What the machine refused.
+    /// Settings that the machine refused.
     pub unset: Vec<String>,
 }
 
 impl Ratio {
-    /// What decides between two: of streams the goodput, of all else the median.
+    /// Returns the value that decides a comparison: the goodput of streams, else the median.
     pub(crate) fn deciding(&self) -> Option<(Criterion, Interval)> {
         [(Criterion::Goodput, self.goodput), (Criterion::Latency, self.p50)]
             .into_iter()
             .find_map(|(by, i)| Some((by, i?)))
     }
 
-    /// Whether it is to one copy of a payload: [`Case::is_copy`].
+    /// Returns true if it is a ratio to one copy of a payload: [`Case::is_copy`].
     fn is_to_copy(&self) -> bool {
         self.to_system == System::Memcpy
     }
@@ -279,7 +279,7 @@ impl CaseResult {
             .map(|ns| if gateways { format!("{} + gateways", time(ns)) } else { time(ns) })
     }
 
-    /// Why there are no figures, where there are none.
+    /// Returns the reason why there are no figures.
     pub(crate) fn without_figures(&self) -> String {
         match (self.runs.is_empty(), self.is_invalid(), self.totals.torn) {
             (true, ..) => "not run yet".into(),
@@ -330,15 +330,15 @@ impl CaseResult {
         })
     }
 
-    /// How many of the deliveries that were to be in valid runs did not come about (lost, replaced
-    /// unread, or never sent), and how many were to. Of a chain samples, as it counts them; none if
-    /// nobody does.
+    /// Returns the number of failed deliveries in valid runs (lost, replaced unread, or never
+    /// sent), and of due deliveries. For a chain, counts samples, as the chain does; `None` without
+    /// any counts.
     #[must_use]
     pub fn lost(&self) -> Option<(u64, u64)> {
         self.totals.lost(&self.case, &self.counters)
     }
 
-    /// Whether its totals say what became of each delivery: of links, and of workloads that tell.
+    /// Returns true if its totals count each delivery: links, and workloads that count.
     #[must_use]
     pub fn has_deliveries(&self) -> bool {
         self.totals.tell_deliveries(&self.case)
@@ -353,7 +353,7 @@ impl CaseResult {
         of(Quantity::Communication).zip(of(Quantity::Computation))
     }
 
-    /// What was counted, from the least to the greatest of all valid runs: `hot path drops 12–13`.
+    /// Returns each counter with its range over all valid runs: `hot path drops 12–13`.
     #[must_use]
     pub fn counted(&self) -> Vec<String> {
         let range =
@@ -365,7 +365,7 @@ impl CaseResult {
         self.counters.iter().filter_map(range).collect()
     }
 
-    /// How its headline compares with Driveline's; none for Driveline itself.
+    /// Returns the ratio of its headline to Driveline's; `None` for Driveline itself.
     #[must_use]
     pub fn to_driveline(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
@@ -374,23 +374,23 @@ impl CaseResult {
             .find(|r| r.to_role == Role::Measured && r.to_system == System::Driveline && r.of == of)
     }
 
-    /// How its headline compares with that of its floor, a bare word, where there is one.
+    /// Returns the ratio of its headline to its floor, a bare word; `None` without a floor.
     #[must_use]
     pub fn to_floor(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
         self.ratios.iter().find(|r| r.to_role == Role::Floor && !r.is_to_copy() && r.of == of)
     }
 
-    /// How its headline compares with one copy of its payload, where it has the writing or the
-    /// copying of it in it.
+    /// Returns the ratio of its headline to one copy of its payload, if its time includes writing
+    /// or copying the payload.
     #[must_use]
     pub fn to_memcpy(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
         self.ratios.iter().find(|r| r.is_to_copy() && r.of == of)
     }
 
-    /// How often the processes of all ends of watched links are scheduled, for each sample that is
-    /// due: about, because what they do before the first sample and after the last one is in it.
+    /// Returns how often the processes of all ends of watched links are scheduled for each due
+    /// sample. Approximate: it includes the time before the first sample and after the last one.
     #[must_use]
     pub fn switches_per_sample(&self) -> Option<f64> {
         let every = self.case.beside.watch_every?.as_secs_f64();
@@ -405,8 +405,7 @@ impl CaseResult {
         (!means.is_empty() && samples > 0.0).then(|| means.iter().sum::<f64>() / samples)
     }
 
-    /// How the headline of a chain with Driveline on some of its edges compares with that of the
-    /// same chain without.
+    /// Returns the ratio of a chain with Driveline on some of its edges to the same chain without.
     #[must_use]
     pub fn to_without(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
@@ -415,7 +414,7 @@ impl CaseResult {
             .find(|r| !self.is_driveline() && r.to_system == self.case.system && r.of == of)
     }
 
-    /// How its headline compares with that of the variant whose settings it varies.
+    /// Returns the ratio of its headline to the variant whose settings it varies.
     #[must_use]
     pub fn to_usual(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
@@ -424,7 +423,7 @@ impl CaseResult {
         })
     }
 
-    /// What is transmitted beside what is worked at a stage, in percent: the means.
+    /// Returns transmission as a share of the processing at a stage, in percent: the means.
     #[must_use]
     pub fn transmission_percent(&self, stage: &str) -> Option<f64> {
         let (communication, computation) = self.transmission(stage)?;
@@ -442,20 +441,19 @@ impl CaseResult {
         if self.is_driveline() { "Driveline".into() } else { self.case.system.to_string() }
     }
 
-    /// Whether this is Driveline.
+    /// Returns true if this is Driveline.
     #[must_use]
     pub fn is_driveline(&self) -> bool {
         self.case.system == System::Driveline
     }
 
-    /// Whether its own latency tool contradicts the row.
+    /// Returns true if its own latency tool contradicts the row.
     #[must_use]
     pub fn is_contradicted(&self) -> bool {
         self.own_tool.as_ref().is_some_and(Agreement::contradicts)
     }
 
-    /// What a reader must know before relying on the row; nothing where no latency tool speaks
-    /// against it.
+    /// Returns the caveat of a row whose latency tool contradicts it; empty without one.
     #[must_use]
     pub fn doubt(&self) -> Option<&'static str> {
         match (self.is_contradicted(), self.contradicted_variants.is_empty()) {
@@ -491,7 +489,7 @@ pub(super) fn headline_subject<'a>(
         .or_else(|| latencies().min())
 }
 
-/// Of counts that others told: the sum, or more than can be.
+/// Adds counts from other programs: the sum, saturated.
 pub(crate) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }

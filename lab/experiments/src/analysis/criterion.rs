@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 /// Goodputs whose ratio is no further from 1 are called equal. Of a sender that keeps a rate,
 /// goodput is that rate: rounds repeat it to parts per million, so an interval by rounds excludes 1
-/// although nobody gets more through.
+/// although no system has more throughput.
 const EQUAL_GOODPUT: f64 = 0.005;
 
 /// By what a case is compared: each by one of them.
@@ -19,7 +19,7 @@ pub(crate) enum Criterion {
     Goodput,
 }
 
-/// How a system stands beside Driveline, by the interval of a ratio of what both are compared by.
+/// Result of a comparison with Driveline, by the interval of the ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It takes longer, or gets less through: the whole interval lies on that side of what is
@@ -36,8 +36,7 @@ pub(crate) enum Standing {
 impl Criterion {
     pub(crate) const ALL: [Self; 2] = [Self::Latency, Self::Goodput];
 
-    /// Whether the first of two values is better (less), or the other one: the greater goodput, and
-    /// the shorter time.
+    /// Compares two values; the better one is less: the greater goodput, and the shorter time.
     pub(crate) fn better(self, a: f64, b: f64) -> Ordering {
         match self {
             Self::Latency => a.total_cmp(&b),
@@ -75,7 +74,7 @@ impl Criterion {
     }
 }
 
-/// What counts as equal, in percent: `0.5 %`.
+/// Returns the difference that counts as equal, in percent: `0.5 %`.
 pub(crate) fn equal_goodput() -> String {
     format!("{} %", EQUAL_GOODPUT * 100.0)
 }

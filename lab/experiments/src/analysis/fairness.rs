@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the subscribers of a link are served alike.
+//! Fairness among the subscribers of a link.
 
 use super::CaseResult;
 use super::pooled::subscriptions;
@@ -8,11 +8,12 @@ use super::pooled::subscriptions;
 /// they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fairness {
-    /// How many there are.
+    /// Number of subscribers.
     pub subscribers: usize,
     /// Of those: received something.
     pub served: usize,
-    /// The least and the greatest median of any of them, in nanoseconds; none if nobody is served.
+    /// The least and the greatest median of any subscriber, in nanoseconds; `None` if none is
+    /// served.
     pub medians: Option<(u64, u64)>,
     /// Of the samples that all of them received: the share for which the same one took longest, and
     /// which one that is.
@@ -20,8 +21,8 @@ pub struct Fairness {
 }
 
 impl Fairness {
-    /// How many times as long it takes to the last one as to the first; nothing if fewer than two
-    /// are served.
+    /// Returns the ratio of the last subscriber's median to the first one's; `None` if fewer than
+    /// two are served.
     #[must_use]
     pub fn last_to_first(&self) -> Option<f64> {
         let (first, last) = self.medians.filter(|(first, _)| self.served > 1 && *first > 0)?;
@@ -30,9 +31,9 @@ impl Fairness {
 }
 
 impl CaseResult {
-    /// How alike the subscribers of its one link, or the subscriptions of its workload, are served
-    /// in runs that count; nothing of other cases, and where there are no such runs. Which one is
-    /// the last is told of links alone: subscriptions of a workload may get different messages.
+    /// Returns the fairness among the subscribers of its one link, or the subscriptions of its
+    /// workload, in valid runs; `None` for other cases, and without such runs. The last subscriber
+    /// is known only for links: subscriptions of a workload may get different messages.
     #[must_use]
     pub fn fairness(&self) -> Option<Fairness> {
         let subscribers = match self.case.links.as_slice() {

@@ -31,7 +31,7 @@ pub struct Bin {
     pub low: f64,
     /// Upper edge.
     pub high: f64,
-    /// How many.
+    /// Number of values.
     pub count: u64,
 }
 

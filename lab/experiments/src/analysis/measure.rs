@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tables tell of cases; which percentiles stand in a table: those that any of its rows has
-//! enough samples for.
+//! Columns of tables: the measures of cases, and the percentiles that any row has enough samples
+//! for.
 
 use super::{CaseResult, Criterion, Ratio};
 use crate::figure_text::{TOO_SMALL, goodput};
 use driveline_bench::stats::{Interval, Percentiles, Rank};
 
-/// What is told of a case, in a column of a table.
+/// Measure of a case, in a column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// Of streams, and of nothing else.
@@ -52,7 +52,7 @@ impl Measure {
         }
     }
 
-    /// By what those are compared of whom it tells.
+    /// Returns the criterion by which its systems are compared.
     pub(crate) fn criterion(self) -> Criterion {
         match self {
             Self::Goodput => Criterion::Goodput,
@@ -83,7 +83,7 @@ pub(crate) fn compared_columns<'a>(
 }
 
 /// The median; p95 where some row has too few samples for p99, p99 and p99.9 where some row has
-/// enough; the greatest sample where nothing else tells of the tail.
+/// enough; the greatest sample where no percentile covers the tail.
 pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Vec<Measure> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
     let any = |c: Measure| rows.iter().any(|p| c.of(p).is_some());
@@ -97,8 +97,8 @@ pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Ve
     columns
 }
 
-/// Of which percentiles no row tells, because none has enough samples for them:
-/// `p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)`. Nothing if there are none, or no rows.
+/// Returns the percentiles that no row has enough samples for:
+/// `p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)`. `None` if there are none, or no rows.
 pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Option<String> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
     let all = [(Measure::P95, Rank::P95), (Measure::P99, Rank::P99), (Measure::P999, Rank::P999)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an archive says: distributions, ratios, sums of accounts. Reports, tables and CSV only show
-//! what is computed here.
+//! Analysis of an archive: distributions, ratios, sums of accounts. Reports, tables and CSV only
+//! show what is computed here.
 //!
 //! Samples of valid runs are pooled, never averaged; what is compared is compared round by round.
 //! An experiment at a time is held in memory.

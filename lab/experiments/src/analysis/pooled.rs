@@ -28,18 +28,17 @@ pub(super) struct Pooled {
     timelines: Vec<Timeline>,
     links: Vec<OfLink>,
     lasts: BTreeMap<(usize, usize), u64>,
-    /// Of a row beside which its own latency tool ran: transport by round, in the order in which it
-    /// was measured.
+    /// Transport by round, in the order of measurement, for a row with its own latency tool.
     in_order: Vec<Vec<u64>>,
 }
 
 /// One of several links.
 struct OfLink {
-    /// What counts most.
+    /// Headline figure.
     figure: Runs,
     /// From when its samples were due; empty of a ping-pong.
     schedule_relative: Runs,
-    /// How many were late.
+    /// Number of late samples.
     late: u64,
 }
 
@@ -66,8 +65,7 @@ impl Pooled {
         let rounds = e.rounds as usize;
         let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
         let mut by_series = ByRound::<(String, Quantity)>::new();
-        // In the order in which they are told, which is that of the stages of a chain, and not that
-        // of the alphabet.
+        // In the order of the stages of a chain, not of the alphabet.
         let mut told: Vec<(String, Quantity)> = Vec::new();
         let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
         let mut cpu = BTreeMap::<String, (u64, u64)>::new();
@@ -130,8 +128,8 @@ impl Pooled {
         let observed = told
             .into_iter()
             .filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
-        // With one subscriber there is nothing beside which it could stand; the only one of several
-        // that got something stands for itself.
+        // One subscriber has nothing to compare with. With several, the only one that got something
+        // stands for itself.
         if case.links.iter().map(|l| l.subscribers).sum::<usize>() < 2 {
             by_subscriber.clear();
         }
@@ -157,7 +155,7 @@ impl Pooled {
         })
     }
 
-    /// What counts most, with its name.
+    /// Returns the headline figure, with its name.
     fn headline(&self) -> Option<(Compared, &Runs)> {
         let metric = self.case.headline_metric();
         if let Some(runs) = self.metrics.get(&metric) {
@@ -273,7 +271,7 @@ impl Pooled {
         }
     }
 
-    /// What the plan compares, and what counts most if that is another figure.
+    /// Returns the ratios that the plan compares, and the headline ratio if that is another figure.
     fn ratios(&self, all: &[Self], seed: u64) -> Vec<Ratio> {
         let mut ratios = Vec::new();
         for c in &self.case.comparisons {
@@ -318,7 +316,7 @@ impl Pooled {
         ratios
     }
 
-    /// Whether the latency tool that ran beside this row says the same.
+    /// Returns the agreement with the latency tool that ran for this row.
     fn agreement(&self, all: &[Self], seed: u64) -> Option<Agreement> {
         let tool = all.iter().find(|p| is_own_tool(&p.case, &self.case))?;
         let runs = tool.runs.iter().filter(|r| r.is_valid());
@@ -330,8 +328,8 @@ impl Pooled {
         Agreement::of(&self.in_order, &said, seed)
     }
 
-    /// Those that vary its settings in the same cell and are contradicted by the tool that judges
-    /// them.
+    /// Returns the variants of its settings in the same cell that their latency tool
+    /// contradicts.
     fn contradicted_variants(&self, all: &[Self], seed: u64) -> Vec<System> {
         let varies = |p: &&Self| {
             p.case.role == Role::Measured
@@ -357,12 +355,12 @@ pub(crate) fn goodput<'a>(case: &Case, between_arrivals: &'a Runs) -> Option<Goo
     Some(Goodput { between_arrivals, size: case.stream_size()? })
 }
 
-/// How many subscriptions a workload counted; 0 if it did not.
+/// Returns the number of subscriptions that a workload counted; 0 if it did not count.
 pub(super) fn subscriptions(counters: &BTreeMap<String, Vec<u64>>) -> u64 {
     counters.get(deliveries::SUBSCRIPTIONS).into_iter().flatten().copied().max().unwrap_or(0)
 }
 
-/// Of those accounts of each valid run that are chosen; without what was late, which stamps tell.
+/// Adds the chosen accounts of each valid run; without the late samples, which come from stamps.
 fn totals<'a, I: Iterator<Item = &'a Account>>(
     runs: &'a [Run],
     chosen: impl Fn(&'a [Account]) -> I,
@@ -442,8 +440,8 @@ fn is_late(case: &Case, s: &LinkSample) -> bool {
     r.in_hand.max(r.copied).saturating_sub(s.sample.sent.scheduled) as f64 > 1e9 / hz
 }
 
-/// What counts most of a case, by round, for comparisons between archives. `None` without valid
-/// samples.
+/// Returns the headline figure of a case by round, for comparisons of archives. `None` without
+/// valid samples.
 pub(crate) fn pooled_headline(
     archive: &Archive,
     e: &Experiment,
@@ -453,26 +451,26 @@ pub(crate) fn pooled_headline(
     Ok(pooled.headline().map(|(of, runs)| (of, runs.clone())))
 }
 
-/// What a run costs beside its latencies.
+/// Costs of a run, apart from its latencies.
 pub(crate) struct RunCost {
-    /// Processor time of all ends per message, in nanoseconds; only links tell.
+    /// Processor time of all ends per message, in nanoseconds; known only for links.
     pub(crate) cpu_ns_per_sample: Option<f64>,
-    /// What did not come about; nothing of a workload that does not count it, or where nothing was
-    /// to come.
+    /// Failed deliveries; `None` for a workload that does not count them, or if none were
+    /// due.
     pub(crate) lost: Option<Lost>,
 }
 
-/// What did not come about in a run.
+/// Failed deliveries of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     /// Of the deliveries that were to be; of a chain, of its samples.
     pub(crate) share: f64,
-    /// How many messages that were, each with a delivery for every subscriber.
+    /// Number of messages, each with a delivery for every subscriber.
     pub(crate) messages: u64,
 }
 
-/// What the valid runs of a case cost: of links by their accounts, of workloads and chains by what
-/// they count.
+/// Returns the costs of a case's valid runs: of links from their accounts, of workloads and chains
+/// from their counters.
 pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Result<Vec<RunCost>> {
     let runs = archive.runs(e, case)?;
     let cost = |run: &Run| {
@@ -488,8 +486,8 @@ pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Resul
     Ok(runs.iter().filter(|run| run.is_valid()).map(cost).collect())
 }
 
-/// The totals of a case: of a workload that tells of deliveries its own, of all else those of its
-/// links.
+/// Returns the totals of a case: a workload that counts deliveries has its own, others those of
+/// their links.
 fn totals_of(
     case: &Case,
     counters: &BTreeMap<String, Vec<u64>>,
@@ -498,7 +496,7 @@ fn totals_of(
     case.workload.as_ref().and_then(|_| Totals::of_workload(counters)).unwrap_or_else(of_links)
 }
 
-/// What a case's own latency tool says, if it ran beside it and contradicts.
+/// Returns the result of a case's own latency tool, if it ran and contradicts the row.
 pub(crate) fn contradiction(
     archive: &Archive,
     e: &Experiment,
@@ -510,7 +508,7 @@ pub(crate) fn contradiction(
     Ok(agreement.filter(Agreement::contradicts))
 }
 
-/// Whether one case is the latency tool that ran beside the other.
+/// Returns true if one case is the latency tool that ran for the other.
 fn is_own_tool(tool: &Case, row: &Case) -> bool {
     (tool.role, row.role) == (Role::OwnTool, Role::Measured)
         && (&tool.system, &tool.cell) == (&row.system, &row.cell)

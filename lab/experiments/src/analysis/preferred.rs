@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a preference (`favour`) does for whoever is preferred, and what it costs the others: beside
-//! the same case without.
+//! Effect of a preference (`favour`) on the preferred subscriber and on the others, compared with
+//! the same case without it.
 
 use super::question::Answer;
 use super::{CaseResult, ExperimentResult, Figure, Measure, SubscriberResult};
@@ -28,7 +28,7 @@ pub(super) fn preferred(e: &ExperimentResult) -> Vec<Answer> {
     answers
 }
 
-/// The same system in a case that differs in nothing but that nobody is preferred.
+/// Returns the same system in the same case without a preference.
 fn without<'a>(e: &'a ExperimentResult, c: &CaseResult) -> Option<&'a CaseResult> {
     let nobody = Beside { favour: None, ..c.case.beside.clone() };
     let is_same = |other: &Case| {
@@ -52,14 +52,14 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     );
     let mut parts = vec![part(format!("subscriber {}", favour.subscriber), &is_it)];
     if let Some(other) = slowest(c, &is_other) {
-        // The same one without, whoever is the slowest then.
+        // The same subscriber without the preference, even if another one is the slowest then.
         parts.push(part(format!("the slowest other ({})", other.name), &|s: &SubscriberResult| {
             s.name == other.name
         }));
     }
     match usual {
         None => parts.push("without preference it was not measured".to_owned()),
-        // Who would be the slowest is not known when somebody is chosen.
+        // When a subscriber is chosen, the slowest one is not known yet.
         Some(usual) => {
             parts.extend(
                 slowest(usual, &|_| true)
@@ -71,7 +71,7 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     format!("{} {}", c.name(), parts.join("; "))
 }
 
-/// Whether it is the one of its link that is preferred.
+/// Returns true if it is the preferred subscriber of its link.
 fn is_preferred(s: &SubscriberResult, favour: &Favour) -> bool {
     let name = format!("subscriber {}", favour.subscriber);
     s.name == name || s.name.ends_with(&format!(" · {name}"))

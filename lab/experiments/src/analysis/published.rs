@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures of papers beside those of this machine. Microseconds of two machines say nothing beside
-//! each other; how many times one system takes what another takes does.
+//! Figures of papers next to those of this machine. Microseconds of two machines cannot be
+//! compared; the ratio of two systems can.
 
 use super::case::CaseResult;
 use super::figure::Figure;
@@ -10,17 +10,17 @@ use crate::words::word;
 use driveline_bench::harness::{Payload, System};
 use serde::Serialize;
 
-/// A published figure and what belongs beside it.
+/// Published figure and its context.
 #[derive(Clone, Debug, Serialize)]
 pub struct PublishedRow {
     /// As in the scenario.
     pub published: Published,
-    /// How many times the time of the paper's reference it took: its median if both have one, else
-    /// its mean.
+    /// Ratio to the time of the paper's reference: of medians if both have one, else of
+    /// means.
     pub published_ratio: Option<f64>,
     /// The paper's system that it is a ratio to.
     pub published_reference: Option<String>,
-    /// What was measured here.
+    /// Figure measured here.
     pub here: Option<Here>,
 }
 
@@ -43,8 +43,7 @@ pub struct Here {
     pub p99_us: Option<f64>,
     /// Greatest, in microseconds.
     pub max_us: Option<f64>,
-    /// How many times the time of Driveline here it took: by medians if the paper tells medians,
-    /// else by means.
+    /// Ratio to the time of Driveline here: of medians if the paper has medians, else of means.
     pub ratio: Option<f64>,
 }
 
@@ -56,7 +55,7 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
     let same = |q: &&Published| {
         (&q.case, q.size, q.subscribers, &q.figure) == (&p.case, p.size, p.subscribers, &p.figure)
     };
-    // Ratios are to what stands beside Driveline, in the paper as here.
+    // Ratios are to the system that corresponds to Driveline, in the paper as here.
     let reference = all.iter().filter(same).find(|q| q.beside.as_deref() == Some("driveline"));
     let ratio = |q: &Published| match (p.p50_us.zip(q.p50_us), p.mean_us.zip(q.mean_us)) {
         (Some((own, its)), _) | (None, Some((own, its))) if its > 0.0 => Some(own / its),
@@ -109,7 +108,7 @@ fn find<'a>(
         let link = c.case.links.first();
         c.case.role == Role::Measured
             && c.case.system.to_string() == system
-            // What its own tool contradicts stands beside nothing.
+            // A row that its own tool contradicts is not compared.
             && !c.is_contradicted()
             && p.case.as_ref().is_none_or(|name| *name == c.case.scenario_case)
             && p.size.is_none_or(|s| link.is_some_and(|l| l.size as u64 == s.0))

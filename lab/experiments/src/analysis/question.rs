@@ -14,14 +14,14 @@ use driveline_terminal::figures::{digits, duration_ns};
 
 /// One answer, system by system.
 pub(crate) struct Answer {
-    /// What is told of each.
+    /// Fact about each system.
     pub(crate) about: String,
     /// Each with its name first, Driveline before all.
     pub(crate) systems: Vec<String>,
 }
 
-/// What the experiment's question is about, in lines; none if it asks for latencies alone, or
-/// nothing tells.
+/// Returns the lines that answer the experiment's question; empty if it asks for latencies alone,
+/// or without data.
 pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<String> {
     // Variations of settings are few, and each is an answer of its own.
     let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_TOLD };
@@ -49,7 +49,7 @@ pub(crate) fn answers(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<An
     }
 }
 
-/// What must be known of such an answer, if there is one.
+/// Returns the caveat of such an answer, if there is one.
 pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     if about == Some(AnswerSpec::Jitter) && !jitter(e).is_empty() {
         return "That is the deviation of all samples of valid runs together, not of their mean."
@@ -60,7 +60,7 @@ pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
     }
     let mut text = "Throughput is the payload's size divided by the median.".to_owned();
     if e.measured().flat_map(|c| &c.case.links).any(|l| l.payload == Payload::Untouched) {
-        text += " Nobody writes or reads these payloads: where they are lent and not copied, no bytes move, and it is no bandwidth.";
+        text += " These payloads are neither written nor read: where they are lent and not copied, no bytes move, and it is no bandwidth.";
     }
     text
 }
@@ -68,7 +68,8 @@ pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
 /// Cases of each system, with Driveline first.
 type BySystem<'a> = Vec<Vec<&'a CaseResult>>;
 
-/// Cells that differ in one word only, which each case tells of itself, under the name of the rest.
+/// Groups cells that differ in one word only, under the name of the rest. The word stays with each
+/// case.
 fn groups<'a>(
     cases: impl Iterator<Item = &'a CaseResult>,
     word: impl Fn(&CaseResult) -> String,
@@ -128,10 +129,10 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
     answers
 }
 
-/// How many links a system carries.
+/// Number of links that a system carries.
 struct Carried {
     name: String,
-    /// The greatest number up to which nothing went wrong, of those that were measured.
+    /// The greatest measured number without a loss.
     links: usize,
     /// The next number, and what went wrong there; none if nothing did.
     beyond: Option<(usize, String)>,
@@ -158,7 +159,7 @@ impl Carried {
         carried
     }
 
-    /// `most`: the greatest number that anybody was asked for.
+    /// `most`: the greatest number that any system was asked for.
     fn words(&self, most: usize) -> String {
         let Self { name, links, beyond } = self;
         match beyond {
@@ -170,7 +171,7 @@ impl Carried {
     }
 }
 
-/// What went wrong with samples of a case; nothing if all of them came in time.
+/// Returns the problem with samples of a case; `None` if all of them came in time.
 fn wrong(c: &CaseResult) -> Option<String> {
     if c.valid_runs() == 0 {
         return Some(c.without_figures());
@@ -181,7 +182,7 @@ fn wrong(c: &CaseResult) -> Option<String> {
     (!is_whole).then(|| format!("{} not in time", percent(1.0 - in_time)))
 }
 
-/// A share, with as many digits as tell it from nothing.
+/// Formats a share, with enough digits to differ from 0.
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p < 0.01 => "less than 0.01 %".into(),
@@ -220,7 +221,7 @@ fn fairness(e: &ExperimentResult) -> Vec<Answer> {
             .collect();
         if !words.is_empty() {
             let about = format!(
-                "Medians of the first and of the last of {most} subscribers, and for how many samples the one that is most often the last is it{}",
+                "Medians of the first and of the last of {most} subscribers, and for how many samples the subscriber that is most often the last is it{}",
                 place(groups.len(), name)
             );
             answers.push(Answer { about, systems: words });
@@ -303,7 +304,7 @@ fn settings(e: &ExperimentResult) -> Vec<Answer> {
     }
 }
 
-/// What one variation changes.
+/// Effect of one variation.
 struct Changed<'a> {
     name: String,
     /// The variant with the usual settings.
@@ -365,8 +366,8 @@ fn throughput(e: &ExperimentResult) -> Vec<Answer> {
     answers
 }
 
-/// How median and throughput of a system grow from its least to its greatest payload; nothing if it
-/// has but one.
+/// Returns the growth of a system's median and throughput from its least to its greatest payload;
+/// `None` if it has but one.
 fn grown(cases: &[&CaseResult]) -> Option<String> {
     // The goodput of streams is compared anyway.
     let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.latencies()?.p50?));

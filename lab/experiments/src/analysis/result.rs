@@ -16,7 +16,7 @@ pub const FORMAT: u32 = 1;
 pub struct Analysis {
     /// [`FORMAT`].
     pub format: u32,
-    /// Whether every run was made.
+    /// True if every run was made.
     pub complete: bool,
     /// Runs that were planned.
     pub planned: u64,
@@ -35,7 +35,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Whether every run counts, and no middleware's own tool contradicts its row.
+    /// Returns true if every run counts, and no middleware's own tool contradicts its row.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.valid == self.made
@@ -43,26 +43,26 @@ impl Analysis {
     }
 }
 
-/// What an experiment says.
+/// Results of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExperimentResult {
     /// Id.
     pub id: String,
-    /// What it is.
+    /// Title.
     pub title: String,
-    /// What it asks.
+    /// Question.
     pub question: String,
-    /// Where it comes from.
+    /// Source.
     pub source: String,
-    /// What its reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// What the figures say, in a sentence or two.
+    /// Answer from the figures, in a sentence or two.
     pub answer: String,
     /// In the order of the plan.
     pub cases: Vec<CaseResult>,
-    /// What was published, beside what was measured here.
+    /// Published figures, with figures measured here.
     pub published: Vec<PublishedRow>,
-    /// What was asked for and is not measured.
+    /// Requested parts that are not measured.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -105,8 +105,8 @@ impl ExperimentResult {
         !self.published.is_empty() && self.measured().any(without)
     }
 
-    /// What was published of transmission where the stages are as in this case; nothing if they did
-    /// less here.
+    /// Returns published figures of transmission with the same stages as in this case; empty if the
+    /// stages did less here.
     pub fn transmission_published<'a>(
         &'a self,
         case: &'a CaseResult,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What changes during a run: latency, processor time, memory, drops.
+//! Changes during a run: latency, processor time, memory, drops.
 
 mod drops;
 
@@ -16,7 +16,7 @@ const MAX_TIMELINES: usize = 64;
 pub struct Timeline {
     /// Of what: `latency`, or a process.
     pub subject: String,
-    /// Which quantity.
+    /// Quantity.
     pub quantity: Quantity,
     /// Seconds since the run's first stamp, and the value: CPUs for processor time, else in the
     /// quantity's unit. Where there were too many points, the greatest of each stretch.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the account of a run can be that of its case: reports are computed from its numbers, and
-//! whoever wrote it may have been somebody else.
+//! Consistency check of a run's account with its case: reports are computed from its numbers, and
+//! an archive may come from anyone.
 
 use super::check::{MAX_LINKS, MAX_MESSAGES, count};
 use super::{Case, Run};
@@ -12,8 +12,8 @@ const MAX_SENT: u64 = 4 * MAX_MESSAGES;
 /// Longest run: a year, in seconds.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
-/// What no run has. Of a run that does not count, only the reasons and what it disturbed are told:
-/// its ends may have said anything.
+/// Refuses accounts that no run can have. For a run that does not count, only the reasons and the
+/// disturbance are checked: its ends may have written anything.
 pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
     let share = |what: &str, x: f64| -> Result<()> {
         // Counts of ticks are not taken at one instant.
@@ -56,7 +56,7 @@ fn check_account(a: &Account, subscribers: usize) -> Result<()> {
     );
     ensure!(
         receivers <= subscribers,
-        "it tells of {receivers} subscribers, and the link has {subscribers}"
+        "it reports {receivers} subscribers, and the link has {subscribers}"
     );
     for (subscriber, (received, missed)) in a.received.iter().zip(&a.missed).enumerate() {
         ensure!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a manifest can be that of a measurement: whoever wrote it may have been somebody else.
+//! Consistency check of a manifest: an archive may come from anyone.
 
 use super::{Case, Manifest};
 use anyhow::{Context, Result, bail, ensure};
@@ -18,7 +18,7 @@ pub(super) const MAX_LINKS: u64 = 256;
 /// Longest observation of a workload: a day, and what scenarios let it warm up.
 const LONGEST_MS: u64 = 2 * 86_400_000;
 
-/// What is shown to people must not move their cursor, or hide what it is.
+/// Refuses texts that would move a reader's cursor, or hide what they are.
 pub(super) fn check_readable(m: &Manifest) -> Result<()> {
     match unreadable(&serde_json::to_value(m)?) {
         Some(text) => bail!("'{text}' has control characters, or such as are not seen"),
@@ -26,8 +26,8 @@ pub(super) fn check_readable(m: &Manifest) -> Result<()> {
     }
 }
 
-/// What no measurement has: memory is reserved for rounds, and files are written below the names of
-/// directories.
+/// Refuses values that no measurement has: memory is reserved for rounds, and files are written
+/// below the names of directories.
 pub(super) fn check(m: &Manifest) -> Result<()> {
     let is_name = |name: &str| matches!(Path::new(name).components().collect::<Vec<_>>().as_slice(), [Component::Normal(n)] if *n == name);
     check_readable(m)?;
@@ -65,7 +65,7 @@ pub(super) fn count(what: &str, n: u64, most: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether its numbers are within what scenarios can say; waits and memory are computed from them.
+/// Checks that numbers are within the limits of scenarios; waits and memory are computed from them.
 fn check_case(case: &Case) -> Result<()> {
     let rate = |hz: f64| -> Result<()> {
         ensure!((0.01..=1e6).contains(&hz), "{hz} Hz is no rate");
@@ -105,7 +105,7 @@ fn check_case(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Likewise of what happens beside it.
+/// Checks the load next to the links in the same way.
 fn check_beside(beside: &Beside) -> Result<()> {
     count("hogs", beside.hogs as u64, 64)?;
     count("% of one CPU", beside.quota_percent.unwrap_or(0).into(), 10_000)?;

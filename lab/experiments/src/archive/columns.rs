@@ -60,12 +60,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<RecordBatch>> {
 }
 
 thread_local! {
-    /// What panics on this thread is told in another way.
+    /// Panics on this thread are reported in another way.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `of` gives; `None` if it panicked, as the reader of Arrow files does where lengths in a
-/// file are damaged.
+/// Returns the value of `of`; `None` if it panicked, as the reader of Arrow files does if lengths
+/// in a file are damaged.
 fn quietly<T>(of: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a measurement leaves on disk, and the only thing that reports and comparisons read.
+//! Archive of a measurement on disk: the only input of reports and comparisons.
 //!
 //! An archive is a directory (`docs/protocols/archive.md`): `manifest.json` says what was to be
 //! measured, on which machine, by which command; `runs/<experiment>/<case>/<round>.json` is the
-//! account of a run, and beside it lie its raw stamps and observations as Arrow files. A run's
+//! account of a run, with its raw stamps and observations next to it as Arrow files. A run's
 //! account is written last and appears at once, so that an archive is whole at any time: an
-//! interrupted measurement has fewer runs, and goes on with those that are missing.
+//! interrupted measurement has fewer runs, and goes on with the missing ones.
 
 mod accounts;
 mod check;
@@ -37,9 +37,9 @@ const PART: &str = "part";
 #[derive(Clone, Debug)]
 pub struct Archive {
     directory: PathBuf,
-    /// Locked as long as somebody measures into it.
+    /// Locked during a measurement into it.
     _claim: Option<Arc<File>>,
-    /// What it says about itself.
+    /// Its manifest.
     pub manifest: Manifest,
 }
 
@@ -61,7 +61,7 @@ impl Archive {
             let mut there = fs::read_dir(directory)
                 .with_context(|| format!("cannot read {}", directory.display()))?
                 .flatten();
-            // A manifest that was never whole is nobody's measurement.
+            // A manifest that was never whole belongs to no measurement.
             ensure!(
                 there.all(|entry| Path::new(&entry.file_name())
                     == Path::new(MANIFEST).with_extension(PART)),
@@ -72,7 +72,7 @@ impl Archive {
         };
         empty()?;
         let claim = claim(directory)?;
-        // Somebody else may have been faster.
+        // Another process may have been faster.
         empty()?;
         let archive =
             Self { directory: directory.to_owned(), _claim: Some(Arc::new(claim)), manifest };
@@ -87,12 +87,12 @@ impl Archive {
     pub fn open(directory: &Path) -> Result<Self> {
         ensure!(
             directory.is_dir(),
-            "there is no directory {}: name one that `driveline bench run` has made (it tells their names)",
+            "there is no directory {}: name one that `driveline bench run` has made (it prints their names)",
             directory.display()
         );
         let path = directory.join(MANIFEST);
         let text = read(&path).and_then(|text| String::from_utf8(text).map_err(std::io::Error::other)).with_context(|| {
-            format!("cannot read {} (`driveline bench run` makes such directories, and tells their names)", path.display())
+            format!("cannot read {} (`driveline bench run` makes such directories, and prints their names)", path.display())
         })?;
         let format: Version = serde_json::from_str(&text)
             .with_context(|| format!("{} is no manifest", path.display()))?;
@@ -109,17 +109,17 @@ impl Archive {
         Ok(Self { directory: directory.to_owned(), _claim: None, manifest })
     }
 
-    /// For whoever measures into it, so that nobody else does meanwhile; until it and its clones
-    /// are dropped.
+    /// Claims it for a measurement, so that no other process measures into it, until it and its
+    /// clones are dropped.
     ///
     /// # Errors
-    /// If somebody does already.
+    /// If another process has claimed it.
     pub fn claimed(self) -> Result<Self> {
         let _claim = Some(Arc::new(claim(&self.directory)?));
         Ok(Self { _claim, ..self })
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -176,8 +176,8 @@ impl Archive {
         write_whole(&account, &serde_json::to_vec_pretty(run)?)
     }
 
-    /// Puts something beside the runs that is made of them; what has that name is replaced, and not
-    /// followed if it is a link.
+    /// Writes a file made from the runs next to them. Replaces a file of that name; does not
+    /// follow a link.
     ///
     /// # Errors
     /// The file system's.
@@ -185,7 +185,7 @@ impl Archive {
         write_whole(&self.directory.join(name), bytes)
     }
 
-    /// Whether a run is there.
+    /// Returns true if a run exists.
     #[must_use]
     pub fn has(&self, experiment: &str, case: &Case, round: u64) -> bool {
         self.path(experiment, case, round, ".json").exists()
@@ -202,7 +202,7 @@ impl Archive {
             match read(&path) {
                 Ok(text) => {
                     let read = || -> Result<Run> {
-                        // Ends said it, or whoever wrote the archive.
+                        // From the ends, or from the author of the archive.
                         let run: Run = plain_json(&text)?;
                         ensure!(run.round == round, "it is the account of round {}", run.round);
                         accounts::check(case, &run)?;
@@ -287,8 +287,8 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Whether a file is there. One that is no plain file is refused: reading a pipe would wait for
-/// somebody who writes.
+/// Returns true if a file exists. One that is no plain file is refused: reading a pipe would wait
+/// for a writer.
 fn present(path: &Path) -> std::io::Result<bool> {
     match fs::metadata(path) {
         Ok(m) if m.is_file() => Ok(true),
@@ -305,12 +305,12 @@ fn claim(directory: &Path) -> Result<File> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
             bail!(
-                "somebody measures into {} already: wait for that, or name another directory",
+                "another process measures into {}: wait for its end, or name another directory",
                 directory.display()
             )
         }
-        // Not every file system has locks; without, there is only the danger that somebody does it
-        // twice.
+        // Not every file system has locks; without them, the only danger is that two processes
+        // measure into it.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
@@ -320,8 +320,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = path.with_extension(PART);
     // Without sync, a name can outlive a power cut that its bytes do not.
     let written = || -> std::io::Result<()> {
-        // Of somebody who was interrupted, or a link to somewhere else: opening it would follow
-        // that.
+        // Left by an interrupted process, or a link to somewhere else: opening it would follow
+        // the link.
         match fs::remove_file(&part) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
             _ => {}

@@ -13,9 +13,9 @@ use std::path::Path;
 /// A sample of one of the links of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSample {
-    /// Which link of the case.
+    /// Link of the case.
     pub link: usize,
-    /// What became of it.
+    /// The sample, with its deliveries.
     pub sample: Sample,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<LinkSample>> {
     Ok(samples)
 }
 
-/// Whether stamps are those of the run beside whose account they lie.
+/// Checks that stamps belong to the run whose account lies next to them.
 pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
     let accounts = &run.accounts;
     // Seconds are rounded.
@@ -211,7 +211,7 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
             .or_default()
             .extend(at.windows(2).map(|pair| pair[1] - pair[0]));
     }
-    // Of a sample that somebody missed there is no last subscriber.
+    // A sample that a subscriber missed has no last subscriber.
     let whole = |link: usize| case.links.get(link).map_or(0, |l| l.subscribers);
     let last: Vec<u64> = last
         .iter()

@@ -205,7 +205,7 @@ fn an_archive_of_format_1_is_read_and_one_of_a_format_to_come_is_refused() {
             ("fill + transport".to_owned(), 20)
         ]
     );
-    // Whoever knows no more than the format before says the same of this one.
+    // A reader that knows only the format before reads the same from this one.
     let dir = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(archive.directory().join(MANIFEST)).unwrap();
     fs::write(dir.path().join(MANIFEST), text.replace("\"format\": 1,", "\"format\": 3,")).unwrap();
@@ -256,7 +256,7 @@ fn two_do_not_measure_into_one_archive() {
     let dir = tempfile::tempdir().unwrap();
     let first = archive(dir.path());
     let again = || Archive::open(first.directory()).unwrap().claimed();
-    assert!(format!("{:#}", again().unwrap_err()).contains("somebody measures into"));
+    assert!(format!("{:#}", again().unwrap_err()).contains("another process measures into"));
     let path = first.directory().to_owned();
     drop(first);
     let second = Archive::open(&path).unwrap().claimed().unwrap();
@@ -408,7 +408,7 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     assert!(Archive::open(archive.directory()).is_ok());
 }
 
-/// Opening a pipe that nobody writes would wait for ever.
+/// Opening a pipe without a writer would wait for ever.
 #[test]
 fn what_is_no_plain_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -467,7 +467,7 @@ fn figures_follow_from_stamps() {
     let samples = [at(0, 1, 200), at(0, 2, 210), at(1, 1, 230), lost];
     let figures = metrics(&case(vec![link(Pace::RateHz(10.0), Payload::Filled, 2)]), &samples);
     assert_eq!(figures[&Metric::Transport], [70, 80, 100]);
-    // The second sample was missed by one, so nobody was the last to have it.
+    // The second sample was missed by one, so it has no last subscriber.
     assert_eq!(figures[&Metric::LastSubscriber], [100]);
     assert_eq!(figures[&Metric::FillAndTransport], [90, 100, 120]);
     assert_eq!(figures[&Metric::ScheduleRelative], [100, 110, 130]);
@@ -487,19 +487,19 @@ fn figures_follow_from_stamps() {
 #[test]
 fn the_half_of_a_file_is_in_nobodys_way() {
     let dir = tempfile::tempdir().unwrap();
-    // What cannot take its place does not stay beside it: here a directory has the name, elsewhere
-    // the disk is full.
+    // A new file that cannot replace the old one is removed: here a directory has the name,
+    // elsewhere the disk is full.
     fs::create_dir(dir.path().join("report.json")).unwrap();
     assert!(write_whole(&dir.path().join("report.json"), b"{}").is_err());
     assert!(!dir.path().join("report.part").exists());
-    // Somebody was killed while they wrote the manifest: there is no measurement.
+    // A process was killed while it wrote the manifest: there is no measurement.
     let manifest = archive(dir.path()).manifest;
     let fresh = dir.path().join("fresh");
     fs::create_dir(&fresh).unwrap();
     fs::write(fresh.join("manifest.part"), "{\"for").unwrap();
     Archive::create(&fresh, manifest.clone()).unwrap();
     assert!(fresh.join(MANIFEST).is_file() && !fresh.join("manifest.part").exists());
-    // Anything else is somebody's.
+    // Other files are the user's.
     let other = dir.path().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("thesis.part"), "").unwrap();

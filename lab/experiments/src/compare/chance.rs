@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How probable differences are by chance.
+//! Probability of differences by chance.
 
 use driveline_bench::stats::Interval;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -7,12 +7,12 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Probability of finding any difference where there is none.
 pub const SIGNIFICANCE: f64 = 0.05;
 
-/// Whether a corrected probability by chance is so small that there is a difference.
+/// Returns true if a corrected probability by chance is small enough for a real difference.
 pub(super) fn is_real(p: Option<f64>) -> bool {
     p.is_some_and(|p| p < SIGNIFICANCE)
 }
 
-/// Whether B is greater, where a difference is real: `same` is what no change is.
+/// Returns true if B is greater, where a difference is real: `same` is the value without a change.
 pub(super) fn holm_verdict(change: Option<&Interval>, p: Option<f64>, same: f64) -> Option<bool> {
     let i = change.filter(|_| is_real(p))?;
     (i.low > same || i.high < same).then_some(i.low > same)

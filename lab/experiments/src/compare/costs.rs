@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What else may have changed between two measurements: processor time per message, and the share
-//! of samples that did not arrive.
+//! Other changes between two measurements: processor time per message, and the share of samples
+//! that did not arrive.
 
 use super::chance::{SIGNIFICANCE, holm_verdict, welch, welch_at_least};
 use crate::analysis::{Lost, RunCost, run_costs};
@@ -21,9 +21,9 @@ pub struct Cost {
     pub cell: String,
     /// System.
     pub system: String,
-    /// What it stands for.
+    /// Role.
     pub role: Role,
-    /// Which.
+    /// Cost.
     pub what: What,
     /// In A: the mean of its rounds, in nanoseconds, or as a share.
     pub a: f64,
@@ -34,11 +34,11 @@ pub struct Cost {
     pub change: Option<Interval>,
     /// Probability of so great a difference by chance, corrected for the number of all comparisons.
     pub p_corrected: Option<f64>,
-    /// What follows.
+    /// Conclusion.
     pub verdict: CostVerdict,
 }
 
-/// What is compared.
+/// Compared cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -49,7 +49,7 @@ pub enum What {
     ShareLost,
 }
 
-/// B beside A.
+/// B compared with A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostVerdict {
@@ -129,7 +129,7 @@ impl What {
     }
 }
 
-/// What two cases cost, and each with its probability by chance.
+/// Returns the costs of two cases, each with its probability by chance.
 pub(super) fn of(
     (a, e, case): (&Archive, &Experiment, &Case),
     (b, other, theirs): (&Archive, &Experiment, &Case),
@@ -139,7 +139,7 @@ pub(super) fn of(
     let compared = |what: What| {
         let values = |of: &[RunCost]| of.iter().filter_map(|c| what.of(c)).collect::<Vec<f64>>();
         let (x, y) = (values(&ours), values(&others));
-        // Nobody wonders whether nothing differs from nothing.
+        // Two zero costs need no row.
         if x.is_empty()
             || y.is_empty()
             || (what == What::ShareLost && x.iter().chain(&y).all(|share| *share == 0.0))
@@ -284,7 +284,7 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
     (!table.is_empty()).then_some((text, line))
 }
 
-/// How they are compared, beside how percentiles are.
+/// Returns the method of comparing costs, as an addition to that of percentiles.
 pub(super) fn method() -> String {
     format!(
         "Processor time per message (B ÷ A) and the share of samples that did not arrive (B − A) are compared by the means of rounds in the same way, below \

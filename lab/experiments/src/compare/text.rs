@@ -11,7 +11,7 @@ use driveline_bench::stats::{ENOUGH_ROUNDS, Rank};
 use driveline_terminal::paragraphs::wrapped;
 use driveline_terminal::table::Columns;
 
-/// How it is found out what is real; nothing of what there is none of.
+/// Returns the method that decides which differences are real, for the kinds of rows that exist.
 pub(super) fn method(rows: &[Difference], made: usize) -> String {
     let streams = match rows.iter().any(|r| r.by == Criterion::Goodput) {
         true => format!(

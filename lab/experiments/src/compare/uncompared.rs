@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-/// Names that a warning tells.
+/// Number of names in a warning.
 const MOST_NAMED: usize = 3;
 
-/// Why a case has no row.
+/// Reason why a case has no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Why {
     OnlyInA,
@@ -14,7 +14,7 @@ pub(super) enum Why {
     WithoutSamplesInA,
     WithoutSamplesInB,
     WithoutSamples,
-    /// What counts most of it is another figure in B.
+    /// Its headline figure is another one in B.
     OtherFigure,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Cell {
     pub(super) links: Vec<Link>,
     pub(super) beside: Beside,
     pub(super) workload: Option<Workload>,
-    /// With nobody on its edges but Driveline on those that are always its own.
+    /// The chain with Driveline on its own edges only; other edges have no system yet.
     pub(super) chain: Option<ChainJob>,
     /// Topics whose carrier is measured.
     pub(super) open_edges: Vec<String>,
@@ -43,7 +43,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Why nobody can do it on this machine.
+    /// Returns the reason why no system can do it on this machine.
     pub(super) fn refused(&self, placement: &Placement) -> Option<String> {
         let single = self.links.len() == 1
             && self.beside.hogs == 0
@@ -180,7 +180,7 @@ fn of_workload(vary: &Vary, workload: &WorkloadSpec) -> Vary {
     heeded
 }
 
-/// Tells a workload its place among what varies.
+/// Gives a workload the values of the varied dimensions.
 fn vary_workload(
     workload: &mut WorkloadSpec,
     vary: &Vary,
@@ -349,7 +349,7 @@ fn chain(
             bench_chain::EdgeSpec { system: System::Driveline, size: usize::try_from(size.0)? },
         ))
     };
-    // A source without a rate is as fast as it can be; how long that takes, nobody knows.
+    // A source without a rate is as fast as it can be; the duration is unknown.
     let rate = case.rate_hz.map_or(Pace::PingPong, Pace::RateHz);
     Ok(ChainJob {
         stages: spec.stages.iter().enumerate().map(stage).collect::<Result<_>>()?,
@@ -370,7 +370,7 @@ fn chain(
 }
 
 impl CaseSpec {
-    /// What it says of the cable between two hosts, by the first key that does.
+    /// Returns the first key that describes the cable between two hosts.
     pub(crate) fn of_cable(&self) -> Option<&'static str> {
         let keys = [
             ("cable_mbit", self.cable_mbit.is_some()),
@@ -418,7 +418,7 @@ impl CaseSpec {
 }
 
 impl Vary {
-    /// How many there are.
+    /// Returns the number of combinations.
     fn combinations(&self) -> usize {
         let lists = [
             self.size.len(),
@@ -447,7 +447,7 @@ impl Vary {
 /// The case once for each combination, with words for what varies.
 fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     let mut all = vec![(Vec::new(), case)];
-    // Each dimension multiplies what is there so far; one with a single value needs no word.
+    // Each dimension multiplies the existing cells; one with a single value needs no word.
     macro_rules! dimension {
         ($field:ident, $word:expr) => {
             if !vary.$field.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the environment says to the stages of a chain: files are looked at before the first run,
+//! Environment variables for the stages of a chain: files are checked before the first run,
 //! not by a stage in the middle of it.
 
 use crate::scenario::{Reads, StageSpec};
@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// What a stage's work is told, with what the environment has to say.
+/// Returns the parameters of a stage's work, with values from the environment.
 pub(super) fn parameters(
     stage: &StageSpec,
     environment: impl Fn(&str) -> Option<OsString>,
@@ -31,14 +31,14 @@ pub(super) fn parameters(
                 "{variable}={text}{from}: {why}: name {remedy}, or leave {variable} unset: the stage does without"
             );
         }
-        // Whoever goes on with the measurement may be elsewhere.
+        // The measurement may be continued from another directory.
         let whole = fs::canonicalize(text).ok().and_then(|path| path.to_str().map(str::to_owned));
         all.insert(parameter.clone(), whole.unwrap_or_else(|| text.to_owned()).into());
     }
     Ok(all)
 }
 
-/// Why this cannot be read, and what can; nothing if it can.
+/// Returns the reason why this cannot be read, and the remedy; `None` if it can.
 fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
     let remedy = match reads {
         Reads::File => "a file that can be read",
@@ -56,7 +56,7 @@ fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
             fs::read_dir(text).err().map(|e| e.to_string())
         }
         Ok(found) if found.is_dir() => Some("it is a directory".into()),
-        // A socket lets nobody open it, and says so at once.
+        // A socket cannot be opened, and fails at once.
         Ok(found) if found.is_file() || found.file_type().is_socket() => {
             File::open(text).err().map(|e| e.to_string())
         }
@@ -133,7 +133,7 @@ mod tests {
         let file = dir.path().join("locked.ply");
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
-        // Root may read any file, but nobody opens a socket as one.
+        // Root may read any file, but a socket cannot be opened as one.
         let (file, why) = if File::open(&file).is_err() {
             (file, "Permission denied")
         } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this machine can do at all in the place of a cell's one link: a bare word from one end to
-//! the other, and a copy of its payload.
+//! Floors of this machine for a cell's one link: a bare word from one end to the other, and a copy
+//! of its payload.
 
 use super::{Cell, add, again, leave_out};
 use crate::archive::{Case, Experiment, Link, Role};
@@ -26,7 +26,7 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
         leave_out(
             e,
             "floor",
-            "it is that of one link alone: several at the same time have none beside them",
+            "it is that of one link alone: several at the same time have no floor",
             Some(cell),
         );
         return Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
         leave_out(
             e,
             "floor",
-            "it is measured alone: links beside hogs, under a limit or with a preference have none beside them",
+            "it is measured alone: links next to hogs, under a limit or with a preference have no floor",
             Some(cell),
         );
         return Vec::new();
@@ -127,7 +127,7 @@ fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Compa
     says_something.then_some(Comparison { metric: headline, to: id, of: Metric::Copy })
 }
 
-/// Where and how it runs, as far as that is not usual: what is measured elsewhere has its floor
+/// Returns where and how it runs, if that is unusual: a case measured elsewhere has its floor
 /// there.
 fn place(link: &Link) -> String {
     let fifo =

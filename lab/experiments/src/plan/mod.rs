@@ -21,7 +21,7 @@ use driveline_runtime::launch::find_gateway;
 /// Most cases of one experiment.
 const MAX_CASES: usize = 2000;
 
-/// What to measure of a scenario, to that extent.
+/// Plans a scenario to an extent.
 ///
 /// # Errors
 /// If it means nothing on this machine: the message says which part and what to do.
@@ -47,7 +47,7 @@ pub fn plan(
     let scenario = e.scenario.clone();
     let cells = cells::cells(&scenario, &run, placement)
         .with_context(|| format!("experiment {}", scenario.id))?;
-    // Graphs of Driveline have nobody beside them, which is told as well.
+    // Graphs of Driveline have no other system, which is reported as well.
     let mut compares = cells.iter().all(|cell| cell.workload.is_some());
     for cell in cells {
         let names = run
@@ -80,8 +80,8 @@ pub fn plan(
             scenario.id
         );
     }
-    // Whoever is compared stands in a list, and whoever is not there at all in none: that they are
-    // missing is told all the same.
+    // A system that is compared stands in a list; a missing one stands in none. Both are
+    // reported.
     if compares {
         for (peer, reason) in found.iter().filter_map(|p| Some((p, p.missing()?))) {
             leave_out(&mut e, &peer.name, &reason, None);
@@ -127,9 +127,9 @@ pub fn order(experiment: &Experiment, seed: u64, round: u64) -> Vec<usize> {
     Random::order_of_round(own, round, experiment.cases.len())
 }
 
-/// How long a run is expected to take, in seconds. The constants are what runs took on a machine
-/// with two CPUs; a peer takes the mean of those that start daemons and those that do not, and of
-/// those that copy and those that do not.
+/// Returns the expected duration of a run, in seconds. The constants come from runs on a machine
+/// with two CPUs. A peer takes the mean of peers with and without daemons, and of peers
+/// with and without copies.
 #[must_use]
 pub fn expected_seconds(case: &Case) -> f64 {
     if case.role == Role::OwnTool {
@@ -169,7 +169,7 @@ pub fn expected_seconds(case: &Case) -> f64 {
         + ends as f64 * EACH_END_S
 }
 
-/// What an open loop rests after its first sample and before its end mark.
+/// Pause of an open loop after its first sample and before its end mark.
 const RESTS_S: f64 = 0.15;
 /// Of a process more.
 const EACH_END_S: f64 = 0.005;
@@ -194,8 +194,8 @@ fn figure(scenario: &Scenario, cell: &Cell) -> Metric {
     }
 }
 
-/// The same for the same reason is told once, with all its cells; without a cell it is left out
-/// everywhere.
+/// Leaves a part out. One reason is reported once, with all its cells; without a cell, the part is
+/// left out everywhere.
 fn leave_out(e: &mut Experiment, what: &str, reason: &str, cell: Option<&Cell>) {
     let cell = cell.map(|c| c.name.clone());
     match e.left_out.iter_mut().find(|l| l.what == what && l.reason == reason) {
@@ -282,8 +282,8 @@ fn add_cell(
     compare_with_usual_settings(e, cell, selection);
 }
 
-/// Whether the latency tool of a variant measures such a link. Where it does not because the link
-/// may lose something, that is said.
+/// Returns true if the latency tool of a variant measures such a link. If it does not because the
+/// link may lose samples, the report says so.
 fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> bool {
     let is_judged = variant.has_own_tool_for(job);
     if !is_judged
@@ -295,8 +295,8 @@ fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> b
     is_judged
 }
 
-/// Whether there are enough rounds for an own tool's verdict; without, it would run for nothing,
-/// and says so.
+/// Returns true if there are enough rounds for an own tool's verdict; otherwise it would run for
+/// nothing, and the report says so.
 fn may_judge(e: &mut Experiment, system: &System) -> bool {
     let enough = e.rounds >= ENOUGH_ROUNDS as u64;
     if !enough {
@@ -394,7 +394,7 @@ fn add_chain(
     Ok(())
 }
 
-/// Why a workload has nobody but Driveline, installed or not, and what to do about it.
+/// Returns the reason why a workload has no system but Driveline, and the remedy.
 fn nobody_else(workload: &str) -> String {
     format!(
         "the workload {workload} is a graph of Driveline, and peers, installed or not, carry links and chains: to stand beside it, one needs a node of \
@@ -483,7 +483,7 @@ fn add_twice(e: &mut Experiment, case: Case) {
     add(e, again);
 }
 
-/// What the control of a case is called.
+/// Returns the name of a case's control.
 fn again(id: &str) -> String {
     format!("{id} · again (A/A)")
 }
@@ -507,7 +507,7 @@ fn add(e: &mut Experiment, case: Case) {
     e.cases.push(Case { directory, ..case });
 }
 
-/// How many messages a link of this rate sends in a run.
+/// Returns the number of messages that a link of this rate sends in a run.
 fn messages(run: &RunSpec, pace: Pace) -> u64 {
     match (run.messages, run.seconds, pace) {
         (Some(n), _, _) => n,

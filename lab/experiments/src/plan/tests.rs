@@ -6,9 +6,9 @@ use driveline_bench::harness::Reliability;
 use driveline_bench::peers::{Description, State, Variant, WaitKind};
 use std::collections::BTreeSet;
 
-/// What the experiments that come with the program ask of which systems.
+/// Experiments that come with the program: which systems they ask what.
 mod papers;
-/// Who takes part in `--quick`.
+/// Participants of `--quick`.
 mod quick;
 
 /// A peer that can do everything, under the names that scenarios ask for.
@@ -172,7 +172,7 @@ fn a_variant_that_is_the_usual_one_at_a_rate_is_not_measured_twice_there() {
         .filter(|l| l.reason.starts_with("at a rate it is"))
         .map(|l| (l.what.as_str(), l.cells.len()))
         .collect();
-    // Untouched and filled, in two qualities; spinning readers do not fit beside ten on two CPUs.
+    // Untouched and filled, in two qualities; spinning readers do not fit next to ten on two CPUs.
     assert_eq!(told, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
 }
 
@@ -235,7 +235,7 @@ fn containers_hold_ends_of_one_host_only() {
     assert!(text.contains("add `reach: host`"), "{text}");
 }
 
-/// What the estimate consists of, written out for each kind of run.
+/// Parts of the estimate, written out for each kind of run.
 #[test]
 fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     let e = planned("B1", Extent::Default);
@@ -394,9 +394,9 @@ fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
             for floor in floors {
                 let (its, of) = (&floor.links[0], &case.links[0]);
                 if floor.is_copy() {
-                    assert_eq!(copied(its), copied(of), "{id}: {} beside {}", case.id, floor.id);
+                    assert_eq!(copied(its), copied(of), "{id}: {} and {}", case.id, floor.id);
                 } else {
-                    assert_eq!(alike(its), alike(of), "{id}: {} beside {}", case.id, floor.id);
+                    assert_eq!(alike(its), alike(of), "{id}: {} and {}", case.id, floor.id);
                 }
                 compared += 1;
             }
@@ -426,7 +426,7 @@ fn a_copy_of_each_size_stands_among_the_floors() {
         floors,
         BTreeSet::from(["floor: memcpy into shared slots in turn · 34560 B · at 20 Hz"])
     );
-    // Nobody writes or copies the scans of S1.
+    // The scans of S1 are neither written nor copied.
     assert!(compared.is_empty(), "{compared:?}");
     let mut ten = scenario::load("S1").unwrap();
     (ten.vary.subscribers, ten.run.messages) = (vec![10], Some(1000));
@@ -465,7 +465,7 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
     };
     let told = |e: &Experiment| {
         let (floors, compared) = copies(e);
-        // A row for every size, also of those that say nothing of a way.
+        // A row for every size, also of those whose path is unknown.
         assert_eq!(floors.len(), 3, "{floors:?}");
         let peers = e
             .cases
@@ -476,7 +476,7 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
         let own = if compared.is_empty() { BTreeSet::from([2]) } else { BTreeSet::from([2, 3]) };
         assert_eq!(
             peers, own,
-            "peers stand beside Driveline, the word, and where it does the copy"
+            "peers are compared with Driveline, the word, and where it has one the copy"
         );
         compared
             .iter()
@@ -610,7 +610,7 @@ fn links_beside_hogs_are_said_to_have_no_floor() {
     let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
     assert_eq!(floor.len(), 1, "{:?}", e.left_out);
     assert!(
-        floor[0].reason.contains("beside hogs")
+        floor[0].reason.contains("next to hogs")
             && floor[0].cells == ["four hogs", "four hogs, priority"],
         "{floor:?}"
     );
@@ -666,7 +666,7 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
                     own.id
                 );
                 for control in controls {
-                    // It is the same, but for its name and what it stands beside.
+                    // It is the same, but for its name and its neighbours in the table.
                     let same = Case {
                         id: own.id.clone(),
                         directory: own.directory.clone(),
@@ -687,7 +687,7 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
             );
         }
     }
-    // Nobody is measured who is not asked for.
+    // Systems that are not asked for are not measured.
     let mut s = scenario::load("S6").unwrap();
     s.systems = vec!["fastdds/shm".into()];
     let e = plan(&s, Extent::Default, &peers(), &placement).unwrap();

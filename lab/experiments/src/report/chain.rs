@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What transmission costs beside the work that stages of a chain do, here and in papers.
+//! Costs of transmission, compared with the work of a chain's stages, here and in papers.
 
 use super::experiment::{cell_of, ratio_of, small};
 use super::html::{Table, escape, sentence};
@@ -55,14 +55,14 @@ pub(super) fn transmission(e: &ExperimentResult) -> String {
         String::new()
     };
     format!(
-        "<h3>Transmission beside processing</h3>{missing}{}<p class=legend>Mean of communication in percent of the mean of computation; below, the same of the medians, and the means of both. Communication lasts from \
+        "<h3>Transmission compared with processing</h3>{missing}{}<p class=legend>Mean of communication in percent of the mean of computation; below, the same of the medians, and the means of both. Communication lasts from \
          publishing until all inputs are in hand: a message that waits for a stage that is still busy, and conversions, count as transmission.</p>{}",
         table.finish(),
         works(e)
     )
 }
 
-/// Chains with Driveline on some edges beside the same without.
+/// Chains with Driveline on some edges, compared with the same chains without.
 pub(super) fn own_edges(e: &ExperimentResult) -> String {
     let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
     let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
@@ -109,7 +109,7 @@ fn share(c: &CaseResult, stage: &str) -> String {
     )
 }
 
-/// What the stages did, and where they ran.
+/// Returns the work of the stages, and their places.
 fn works(e: &ExperimentResult) -> String {
     let told = crate::chain::works(e).into_iter();
     let items: String = told

@@ -20,10 +20,10 @@ use driveline_bench::{LeftOut, Metric, Verdict};
 use driveline_terminal::figures::{digits, duration_ns};
 use std::fmt::Write as _;
 
-/// What a car drives while a sample is on its way: speeds in km/h.
+/// Speeds of a car, in km/h, for the distance driven during a latency.
 const SPEEDS_KMH: [f64; 2] = [64.0, 112.0];
 
-/// `shared` is what several experiments leave out, which the page tells once.
+/// `shared`: parts that several experiments leave out, which the page shows once.
 pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]) -> String {
     let mut out = format!(
         "<p class=question>{}</p><p class=source>{}</p><div class=answer>{}</div>\n",
@@ -56,7 +56,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]
     out
 }
 
-/// What is indented belongs to the line above.
+/// Formats a line; an indented one belongs to the line above.
 fn answer_line(line: &str) -> String {
     let class = if line.starts_with(' ') { " class=part" } else { "" };
     format!("<p{class}>{}</p>", sentence(line.trim_start()))
@@ -85,7 +85,7 @@ pub(super) fn count(n: u64) -> String {
     if n == 0 { "0".into() } else { format!("<span class=bad>{n}</span>") }
 }
 
-/// Of payloads that nobody looked at, nobody knows.
+/// Unknown for payloads that were not verified.
 fn torn(t: &Totals) -> String {
     if t.torn == 0 && t.verified == 0 { "–".to_owned() } else { count(t.torn) }
 }
@@ -117,7 +117,7 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
     }
 }
 
-/// What graphs are judged by, what processes use, and what latencies consist of.
+/// Renders key figures of graphs, resource use of processes, and parts of latencies.
 fn key_figures(e: &ExperimentResult) -> String {
     let (figures, parts) = (rows(&further::key_figures(e)), rows(&further::split(e)));
     let figures = match figures.as_str() {
@@ -250,12 +250,12 @@ fn links(e: &ExperimentResult) -> String {
     if table.is_empty() {
         return String::new();
     }
-    // A few are looked at; of many, whoever wants to.
+    // A few are shown open; many are folded.
     let open = if all().all(|c| c.by_link.len() <= 8) { " open" } else { "" };
     format!("<details{open}><summary>Links one by one</summary>{}</details>\n", table.finish())
 }
 
-/// Whether all subscribers are served alike, and who is the last.
+/// Renders the fairness among subscribers, and which one is the last.
 fn subscribers(e: &ExperimentResult) -> String {
     let ranks =
         columns(e.measured().flat_map(|c| &c.subscribers).map(|s| &s.transport.percentiles));
@@ -311,7 +311,7 @@ fn rows(of: &Rows) -> String {
     if of.is_empty() { String::new() } else { table.finish() }
 }
 
-/// How late samples were for whoever waits for them when they are due.
+/// Renders the lateness of samples, for readers that expect them when they are due.
 fn since_due(e: &ExperimentResult) -> String {
     let table = rows(&further::since_due(e));
     if table.is_empty() {
@@ -323,7 +323,7 @@ fn since_due(e: &ExperimentResult) -> String {
     )
 }
 
-/// How long streams stall.
+/// Renders the stalls of streams.
 fn between_arrivals(e: &ExperimentResult) -> String {
     let table = rows(&further::between_arrivals(e));
     if table.is_empty() {
@@ -341,7 +341,7 @@ fn road(e: &ExperimentResult) -> String {
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut table = Table::new("", &head, true);
     for cell in e.cells() {
-        // The time between two arrivals is no latency: nobody waits for a reaction that long.
+        // The time between two arrivals is no latency: no reaction waits for it.
         let latencies = |c: &'_ CaseResult| {
             c.headline()
                 .filter(|(of, _)| *of != Compared::Metric(Metric::BetweenArrivals))
@@ -384,7 +384,7 @@ fn distance(metres: f64) -> String {
     }
 }
 
-/// The papers' figures beside those of this machine.
+/// Renders the papers' figures next to those of this machine.
 fn published(e: &ExperimentResult) -> String {
     let table = rows(&Literature::of(e, false).rows);
     if table.is_empty() {
@@ -398,7 +398,7 @@ fn or_few(cell: &str) -> String {
     if cell == TOO_SMALL { format!("<span class=few>{TOO_SMALL}</span>") } else { escape(cell) }
 }
 
-/// Whether everything that was due is accounted for.
+/// Renders the accounts: all due samples are accounted for, or not.
 fn accounts(e: &ExperimentResult) -> String {
     let is_watched = e.measured().any(|c| c.switches_per_sample().is_some());
     let mut head = vec![
@@ -480,7 +480,7 @@ fn control(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.{}</p>\n",
+        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which shows how far from 1 two equal things come here. Smaller differences between systems mean nothing.{}</p>\n",
         table.finish(),
         if floors().any(CaseResult::is_driveline) {
             " Where a cell has no floor, Driveline is measured twice instead."
@@ -490,7 +490,7 @@ fn control(e: &ExperimentResult) -> String {
     )
 }
 
-/// What the middleware's own latency tools say of the same links.
+/// Renders the results of the middleware's own latency tools for the same links.
 fn own_tools(e: &ExperimentResult) -> String {
     let head = ["case", "tool", "what", "it says", "here", "÷ tool", "verdict"];
     let mut table = Table::new("", &head, true);
@@ -517,7 +517,7 @@ fn own_tools(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say. A tool that says averages only is compared with averages of as many samples. A tool that measures in its own way is compared with a variant that does so, too; if it contradicts that, the row with the usual settings is not confirmed.{}</p>",
+        "<h3>Compared with the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say. A tool that says averages only is compared with averages of as many samples. A tool that measures in its own way is compared with a variant that does so, too; if it contradicts that, the row with the usual settings is not confirmed.{}</p>",
         table.finish(),
         driveline_bench::TOLERANCE * 100.0,
         not_confirmed(e)
@@ -550,16 +550,16 @@ fn left_out_of(e: &ExperimentResult, shared: &[LeftOut]) -> String {
     if !told_once.is_empty() {
         let _ = write!(
             out,
-            "<p>What is left out of other experiments as well stands <a href=\"#{LEFT_OUT}\">once for all</a>.</p>"
+            "<p>Parts left out of other experiments as well are listed <a href=\"#{LEFT_OUT}\">once for all</a>.</p>"
         );
     }
     if out.is_empty() { out } else { format!("<h3>Left out</h3>{out}") }
 }
 
-/// Where the page tells once what several experiments leave out.
+/// Anchor of the part of the page about parts that several experiments leave out.
 pub(super) const LEFT_OUT: &str = "left-out";
 
-/// What is not measured, and why; nothing if everything is.
+/// Renders the parts that are not measured, with reasons; empty if everything is.
 pub(super) fn left_out<'a>(list: impl IntoIterator<Item = &'a LeftOut>) -> String {
     let mut table = Table::new("", &["what", "why, and how to add it"], false);
     let mut place = "";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The headline table of an experiment: every system in every cell, loan-only and filled beside
-//! each other.
+//! Headline table of an experiment: every system in every cell, with loan-only and filled payloads
+//! next to each other.
 
 use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape, sentence};
@@ -22,7 +22,7 @@ use driveline_runtime::graph::ByteSize;
 use driveline_terminal::figures::duration_ns;
 use driveline_workloads::deliveries::ALL;
 
-/// Loan-only and filled-and-read beside each other, where both were measured.
+/// Loan-only next to filled-and-read, where both were measured.
 pub(super) fn headline(e: &ExperimentResult) -> String {
     let mut groups: Vec<String> = Vec::new();
     for cell in e.cells() {
@@ -31,8 +31,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             groups.push(group);
         }
     }
-    // Workloads stand with the links that they are measured beside, so that what is to be compared
-    // has one column.
+    // Workloads are listed with the links that are their comparison, so that the compared figures
+    // share one column.
     let mut of_links =
         e.measured().filter(|c| c.case.handling().is_some()).map(views::is_filled).peekable();
     let beside_filled = of_links.peek().is_some() && of_links.all(|filled| filled);
@@ -55,7 +55,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let copy = beside_copy(e);
     let mut costs: Vec<String> = copy.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
     costs.extend(Some("CPU per message".to_owned()).filter(|_| links));
-    // What nobody lost needs no columns, as on the terminal; that nobody did is said below.
+    // A loss that no system has needs no column, as on the terminal; a line below says so.
     let lossy: Vec<&Loss> =
         LOSSES.iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
     costs.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
@@ -193,13 +193,13 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             (false, false) =>
                 " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 (of goodput, what counts as equal) and rests on five rounds or more.",
             (false, true) => {
-                " ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors; with 95 % interval by rounds."
+                " ÷ floor: compared with a bare word that is passed on without middleware, which is listed among the floors; with 95 % interval by rounds."
             }
         },
         if copy.is_none() {
             ""
         } else {
-            " ÷ memcpy: of payloads that are filled or copied, beside one copy of as many bytes on this machine, which stands among the floors."
+            " ÷ memcpy: of payloads that are filled or copied, compared with one copy of as many bytes on this machine, which is listed among the floors."
         },
         if deliveries { nothing_went_wrong(&nowhere(e)) } else { String::new() },
         match (links, kinds.len()) {
@@ -212,13 +212,9 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     )
 }
 
-/// What has no column because it happened nowhere.
+/// Returns the sentence about columns left out because they would be zero.
 fn nothing_went_wrong(nowhere: &Nowhere) -> String {
-    let torn = if nowhere.not_torn_where_verified {
-        " No payload of those that were verified was torn."
-    } else {
-        ""
-    };
+    let torn = if nowhere.not_torn_where_verified { " No verified payload was torn." } else { "" };
     match nowhere.names.as_slice() {
         [] => torn.to_owned(),
         [one] => format!(" No sample of this table was {one}.{torn}"),
@@ -233,7 +229,7 @@ fn without_handling(cell: &str) -> String {
     cell_without(cell, |word| matches!(word, "untouched" | "filled"))
 }
 
-/// Of Driveline itself nothing: it stands beside itself.
+/// Returns an empty cell for Driveline itself, which has no ratio to itself.
 fn ratio_cell(by: Criterion, r: Option<&Interval>) -> String {
     match r {
         None => String::new(),
@@ -281,7 +277,7 @@ fn explained(of: &Compared) -> String {
     format!("{} ({way})", of.label())
 }
 
-/// What is not in the short name.
+/// Returns the part of the title that is not in the short name.
 fn title_beyond_name(c: &CaseResult) -> String {
     let title = escape(&c.case.system_title);
     if c.is_driveline() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a system looks in every plot of a page.
+//! Colour, dash and symbol of a system, the same in every plot of a page.
 
 use crate::analysis::{Analysis, CaseResult};
 use crate::archive::Role;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 /// Driveline.
 const OURS: &str = "#3a7fd5";
-/// Peers: hues that the colour-blind tell apart too (after Paul Tol's bright scheme), readable on
-/// white and on black; more systems than these differ by dash and symbol.
+/// Peers: hues that colour-blind readers can distinguish too (after Paul Tol's bright scheme),
+/// readable on white and on black; more systems than these differ by dash and symbol.
 const PEERS: [&str; 5] = ["#e0566b", "#2f9147", "#b59f25", "#2fa7cf", "#aa4c8f"];
 const DASHES: [DashType; 5] =
     [DashType::Solid, DashType::Dash, DashType::Dot, DashType::DashDot, DashType::LongDash];
@@ -20,7 +20,7 @@ const SYMBOLS: [MarkerSymbol; 5] = [
     MarkerSymbol::TriangleUp,
     MarkerSymbol::X,
 ];
-/// What the machine itself can do.
+/// Colour of the machine's floors.
 const FLOOR: &str = "#8a8f98";
 
 /// Colour and line of a system.

@@ -293,7 +293,7 @@ pub(super) fn layers(cases: &[&CaseResult]) -> Plot {
     stacked(&names, &columns, x)
 }
 
-/// What became of what was due.
+/// Plots the outcome of all due deliveries.
 pub(super) fn deliveries(cases: &[&CaseResult]) -> Plot {
     let names: Vec<String> = cases.iter().map(|c| c.name()).collect();
     let mut columns = vec![
@@ -314,7 +314,7 @@ pub(super) fn deliveries(cases: &[&CaseResult]) -> Plot {
     )
 }
 
-/// Whether lateness means anything.
+/// Returns true if lateness means anything.
 pub(super) fn is_open(c: &CaseResult) -> bool {
     c.case.links.iter().any(|l| l.pace != Pace::PingPong)
         || (c.case.links.is_empty() && c.has_deliveries())

@@ -18,7 +18,7 @@ pub(super) const SECTIONS: [(&str, &str); 4] = [
     ("measurement", "Measurement"),
 ];
 
-/// What a reader wants to know first.
+/// Renders the first facts for a reader.
 pub(super) fn lead(m: &Manifest) -> String {
     let k = &m.machine;
     format!(

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an experiment's explorer offers: views, each with a plot for every cell that has something
-//! to show.
+//! Views of an experiment's explorer, each with a plot for every cell that has data.
 
 use super::look::{Look, Looks};
 use super::plots;
@@ -59,7 +58,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "percentiles",
         "Percentiles",
-        "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floors, a bare wake-up without middleware, and beside payloads that are filled or copied one copy of them.",
+        "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floors, a bare wake-up without middleware, and for payloads that are filled or copied, one copy of them.",
         &|cell| lines(e, cell, looks).map(|l| plots::percentiles(named_times(e, cell), &l)),
     );
     add(
@@ -127,7 +126,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "observed",
         "Observed",
-        "Distribution of each duration that the workload told, by subject.",
+        "Distribution of each duration that the workload reported, by subject.",
         &|cell| observed(e, cell, looks),
     );
     let timelines = [
@@ -162,7 +161,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
 
 pub(super) const LAYERS: &str = "Median of each part of a sample's way, from stamps. 'On its way' is what remains of the transport's median; where publish() returns after the sample has arrived, its call is cut at the arrival.";
 
-/// How ratios are to be read.
+/// Returns the explanation of ratios.
 pub(super) fn ratios_note(by: Criterion) -> &'static str {
     match by {
         Criterion::Goodput => {
@@ -389,7 +388,7 @@ fn sizes(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<View> {
     (!all.is_empty()).then_some(View { id, title, note, plots: all })
 }
 
-/// Whether cases of that name always have the same size, so that the name stands for it.
+/// Returns true if cases of that name always have the same size, so that the name stands for it.
 fn names_a_size(e: &ExperimentResult, case: &str) -> bool {
     let mut sizes: Vec<usize> = e
         .measured()
@@ -401,7 +400,7 @@ fn names_a_size(e: &ExperimentResult, case: &str) -> bool {
     sizes.len() == 1
 }
 
-/// Whether a figure is of filled payloads, for headings.
+/// Returns true if a figure is of filled payloads, for headings.
 pub(super) fn is_filled(c: &CaseResult) -> bool {
     c.case.handling() == Some(Payload::Filled)
 }

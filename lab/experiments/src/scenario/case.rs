@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is measured: links, workloads, chains, and what varies.
+//! Subjects of a measurement: links, workloads, chains, and varied dimensions.
 
 use super::{CpusSpec, DeploymentSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
 use driveline_runtime::graph::ByteSize;
@@ -20,16 +20,16 @@ pub struct CaseSpec {
     /// Number of subscribers (1).
     #[schemars(range(min = 1, max = 512))]
     pub subscribers: Option<usize>,
-    /// How many links like this run at the same time (1).
+    /// Number of links like this that run at the same time (1).
     #[schemars(range(min = 1, max = 256))]
     pub copies: Option<usize>,
     /// Threads of one process, or processes (host): the ends of links, the stages of a chain.
     pub reach: Option<ReachSpec>,
-    /// How readers wait: block, spin, or spin:US for so many microseconds, then block (block).
+    /// Waiting of readers: block, spin, or spin:US for so many microseconds, then block (block).
     pub wait: Option<String>,
-    /// Whether readers look at payloads in place or copy them (borrow).
+    /// Access of readers to payloads: in place, or as a copy (borrow).
     pub take: Option<TakeSpec>,
-    /// Whether payloads are written before publishing and verified after receiving (untouched).
+    /// Payloads: written before publishing and verified after receiving, or not (untouched).
     pub payload: Option<PayloadSpec>,
     /// QoS of both ends (`best_effort`).
     pub reliability: Option<ReliabilitySpec>,
@@ -51,7 +51,7 @@ pub struct CaseSpec {
     #[serde(default)]
     #[schemars(extend("minProperties" = 1))]
     pub links: IndexMap<String, CaseSpec>,
-    /// Processes that burn processor time beside the links (0).
+    /// Processes that burn processor time next to the links (0).
     #[schemars(range(max = 64))]
     pub hogs: Option<usize>,
     /// Processor time that all ends share, in percent of one CPU (no limit).
@@ -64,18 +64,18 @@ pub struct CaseSpec {
     /// Reach network: share of packets that the cable loses in each direction, in percent (0).
     #[schemars(range(min = 0.0, max = 50.0))]
     pub loss_percent: Option<f64>,
-    /// Reach network: what the cable takes in each direction beside the time for the bits, in
-    /// milliseconds (0).
+    /// Reach network: delay of the cable in each direction, in addition to the time for the bits,
+    /// in milliseconds (0).
     #[schemars(range(min = 0.0, max = 500.0))]
     pub delay_ms: Option<f64>,
-    /// Where the ends run, at reach host: `bare`, in one `container`, or in `containers`, one each
+    /// Place of the ends, at reach host: `bare`, in one `container`, or in `containers`, one each
     /// (bare). Containers need root and Podman.
     pub deployment: Option<DeploymentSpec>,
     /// One subscriber of each link that is preferred to everybody else.
     pub favour: Option<FavourSpec>,
     /// A workload instead of links.
     pub workload: Option<WorkloadSpec>,
-    /// Topics of the chain that Driveline carries whoever is measured.
+    /// Topics of the chain that Driveline carries in every system.
     #[serde(default)]
     pub driveline_edges: Vec<String>,
     /// The systems of this case, if they are others than the scenario's.
@@ -85,17 +85,17 @@ pub struct CaseSpec {
     pub figure: Option<Figure>,
 }
 
-/// How one subscriber is preferred.
+/// Preference for one subscriber.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FavourSpec {
-    /// Which; the last one if it is left out.
+    /// The subscriber; the last one if it is left out.
     pub subscriber: Option<usize>,
     /// Its real-time priority (SCHED_FIFO).
     #[serde(default)]
     #[schemars(range(max = 99))]
     pub priority: u8,
-    /// Whether it gets the last CPU for itself.
+    /// True if it gets the last CPU for itself.
     #[serde(default)]
     pub exclusive_cpu: bool,
 }
@@ -104,9 +104,9 @@ pub struct FavourSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
-    /// Which one.
+    /// Name of the workload.
     pub name: String,
-    /// How; what there is depends on the workload.
+    /// Parameters; they depend on the workload.
     #[serde(default)]
     pub parameters: serde_json::Map<String, serde_json::Value>,
 }
@@ -139,15 +139,14 @@ pub struct StageSpec {
     /// the variable's. Files are named from where the experiment is started.
     #[serde(default)]
     pub environment: IndexMap<String, String>,
-    /// Which of these parameters name something that is read: it is looked for before the first
-    /// run.
+    /// Parameters that name something to read: it is checked before the first run.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub reads: IndexMap<String, Reads>,
     /// CPU; as the case's `cpus` says if it is left out.
     pub cpu: Option<usize>,
 }
 
-/// What a parameter names.
+/// Kind of thing that a parameter names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
@@ -157,7 +156,7 @@ pub enum Reads {
     Frames,
 }
 
-/// What varies. A list that is empty or left out varies nothing.
+/// Varied dimensions. A list that is empty or left out varies nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {

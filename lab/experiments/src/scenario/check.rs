@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether every part of a scenario makes sense, and goes with the others; what the file's format
-//! alone does not say.
+//! Checks that every part of a scenario makes sense, and goes with the others, beyond the file's
+//! format.
 
 use super::LoadError;
 use super::effect::without_effect;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 /// The names of Driveline among systems.
 pub(crate) const OWN_SYSTEMS: [&str; 1] = ["driveline"];
 
-/// What is wrong with a scenario, as it is found.
+/// Mistakes of a scenario, as they are found.
 struct Mistakes<'a> {
     document: &'a Document<Scenario>,
     found: Diagnostics,
@@ -81,7 +81,7 @@ fn check_head(mistakes: &mut Mistakes<'_>) {
         mistakes.wrong(
             &[],
             format!("'{text}' has control characters, or such as are not seen"),
-            "they would move the cursor of whoever reads it, or hide what it is: leave them out",
+            "they would move the reader's cursor, or hide what it is: leave them out",
         );
     }
     if s.cases.is_empty() {
@@ -100,7 +100,7 @@ fn check_head(mistakes: &mut Mistakes<'_>) {
     }
 }
 
-/// Whether the systems are Driveline or among these peers.
+/// Checks that the systems are Driveline or among these peers.
 fn check_systems(mistakes: &mut Mistakes<'_>, peers: &[Peer]) {
     let s = &mistakes.document.value;
     let runs = [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)];
@@ -124,7 +124,7 @@ fn check_systems(mistakes: &mut Mistakes<'_>, peers: &[Peer]) {
     }
 }
 
-/// What is said of all cases, or names one.
+/// Checks values that hold for all cases, or name one.
 fn check_runs(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     let cases = || s.cases.keys().map(String::as_str);
@@ -169,7 +169,7 @@ fn check_runs(mistakes: &mut Mistakes<'_>) {
             "`{}` is about the cable between two hosts, and there is one host",
             path.last().copied().unwrap_or_default()
         );
-        mistakes.wrong(&path, message, "add `reach: network` beside it, or leave it out");
+        mistakes.wrong(&path, message, "add `reach: network` next to it, or leave it out");
     }
 }
 
@@ -234,7 +234,7 @@ fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
             mistakes.wrong(
                 &["cases", name, "links", topic, &key],
                 message,
-                &format!("move it up, beside `links` in `cases.{name}`"),
+                &format!("move it up, next to `links` in `cases.{name}`"),
             );
         }
         if let Some((_, message)) = bad_wait(link.wait.as_slice()) {
@@ -243,7 +243,7 @@ fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
     }
 }
 
-/// What goes with what.
+/// Checks combinations of parts.
 fn check_whole(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     if let Some(path) = without_size(s) {
@@ -256,7 +256,7 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
     {
         let path = borrowed(&path);
         let message =
-            format!("a chain does not heed `{}`", path.last().copied().unwrap_or_default());
+            format!("a chain does not use `{}`", path.last().copied().unwrap_or_default());
         mistakes.wrong(
             &path,
             message,
@@ -275,7 +275,7 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
             mistakes.wrong(&["chain", "stages", stage, "reads", parameter], message, &help);
         }
     }
-    // Of a part that names a case which there is not, nobody knows what it heeds.
+    // If a part names an unknown case, the keys that it uses are unknown too.
     let are_known = [&s.run, &s.quick, &s.paper]
         .into_iter()
         .flat_map(|run| run.cases.iter().flatten())
@@ -286,7 +286,7 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
     }
 }
 
-/// Where a cable is described, although no case reaches another host.
+/// Returns the place of a cable description that no case uses, because none reaches another host.
 fn cable_without_hosts(s: &Scenario) -> Option<Vec<String>> {
     let network = |c: &CaseSpec| {
         c.reach == Some(ReachSpec::Network)
@@ -370,7 +370,7 @@ fn borrowed(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// Where a link says no size, although nobody else says one for it.
+/// Returns the place of a link without a size, if no other part gives one.
 fn without_size(s: &Scenario) -> Option<Vec<String>> {
     let varied = [&s.vary, &s.run.vary, &s.quick.vary, &s.paper.vary];
     if s.chain.is_some() || s.link.size.is_some() || varied.iter().any(|v| !v.size.is_empty()) {
@@ -419,22 +419,22 @@ mod tests {
     fn what_would_not_be_heeded_is_refused() {
         let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, edges: {x: 1 MiB}}\n";
         for (rest, says) in [
-            (format!("{chain}cases: {{a: {{hogs: 4}}}}\n"), "a chain does not heed `hogs`"),
+            (format!("{chain}cases: {{a: {{hogs: 4}}}}\n"), "a chain does not use `hogs`"),
             (
                 format!("{chain}link: {{payload: filled}}\ncases: {{a: {{}}}}\n"),
-                "a chain does not heed `payload`",
+                "a chain does not use `payload`",
             ),
             (
                 format!("{chain}cases: {{a: {{}}}}\nvary: {{size: [1 KiB]}}\n"),
-                "a chain does not heed `size`",
+                "a chain does not use `size`",
             ),
             (
                 format!("{chain}cases: {{a: {{}}}}\npaper: {{vary: {{subscribers: [2]}}}}\n"),
-                "a chain does not heed `subscribers`",
+                "a chain does not use `subscribers`",
             ),
             (
                 format!("{chain}cases: {{a: {{}}}}\nwatch_every_ms: 100\n"),
-                "a chain does not heed `watch_every_ms`",
+                "a chain does not use `watch_every_ms`",
             ),
             (
                 "cases: {a: {workload: {name: refsys}, quota_percent: 20}}\n".into(),
@@ -444,12 +444,12 @@ mod tests {
                 format!("{chain}link: {{driveline_edges: [x]}}\ncases: {{a: {{}}}}\n"),
                 "`driveline_edges` goes into `cases.NAME`",
             ),
-            (format!("{chain}cases: {{a: {{}}}}\nrun: {{seconds: 5}}\n"), "heeds `seconds`"),
+            (format!("{chain}cases: {{a: {{}}}}\nrun: {{seconds: 5}}\n"), "uses `seconds`"),
         ] {
             let text = parse(&format!("{HEAD}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains("mine.yaml:"), "{rest}: {text}");
         }
-        // What links have in common is not said to the workloads beside them.
+        // Common settings of links do not apply to the workloads next to them.
         parse(&format!("{HEAD}link: {{hogs: 1}}\ncases: {{a: {{workload: {{name: refsys}}}}, b: {{size: 64, rate_hz: 10}}}}\n")).unwrap();
         parse(&format!("{HEAD}{chain}link: {{rate_hz: 10}}\ncases: {{a: {{depth: 2}}}}\nvary: {{reliability: [reliable]}}\n")).unwrap();
     }
@@ -478,7 +478,7 @@ mod tests {
                 "{rest}: {text}"
             );
         }
-        // One of them heeds it; what belongs to all of them is no link's; that case is not among
+        // One of them uses it; a key of the whole case is no link's; that case is not among
         // those.
         for rest in [
             "vary: {rate_hz: [10, 20]}\n",
@@ -493,7 +493,7 @@ mod tests {
     fn how_much_is_measured_is_refused_where_no_case_can_heed_it() {
         let cases = "cases:\n  pp: {size: 64}\n  open: {size: 64, rate_hz: 10}\n  graph: {workload: {name: refsys}}\n";
         for (rest, mark, says) in [
-            ("run: {cases: [pp], seconds: 5}\n", "seconds", "no case of `run` heeds `seconds`"),
+            ("run: {cases: [pp], seconds: 5}\n", "seconds", "no case of `run` uses `seconds`"),
             (
                 "quick: {cases: [pp], seconds: 5}\n",
                 "seconds",
@@ -509,7 +509,7 @@ mod tests {
                 "{rest}: {text}"
             );
         }
-        // Somebody heeds it, and the others do as it is documented.
+        // One case uses it, and the others behave as documented.
         for rest in [
             "run: {seconds: 5, warm_up: 3}\n",
             "run: {messages: 5}\n",
@@ -662,16 +662,14 @@ quick: {cases: [d], messages: 1, seconds: 1}
             "{HEAD}cases: {{a: {{size: 64, wait: poll}}}}\nrun: {{seconds: 5}}\nanswer: fairness\n"
         ))
         .unwrap_err();
-        for told in [
-            "'poll'",
-            "no case of `run` heeds `seconds`",
-            "`fairness` is about several subscribers",
-        ] {
+        for told in
+            ["'poll'", "no case of `run` uses `seconds`", "`fairness` is about several subscribers"]
+        {
             assert!(text.contains(told), "{told}: {text}");
         }
     }
 
-    /// What is marked with carets, and the whole.
+    /// Returns the text marked with carets, and the whole.
     fn marked(text: &str) -> (&str, &str) {
         let lines: Vec<&str> = text.lines().collect();
         let at = lines
@@ -735,7 +733,7 @@ quick: {cases: [d], messages: 1, seconds: 1}
             (
                 "cases:\n  a: {links: {b: {size: 1, delay_ms: 5}}}\n",
                 "delay_ms",
-                "beside `links` in `cases.a`",
+                "next to `links` in `cases.a`",
             ),
             ("delay_ms: 5\ncases: {a: {size: 64}}\n", "delay_ms", "`delay_ms` goes into"),
             (

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What there is to choose from.
+//! Values to choose from.
 
 use driveline_bench::Metric;
 use driveline_bench::deployment::Deployment;
@@ -7,25 +7,25 @@ use driveline_bench::harness::{Payload, Reach, Reliability, Take};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a question is about, besides latencies.
+/// Subject of a question, besides latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerSpec {
-    /// How many links at the same time (`copies`) are carried before a sample is lost, late or not
-    /// sent.
+    /// Number of links at the same time (`copies`) that are carried before a sample is lost, late
+    /// or not sent.
     CarriedLinks,
-    /// How far apart the first and the last of several subscribers are, and whether it is always
-    /// the same one that is last.
+    /// Distance between the first and the last of several subscribers, and whether the same one is
+    /// always last.
     Fairness,
-    /// What a preference (`favour`) does for the subscriber that has it and for the slowest other
-    /// one, beside the same case without.
+    /// Effect of a preference (`favour`) on the preferred subscriber and on the slowest other
+    /// one, compared with the same case without.
     Preferred,
-    /// How latencies spread: mean and standard deviation of each system, by size where there are
+    /// Spread of latencies: mean and standard deviation of each system, by size where there are
     /// several.
     Jitter,
-    /// What other settings of a middleware (`udp_500`) change beside its usual ones (`udp`).
+    /// Effect of other settings of a middleware (`udp_500`), compared with its usual ones (`udp`).
     Settings,
-    /// How latency and throughput grow with the size of payloads.
+    /// Growth of latency and throughput with the size of payloads.
     Throughput,
 }
 
@@ -73,7 +73,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Where the ends are.
+    /// Reach between the ends.
     ReachSpec => Reach {
         /// Threads of one process.
         Process,
@@ -85,7 +85,7 @@ words! {
     }
 }
 words! {
-    /// Where the processes of a link run.
+    /// Place of the processes of a link.
     DeploymentSpec => Deployment {
         /// On this machine.
         Bare,
@@ -96,7 +96,7 @@ words! {
     }
 }
 words! {
-    /// How a reader gets at a payload.
+    /// Access of a reader to a payload.
     TakeSpec => Take {
         /// In place.
         Borrow,
@@ -105,7 +105,7 @@ words! {
     }
 }
 words! {
-    /// What is done with payloads.
+    /// Treatment of payloads.
     PayloadSpec => Payload {
         /// Nothing.
         Untouched,
@@ -114,7 +114,7 @@ words! {
     }
 }
 words! {
-    /// Whether samples may be lost.
+    /// Reliability: samples may be lost, or not.
     ReliabilitySpec => Reliability {
         /// They may.
         BestEffort,
@@ -123,7 +123,7 @@ words! {
     }
 }
 
-/// Where the ends run.
+/// Place of the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CpusSpec {

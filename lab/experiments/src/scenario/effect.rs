@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a scenario asks for and its links cannot give: a preference that prefers nobody, a figure
-//! that nobody has, a question about what is always the same.
+//! Requests of a scenario that its links cannot satisfy: a preference for no subscriber, a figure
+//! that no case has, a question about something constant.
 
 use super::heed::{Part, Unheeded};
 use super::{AnswerSpec, CaseSpec, FavourSpec, Figure, PayloadSpec, Scenario, Vary};
@@ -14,8 +14,8 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// What a key comes to, cell by cell, in each link: what varies is said to all of them, and
-    /// each may say its own.
+    /// Returns the values of a key, cell by cell, in each link: varied values apply to all of them,
+    /// and each may set its own.
     fn each<T: Copy>(&self, of: fn(&CaseSpec) -> Option<T>, varied: &[T], usual: T) -> Vec<Vec<T>> {
         let common = match varied {
             [] => vec![of(self.case).or_else(|| of(&self.scenario.link)).unwrap_or(usual)],
@@ -28,7 +28,7 @@ impl Links<'_> {
         common.into_iter().map(of_links).collect()
     }
 
-    /// Whether each link has a rate, or is a ping-pong.
+    /// Returns for each link true if it has a rate, false for a ping-pong.
     fn have_rates(&self) -> Vec<bool> {
         let varies: &[bool] = if self.vary.rate_hz.is_empty() { &[] } else { &[true] };
         self.each(|c| c.rate_hz.map(|_| true), varies, false).concat()
@@ -38,7 +38,7 @@ impl Links<'_> {
         self.each(|c| c.subscribers, &self.vary.subscribers, 1)
     }
 
-    /// How many run at the same time, cell by cell.
+    /// Returns the number that run at the same time, cell by cell.
     fn at_once(&self) -> Vec<usize> {
         if self.case.links.is_empty() {
             return self.each(|c| c.copies, &self.vary.copies, 1).concat();
@@ -46,7 +46,7 @@ impl Links<'_> {
         vec![self.case.links.values().map(|l| l.copies.unwrap_or(1)).fold(0, usize::saturating_add)]
     }
 
-    /// Where a key of the case is said: there, or of all of them.
+    /// Returns the place of a key of the case: in the case, or in the part for all of them.
     fn place<'p>(&'p self, key: &'p str, says_itself: bool) -> Vec<&'p str> {
         if says_itself { vec!["cases", self.name, key] } else { vec!["link", key] }
     }
@@ -84,7 +84,7 @@ impl Links<'_> {
             .unwrap_or(0);
         (!favour.exclusive_cpu && favour.priority <= greatest).then(|| {
             let message = format!(
-                "`favour` prefers nobody: its `priority` is {}, and all ends have {greatest}",
+                "`favour` has no effect: its `priority` is {}, and all ends have {greatest}",
                 favour.priority
             );
             Unheeded::at(
@@ -142,8 +142,8 @@ impl Links<'_> {
     }
 }
 
-/// A figure of links in a scenario that has none of them. One that a case names is refused with
-/// everything else that a workload or a chain does not heed.
+/// Finds a figure of links in a scenario without any. A figure that a case names is refused with
+/// the other unused keys of a workload or a chain.
 fn figure_of_nobody(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
     let path: &[&str] = match (s.figure, s.link.figure) {
         _ if !all.is_empty() || s.cases.is_empty() => return None,
@@ -158,7 +158,7 @@ fn figure_of_nobody(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
     Some(Unheeded::at(path, message, "leave it out".into()))
 }
 
-/// Where something is asked for that has no effect.
+/// Finds requests without an effect.
 pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
     let parts = Part::of(s);
     let is_links = |case: &CaseSpec| s.chain.is_none() && case.workload.is_none();
@@ -186,7 +186,7 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
             .iter()
             .any(|links| links.at_once().iter().all(|n| *n == 1) && links.have_rates() == [false])
     {
-        let message = "`own_tools` run beside ping-pongs, and no case is one".to_owned();
+        let message = "`own_tools` measure ping-pongs, and no case is one".to_owned();
         return Some(Unheeded::at(
             &["own_tools"],
             message,
@@ -212,7 +212,7 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
             )
         }
         AnswerSpec::Preferred if all.iter().all(|links| links.favour().is_none()) => (
-            "`preferred` asks what a preference does, and nobody is preferred",
+            "`preferred` asks for the effect of a preference, and no case has `favour`",
             "give a case a `favour`, and leave another one as it is",
         ),
         AnswerSpec::Throughput
@@ -360,7 +360,7 @@ mod tests {
             "{text}"
         );
         let text = parse("link: {size: 64, favour: {}}\ncases: {a: {rate_hz: 10}}").unwrap_err();
-        assert!(text.contains("prefers nobody") && text.contains("mine.yaml:6:"), "{text}");
+        assert!(text.contains("has no effect") && text.contains("mine.yaml:6:"), "{text}");
     }
 
     #[test]

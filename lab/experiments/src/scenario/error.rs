@@ -5,7 +5,7 @@ use driveline_bench::UsageError;
 use driveline_runtime::graph::{Colour, Diagnostics};
 use std::fmt;
 
-/// Why a scenario cannot be used, for people: with file, line and remedy.
+/// Reason why a scenario cannot be used, for people: with file, line and remedy.
 #[derive(Debug)]
 pub enum LoadError {
     /// The word is no experiment's, and no file's.
@@ -38,7 +38,7 @@ impl fmt::Display for LoadError {
         match self {
             Self::NoSuchExperiment(text) => f.write_str(text.trim_end()),
             Self::File(found) => {
-                // Whoever shows it says that it is an error.
+                // The caller adds the word "error".
                 let text = found.render(Colour::No);
                 f.write_str(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
             }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much of a scenario is measured: what `quick:` and `paper:` change of it.
+//! Extent of a measurement: the changes of a scenario by `quick:` and `paper:`.
 
 use super::{RunSpec, Vary};
 use serde::{Deserialize, Serialize};
 
-/// How much of a scenario is measured.
+/// Extent of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
     /// Driveline and two peers, in minutes.
     Quick,
-    /// What a person waits for.
+    /// Short enough for a person to wait for.
     Default,
     /// The durations and counts of the paper.
     Paper,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a scenario says and nothing in it would heed. To be silent about it would measure something
-//! else.
+//! Unused keys of a scenario. Ignoring them silently would measure something else.
 
 use super::{CaseSpec, RunSpec, Scenario, Vary};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What of a case goes for a chain.
+/// Keys of a case that apply to a chain.
 const OF_CHAINS: [&str; 9] = [
     "rate_hz",
     "reach",
@@ -18,7 +17,7 @@ const OF_CHAINS: [&str; 9] = [
     "driveline_edges",
     "systems",
 ];
-/// What each of several links says of itself.
+/// Keys that each of several links sets for itself.
 pub(super) const OF_LINKS: [&str; 13] = [
     "size",
     "rate_hz",
@@ -34,7 +33,7 @@ pub(super) const OF_LINKS: [&str; 13] = [
     "priority",
     "cpus",
 ];
-/// What a case with a workload says of itself.
+/// Keys that a case with a workload sets for itself.
 pub(super) const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
 
 /// The keys that a part of a scenario says something with.
@@ -53,7 +52,7 @@ pub(super) fn unheeded(part: &impl Serialize, heeded: &[&str]) -> Option<String>
     said(part).into_iter().find(|name| !heeded.contains(&name.as_str()))
 }
 
-/// Where a chain is told something that it does not heed.
+/// Returns the place of a key that a chain does not use.
 pub(super) fn unheeded_by_chain(s: &Scenario) -> Option<Vec<String>> {
     let at = |path: &[&str], found: Option<String>| {
         found.map(|name| path.iter().map(|p| (*p).to_owned()).chain([name]).collect())
@@ -70,7 +69,7 @@ pub(super) fn unheeded_by_chain(s: &Scenario) -> Option<Vec<String>> {
         .or_else(|| s.watch_every_ms.map(|_| vec!["watch_every_ms".to_owned()]))
 }
 
-/// Where something stands that is not heeded, why not, and what to do.
+/// Unused key: its place, the reason, and the remedy.
 pub(super) struct Unheeded {
     pub(super) path: Vec<String>,
     pub(super) message: String,
@@ -83,7 +82,7 @@ impl Unheeded {
     }
 }
 
-/// What is measured to one extent: by the name of the part of the file that says what is different
+/// Parts measured at one extent: by the name of the part of the file that sets the differences
 /// there.
 pub(super) struct Part<'a> {
     name: &'static str,
@@ -111,7 +110,7 @@ impl Part<'_> {
         })
     }
 
-    /// Where it is said that this key varies.
+    /// Returns the place where this key varies.
     fn place<'k>(&self, s: &Scenario, key: &'k str) -> Vec<&'k str> {
         let says = |vary: &Vary| said(vary).iter().any(|k| k == key);
         match () {
@@ -122,8 +121,8 @@ impl Part<'_> {
     }
 }
 
-/// What a case with several `links` is told from outside, and none of them would heed: its cells
-/// would be the same under several names.
+/// Finds keys next to a case's several `links` that none of them would use: its cells would be the
+/// same under several names.
 pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
     for part in Part::of(s) {
         for (name, case) in part.cases(s).filter(|(_, case)| !case.links.is_empty()) {
@@ -132,14 +131,14 @@ pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
             };
             if s.link.copies.is_some() {
                 let message = format!(
-                    "the case '{name}' has `links`, which do not heed `copies` of all together"
+                    "the case '{name}' has `links`, which do not use `copies` of all together"
                 );
                 return Some(Unheeded::at(&["link", "copies"], message, copies()));
             }
             for key in said(&part.vary) {
                 if key == "copies" {
                     let message = format!(
-                        "the case '{name}' has `links`, which do not heed `copies` of all together"
+                        "the case '{name}' has `links`, which do not use `copies` of all together"
                     );
                     return Some(Unheeded::at(&part.place(s, &key), message, copies()));
                 }
@@ -160,7 +159,7 @@ pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
     None
 }
 
-/// What `run`, `quick` or `paper` says of how much is measured, and none of its cases can heed.
+/// Finds keys of `run`, `quick` or `paper` that none of its cases can use.
 pub(super) fn unheeded_of_runs(s: &Scenario) -> Option<Unheeded> {
     for part in Part::of(s) {
         let links = || part.cases(s).any(|(_, c)| c.workload.is_none());
@@ -170,9 +169,8 @@ pub(super) fn unheeded_of_runs(s: &Scenario) -> Option<Unheeded> {
         let lasts = |c: &CaseSpec| c.workload.is_some() || rate || has_rate(c);
         let name = part.name;
         if part.own.seconds.is_some() && !part.cases(s).any(|(_, c)| lasts(c)) {
-            let message = format!(
-                "no case of `{name}` heeds `seconds`: without a rate, messages are counted"
-            );
+            let message =
+                format!("no case of `{name}` uses `seconds`: without a rate, messages are counted");
             return Some(Unheeded::at(
                 &[name, "seconds"],
                 message,
@@ -181,13 +179,13 @@ pub(super) fn unheeded_of_runs(s: &Scenario) -> Option<Unheeded> {
         }
         if part.own.messages.is_some() && !links() {
             let message = format!(
-                "no case of `{name}` heeds `messages`: a workload is observed for some time"
+                "no case of `{name}` uses `messages`: a workload is observed for some time"
             );
             return Some(Unheeded::at(&[name, "messages"], message, "write `seconds`".into()));
         }
         if part.own.warm_up.is_some() && !links() {
             let message = format!(
-                "no case of `{name}` heeds `warm_up`, which is a number of samples: a workload has none"
+                "no case of `{name}` uses `warm_up`, which is a number of samples: a workload has none"
             );
             return Some(Unheeded::at(
                 &[name, "warm_up"],

@@ -32,7 +32,7 @@ pub fn load_for(word: &str, peers: &[Peer]) -> Result<Scenario, LoadError> {
     check(document(word)?, Some(peers))
 }
 
-/// Whether two words mean the same experiment: the same built-in one, or the same file.
+/// Returns true if two words mean the same experiment: the same built-in one, or the same file.
 pub(crate) fn is_same(a: &str, b: &str) -> bool {
     match (built_in(a), built_in(b)) {
         (None, None) => std::fs::canonicalize(a)

@@ -38,35 +38,35 @@ pub struct Scenario {
     /// Version of this kind of file: 1.
     #[schemars(range(min = 1, max = 1))]
     pub scenario: u32,
-    /// Short name, unique among those that are run together: letters, digits, dashes.
+    /// Short name, unique among the experiments of one call: letters, digits, dashes.
     pub id: String,
-    /// What it is, in one line.
+    /// Title, in one line.
     pub title: String,
-    /// Where it comes from.
+    /// Source, such as a paper.
     pub source: String,
-    /// What its result answers.
+    /// Question that its result answers.
     pub question: String,
-    /// What the question is about, besides latencies: the answer begins with that.
+    /// Subject of the question, besides latencies: the answer begins with that.
     pub answer: Option<AnswerSpec>,
-    /// What is measured: driveline, peers or their variants, or all.
+    /// Measured systems: driveline, peers or their variants, or all.
     #[serde(default = "all_systems")]
     #[schemars(length(min = 1))]
     pub systems: Vec<String>,
-    /// What all its links have in common.
+    /// Common settings of all its links.
     #[serde(default)]
     #[schemars(schema_with = "common")]
     pub link: CaseSpec,
     /// A processing chain instead of links, with the measured system on its edges
     /// (docs/protocols/chain.md).
     pub chain: Option<ChainSpec>,
-    /// What is measured of each system, by name: one link (what is not said here is as under
-    /// `link`), several links at the same time, or a workload.
+    /// Cases measured of each system, by name: one link (default: the values under `link`), several
+    /// links at the same time, or a workload.
     #[serde(default)]
     pub cases: IndexMap<String, CaseSpec>,
     /// Every case once for each combination of these.
     #[serde(default)]
     pub vary: Vary,
-    /// How much is measured.
+    /// Amount of measurement.
     #[serde(default)]
     pub run: RunSpec,
     /// Changes to `run` for --quick.
@@ -78,23 +78,23 @@ pub struct Scenario {
     /// The figure that counts most.
     #[serde(default)]
     pub figure: Option<Figure>,
-    /// How often processor time and memory of each process are noted, in milliseconds; not at all
-    /// if it is left out, because looking costs processor time too.
+    /// Period at which processor time and memory of each process are noted, in milliseconds; not at
+    /// all if it is left out, because noting them costs processor time too.
     #[schemars(range(min = 10, max = 60000))]
     pub watch_every_ms: Option<u64>,
-    /// Whether the latency tools that peers bring run beside their ping-pong rows, which must agree
+    /// True if the latency tools of peers run for their ping-pong rows, which must agree
     /// with them.
     #[serde(default)]
     pub own_tools: bool,
-    /// What was published about it.
+    /// Published figures.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// What its reader must know.
+    /// Notes for the reader.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// What links have in common: a case without what makes it another one.
+/// Common settings of links: a case without the keys that make it another one.
 fn common(generator: &mut SchemaGenerator) -> Schema {
     let mut case = CaseSpec::json_schema(generator);
     if let Some(properties) = case.get_mut("properties").and_then(serde_json::Value::as_object_mut)
@@ -109,30 +109,30 @@ fn all_systems() -> Vec<String> {
     vec!["all".into()]
 }
 
-/// How much is measured. `quick` and `paper` say what is different from `run`.
+/// Amount of measurement. `quick` and `paper` set only differences from `run`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
-    /// How often everything is started anew, in a new random order (5).
+    /// Number of rounds, each with everything started anew, in a new random order (5).
     #[schemars(range(min = 1, max = 1000))]
     pub rounds: Option<u64>,
     /// Samples of links and chains that count in each run (1000), or else `seconds`.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub messages: Option<u64>,
-    /// How long each run of links and chains with a rate sends, at least one sample, and a workload
-    /// is observed (10). What has no rate sends 1000 messages.
+    /// Sending time of each run of links and chains with a rate, at least one sample; observation
+    /// time of a workload (10). A case without a rate sends 1000 messages.
     #[schemars(range(min = 0.1, max = 86400.0))]
     pub seconds: Option<f64>,
-    /// Samples of links and chains before those that count (100, of chains 10).
+    /// Samples of links and chains before the counted ones (100, of chains 10).
     #[schemars(range(max = 1_000_000))]
     pub warm_up: Option<u64>,
-    /// Which systems, if others.
+    /// Systems, if others.
     #[schemars(length(min = 1))]
     pub systems: Option<Vec<String>>,
-    /// Which cases, if not all.
+    /// Cases, if not all.
     #[schemars(length(min = 1))]
     pub cases: Option<Vec<String>>,
-    /// What varies, if something else: replaces single lists.
+    /// Varied dimensions, if others: replaces single lists.
     #[serde(default)]
     pub vary: Vary,
 }
@@ -143,10 +143,10 @@ pub struct RunSpec {
 pub struct Published {
     /// The system that was measured.
     pub system: String,
-    /// The system here that it is shown beside.
+    /// The system here that it is compared with.
     #[serde(default)]
     pub beside: Option<String>,
-    /// What sets the system here apart from the published one, in a few words.
+    /// Difference between the system here and the published one, in a few words.
     #[serde(default)]
     pub here: Option<String>,
     /// The case that it belongs to.
@@ -160,7 +160,7 @@ pub struct Published {
     pub reach: Option<ReachSpec>,
     /// Reliability of the links, where the case has both.
     pub reliability: Option<ReliabilitySpec>,
-    /// Which figure (transport), or what a workload observes.
+    /// Figure (transport), or a quantity of a workload.
     #[serde(default)]
     pub figure: Option<String>,
     /// Mean, in microseconds.

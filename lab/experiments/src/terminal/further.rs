@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands beside the latencies: transmission of chains, what workloads observe, floors,
+//! Tables after the latencies: transmission of chains, quantities of workloads, floors,
 //! published figures.
 
 use super::percentiles;
@@ -14,7 +14,7 @@ use driveline_bench::observations::Quantity;
 use driveline_terminal::paragraphs::{listed, wrapped};
 use driveline_terminal::table::Columns;
 
-/// Subjects of a workload that have rows of their own; of more, the report tells.
+/// Subjects of a workload that have rows of their own; further ones are in the report.
 const MOST_SUBJECTS: usize = 12;
 
 fn write(text: &mut String, table: &Columns) {
@@ -29,12 +29,12 @@ pub(super) fn between_arrivals(text: &mut String, e: &ExperimentResult) {
     write(text, &further::between_arrivals(e).terminal());
 }
 
-/// Chains with Driveline on some edges beside the same without.
+/// Chains with Driveline on some edges, compared with the same chains without.
 pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
     let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
     let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
     let mut head = vec![
-        "some edges Driveline's, beside all its own".to_owned(),
+        "some edges Driveline's, compared with all its own".to_owned(),
         "all its own, p50".into(),
         "some Driveline's, p50".into(),
     ];
@@ -71,7 +71,7 @@ pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
     write(text, &table);
 }
 
-/// What graphs are judged by, what processes use, and what latencies consist of.
+/// Writes key figures of graphs, resource use of processes, and parts of latencies.
 pub(super) fn key_figures(text: &mut String, e: &ExperimentResult, width: usize) {
     let figures = further::key_figures(e);
     if !figures.is_empty() {
@@ -93,7 +93,7 @@ fn durations(c: &CaseResult) -> Vec<&Observed> {
     c.observed.iter().filter(told).collect()
 }
 
-/// What workloads observe beside the latency of the whole, and what they count.
+/// Writes quantities of workloads other than the whole latency, and their counters.
 pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
     let workloads: Vec<&CaseResult> = e.measured().filter(|c| c.case.workload.is_some()).collect();
     let rows: Vec<_> =
@@ -118,7 +118,7 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
         }
         if observed.len() > MOST_SUBJECTS {
             table.heading(format!(
-                "  … and {} more, which the report tells of",
+                "  … and {} more, see the report",
                 observed.len() - MOST_SUBJECTS
             ));
         }
@@ -141,7 +141,7 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
     }
 }
 
-/// Published figures that something was measured beside.
+/// Writes published figures that have a counterpart here.
 pub(super) fn published(text: &mut String, e: &ExperimentResult, width: usize) {
     let Literature { rows, alone } = Literature::of(e, true);
     if rows.is_empty() {
@@ -152,16 +152,14 @@ pub(super) fn published(text: &mut String, e: &ExperimentResult, width: usize) {
     if alone > 0 {
         let figures = if alone == 1 { "figure" } else { "figures" };
         text.push_str(&wrapped(
-            &format!(
-                "  {alone} published {figures} with nothing measured beside them: on the page"
-            ),
+            &format!("  {alone} published {figures} without a counterpart here: on the page"),
             width,
         ));
     }
     text.push('\n');
 }
 
-/// What the machine does without middleware, and how much the same floor differs from itself.
+/// Writes the floors of the machine, and how much the same floor differs from itself.
 pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
     let floors = || floors_and_doubles(e);
     let ranks = compared_columns(floors(), floors().filter_map(CaseResult::latencies));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An analysis as text for a terminal: for each experiment its answer, latencies, what stands
-//! beside them, and what is missing.
+//! tables, and the missing parts.
 
 mod further;
 
@@ -19,7 +19,7 @@ use driveline_terminal::paragraphs::wrapped;
 use driveline_terminal::table::Columns;
 use std::path::Path;
 
-/// Links of a case that have rows of their own; of more, the report tells.
+/// Links of a case that have rows of their own; further ones are in the report.
 const MOST_LINKS: usize = 8;
 
 /// The summary; words in lines of at most so many characters.
@@ -80,7 +80,7 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &LeftOutLines, 
     text.push('\n');
 }
 
-/// Every system in every cell, and every link of those that have several.
+/// Writes every system in every cell, and every link of cases with several.
 fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
     let of_links = || e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure.percentiles);
     let of_rows = || e.measured().filter_map(CaseResult::latencies).chain(of_links());
@@ -139,7 +139,7 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
             }
             if c.by_link.len() > MOST_LINKS {
                 table.heading(format!(
-                    "    … and {} more links, which the report tells of",
+                    "    … and {} more links, see the report",
                     c.by_link.len() - MOST_LINKS
                 ));
             }
@@ -157,12 +157,10 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
         say(&format!("  {}", about_goodput()));
     }
     if beside.is_floor() && !beside.columns.is_empty() {
-        say(
-            "  ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors",
-        );
+        say("  ÷ floor: compared with a bare word passed on without middleware (see the floors)");
     }
     if copy.is_some() {
-        say("  ÷ memcpy: beside one copy of as many bytes, which stands among the floors");
+        say("  ÷ memcpy: compared with one copy of as many bytes (see the floors)");
     }
     if e.measured().any(|c| !c.case.links.is_empty() && c.headline().is_some()) {
         let nowhere = nowhere(e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A browser without a window, told what to do over its DevTools protocol: JSON between zero bytes,
-//! on file descriptors 3 and 4.
+//! Headless browser, controlled over its DevTools protocol: JSON between zero bytes, on file
+//! descriptors 3 and 4.
 
 use command_fds::{CommandFdExt, FdMapping};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(crate) struct Browser {
     said: Receiver<Value>,
     /// Number of the last order.
     last: u64,
-    /// What happened, in order, until somebody asks for it.
+    /// Events, in order, until they are read.
     events: Vec<Value>,
     profile: tempfile::TempDir,
 }
@@ -126,7 +126,7 @@ impl Browser {
         }
     }
 
-    /// An empty page of its own, which tells all that it says into its console.
+    /// Opens an empty page of its own, which reports its console messages.
     pub(crate) fn tab(&mut self) -> Tab {
         let made = self
             .order(json!({ "method": "Target.createTarget", "params": { "url": "about:blank" } }));
@@ -144,8 +144,8 @@ impl Browser {
         self.events.clear();
     }
 
-    /// What the page threw, what it said into the console, and what the browser said there about
-    /// it: of what is wrong with a drawing, or refused by a policy, the page itself hears nothing.
+    /// Returns the errors that the page threw or logged, and the browser's own messages about
+    /// it: a page gets no notice of a wrong drawing, or of a refusal by a policy.
     pub(crate) fn complaints(&self, tab: &Tab) -> Vec<String> {
         let of_tab = self.events.iter().filter(|e| e["sessionId"] == tab.session);
         of_tab
@@ -161,8 +161,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends when nobody can order anything any more; then its words end, and with them the
-        // thread that hears them.
+        // It ends when its order pipe closes; then its output ends, and with it the thread that
+        // reads it.
         self.orders = None;
         while !std::thread::panicking() && self.said.recv_timeout(PATIENCE).is_ok() {}
         let _ = self.child.kill();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A report in a real browser: everything in it is clicked, and whatever complains is told, the
+//! A report in a real browser: everything in it is clicked, and each error is reported, of the
 //! page or the browser.
 //!
 //! The browser is spoken to over its DevTools protocol, by a pipe. Nothing here depends on how fast
@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
 /// Programs that are the same browser under other names.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Nothing, told, where no browser of this family is installed: Ubuntu has it as a snap only.
+/// Returns `None`, with a message, where no browser of this family is installed: Ubuntu has it as a
+/// snap only.
 fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -41,10 +42,10 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// What the page told after everything in it was opened.
+/// Result of the page after everything in it was opened.
 #[derive(Debug, serde::Deserialize)]
 pub(crate) struct Told {
-    /// What the page complained of, and the browser in its console.
+    /// Errors of the page, and of the browser in its console.
     pub(crate) errors: Vec<String>,
     pub(crate) plots: usize,
     /// 0 if there is nothing to compare.
@@ -145,8 +146,8 @@ const PROBE: &str = r#"(async () => {
   return told;
 })()"#;
 
-/// Opens a page in each of these ways (dark or light, and how wide), and returns what it told, and
-/// what the browser complained of; nothing without a browser.
+/// Opens a page in each of these ways (dark or light, and how wide), and returns its results, and
+/// the browser's errors; `None` without a browser.
 pub(crate) fn open<const N: usize>(page: &Path, looks: [(bool, u32); N]) -> Option<[Told; N]> {
     let mut browser = Browser::start(&program()?);
     Some(looks.map(|(dark, width)| look(&mut browser, page, dark, width)))
@@ -178,7 +179,7 @@ fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {
     told
 }
 
-/// Of a colour as a browser tells it, from 0 to 255.
+/// Returns the brightness of a colour as a browser reports it, from 0 to 255.
 pub(crate) fn brightness(colour: &str) -> f64 {
     let inner = colour.split_once('(').map_or("", |(_, rest)| rest);
     let parts: Vec<f64> = inner
@@ -191,7 +192,7 @@ pub(crate) fn brightness(colour: &str) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// Whether text of the page and of its plots can be read in these colours.
+/// Returns true if text of the page and of its plots can be read in these colours.
 pub(crate) fn is_readable(told: &Told) -> bool {
     let readable = |b: f64| if told.dark { b > 180.0 } else { b < 80.0 };
     readable(brightness(&told.text_colour))

@@ -4,22 +4,22 @@
 //!
 //! Zenoh reconnects to endpoints under `connect`, and connects once to nodes that a router reports.
 //! When only the connection to such a node ends, the router does not report it again, and the node
-//! does not reconnect by itself. So the gateway does, to the place that it had connected to, which
-//! is known to be right.
+//! does not reconnect by itself. So the gateway reconnects, to the same place, which is known to be
+//! right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use zenoh::config::ZenohId;
 
-/// Most that are connected to again: as many as there may be connections.
+/// Maximum number of nodes to reconnect to: as many as there may be connections.
 pub(super) const MAX_LOST: usize = 64;
-/// Time of attempts: the end of a node is not reported.
+/// Duration of attempts: the end of a node is not reported.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
-/// Pause before each attempt, as for endpoints under `connect`. Also before the first: each topic
-/// that has waited for the connection without success ends it once more, and Zenoh finds the
-/// connection by the node's id, so a late one would end the new connection …
+/// Pause before each attempt, as for endpoints under `connect`; also before the first one. Each
+/// topic that has waited for the connection without success ends it once more. Zenoh finds the
+/// connection by the node's id, so a late topic would end the new connection …
 pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
-/// … and between those to one that has been gone for longer than so.
+/// … and between attempts to a node that has been gone for longer than this.
 const LATER_EVERY: Duration = Duration::from_secs(1);
 const LATER_AFTER: Duration = Duration::from_secs(10);
 
@@ -27,13 +27,13 @@ const LATER_AFTER: Duration = Duration::from_secs(10);
 struct Neighbour {
     /// Place that this session has connected to.
     at: String,
-    /// Since when there is no connection.
+    /// Time since which there is no connection.
     lost: Option<Instant>,
-    /// Not to be tried before.
+    /// Earliest time of the next attempt.
     next: Instant,
 }
 
-/// See the module.
+/// Neighbours of this session.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     all: BTreeMap<ZenohId, Neighbour>,
@@ -44,7 +44,7 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// This session has connected to one there.
+    /// Notes a connection that this session has made to a node.
     pub(super) fn connected(&mut self, id: ZenohId, at: &str, now: Instant) {
         let neighbour = self.all.entry(id).or_insert_with(|| Neighbour {
             at: String::new(),
@@ -61,10 +61,10 @@ impl Neighbours {
         }
     }
 
-    /// There is none any more.
+    /// Notes that no connection to a node remains.
     pub(super) fn lost(&mut self, id: ZenohId, now: Instant) {
         if self.routers.remove(&id) {
-            // Zenoh sees to those.
+            // Zenoh reconnects to routers itself.
             self.all.remove(&id);
         }
         if let Some(neighbour) = self.all.get_mut(&id) {
@@ -79,7 +79,7 @@ impl Neighbours {
         }
     }
 
-    /// A router is connected.
+    /// Notes a connection to a router.
     pub(super) fn router(&mut self, id: ZenohId, now: Instant) {
         self.routers.insert(id);
         self.router_came = Some(now);
@@ -90,7 +90,7 @@ impl Neighbours {
         let came = self.router_came;
         let tried_since = |lost: Instant| came.map_or(lost, |came| came.max(lost));
         let is_over = |lost: Instant| now.saturating_duration_since(tried_since(lost)) >= TRIED_FOR;
-        // As long as the router is away, the way to all may be.
+        // While the router is away, the path to all nodes may be down.
         let router_away = came.is_some() && self.routers.is_empty();
         self.all.retain(|_, neighbour| router_away || !neighbour.lost.is_some_and(is_over));
         let (mut due, mut soonest) = (Vec::new(), None::<Instant>);
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(neighbours.due(at(9_000)), (vec![], None));
         neighbours.lost(id(1), at(10_000));
         assert_eq!(due(&mut neighbours, at(10_200)), [id(1)]);
-        // That made one, which has ended at once.
+        // The attempt made a connection, which has ended at once.
         neighbours.connected(id(1), AT, at(10_210));
         neighbours.lost(id(1), at(10_220));
         assert_eq!(neighbours.due(at(10_220)), (vec![], Some(at(10_420))));

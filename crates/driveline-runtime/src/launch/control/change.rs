@@ -45,7 +45,7 @@ pub struct ParameterStatus {
     pub name: String,
     /// Value: of the graph, or set since.
     pub value: serde_json::Value,
-    /// Whether it can be changed while the run goes on.
+    /// True if it can be changed while the run goes on.
     pub live: bool,
     /// Least value, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct ParameterStatus {
     /// Greatest value, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<String>,
-    /// Whether it was set since the run began.
+    /// True if it was set since the run began.
     #[serde(default)]
     pub set: bool,
 }
@@ -63,12 +63,12 @@ pub struct ParameterStatus {
 pub struct ChangeStatus {
     /// Its number in the run.
     pub number: u64,
-    /// What became of it.
+    /// Result of the change.
     #[serde(flatten)]
     pub state: ChangeState,
 }
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ChangeState {
@@ -78,7 +78,7 @@ pub enum ChangeState {
     Done,
     /// It was not.
     Refused {
-        /// Why, for people.
+        /// Reason, for people.
         error: String,
     },
 }

@@ -14,8 +14,8 @@ use thiserror::Error;
 
 /// Time for another launcher to say which modules it runs.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time for other launchers that check at the same moment. Whoever holds the lock for longer does
-/// not check.
+/// Time for other launchers that check at the same moment. A process that holds the lock for longer
+/// does not check.
 const LOCK_WITHIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(10);
 

@@ -44,7 +44,7 @@ pub enum AskError {
     Silent {
         /// Its launcher, where this PID namespace has a process id for it.
         pid: Option<u32>,
-        /// How long it had.
+        /// Time-out of the request.
         patience: Duration,
     },
     /// It belongs to another user, who may say anything.
@@ -64,7 +64,7 @@ pub enum AskError {
     /// The response is not of this protocol, or the system refused something.
     #[error("{text}")]
     Failed {
-        /// What happened, for people.
+        /// Error text, for people.
         text: String,
     },
 }
@@ -161,7 +161,7 @@ impl RunSocket {
             Err(e) => return Err(AskError::failed(format!("cannot connect to the run: {e}"))),
         };
         let user = PeerUser::of(&stream)
-            .map_err(|e| AskError::failed(format!("cannot tell whose run it is: {e}")))?;
+            .map_err(|e| AskError::failed(format!("cannot determine the owner of the run: {e}")))?;
         *pid = user.pid;
         if !user.trusted && !rustix::process::geteuid().is_root() {
             return Err(AskError::Stranger { uid: user.uid });

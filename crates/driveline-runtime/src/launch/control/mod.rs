@@ -55,7 +55,7 @@ const SUFFIX: &str = ".control";
 const NEW: &str = ".new";
 /// After this, a socket that is not bound never will be.
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
-/// How often the launcher checks that its socket still has its name.
+/// Period at which the launcher checks that its socket still has its name.
 const NAMED_AGAIN: Duration = Duration::from_secs(1);
 /// Most entries of a directory that are looked at.
 const MAX_ENTRIES: usize = 1 << 16;
@@ -92,7 +92,7 @@ impl Response {
 }
 
 /// The listening socket of a run, in the directory of its domain. Dropping it removes the name,
-/// which tells tools that the run has ended.
+/// which shows tools that the run has ended.
 #[derive(Debug)]
 pub struct ControlSocket {
     /// The newest one: a lost name gets a new socket.
@@ -138,7 +138,7 @@ impl ControlSocket {
         Some(listener)
     }
 
-    /// Where it is.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -180,14 +180,14 @@ pub(super) struct Server {
     socket: Arc<ControlSocket>,
     listener: Arc<UnixListener>,
     clients: Clients,
-    /// When it is checked that the socket has its name.
+    /// Time of the next check that the socket has its name.
     check_at: Option<Instant>,
     /// No connection is accepted before this.
     accept_at: Option<Instant>,
     admits: fn(&UnixStream) -> bool,
 }
 
-/// Whether a client is of the launcher's own user, or root.
+/// Returns true if a client belongs to the launcher's own user, or to root.
 fn is_trusted(client: &UnixStream) -> bool {
     PeerUser::of(client).is_ok_and(|user| user.trusted)
 }
@@ -212,7 +212,7 @@ impl Server {
         listener.into_iter().chain(self.clients.polled())
     }
 
-    /// When [`Server::serve`] is due, if no descriptor becomes ready before.
+    /// Returns the time when [`Server::serve`] is due, if no descriptor becomes ready before.
     pub(super) fn next(&self) -> Option<Instant> {
         self.clients.next().into_iter().chain(self.accept_at).chain(self.check_at).min()
     }
@@ -256,8 +256,8 @@ fn connected(directory: &OwnedFd, name: &str, kind: SocketType) -> rustix::io::R
     Ok(socket)
 }
 
-/// Whether the owner of a socket's name is dead. A living one notices nothing: a socket of another
-/// type is refused as "wrong type" where there is an owner, also before it listens, and as
+/// Returns true if the owner of a socket's name is dead. A living one notices nothing: a socket of
+/// another type is refused as "wrong type" where there is an owner, also before it listens, and as
 /// "refused" where there is none.
 fn is_dead(directory: &OwnedFd, name: &str) -> bool {
     connected(directory, name, SocketType::DGRAM)
@@ -296,8 +296,8 @@ pub(crate) fn remove_dead(path: &Path, patience: Duration) {
     }
 }
 
-/// What a process of a run does last: removes the control socket, if there is one, of a launcher
-/// that has died. `launcher` is the process's socket to it. Blocks for 1 s at most.
+/// Removes the control socket of a dead launcher, if it exists: the last act of a process of a run.
+/// `launcher` is the process's socket to it. Blocks for 1 s at most.
 pub fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
     let mut fds = [PollFd::new(launcher, PollFlags::empty())];
     let closed = poll(&mut fds, Some(&Timespec::default())).is_ok()

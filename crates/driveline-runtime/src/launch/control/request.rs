@@ -163,7 +163,7 @@ impl<'de> Deserialize<'de> for Keys {
 /// A request with what belongs to its verb.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ask {
-    /// What to do.
+    /// Requested action.
     pub verb: Verb,
     /// Of the verb `mode`: the mode to switch to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -307,7 +307,7 @@ mod tests {
         ] {
             assert_eq!(parsed(line), Err(ErrorCode::Malformed), "{line}");
         }
-        // Whoever asks for less than a stop must not get one.
+        // A request for less than a stop must not cause one.
         for line in [
             "{\"verb\":\"stop\",\"module\":\"one\"}",
             "{\"verb\":\"stop\",\"mode\":\"drive\"}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run says about itself. Keys and meanings: `docs/protocols/control.md`.
+//! Status that a run reports. Keys and meanings: `docs/protocols/control.md`.
 
 use super::ModuleHealth;
 use super::change::ParametersStatus;
@@ -17,7 +17,7 @@ pub struct RunStatus {
     pub domain: String,
     /// The launcher, as a process id in its own PID namespace.
     pub pid: u32,
-    /// Where it stands.
+    /// Phase of the run.
     pub phase: RunPhase,
     /// Time in this phase.
     pub since_ms: u64,
@@ -26,7 +26,7 @@ pub struct RunStatus {
     /// Verdict; only in a response to `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Why it is not ready, for people.
+    /// Reason why it is not ready, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Gateways, and modules in the order of the graph.
@@ -50,7 +50,7 @@ pub struct ModeStatus {
     pub current: Option<String>,
     /// Time since then.
     pub since_ms: u64,
-    /// Whether only a command leaves it.
+    /// True if only a command leaves it.
     #[serde(default)]
     pub latched: bool,
     /// All modes.
@@ -80,7 +80,7 @@ pub struct SwitchStatus {
     pub cause: String,
     /// `waiting`, `activating` or `deactivating`.
     pub stage: String,
-    /// What it waits for, for people.
+    /// Condition it waits for, for people.
     pub waits_for: String,
 }
 
@@ -105,7 +105,7 @@ pub struct LastSwitch {
     pub failed: Vec<String>,
 }
 
-/// Where a run stands.
+/// Phase of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunPhase {
@@ -136,7 +136,7 @@ impl fmt::Display for RunPhase {
 pub struct ProcessStatus {
     /// Name of the module, or of the gateway's process.
     pub name: String,
-    /// What it is.
+    /// Kind of process.
     pub kind: ProcessKind,
     /// Its process id in the launcher's PID namespace, while there is a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,7 +147,7 @@ pub struct ProcessStatus {
     pub since_ms: u64,
     /// Restarts so far.
     pub restarts: u64,
-    /// Whether SIGSTOP has suspended it. One that a debugger holds is not seen.
+    /// True if SIGSTOP has suspended it. A process held by a debugger is not seen.
     #[serde(default)]
     pub suspended: bool,
     /// The call that has run for more than 3 s, for people.
@@ -165,7 +165,7 @@ pub struct ProcessStatus {
     /// Verdict; only in a response to `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Why it is not ready, for people.
+    /// Reason why it is not ready, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Its components and executors; only in a response to `health`, none for a gateway.
@@ -212,7 +212,7 @@ pub enum ProcessState {
     Starting,
     /// All its components are initialised.
     Ready,
-    /// It was told to end.
+    /// It was asked to end.
     Ending,
     /// No process; it starts again after a pause. Releases before this said `paused`.
     #[serde(alias = "paused")]
@@ -241,7 +241,7 @@ impl fmt::Display for ProcessState {
 /// An end or a time-out that was not asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// What happened, for people.
+    /// Text of the event, for people.
     pub text: String,
     /// Time since then.
     pub ago_ms: u64,

@@ -58,7 +58,7 @@ impl Rig {
         stream
     }
 
-    /// What a new client gets for these bytes.
+    /// Returns the response to a new client for these bytes.
     fn response(&mut self, bytes: &[u8]) -> Response {
         let client = self.connect();
         (&client).write_all(bytes).unwrap();
@@ -122,7 +122,7 @@ fn each_request_gets_one_line_and_a_mistake_an_error() {
     let mut rig = Rig::new();
     let ok = rig.response(b"{\"verb\":\"status\"}\n");
     assert!(code(&ok).is_none() && ok.run == Some(run("g")));
-    assert!(rig.response(b"{\"verb\":\"stop\"}\nand more that nobody reads\n").ok);
+    assert!(rig.response(b"{\"verb\":\"stop\"}\nand more that is never read\n").ok);
     assert_eq!(rig.asked, [Verb::Status, Verb::Stop]);
     for (bytes, expected) in [
         (&b"\n"[..], ErrorCode::Malformed),
@@ -147,7 +147,7 @@ fn each_request_gets_one_line_and_a_mistake_an_error() {
     assert_eq!(
         code(&response(&client)),
         Some(&ErrorCode::Malformed),
-        "without its end, nobody knows whether the line is whole"
+        "without its end, the line may be incomplete"
     );
     assert_eq!(rig.asked.len(), 2, "no mistake has done anything");
 }
@@ -166,7 +166,7 @@ fn a_request_that_comes_in_pieces_is_one_and_half_a_line_has_its_time() {
     rig.turn();
     assert!(
         response(&slow).ok && rig.response(b"{\"verb\":\"status\"}\n").ok,
-        "half a line keeps nobody waiting"
+        "half a line blocks no other client"
     );
     let due = rig.server.clients.next().unwrap();
     assert!(due <= rig.now + CLIENT_WITHIN && rig.server.next() <= Some(due), "it wakes for it");
@@ -378,7 +378,7 @@ fn of_launchers_that_start_together_one_has_the_graph() {
         let ClaimError::Taken(taken) = error else { panic!("{error:?}") };
         let text = taken.to_string();
         let pid = std::process::id();
-        // It is there and does not serve: nobody knows which modules it will run.
+        // It exists but does not serve yet: the modules it will run are unknown.
         assert_eq!(
             text,
             format!(

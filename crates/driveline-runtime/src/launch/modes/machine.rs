@@ -74,7 +74,7 @@ pub(in crate::launch) enum Input {
     Request { mode: usize, by: Source },
     /// A component has changed its state, or failed to.
     Acknowledged { component: usize, switch: u64, ok: bool },
-    /// The run ends: nothing is told from here on.
+    /// The run ends: no component gets a message from here on.
     Stop,
     /// Only time has passed.
     Time,
@@ -110,7 +110,7 @@ pub(in crate::launch) enum Failure {
     Replaced,
 }
 
-/// What the launcher has to do.
+/// Actions for the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::launch) enum Action {
     /// Send the states of components to a module. Of a module that has just become ready: before
@@ -171,7 +171,7 @@ struct Pending {
 #[derive(Clone, Debug)]
 struct Component {
     module: usize,
-    /// What it was told last, or will be told when its module is ready.
+    /// Last state sent, or to be sent when its module is ready.
     active: bool,
     pending: Option<Pending>,
     /// Its module is being killed because of it.
@@ -183,7 +183,7 @@ struct Component {
 pub(in crate::launch) struct Modes {
     rules: Vec<ModeRules>,
     components: Vec<Component>,
-    /// Whether the process of a module is ready.
+    /// Readiness of each module's process.
     ready: Vec<bool>,
     mode: Option<usize>,
     since: Duration,
@@ -233,17 +233,17 @@ impl Modes {
         self.switch.as_ref()
     }
 
-    /// Whether a component is to be active.
+    /// Returns true if a component is to be active.
     pub(in crate::launch) fn is_active(&self, component: usize) -> bool {
         self.components[component].active
     }
 
-    /// Whether a module's process is ready.
+    /// Returns true if a module's process is ready.
     pub(in crate::launch) fn module_is_ready(&self, module: usize) -> bool {
         self.ready[module]
     }
 
-    /// Whether the process of a component is ready and not being killed.
+    /// Returns true if the process of a component is ready and not being killed.
     pub(in crate::launch) fn component_is_there(&self, component: usize) -> bool {
         self.is_there(self.components[component].module)
     }
@@ -253,7 +253,7 @@ impl Modes {
         (0..self.components.len()).filter(|i| self.components[*i].pending.is_some())
     }
 
-    /// When [`Input::Time`] is due, if nothing happens before.
+    /// Returns the time when [`Input::Time`] is due, if nothing happens before.
     pub(in crate::launch) fn next(&self, now: Duration) -> Option<Duration> {
         if self.stopping {
             return None;
@@ -355,7 +355,7 @@ impl Modes {
         }
     }
 
-    /// Whether the switch in flight waits for this component to become active.
+    /// Returns true if the switch in flight waits for this component to become active.
     fn is_awaited(&self, component: usize) -> bool {
         self.switch.as_ref().is_some_and(|s| {
             s.stage == Stage::Activating && self.rules[s.target].active.contains(&component)
@@ -458,7 +458,7 @@ impl Modes {
         }
     }
 
-    /// Whether another mode is tried if the target of the switch cannot be entered.
+    /// Returns true if another mode is tried when the target of the switch cannot be entered.
     fn has_alternative(&self) -> bool {
         let has = |s: &Switch| !s.last_resort && (!s.fallback.is_empty() || s.from.is_some());
         self.switch.as_ref().is_some_and(has)
@@ -540,12 +540,12 @@ impl Modes {
         }
     }
 
-    /// Whether a module has a process that answers.
+    /// Returns true if a module has a process that answers.
     fn is_there(&self, module: usize) -> bool {
         self.ready[module] && !self.components.iter().any(|c| c.module == module && c.killed)
     }
 
-    /// Whether an acknowledgement that this stage waits for is missing.
+    /// Returns true if an acknowledgement that this stage waits for is missing.
     fn is_pending(&self, stage: Stage, target: usize) -> bool {
         let wanted = stage == Stage::Activating;
         let waits = |(i, c): (usize, &Component)| {
@@ -589,7 +589,7 @@ impl Modes {
         });
     }
 
-    /// Tells the components that the target wants otherwise.
+    /// Sends a message to the components whose state differs in the target.
     fn tell(&mut self, active: bool, until: Duration, actions: &mut Vec<Action>) {
         let Some(s) = &self.switch else { return };
         let (number, mode) = (s.number, s.target);

@@ -285,7 +285,7 @@ fn a_switch_is_replaced_by_sources_of_its_rank_and_higher() {
     };
     assert_eq!(actions[0], replaced);
     assert_eq!(actions[2], tell(2, 2, SAFE_STOP, &[BRAKE], &[]));
-    // The planner becomes active too late, and is told to stop.
+    // The planner becomes active too late, and is asked to stop.
     assert_eq!(m.step(2 * MS, ok(PLANNER, 1), &met), []);
     let actions = m.step(3 * MS, ok(BRAKE, 2), &met);
     assert!(actions.contains(&tell(1, 2, SAFE_STOP, &[], &[PLANNER])), "{actions:?}");
@@ -352,7 +352,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The world around the machine: what it has told, and what the modules do.
+/// The world around the machine: messages sent, and the modules' behaviour.
 struct World {
     modes: Modes,
     rules: Vec<ModeRules>,
@@ -361,9 +361,9 @@ struct World {
     met: Vec<bool>,
     /// Messages that a component has not carried out: switch, active.
     inbox: Vec<VecDeque<(u64, bool)>>,
-    /// Last state that each component was told, since its process exists.
+    /// Last state sent to each component, since its process exists.
     told: Vec<Option<bool>>,
-    /// When the message came that each component has not answered.
+    /// Time of the message that each component has not answered.
     since: Vec<Option<Duration>>,
     ready: Vec<bool>,
     /// The launcher kills it.

@@ -56,7 +56,7 @@ impl<'a> ModeControl<'a> {
             let (module, _) = graph.components().find(|(_, c)| c.name.as_str() == component)?;
             process(module.name.as_str())
         };
-        // Modules of other launchers are not told: their components are not waited for.
+        // Modules of other launchers get no messages: their components are not waited for.
         let here: Vec<(&str, usize)> = graph
             .components()
             .map(|(_, c)| c.name.as_str())
@@ -111,12 +111,12 @@ impl<'a> ModeControl<'a> {
         self.components.iter().position(|c| *c == name)
     }
 
-    /// Whether a component is to be active; nothing of a component that no mode names.
+    /// Returns true if a component is to be active; `None` for a component that no mode names.
     pub(super) fn is_active(&self, name: &str) -> Option<bool> {
         self.component(name).map(|c| self.machine.is_active(c))
     }
 
-    /// Whether a component is to be inactive.
+    /// Returns true if a component is to be inactive.
     pub(super) fn is_inactive(&self, name: &str) -> bool {
         self.component(name).is_some_and(|c| !self.machine.is_active(c))
     }
@@ -162,7 +162,7 @@ impl<'a> ModeControl<'a> {
         }
     }
 
-    /// What a component that is killed did not do, for people.
+    /// Returns the transition that a component did not finish before it was killed, for people.
     pub(super) fn hung(&self, component: usize) -> String {
         let name = self.components[component];
         let (state, call) = if self.machine.is_active(component) {
@@ -209,7 +209,7 @@ impl<'a> ModeControl<'a> {
         self.last.as_ref().map_or_else(String::new, |l| l.cause.clone())
     }
 
-    /// Why a mode was not entered, for people.
+    /// Returns the reason why a mode was not entered, for people.
     pub(super) fn failure(&self, mode: usize, why: &Failure) -> String {
         let name = |c: &usize| self.components[*c];
         match why {
@@ -225,7 +225,7 @@ impl<'a> ModeControl<'a> {
         }
     }
 
-    /// What the entry condition of a mode waits for, for people.
+    /// Returns the unmet entry conditions of a mode, for people.
     fn unmet(&self, mode: usize) -> String {
         let rules = &self.modes.modes[mode];
         let mut missing: Vec<String> = Vec::new();
@@ -247,7 +247,7 @@ impl<'a> ModeControl<'a> {
         if missing.is_empty() { "it holds now".to_owned() } else { missing.join("; ") }
     }
 
-    /// Why a request was refused, for people.
+    /// Returns the reason why a request was refused, for people.
     pub(super) fn refusal(&self, mode: usize, why: &Refusal) -> String {
         let current = self.machine.current().map_or("none", |(m, _)| self.name(m));
         match why {

@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Counters that are kept of a topic: modules report ten times a second.
 const MOST: usize = 64;
 
-/// What is known of one topic.
+/// State of one topic.
 #[derive(Debug, Default)]
 struct Topic {
     /// Counter of each output, by component and port.
@@ -20,7 +20,7 @@ struct Topic {
     /// Samples of all outputs so far.
     published: u64,
     newest: Option<MonotonicNs>,
-    /// When reports came, and `published` then; the first one lies before the window.
+    /// Times of reports with `published` at that time; the first one lies before the window.
     history: VecDeque<(MonotonicNs, u64)>,
 }
 
@@ -81,12 +81,12 @@ impl Topics {
         }
     }
 
-    /// Whether rates and ages of a mode's condition hold.
+    /// Returns true if rates and ages of a mode's condition hold.
     pub(super) fn met(&self, mode: &ResolvedMode, now: MonotonicNs) -> bool {
         self.unmet(mode, now).next().is_none()
     }
 
-    /// What does not hold, for people.
+    /// Returns the parts of the condition that do not hold, for people.
     pub(super) fn unmet<'s>(
         &'s self,
         mode: &'s ResolvedMode,

@@ -43,7 +43,7 @@ impl Placement {
     }
 }
 
-/// Where the modules of a run are, if they are not processes of the launcher.
+/// Places of the modules of a run, if they are not processes of the launcher.
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// Directory with a directory for each module, in which the launcher listens. They exist, and
@@ -67,13 +67,13 @@ pub trait Starter: Debug + Send + Sync {
 
 /// A module that was started elsewhere.
 pub trait Started: Send {
-    /// Where, for people, as the end of a sentence that begins with the module.
+    /// Returns the place, for people, as the end of a sentence that begins with the module.
     fn place(&self) -> String;
 
     /// Readable when [`Started::poll`] may have something new.
     fn news(&self) -> BorrowedFd<'_>;
 
-    /// How it has ended or could not be started, as far as is known without its own word. Does not
+    /// Returns how it has ended or failed to start, as far as is known from outside. Does not
     /// block.
     fn poll(&mut self) -> Option<StartedEnd>;
 
@@ -89,17 +89,17 @@ pub trait Started: Send {
 pub struct StartedEnd {
     /// Exit status, or that of the attempt to start it.
     pub status: ExitStatus,
-    /// What happened, for people.
+    /// Text of the event, for people.
     pub cause: String,
 }
 
-/// What has come from a module.
+/// Events from a module.
 pub(super) enum RemoteNews {
     /// Its account begins; `first` are bytes that have been read of it.
     Account { socket: UnixStream, first: Vec<u8> },
     /// It has printed a line.
     Output { stream: Stream, line: String },
-    /// What its container uses.
+    /// Resource use of its container.
     Usage(Usage),
 }
 
@@ -180,7 +180,7 @@ impl Remote {
         self.death.as_fd()
     }
 
-    /// Where news come from.
+    /// Returns the descriptors that events come from.
     pub(super) fn polled(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let first = self.first.iter().map(|f| f.socket.as_fd());
         // What was started is asked only until its own connections say more.
@@ -324,7 +324,7 @@ impl Remote {
                 Some("its process ran without the first process of its container".to_owned());
         } else if !told {
             self.cause = Some(
-                "its connection has closed; how it ended cannot be told without `driveline-host contain`".to_owned(),
+                "its connection has closed; how it ended is unknown without `driveline-host contain`".to_owned(),
             );
         }
         self.end(by_code(i32::from(!told)));
@@ -338,7 +338,7 @@ impl Remote {
         }
     }
 
-    /// Tells the module to end, or kills it.
+    /// Asks the module to end, or kills it.
     pub(super) fn signal(&mut self, signal: Signal, account: &mut Option<UnixStream>) {
         let kill = signal == Signal::KILL;
         if !kill && signal != Signal::TERM {

@@ -16,7 +16,7 @@ pub(super) struct Waiting {
     since: Instant,
 }
 
-/// What a connection's first line says; with all bytes that have come.
+/// First line of a connection, with all bytes that have come.
 pub(super) enum FirstLine {
     NotYet(Waiting),
     Account {

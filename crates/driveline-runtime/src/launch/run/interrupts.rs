@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run does when its end is asked for.
+//! Reaction of a run to a request to end.
 
 use super::{Launcher, Phase};
 use crate::host;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What killed processes leave in the domain directory.
+//! Files that killed processes leave in the domain directory.
 
 use super::{Launcher, Process};
 

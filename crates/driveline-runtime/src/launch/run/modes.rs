@@ -168,13 +168,13 @@ impl<'a> Launcher<'a> {
             .map_err(RequestError::refused)
     }
 
-    /// When the modes have something to do.
+    /// Returns the time when the modes have something to do.
     pub(super) fn mode_due(&self) -> Option<Instant> {
         let next = self.modes.as_ref()?.next(self.began.elapsed())?;
         Some(self.began + next)
     }
 
-    /// Whether a module that has just gone down belongs to a run that goes on.
+    /// Returns true if a module that has just gone down belongs to a run that goes on.
     pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Settling)
     }

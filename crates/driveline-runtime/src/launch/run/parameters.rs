@@ -132,7 +132,7 @@ impl Launcher<'_> {
             .iter()
             .filter(|((c, _), _)| module.components.iter().any(|own| own.name.as_str() == c))
             .map(|((component, name), value)| ParameterWord {
-                // Nobody waits for this one.
+                // No command waits for this one.
                 change: 0,
                 component: component.clone(),
                 name: name.clone(),

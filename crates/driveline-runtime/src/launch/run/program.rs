@@ -31,12 +31,12 @@ impl Program<'_> {
 
 /// Rules of the supervisor for a process.
 pub(super) fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) -> Rules {
-    // Modules that are not started here are somebody else's to wait for.
+    // Modules that are not started here are not waited for here.
     let places = |names: &[String]| {
         names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect()
     };
     match program {
-        // Whoever has started the module starts it again: this launcher only listens anew.
+        // The starter of the module starts it again: this launcher only listens anew.
         Program::Module(_) if options.placement.as_ref().is_some_and(|p| p.starter.is_none()) => {
             Rules {
                 restart: ResolvedRestart {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run does when a module does not keep to what the graph declares.
+//! Reactions of a run to a module that violates what the graph declares.
 
 use super::super::child::Child;
 use super::super::death::Death;
@@ -12,7 +12,7 @@ use crate::account::Record;
 use crate::graph::Reaction;
 use std::time::Instant;
 
-/// What to do, and why.
+/// Reaction, and its reason.
 struct Fault {
     text: String,
     reaction: Reaction,

@@ -45,7 +45,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Whether it has work that is waited for.
+    /// Returns true if it has work that is waited for.
     fn is_busy(&self, work: &ComponentWork, settle: Duration) -> bool {
         let soon = work.tick_ms.is_some_and(|ms| Duration::from_millis(ms) <= settle);
         work.running > 0 || soon || !self.timer && !work.unread.is_empty()
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-/// What the modules responded in one round.
+/// Responses of the modules in one round.
 #[derive(Debug, Default)]
 struct Round {
     number: u64,
@@ -76,7 +76,7 @@ impl Round {
     }
 }
 
-/// What to do now.
+/// Next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Wait for an answer or another event, at most until then.
@@ -93,7 +93,7 @@ pub(super) struct Remaining {
     round: Round,
     before: Option<Round>,
     in_flight: bool,
-    /// When the round in flight began, or the next one begins.
+    /// Start of the round in flight, or of the next one.
     round_at: Duration,
     /// Last time that something which descends from a finished component was worked on.
     active: Duration,

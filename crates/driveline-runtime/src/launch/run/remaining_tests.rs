@@ -103,10 +103,10 @@ fn work_ends_where_all_that_is_read_comes_from_finished_components() {
 #[derive(Clone, Debug)]
 struct Sim {
     unread: u64,
-    /// When its call ends.
+    /// End of its call.
     until: Option<Duration>,
     calls: u64,
-    /// Which stage gets what it publishes; a later one.
+    /// Stages that get what it publishes; later ones.
     to: Vec<usize>,
 }
 

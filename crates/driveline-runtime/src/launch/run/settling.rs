@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Inputs and origins of which it is remembered how new the newest data was: far above any graph.
 const MAX_SEEN: usize = 10_000;
 
-/// What is known of it.
+/// State of a component or process.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     /// Components that have finished, and their topics.
@@ -52,7 +52,7 @@ impl Settling {
         }
     }
 
-    /// When something is due although nothing happens.
+    /// Returns the time when something is due although no event comes.
     pub(super) fn next(&self, began: Instant) -> Instant {
         began + self.wake_at
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run says about itself when a tool asks (`docs/protocols/control.md`).
+//! Status of a run for tools that ask (`docs/protocols/control.md`).
 
 use super::super::child::Child;
 use super::super::control::{
@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 /// Processes that a verdict on the whole run names.
 const MOST_NAMED: usize = 8;
 
-/// What is remembered of a process for those who ask.
+/// History of a process, for status requests.
 pub(super) struct Past {
     state: ProcessState,
     since: Instant,
     /// Attempts to start it.
     starts: u64,
     fault: Option<(String, Instant)>,
-    /// Why it stays down, for people.
+    /// Reason why it stays down, for people.
     why_down: Option<String>,
 }
 
@@ -214,7 +214,7 @@ impl Launcher<'_> {
         topics.into_iter().map(topic).collect()
     }
 
-    /// What keeps a process from being ready, as the end of a sentence for people.
+    /// Returns the reason why a process is not ready, as the end of a sentence for people.
     fn why_not_ready(&self, process: usize) -> Option<String> {
         let p = &self.processes[process];
         let child = p.child.as_ref().filter(|c| c.ended.is_none());
@@ -270,7 +270,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// What keeps the run from being ready, for people.
+    /// Returns the reason why the run is not ready, for people.
     fn not_ready_because(&self, processes: &[ProcessStatus]) -> Option<String> {
         let whole = match self.phase {
             Phase::Matching { .. } => Some("the modules have not found each other yet"),

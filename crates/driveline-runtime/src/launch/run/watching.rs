@@ -8,7 +8,7 @@ use crate::graph::ResolvedModule;
 use crate::heartbeats::{Layout, PeerHeartbeats};
 use std::time::Instant;
 
-/// How the launcher watches one process, from its start to its end.
+/// Watch over one process, from its start to its end.
 #[derive(Default)]
 pub(super) struct Watching<'a> {
     /// The heartbeats, once they have come.

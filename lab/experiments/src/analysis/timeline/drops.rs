@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When samples were lost, and when they were not sent: derived from the stamps of what was sent,
-//! and the schedule.
+//! Times of lost and unsent samples, derived from the stamps of sent samples and the schedule.
 
 use super::{Timeline, seconds};
 use crate::archive::{Case, LinkSample, Run};
@@ -47,7 +46,7 @@ impl Stretches {
         let mut left = n;
         let (first, end) = (self.at(ns), self.counts.len());
         for at in first..end {
-            // Those that were due by the end of this stretch; whatever remains, in the last one.
+            // Samples due by the end of this stretch; the last one gets the rest.
             let until = (self.from as f64 + (at + 1) as f64 * self.length - ns as f64) / period_ns;
             let due = if at + 1 == end { n } else { (until.max(0.0) as u64).min(n) };
             let here = due.saturating_sub(n - left);
@@ -138,7 +137,7 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
 }
 
 /// Of a chain with a rate: what its source sent and what never reached the end, at each of its
-/// ends. When a source did not send, nothing tells.
+/// ends. The times at which a source did not send are unknown.
 pub(super) fn of_chain(case: &Case, observations: &Observations) -> Vec<Timeline> {
     let Some(chain) = case.chain.as_ref().filter(|chain| chain.rate_hz.is_some()) else {
         return Vec::new();

@@ -37,7 +37,7 @@ fn who_is_not_installed_is_told_everywhere_and_that_graphs_have_nobody_beside_th
         }
     }
     assert_eq!(graphs, BTreeSet::from(["W6", "B3", "K3", "refsys"]));
-    // Who asks for Driveline alone is not told whom else there could be.
+    // A request for Driveline alone gets no list of other systems.
     let mut s = scenario::load("S1").unwrap();
     s.systems = vec!["driveline".into()];
     let alone = plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
@@ -234,7 +234,7 @@ fn all_topologies_tell_the_same_figure() {
             .all(|c| c.handling() == Some(Payload::Filled)
                 && c.headline_metric() == Metric::Transport)
     );
-    // Where nobody names it, filling counts.
+    // Where no scenario names it, filling counts.
     let mut unnamed = scenario::load("W2").unwrap();
     unnamed.figure = None;
     let e = plan(&unnamed, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();

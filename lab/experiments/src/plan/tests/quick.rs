@@ -4,12 +4,12 @@
 
 use super::*;
 
-/// What the peers of `make peers` say that they can do; `make peers-test` compares it with
-/// themselves.
+/// Capabilities of the peers of `make peers`; `make peers-test` compares them with the peers'
+/// own.
 const CAPABILITIES: &str = include_str!("../../../../bench/tests/capabilities.json");
 
-/// Cells of `--quick` in which nobody stands beside Driveline: experiment, how the cell begins,
-/// why. docs/lab.md names them.
+/// Cells of `--quick` in which Driveline has no other system next to it: experiment, beginning of
+/// the cell, reason. docs/lab.md names them.
 const ALONE: &[(&str, &str, &str)] = &[
     ("W6", "", "a graph of Driveline"),
     ("B3", "", "a graph of Driveline"),
