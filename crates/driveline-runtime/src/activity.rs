@@ -11,11 +11,12 @@ use driveline_types::MonotonicNs;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Threads that can be in components at once; those beyond are not seen.
+/// Maximum number of threads in components at once; further threads are not seen.
 const SLOTS: usize = 1024;
-/// Components of a process; those beyond are not seen.
+/// Maximum number of components of a process; further ones are not seen.
 const COMPONENTS: usize = 1024;
-/// Longest text of a signal's handler, whose stack is small: a component, a topic, and some words.
+/// Maximum length of the signal handler's text: a component, a topic, and some words. Its stack is
+/// small.
 const TEXT: usize = 1024;
 /// No component, no input.
 const NONE: usize = usize::MAX;

@@ -341,7 +341,7 @@ impl StopControl {
         self.shared.stopping.load(Ordering::Acquire)
     }
 
-    /// For others who may have everything stopped.
+    /// Returns the switch that stops all components of the process.
     pub(crate) fn switch(&self) -> StopSwitch {
         StopSwitch(self.shared.clone())
     }

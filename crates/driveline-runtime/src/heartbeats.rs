@@ -200,7 +200,7 @@ impl PeerHeartbeats {
     /// Maps the words that a module has sent.
     ///
     /// # Errors
-    /// If they are not those of this module: its graph file has changed since the run began.
+    /// If the words belong to another module: its graph file has changed since the run began.
     pub(crate) fn open(fd: &OwnedFd, layout: Layout) -> io::Result<Self> {
         let words = PeerHeartbeatWords::open(fd, layout.words)?;
         if words.load(FINGERPRINT) != layout.fingerprint {

@@ -30,14 +30,14 @@ pub fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
     Ok(open(directory, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Address of a socket by its name in a directory, whose own path would be too long for one in some
-/// directories.
+/// Returns the address of a socket by its name in a directory. The directory's own path can be too
+/// long for a socket address.
 pub fn address(directory: &OwnedFd, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
 }
 
-/// Accepts all that wait, up to [`MAX_CLIENTS`]. `true`: one could not be accepted, for a reason
-/// that may pass, such as a lack of descriptors.
+/// Accepts all waiting connections, up to [`MAX_CLIENTS`]. `true`: one was not accepted, for a
+/// reason that may pass, such as a lack of descriptors.
 pub fn accept_waiting(
     mut accept: impl FnMut() -> io::Result<UnixStream>,
 ) -> (Vec<UnixStream>, bool) {
@@ -287,7 +287,7 @@ mod tests {
             !ended[0] && ended[1] && ended[2..].iter().all(|ended| !ended) && !read(&late).1,
             "{ended:?}"
         );
-        // Who has gone makes room.
+        // A client that has gone frees its place.
         drop(all);
         go_on(&mut clients, at(102));
         assert_eq!(clients.0.len(), 1);

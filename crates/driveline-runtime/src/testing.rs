@@ -298,7 +298,7 @@ impl ComponentTest {
         same_type("output", port, &declared.schema, given)
     }
 
-    /// Makes all calls that are due now, and returns the number of those of the callback and of
+    /// Makes all calls that are due now. Returns the number of calls of the callback and of
     /// timers.
     ///
     /// # Errors

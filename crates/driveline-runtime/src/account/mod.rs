@@ -200,8 +200,8 @@ pub enum Record {
         /// Component.
         component: String,
     },
-    /// The process knows that a component of the run has finished: its timers make one more tick
-    /// each, and then only those for new samples.
+    /// The process knows that a component of the run has finished. Its timers tick once more;
+    /// after that, only for new samples.
     Draining {
         /// Since when.
         at_ns: u64,
@@ -579,26 +579,26 @@ pub struct InputCounters {
     pub received: u64,
     /// Samples that newer ones replaced before they were taken.
     pub missed: u64,
-    /// The same on an input that does not trigger, of which only the newest sample is wanted.
+    /// Missed samples of an input that does not trigger: only the newest sample is wanted.
     pub superseded: u64,
     /// Samples dropped for their age (lifespan).
     pub expired: u64,
-    /// Samples whose header, checksum or index made no sense.
+    /// Samples with an invalid header, checksum or index.
     pub corrupt: u64,
-    /// Samples that lacked what their publisher had promised.
+    /// Samples that broke their publisher's promise at the match.
     pub refused: u64,
     /// Samples of other hosts that did not reach this one.
     pub lost_on_the_way: u64,
-    /// Samples that can be taken now.
+    /// Samples that can be read now.
     pub not_read: u64,
-    /// Samples that came while the component was inactive.
+    /// Samples that arrived while the component was inactive.
     #[serde(skip_serializing_if = "is_zero")]
     pub inactive: u64,
     /// Samples of publishers that were not the owner of the topic.
     #[serde(skip_serializing_if = "is_zero")]
     pub standby: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the
-    /// newest one that came. In no sum.
+    /// Number of publishers of other hosts that may have published more samples after the newest
+    /// one that arrived. Not part of any sum.
     pub uncounted: u64,
     /// Reason, for one of them.
     pub uncounted_reason: Option<Uncounted>,
@@ -634,7 +634,7 @@ impl InputCounters {
         }
     }
 
-    /// Samples of which it is known what became of them.
+    /// Returns the number of samples whose outcome is known.
     #[must_use]
     pub fn accounted(&self) -> u64 {
         let parts = [
@@ -668,13 +668,13 @@ pub enum CallEnd {
 pub struct CallCounters {
     /// Calls made, or requests taken.
     pub calls: u64,
-    /// Those with a response.
+    /// Calls with a response.
     pub answered: u64,
     /// Calls refused by the server, by its callback or for lack of space.
     pub refused: u64,
-    /// Those whose time was over; only clients know it.
+    /// Calls that timed out; only clients know it.
     pub timed_out: u64,
-    /// Those whose other end had gone.
+    /// Calls whose other end was gone.
     pub peer_gone: u64,
     /// Calls not sent, for lack of a server or of space; only clients know it.
     pub not_sent: u64,

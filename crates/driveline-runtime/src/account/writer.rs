@@ -19,11 +19,11 @@ use thiserror::Error;
 const SLOTS: usize = 512;
 /// Bytes kept of a name.
 const MAX_NAME: usize = 64;
-/// Rare records (failures, counters) that can wait …
+/// Places for rare records (failures, counters), which can wait …
 const RARE: usize = 256;
-/// … and places that only those get that a run depends on, such as that a component has finished.
+/// … and for records that a run depends on, for example that a component has finished.
 const VITAL: usize = 64;
-/// Bytes that are gathered before they are written; more only by one round's records.
+/// Bytes gathered before a write; the records of one round can exceed it.
 const BUFFER: usize = 256 * 1024;
 /// Longest time that [`Writer::close`] tries to write the remaining records, if the reader does
 /// not read.

@@ -48,7 +48,7 @@ impl Changes {
     ) -> Result<Self, ExecutorError> {
         let queue = Arc::new(Queue { target, pending: Mutex::default(), account });
         let own = queue.clone();
-        // Of an event only that it came matters: what is to be done is in the queue.
+        // The event itself carries no data: the changes are in the queue.
         let (_, wake) = executor.add_event_callback(name, group, move |_, _| own.make_all())?;
         Ok(Self { queue, wake })
     }

@@ -332,8 +332,8 @@ impl Instance {
         }
     }
 
-    /// Reports inputs whose samples the component keeps although nothing else is to come, however
-    /// short that has lasted.
+    /// Reports inputs whose samples the component keeps although no further ones will come, however
+    /// short the time was.
     pub(super) fn report_stalls(&self, account: &Writer) {
         for (input, stall) in self.callback.iter().flat_map(CallbackHandle::unreported_stalls) {
             tracing::error!(component = self.name.as_str(), input, "{stall}");

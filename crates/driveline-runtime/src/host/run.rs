@@ -412,7 +412,7 @@ fn take_stdin() -> std::io::Result<UnixStream> {
     Ok(UnixStream::from(owned))
 }
 
-/// Time between two looks at the work that is left.
+/// Time between two checks of the remaining work.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Work that is left after a component has finished, in a module without a launcher.

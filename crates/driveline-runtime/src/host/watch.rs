@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Interrupts within this are one. `timeout`, and scripts that pass on what the terminal has sent
-/// to all already, interrupt twice within milliseconds; who has lost patience does so later.
+/// Interrupts within this time are one. `timeout`, and scripts that repeat the terminal's signal to
+/// all processes, interrupt twice within milliseconds. A user presses Ctrl-C again later than that.
 pub(crate) const ONE_INTERRUPT: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// A call that has run for longer is reported …

@@ -31,7 +31,7 @@ impl Build {
     /// Asks a gateway's program with `--version`. Blocks, at most some 10 s.
     ///
     /// # Errors
-    /// Why it did not say it, as half a sentence.
+    /// Reason why the program reports no build, as half a sentence.
     pub fn of_program(program: &Path) -> Result<Self, String> {
         let child = Command::new(program)
             .arg("--version")

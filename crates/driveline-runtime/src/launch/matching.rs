@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time for one round of asking everybody; who is slower is asked again in the next.
+/// Time of one round of requests to all processes; a slower one is asked again in the next round.
 const ASK: Duration = Duration::from_millis(100);
 
 /// A connection that the graph wants and that does not exist. Displays for people.

@@ -171,7 +171,7 @@ pub enum Event {
         /// Its process.
         pid: u32,
     },
-    /// It goes on.
+    /// The module continues after a suspension.
     Continued {
         /// Module.
         module: String,

@@ -48,7 +48,7 @@ use watching::Watching;
 const STOP_BEHIND: Duration = Duration::from_secs(1);
 /// A module that is not ready after this is reported.
 const WAITING: Duration = Duration::from_secs(3);
-/// Time between two looks at whether the modules have found each other.
+/// Time between two checks for missing connections of the modules.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
 /// The same while the graph runs without some of the connections.
 const MATCH_LATER: Duration = Duration::from_secs(1);
@@ -353,7 +353,7 @@ impl Launcher<'_> {
                 domain_dir: &self.options.domain_dir,
                 environment: &module.environment,
                 control,
-                // The launcher's own patience ends first, so that it can say so.
+                // The launcher's time-out ends first, so that the launcher can report it.
                 stop_within: self.options.grace + STOP_BEHIND,
             })?,
         };
@@ -655,8 +655,8 @@ impl Launcher<'_> {
         }
         let killed = c.killed && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
         // A module that was asked to end still fails if it ends in any other way than it should.
-        // The signal itself ends it only before it has come so far as to listen for it. Who ends
-        // all processes of a run at once, as systemd does, has asked it to end as well.
+        // The signal itself ends it only before it has installed its handlers. A program that ends
+        // all processes of a run at once, such as systemd, has asked it to end as well.
         let expected =
             killed || (c.told || with_the_run) && (status.success() || was_asked_to_end(status));
         let set: String = self

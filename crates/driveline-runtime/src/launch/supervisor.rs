@@ -36,8 +36,8 @@ pub(super) enum Input {
     Ready(usize),
     /// The process has ended, or could not be started (`ok: false`).
     Ended { process: usize, ok: bool },
-    /// The process does not keep to what the graph declares, and is to be started again whatever
-    /// its policy. `killed`: it was killed already, because it hangs.
+    /// The process violates what the graph declares, and is restarted regardless of its policy.
+    /// `killed`: it was killed already, because it hangs.
     Faulty { process: usize, killed: bool },
     /// Every process is ready or down; the callbacks start.
     GraphRuns,

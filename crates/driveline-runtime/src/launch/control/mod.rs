@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 
 /// Version of the protocol.
 const PROTOCOL: u32 = 1;
-/// Time for a launcher of which one socket is closed to be gone.
+/// Time for a launcher to end after one of its sockets was closed.
 const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
 const PREFIX: &str = "run-";
 const SUFFIX: &str = ".control";
@@ -57,7 +57,7 @@ const NEW: &str = ".new";
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
 /// Period at which the launcher checks that its socket still has its name.
 const NAMED_AGAIN: Duration = Duration::from_secs(1);
-/// Most entries of a directory that are looked at.
+/// Maximum number of directory entries that are read.
 const MAX_ENTRIES: usize = 1 << 16;
 
 /// The digits in the name of a run's socket; nothing if it is no such name.

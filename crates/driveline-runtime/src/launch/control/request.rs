@@ -45,7 +45,7 @@ impl Verb {
         Self::LogLevel,
     ];
 
-    /// Keys that a request with the verb has besides it, those in the second list only at will.
+    /// Returns the keys of a request with this verb: required ones, and optional ones.
     fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Self::Mode => (&[], &["mode"]),

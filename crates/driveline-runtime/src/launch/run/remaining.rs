@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decides when a run is over whose source has finished: a pure state machine
+//! Decides when a run ends after its source has finished: a pure state machine
 //! (`docs/protocols/account.md`, End of a run).
 //!
-//! The launcher asks the modules in rounds what work is left. Between two rounds in a row in which
-//! no component had any and none was called there is a moment at which no call ran and no sample
-//! waited anywhere.
+//! The launcher asks the modules in rounds for their remaining work. If no component has work in
+//! two consecutive rounds, and none was called in between, there was a moment at which no call ran
+//! and no sample waited.
 
 use crate::account::ComponentWork;
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
@@ -85,22 +85,23 @@ pub(super) enum Verdict {
     Over(Vec<CutOff>),
 }
 
-/// Work that is left in a run whose source has finished.
+/// Remaining work of a run whose source has finished.
 #[derive(Debug)]
 pub(super) struct Remaining {
     stages: Vec<Stage>,
-    /// The round in flight or to come, and the one before.
+    /// The current or next round, and the one before.
     round: Round,
     before: Option<Round>,
     in_flight: bool,
     /// Start of the round in flight, or of the next one.
     round_at: Duration,
-    /// Last time that something which descends from a finished component was worked on.
+    /// Last time that data of a finished component was worked on.
     active: Duration,
-    /// Last time that a call of work which ends has ended.
+    /// Last time that a call of finite work ended.
     progress: Duration,
-    /// The last two rounds saw no work at all, and none that ends.
+    /// The last two rounds saw no work at all.
     idle: bool,
+    /// The last two rounds saw no work that ends.
     idle_but_others: bool,
 }
 

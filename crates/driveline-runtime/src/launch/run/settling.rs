@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run whose source has finished: what it has left is worked on, and then the run ends.
+//! End of a run whose source has finished: the remaining work is done, and then the run ends.
 
 use super::remaining::{Patience, Remaining, Verdict};
 use super::{Launcher, Phase, Process};
@@ -11,10 +11,11 @@ use driveline_types::TopicId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Inputs and origins of which it is remembered how new the newest data was: far above any graph.
+/// Maximum number of pairs of input and origin whose newest data is remembered: far above any
+/// graph.
 const MAX_SEEN: usize = 10_000;
 
-/// State of a component or process.
+/// State of a run that waits for its remaining work.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     /// Components that have finished, and their topics.
