@@ -121,8 +121,11 @@ pub struct SubscriptionConfig {
     pub schema: SchemaRequest,
     /// Requested quality of service.
     pub qos: Qos,
-    /// Samples of one publisher that may be held at once, a copy in progress included; at least 1.
+    /// Samples that may be held at once, of all publishers together, a copy in progress included;
+    /// at least 1.
     pub max_held: u32,
+    /// `max_held` is the limit of each publisher instead.
+    pub held_of_each: bool,
     /// Takes its pins from the reserve for tools, and never makes a publisher wait.
     pub observer: bool,
     /// Matching with publishers of the same participant.
@@ -145,6 +148,7 @@ impl SubscriptionConfig {
             schema: schema.into(),
             qos: Qos::default(),
             max_held: DEFAULT_MAX_HELD,
+            held_of_each: false,
             observer: false,
             own_process: OwnProcess::Include,
             access: Access::OwnUser,

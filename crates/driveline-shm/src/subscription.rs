@@ -47,14 +47,14 @@ impl std::fmt::Debug for Subscription {
     }
 }
 
-/// What the consuming thread knows of the samples that are held.
+/// Number of held samples, for the limit. Used by the consuming thread only.
 #[derive(Default)]
 struct Held {
-    /// At least as many as are held now: samples that were given back are noticed by a count.
+    /// Upper bound of the samples that are held now. A count makes it exact.
     at_most: u32,
-    /// Publishers that have left the list while a sample of them was held. No more than `max_held`.
+    /// Publishers that left the list while a sample of them was held.
     departed: Vec<Weak<Edge>>,
-    /// Samples of this subscription that its owner holds from elsewhere.
+    /// Samples that the caller holds of the same topic inside the process.
     elsewhere: u32,
 }
 
@@ -63,8 +63,10 @@ fn held_of(edge: &Edge) -> u32 {
 }
 
 impl Held {
-    /// Publishers of `old` that are not in `new` leave the list.
+    /// Notes publishers that are in `old` and not in `new`, if a sample of them is held. So the
+    /// list is never longer than the number of held samples.
     fn depart(&mut self, old: &[Arc<Edge>], new: &[Arc<Edge>]) {
+        self.departed.retain(|edge| edge.upgrade().is_some_and(|e| held_of(&e) != 0));
         let left = old.iter().filter(|o| !new.iter().any(|n| Arc::ptr_eq(o, n)));
         let held = left.filter(|o| held_of(o) != 0).map(Arc::downgrade);
         self.departed.extend(held);
@@ -178,7 +180,7 @@ impl Subscription {
             }
             match self.attempt(&self.edges[index], want, max_len)? {
                 Attempt::Taken(sample) => {
-                    self.held.at_most += 1;
+                    self.held.at_most = self.held.at_most.saturating_add(1);
                     if want == Want::Latest && self.edges.len() > 1 {
                         self.skip_older(index, sample.header().publish_time);
                     }
@@ -198,10 +200,9 @@ impl Subscription {
     }
 
     /// Returns true if fewer than `max_held` samples are held, of all publishers together. Counts
-    /// only where that many were taken since the last count. Where publishers have an owner among
-    /// them, the limit is that of each: samples of the others are read beside the one of the owner.
+    /// only after that many takes. The limit of each publisher is its number of pins.
     fn may_hold_another(&mut self) -> bool {
-        if self.inlet.qos.strength.is_some() {
+        if self.inlet.held_of_each {
             return true;
         }
         let room = self.inlet.max_held.saturating_sub(self.held.elsewhere);
@@ -210,20 +211,20 @@ impl Subscription {
             || self.inlet.release_watch.starve() && self.held.count(&self.edges) < room
     }
 
-    /// Number of samples that are held now. For one who holds samples of this subscription from
-    /// elsewhere too; a few atomic loads for each publisher.
+    /// Number of samples that are held now. A few atomic loads for each publisher.
     #[must_use]
     pub fn held(&mut self) -> u32 {
         if self.held.at_most == 0 { 0 } else { self.held.count(&self.edges) }
     }
 
-    /// Sets the number of samples that are held from elsewhere: they count towards `max_held`.
+    /// Sets the number of samples that the caller holds of the same topic inside the process. They
+    /// count towards `max_held`.
     pub fn set_held_elsewhere(&mut self, held: u32) {
         self.held.elsewhere = held;
     }
 
-    /// Has the next sample that is given back kick, as a take that failed with
-    /// [`TakeError::AllHeld`] does.
+    /// The next sample that is given back kicks the wait set, as after a take that failed with
+    /// [`TakeError::AllHeld`].
     pub fn kick_at_next_release(&self) {
         let _ = self.inlet.release_watch.starve();
     }

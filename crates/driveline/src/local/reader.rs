@@ -67,7 +67,7 @@ pub(crate) struct LocalReader {
     pub(crate) end: Arc<LocalEnd>,
     pub(crate) queue: Arc<LocalQueue>,
     held: HeldCounters,
-    /// A sample may be held, or was.
+    /// False until the first sample is held.
     holds: bool,
     /// By publisher, the most recently heard last.
     progress: Vec<Progress>,
@@ -147,19 +147,19 @@ impl LocalReader {
         }
     }
 
-    /// Reserves the right to hold one sample more. `elsewhere`: number held of the other reach.
+    /// Reserves the right to hold one sample more. `elsewhere`: samples held of other processes.
     /// `Err` with the limit if no more may be held; nothing is lost then.
     pub(crate) fn acquire(&mut self, elsewhere: u32) -> Result<HeldToken, u32> {
         self.holds |= elsewhere < self.held.limit();
         self.held.acquire(elsewhere).ok_or_else(|| self.held.limit())
     }
 
-    /// Number of samples that are held now. No load before the first one.
+    /// Number of samples that are held now. No atomic load before the first one.
     pub(crate) fn held(&self) -> u32 {
         if self.holds { self.held.held() } else { 0 }
     }
 
-    /// Has the next sample that is given back kick, as a failed [`Self::acquire`] does.
+    /// The next sample that is given back kicks the wait set, as after a failed [`Self::acquire`].
     pub(crate) fn kick_at_next_release(&self) {
         let _ = self.held.release_watch().starve();
     }

@@ -42,6 +42,8 @@ pub struct RawSubscription {
     host: Option<driveline_shm::Subscription>,
     /// The next sample of the host transport, while one of the local transport may be older.
     host_head: Option<driveline_shm::Sample>,
+    /// `max_held` is the limit of each publisher outside the process.
+    held_of_each: bool,
     /// Samples that were `host_head` when a newer one was taken instead.
     heads_passed_over: u64,
     own_wait: Option<WaitSet>,
@@ -77,11 +79,12 @@ impl RawSubscription {
         o: SubscriptionOptions,
     ) -> Result<Self, EndpointError> {
         let depth = o.qos.depth;
-        Self::with_queue(context, node, topic, schema, o, depth)
+        Self::with_queue(context, node, topic, schema, o, depth, false)
     }
 
     /// As [`Self::new`], for publishers that keep no more than `qos.depth` samples unread; inside
-    /// the process, `depth` of all publishers together can wait.
+    /// the process, `depth` of all publishers together can wait. `held_of_each`: `max_held` is the
+    /// limit of each publisher outside the process.
     pub(crate) fn with_queue(
         context: &Context,
         node: &NodeName,
@@ -89,6 +92,7 @@ impl RawSubscription {
         schema: Schema,
         o: SubscriptionOptions,
         depth: u32,
+        held_of_each: bool,
     ) -> Result<Self, EndpointError> {
         let (deadline_ms, reliable) =
             (o.qos.deadline_ms, o.qos.reliability == Reliability::Reliable);
@@ -96,6 +100,8 @@ impl RawSubscription {
             let ms = o.qos.deadline_ms.map_or(NO_DEADLINE_MS, u64::from);
             Ownership::new(Duration::from_millis(ms))
         });
+        // Samples of other publishers are read while one of the owner is held.
+        let held_of_each = held_of_each || ownership.is_some();
         let transient_local = o.qos.durability == Durability::TransientLocal;
         let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
         let (qos, of_one) = (o.qos.clone(), o.qos.depth);
@@ -113,6 +119,7 @@ impl RawSubscription {
                     SubscriptionConfig::new(topic.clone(), node.clone(), schema.clone());
                 config.qos = o.qos;
                 config.max_held = o.max_held;
+                config.held_of_each = held_of_each;
                 config.own_process = own_process;
                 config.access = o.access;
                 let made = context.participant().create_subscription(config);
@@ -144,6 +151,7 @@ impl RawSubscription {
             local,
             host,
             host_head: None,
+            held_of_each,
             heads_passed_over: 0,
             own_wait: None,
             notifier: None,
@@ -337,7 +345,7 @@ impl RawSubscription {
         let held = inside();
         let mut taken = take(held);
         if matches!(taken, Err(driveline_shm::TakeError::AllHeld { .. })) && held != 0 {
-            // One of those inside may be given back first. Announced, then looked again.
+            // One of those inside may be given back first.
             local.into_iter().for_each(LocalReader::kick_at_next_release);
             taken = take(inside());
         }
@@ -351,7 +359,7 @@ impl RawSubscription {
         let limit = |held| TakeError::HeldLimit { topic: self.topic.to_string(), held };
         let Some(local) = &mut self.local else { return Err(limit(0)) };
         let Some(host) = &mut self.host else { return local.acquire(0).map_err(limit) };
-        let held = if self.ownership.is_some() { 0 } else { host.held().saturating_sub(head) };
+        let held = if self.held_of_each { 0 } else { host.held().saturating_sub(head) };
         local
             .acquire(held)
             .or_else(|refused| {

@@ -51,8 +51,9 @@ pub struct ServiceOptions {
     /// Maximum number of calls in flight of one client: 1 to 64. A client that wants more is
     /// refused with a text.
     pub max_pending: u32,
-    /// Maximum number of requests of one client held at once: 1 to 8. More than one is needed where
-    /// callbacks run at the same time, or keep requests.
+    /// Maximum number of requests held at once: 1 to 8, of each client at host reach, of all
+    /// clients together inside the process. More than one is needed where callbacks run at the same
+    /// time, or keep requests.
     pub max_held: u32,
     /// Users who may call, at host reach.
     pub access: Access,

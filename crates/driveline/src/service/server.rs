@@ -85,6 +85,7 @@ impl Node {
             request,
             requests,
             depth,
+            true,
         )?;
         let clients = Arc::new(Clients::new(
             self,

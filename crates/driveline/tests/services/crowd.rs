@@ -31,6 +31,22 @@ fn the_257th_client_of_another_process_is_refused_at_both_ends_and_served_when_o
     drop(server);
 }
 
+#[test]
+fn a_request_that_is_held_leaves_the_other_clients_of_a_server_alone() {
+    let r = rig(Reach::Host);
+    let mut service = r.service_with(|o| o.max_held = 1);
+    let (mut taken, outcomes) = (Vec::new(), crate::support::Outcomes::default());
+    let callers: Vec<_> = (0..2).map(|_| crate::support::caller(r.client())).collect();
+    for (x, (_, caller)) in (1..).zip(&callers) {
+        until("matched", || caller.raw().has_server());
+        caller.call_then(at(x, 0), PATIENCE, outcomes.take()).unwrap();
+    }
+    until("both taken", || {
+        taken.extend(service.take().unwrap());
+        taken.len() == 2
+    });
+}
+
 /// The other end of the same.
 #[test]
 fn a_server_hears_of_the_257th_client() {
