@@ -3,7 +3,7 @@
 
 use crate::machine::MachineFacts;
 use crate::modules::ModuleFacts;
-use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
+use driveline_graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_runtime::launch::{CutOff, Unconnected};
 use driveline_types::{Reliability, TopicName};
 use serde::Serialize;

@@ -606,8 +606,8 @@ fn conversions_are_transmission_and_not_processing() {
 
 #[test]
 fn a_graph_file_gives_the_facts() {
-    use driveline_runtime::descriptor::{ComponentClass, Port};
-    use driveline_runtime::graph::{LoadOptions, load};
+    use driveline_graph::descriptor::{ComponentClass, Port};
+    use driveline_graph::{LoadOptions, load};
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("two.yaml");
     std::fs::write(directory.path().join("lib.so"), "").unwrap();

@@ -12,10 +12,10 @@ use crate::sized::read_known;
 use crate::status::{c_text, take_last_error};
 use crate::version::DL_COMPONENT_ABI;
 use driveline::{Invocation, ParameterValue, PortEvent};
+use driveline_graph::descriptor::ComponentClass;
 use driveline_runtime::component::{
     Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
 };
-use driveline_runtime::descriptor::ComponentClass;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;

@@ -2,12 +2,12 @@
 //! Components as the runtime sees them, in whatever language they are written.
 
 use crate::account::{Call, Record, Writer};
-use crate::descriptor::ComponentClass;
 use crate::host::failures::Failures;
 use driveline::{
     CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node,
     ParameterValue, PortEvent, RawPublisher, TimerEnd, TimerTick, Trigger,
 };
+use driveline_graph::descriptor::ComponentClass;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::Path;

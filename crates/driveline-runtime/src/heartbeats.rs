@@ -6,7 +6,7 @@
 //! call that took too long counts itself. What they mean: `docs/protocols/heartbeats.md`. What the
 //! launcher makes of them: `launch/judge.rs`.
 
-use crate::graph::ResolvedModule;
+use driveline_graph::ResolvedModule;
 use driveline_shm::heartbeat::{HeartbeatWords, PeerHeartbeatWords};
 use driveline_types::MonotonicNs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -60,7 +60,7 @@ impl Layout {
                     || c.outputs.iter().any(|o| o.rate.is_some())
             });
         let (mut words, mut hasher) = (HEADER, DefaultHasher::new());
-        let mut component = |c: &crate::graph::ResolvedComponent| {
+        let mut component = |c: &driveline_graph::ResolvedComponent| {
             let (first, inputs, outputs) = (words, c.inputs.len(), c.outputs.len());
             words += OF_COMPONENT + inputs + outputs;
             c.name.as_str().hash(&mut hasher);

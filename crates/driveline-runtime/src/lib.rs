@@ -24,7 +24,3 @@ mod lines;
 pub mod socket_clients;
 pub mod testing;
 mod time_namespace;
-
-// Re-exported until all users name `driveline-graph` themselves.
-pub use driveline_graph as graph;
-pub use driveline_graph::descriptor;

@@ -10,17 +10,17 @@
 //! Not here: graphs of several components; those are run by [`crate::launch`].
 
 use crate::component::{ComponentLibrary, StopControl};
-use crate::descriptor::{ComponentClass, Port};
-use crate::graph::model::{QosChange, TriggerSpec};
-use crate::graph::{
-    ByteSize, DescribeError, Diagnostics, LoadOptions, ResolvedComponent, ResolvedGraph, Severity,
-    load, parse_document, suggest,
-};
 use crate::host::failures::FailureSink;
 use crate::host::instance::{Bringup, Instance};
 use driveline::{
     Context, ContextOptions, Executor, ExecutorOptions, ParameterValue, PublisherOptions,
     RawPublisher, RawSample, RawSubscription, Reach, SubscriptionOptions, SubscriptionStats,
+};
+use driveline_graph::descriptor::{ComponentClass, Port};
+use driveline_graph::model::{QosChange, TriggerSpec};
+use driveline_graph::{
+    ByteSize, DescribeError, Diagnostics, LoadOptions, ResolvedComponent, ResolvedGraph, Severity,
+    load, parse_document, suggest,
 };
 use driveline_types::plain::PlainLayout;
 use driveline_types::{MonotonicNs, PayloadKind, Qos, Schema, VirtualClock};
@@ -615,7 +615,7 @@ fn one_line(found: &Diagnostics) -> String {
 fn taps(context: &Context, component: &ResolvedComponent) -> Result<Vec<Tap>, TestError> {
     let up = |e: &dyn std::fmt::Display| TestError::BringUp(e.to_string());
     let node = context.node("test").map_err(|e| up(&e))?;
-    let tap = |output: &crate::graph::ResolvedOutput| {
+    let tap = |output: &driveline_graph::ResolvedOutput| {
         let schema = output.schema.clone()?;
         let qos = Qos { depth: PUBLISHED_BY_A_CALL, ..Qos::default() };
         let options = SubscriptionOptions {

@@ -205,7 +205,7 @@ fn a_module_that_is_not_ready_in_time_says_which_call_it_was_in() {
 #[test]
 fn a_module_that_is_not_ready_in_time_is_ended_and_started_again() {
     let mut f = supervised("", "ready_within_ms: 50", "environment: {}");
-    f.graph.modules[0].restart.policy = driveline_runtime::graph::RestartPolicy::OnFailure;
+    f.graph.modules[0].restart.policy = driveline_graph::RestartPolicy::OnFailure;
     f.graph.modules[0].restart.max = Some(1);
     f.options.modules = Some(vec!["one".into()]);
     f.options.grace = GRACE;

@@ -2,7 +2,7 @@
 //! Kinds of faults, and what a module must declare to get them.
 
 use crate::graph::ModuleFacts;
-use driveline_runtime::graph::{Reaction, RestartPolicy};
+use driveline_graph::{Reaction, RestartPolicy};
 use driveline_runtime::host::InjectedFault;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -2,7 +2,7 @@
 //! Facts of a graph for the laboratory: restart policies of modules, and the readers of each
 //! module.
 
-use driveline_runtime::graph::{
+use driveline_graph::{
     LoadOptions, Loaded, OnLauncherLost, Reaction, ResolvedGraph, ResolvedModule, RestartPolicy,
     load,
 };
@@ -109,7 +109,7 @@ impl GraphFacts {
             ..LoadOptions::new(&describer)
         };
         let Loaded { graph, diagnostics } = load(file, &options);
-        let colour = driveline_runtime::graph::Colour::No;
+        let colour = driveline_graph::Colour::No;
         let graph = graph.ok_or_else(|| GraphError::Mistakes(diagnostics.render(colour)))?;
         Ok(Self::of(&graph))
     }

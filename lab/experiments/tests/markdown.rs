@@ -8,10 +8,10 @@ mod fixture;
 use driveline_bench::harness::{Payload, System};
 use driveline_bench::observations::{Observations, Point, Quantity};
 use driveline_bench::{Beside, Comparison, LeftOut, Metric};
+use driveline_graph::ByteSize;
 use driveline_lab::archive::{Archive, Case, Experiment, Link, Role, Run};
 use driveline_lab::scenario::AnswerSpec;
 use driveline_lab::{ReportArgs, report};
-use driveline_runtime::graph::ByteSize;
 use fixture::{case, experiment, floors, link, manifest, peer, run};
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 //! 2020-12 and shares nothing with what loads scenarios.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
+use driveline_graph::{Colour, parse_document};
 use driveline_lab::scenario::{builtin, load, schema};
-use driveline_runtime::graph::{Colour, parse_document};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use crate::arguments::{Arguments, Complete, Names};
 use crate::exit;
 use clap::CommandFactory;
 use clap_complete::Shell;
-use driveline_runtime::graph::{LoadOptions, load};
+use driveline_graph::{LoadOptions, load};
 use driveline_shm::domain;
 use driveline_terminal::screen::Screen;
 use serde_json::json;
@@ -62,7 +62,7 @@ fn parameters(graph: &Path) -> BTreeSet<String> {
     let Some(graph) = load(graph, &LoadOptions::new(&describer)).graph else {
         return BTreeSet::new();
     };
-    let of = |component: &driveline_runtime::graph::ResolvedComponent| {
+    let of = |component: &driveline_graph::ResolvedComponent| {
         let name = component.name.clone();
         let parameters = component.parameters.keys().map(move |p| format!("{name}.{p}="));
         parameters.collect::<Vec<_>>()

@@ -9,7 +9,7 @@ use crate::exit;
 use driveline_deploy::clean::{Cleaned, clean};
 
 use driveline_deploy::{Engine, EngineError, EngineKind, Plan, check, seccomp, template};
-use driveline_runtime::graph::{Diagnostic, ResolvedGraph};
+use driveline_graph::{Diagnostic, ResolvedGraph};
 use driveline_terminal::screen::Screen;
 
 use serde_json::json;

@@ -10,7 +10,7 @@ use driveline_deploy::manifest::{image_part, local};
 use driveline_deploy::{Engine, EngineKind, Mode, Plan};
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::ros2::Ros2GatewayConfig;
-use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
+use driveline_graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{find_gateway, find_host, find_ros2_gateway};
 use driveline_terminal::screen::Screen;
 use serde_json::json;

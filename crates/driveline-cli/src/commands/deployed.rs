@@ -8,7 +8,7 @@ use driveline_deploy::manifest::local;
 use driveline_deploy::{
     Containers, Engine, ImageFacts, Mode, Plan, RunDirectory, Shared, check, seccomp,
 };
-use driveline_runtime::graph::{Diagnostics, ResolvedGraph};
+use driveline_graph::{Diagnostics, ResolvedGraph};
 use driveline_runtime::launch::{Placement, Starter};
 use driveline_terminal::screen::Screen;
 use serde_json::json;

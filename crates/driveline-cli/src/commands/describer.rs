@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Descriptions of component libraries, by the host program.
 
-use driveline_runtime::descriptor::ComponentClass;
-use driveline_runtime::graph::{Describe, DescribeError, Environment};
+use driveline_graph::descriptor::ComponentClass;
+use driveline_graph::{Describe, DescribeError, Environment};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use crate::arguments::{Graph, Validate};
 use crate::text::count;
 use crate::{exit, picture};
 use driveline_gateway::ros2::Ros2Spec;
-use driveline_runtime::graph::{Describe, Environment, LoadOptions, Loaded, json_schema, load};
+use driveline_graph::{Describe, Environment, LoadOptions, Loaded, json_schema, load};
 use driveline_terminal::screen::Screen;
 use serde_json::json;
 use std::path::Path;

@@ -2,8 +2,8 @@
 //! Modules without results while the run continues: the other figures alone would look normal.
 
 use driveline_analyze::Summary;
+use driveline_graph::ResolvedGraph;
 use driveline_runtime::account::{Call, CallPlace, Record};
-use driveline_runtime::graph::ResolvedGraph;
 use driveline_runtime::launch::Event;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ struct Long {
 
 impl Hung {
     pub(super) fn new(graph: &ResolvedGraph) -> Self {
-        let names = |m: &driveline_runtime::graph::ResolvedModule| {
+        let names = |m: &driveline_graph::ResolvedModule| {
             m.components.iter().map(|c| c.name.to_string()).collect()
         };
         let mut publishers = BTreeMap::new();

@@ -8,7 +8,7 @@ use crate::arguments::{DeployManifest, WorkloadKind};
 use crate::exit;
 use driveline_deploy::manifest::{self, Manifest, ManifestOptions, Workload, kubernetes_notes};
 use driveline_deploy::{RunDirectory, given};
-use driveline_runtime::graph::{LoadOptions, Loaded, load};
+use driveline_graph::{LoadOptions, Loaded, load};
 use driveline_terminal::screen::Screen;
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use super::survey::print_table;
 use crate::arguments::{LogLevel, Param};
 use crate::exit;
 use crate::text::cut;
-use driveline_runtime::graph::parameters_of_file;
+use driveline_graph::parameters_of_file;
 use driveline_runtime::launch::control::{
     Ask, ChangeAsk, ChangeState, ParameterStatus, ParametersStatus, RunStatus, Verb, find,
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rights that a graph gives and that have no effect where it runs.
 
-use driveline_runtime::graph::ResolvedGraph;
-use driveline_runtime::graph::model::{Access, Reach};
+use driveline_graph::ResolvedGraph;
+use driveline_graph::model::{Access, Reach};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -42,7 +42,7 @@ fn text(graph: &ResolvedGraph, domain_dir: &Path, mode: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::graph::{LoadOptions, load};
+    use driveline_graph::{LoadOptions, load};
 
     fn graph(access: &str) -> ResolvedGraph {
         let dir = tempfile::tempdir().unwrap();

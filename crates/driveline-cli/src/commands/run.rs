@@ -16,8 +16,8 @@ use driveline_analyze::{
 };
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::ros2::Ros2GatewayConfig;
+use driveline_graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::account::{Record, Usage};
-use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::control::{ClaimError, claim};
 use driveline_runtime::launch::{
     self, Death, Down, End, Event, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream,

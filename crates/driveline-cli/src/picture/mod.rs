@@ -8,8 +8,8 @@ pub(crate) use svg::svg;
 
 use crate::text::count;
 use driveline_gateway::ros2::{Direction, Ros2Spec, ServedBy};
-use driveline_runtime::graph::model::GroupSpec;
-use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use driveline_graph::model::GroupSpec;
+use driveline_graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
 use driveline_types::TopicName;
@@ -101,8 +101,8 @@ fn topic(graph: &ResolvedGraph, name: &TopicName) -> String {
     format!("{name} ({})", facts.join(", "))
 }
 
-fn reach(reach: driveline_runtime::graph::model::Reach) -> &'static str {
-    use driveline_runtime::graph::model::Reach;
+fn reach(reach: driveline_graph::model::Reach) -> &'static str {
+    use driveline_graph::model::Reach;
     match reach {
         Reach::Process => "process",
         Reach::Host => "host",

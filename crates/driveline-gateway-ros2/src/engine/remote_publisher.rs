@@ -387,8 +387,8 @@ mod tests {
     use super::*;
     use crate::types::Types;
     use driveline_gateway::ros2::{Direction, Form};
+    use driveline_graph::ByteSize;
     use driveline_rosidl::cdr::{ByteOrder, Encoder};
-    use driveline_runtime::graph::ByteSize;
     use driveline_shm::{ParticipantConfig, SchemaRequest, SubscriptionConfig};
     use driveline_types::Reliability;
     use std::sync::atomic::AtomicU64;

@@ -4,7 +4,7 @@
 use super::error::GatewayError;
 use super::gateway_state::GatewayState;
 use driveline_gateway::ros2::{LocalTopic, Rule};
-use driveline_runtime::graph::model::Access as Spec;
+use driveline_graph::model::Access as Spec;
 use driveline_shm::{
     Access, Kicker, MatchedPublisher, OwnProcess, Sample, SchemaRequest, Subscription,
     SubscriptionConfig, SubscriptionEvent, TakeError, WaitSet, WaitSetError,

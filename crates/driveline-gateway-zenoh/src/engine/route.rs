@@ -159,7 +159,7 @@ pub(super) struct RouteParts {
 
 /// Access as the host transport has it.
 pub(super) fn access(topic: &CarriedTopic) -> Access {
-    use driveline_runtime::graph::model::Access as Spec;
+    use driveline_graph::model::Access as Spec;
     match &topic.access {
         Spec::OwnUser => Access::OwnUser,
         Spec::Anyone => Access::Anyone,

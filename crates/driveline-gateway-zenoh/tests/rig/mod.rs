@@ -19,8 +19,8 @@ use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, Subscrip
 use driveline_analyze::Rank;
 use driveline_gateway::network::{CarriedTopic, GatewayConfig};
 use driveline_gateway::{Answer, Report, ask};
+use driveline_graph::model::Access;
 use driveline_namespaces::{Direction, Namespace, Port, TapRelay};
-use driveline_runtime::graph::model::Access;
 use driveline_types::Qos;
 use process::Process;
 use serde_json::{Value, json};

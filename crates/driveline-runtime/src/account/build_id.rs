@@ -17,7 +17,7 @@ const SOURCES: [&str; 3] = [
 pub fn build_id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| {
-        let keys = serde_json::to_string(&crate::graph::json_schema(&[])).unwrap_or_default();
+        let keys = serde_json::to_string(&driveline_graph::json_schema(&[])).unwrap_or_default();
         let texts = SOURCES.into_iter().chain([keys.as_str()]);
         let hash = texts
             .flat_map(str::bytes)

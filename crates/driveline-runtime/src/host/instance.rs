@@ -15,8 +15,6 @@ use crate::activity::Seen;
 use crate::component::{
     Component, ComponentIo, ComponentLibrary, Facts, ModeRequests, StopHandle, Timers,
 };
-use crate::graph::model::{Access, GroupSpec};
-use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use crate::heartbeats::Heartbeats;
 use driveline::service::ServiceCalls;
 use driveline::{
@@ -25,6 +23,8 @@ use driveline::{
     PublishedCounter, PublisherEvents, PublisherOptions, RawSubscription, Severity, StateRequest,
     SubscriptionOptions, Trigger,
 };
+use driveline_graph::model::{Access, GroupSpec};
+use driveline_graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline_types::{MonotonicNs, TopicId};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -47,8 +47,8 @@ pub use run::{HostError, HostOptions, process_name, run};
 pub(crate) use watch::ONE_INTERRUPT;
 
 use crate::component::ComponentLoader;
-use crate::graph::Colour;
 use arguments::Command;
+use driveline_graph::Colour;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 

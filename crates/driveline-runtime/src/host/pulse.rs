@@ -3,9 +3,9 @@
 
 use crate::account::Writer;
 use crate::activity::{Seen, oldest_calls};
-use crate::graph::ResolvedModule;
 use crate::heartbeats::Heartbeats;
 use driveline::{CallbackRecord, EndpointEvent, InputStall, Observer, PublishedCounter};
+use driveline_graph::ResolvedModule;
 use driveline_types::MonotonicNs;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{IoSlice, Write};
@@ -96,7 +96,7 @@ pub(super) struct Observed {
 
 impl Observed {
     pub(super) fn new(account: Arc<Writer>, beats: Arc<Heartbeats>, of: &ResolvedModule) -> Self {
-        let ports = |c: &crate::graph::ResolvedComponent| {
+        let ports = |c: &driveline_graph::ResolvedComponent| {
             (c.name.to_string(), c.inputs.iter().map(|i| i.port.clone()).collect())
         };
         Self { account, beats, names: of.components.iter().map(ports).collect() }

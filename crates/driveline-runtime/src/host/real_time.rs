@@ -4,8 +4,8 @@
 
 use crate::account::SettingAccount;
 use crate::cores::{KeptOff, keep_off, list, of_this_thread};
-use crate::graph::{ResolvedExecutor, ResolvedGraph, ResolvedModule, ResolvedRealTime};
 use driveline::{Schedule, ScheduleReport};
+use driveline_graph::{ResolvedExecutor, ResolvedGraph, ResolvedModule, ResolvedRealTime};
 use driveline_shm::{numa_cpus, numa_nodes, prefer_numa_node, segment_placement};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

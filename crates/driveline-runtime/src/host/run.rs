@@ -17,14 +17,14 @@ use crate::account::{
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
-use crate::graph::{
-    DescribeError, Diagnostics, LoadOptions, Registered, ResolvedExecutor, ResolvedGraph,
-    ResolvedModule, load,
-};
 use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
 use crate::time_namespace;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
+use driveline_graph::{
+    DescribeError, Diagnostics, LoadOptions, Registered, ResolvedExecutor, ResolvedGraph,
+    ResolvedModule, load,
+};
 use driveline_shm::WaitBackend;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

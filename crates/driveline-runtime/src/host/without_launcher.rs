@@ -5,7 +5,7 @@
 //! Nothing is taken over: each module enters the mode by itself, and ends on SIGTERM.
 
 use super::words::ModeWord;
-use crate::graph::{OnLauncherLost, ResolvedGraph, ResolvedModule};
+use driveline_graph::{OnLauncherLost, ResolvedGraph, ResolvedModule};
 
 /// Number of a switch that no launcher gives.
 const BY_ITSELF: u64 = u64::MAX;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The host program: where it is, and asking it for the classes of a library.
 
-use crate::descriptor::ComponentClass;
-use crate::graph::{Describe, DescribeError, Environment};
+use driveline_graph::descriptor::ComponentClass;
+use driveline_graph::{Describe, DescribeError, Environment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::io::Read;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Gateway processes of a run, which carry topics between the graph and other systems.
 
-use crate::graph::{ResolvedGraph, ResolvedModule};
+use driveline_graph::{ResolvedGraph, ResolvedModule};
 use driveline_types::TopicName;
 use std::collections::BTreeSet;
 use std::fmt;

@@ -7,7 +7,7 @@ use super::control::{
     ComponentHealth, ComponentState, EndState, ExecutorHealth, Fault, ModuleHealth, TopicEnd,
 };
 use crate::account::{CallPlace, Record};
-use crate::graph::{ResolvedComponent, ResolvedExecutor, ResolvedModule, ResolvedRate};
+use driveline_graph::{ResolvedComponent, ResolvedExecutor, ResolvedModule, ResolvedRate};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 

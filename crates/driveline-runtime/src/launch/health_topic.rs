@@ -6,9 +6,9 @@
 //! second later.
 
 use super::control::{ComponentHealth, Fault, ProcessKind, ProcessStatus, RunStatus, TopicEnd};
-use crate::graph::ResolvedGraph;
 use crate::host::instance::access;
 use driveline::{Context, ContextOptions, Protobuf, PublisherOptions, Value, ValuePublisher};
+use driveline_graph::ResolvedGraph;
 use driveline_msgs::proto;
 use driveline_types::MonotonicNs;
 use std::path::Path;

@@ -6,8 +6,8 @@
 //! machine that is suspended or too busy to run it, and a launcher that is suspended itself make no
 //! finding. `docs/protocols/heartbeats.md` has the rules.
 
-use crate::graph::{Reaction, ResolvedModule, ResolvedRate};
 use crate::heartbeats::{STALL, Snapshot};
+use driveline_graph::{Reaction, ResolvedModule, ResolvedRate};
 use std::fmt;
 use std::time::Duration;
 
@@ -185,7 +185,7 @@ pub(super) struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(module: &'a ResolvedModule) -> Self {
-        let component = |c: &crate::graph::ResolvedComponent| ComponentState {
+        let component = |c: &driveline_graph::ResolvedComponent| ComponentState {
             deadlines: vec![Told::default(); c.inputs.len()],
             rates: vec![RateState::default(); c.outputs.len()],
             ..ComponentState::default()

@@ -2,12 +2,12 @@
 //! Findings and false alarms, on a clock that the test sets.
 
 use super::*;
-use crate::graph::model::GroupSpec;
-use crate::graph::{
+use crate::heartbeats::{ComponentSnapshot, PERIOD};
+use driveline_graph::model::GroupSpec;
+use driveline_graph::{
     ResolvedBudget, ResolvedComponent, ResolvedInput, ResolvedOutput, ResolvedRestart,
     ResolvedTrigger, ResolvedWatch, RestartPolicy,
 };
-use crate::heartbeats::{ComponentSnapshot, PERIOD};
 use driveline_types::Qos;
 
 /// A module with one component, one input and one output.

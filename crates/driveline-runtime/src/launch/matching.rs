@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Detection of connections between modules.
 
-use crate::graph::ResolvedGraph;
 use driveline::Reach;
+use driveline_graph::ResolvedGraph;
 use driveline_shm::ParticipantInfo;
 use driveline_types::PayloadKind;
 use std::fmt;

@@ -4,7 +4,7 @@
 //! The launcher reports events and carries out actions; this file has no clock, no processes and no
 //! I/O. States, events and what holds in each are in `docs/protocols/supervision.md`.
 
-use crate::graph::{OnExhausted, ResolvedRestart, RestartPolicy};
+use driveline_graph::{OnExhausted, ResolvedRestart, RestartPolicy};
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! times a minute.
 
 use super::judge::AGAIN;
-use crate::graph::LimitsSpec;
+use driveline_graph::LimitsSpec;
 use std::time::Duration;
 
 /// Time between two readings.
@@ -84,7 +84,7 @@ impl Reported {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::ByteSize;
+    use driveline_graph::ByteSize;
 
     const LIMITS: LimitsSpec = LimitsSpec {
         memory: Some(ByteSize(8 << 20)),

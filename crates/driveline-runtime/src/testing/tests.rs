@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::component::{Component, ComponentFailure, ComponentIo, LoadError, StopHandle};
-use crate::descriptor::ParameterDecl;
 use driveline::{EndpointEvent, Invocation, PortEvent};
+use driveline_graph::descriptor::ParameterDecl;
 use std::sync::Mutex;
 
 /// Adds `offset` to each number, reports the time every 100 ms, and remembers missed deadlines.

@@ -12,10 +12,10 @@ use driveline::{
     ClientOptions, EndpointEvent, Invocation, Node, ParameterValue, PortEvent, RawPublisher,
     RawSample, ServiceOptions,
 };
+use driveline_graph::descriptor::{ComponentClass, ParameterDecl, Port, ValueRange};
 use driveline_runtime::component::{
     Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
 };
-use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port, ValueRange};
 use driveline_runtime::host;
 use std::collections::VecDeque;
 use std::path::Path;

@@ -11,8 +11,8 @@
 
 pub mod tool;
 
+use driveline_graph::{Colour, LoadOptions, ResolvedGraph, load};
 use driveline_runtime::account::Record;
-use driveline_runtime::graph::{Colour, LoadOptions, ResolvedGraph, load};
 use driveline_runtime::launch::{
     Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run,
 };

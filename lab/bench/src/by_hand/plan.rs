@@ -14,7 +14,7 @@ use crate::peers::{Selection, Variant};
 use crate::placement::Placement;
 use crate::stats::Random;
 use anyhow::{Context, Result, bail, ensure};
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use serde::Serialize;
 use std::path::PathBuf;
 

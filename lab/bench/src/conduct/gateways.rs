@@ -7,7 +7,7 @@ use crate::peer::{domain_dir, ping, pong, reliability};
 use anyhow::{Context, Result};
 use driveline::types::Qos;
 use driveline_gateway::network::{CarriedTopic, GatewayConfig, NetworkSpec};
-use driveline_runtime::graph::model::Access;
+use driveline_graph::model::Access;
 use std::path::{Path, PathBuf};
 
 /// Bandwidth in the gateways' configuration for a cable without a limit: more than processors here

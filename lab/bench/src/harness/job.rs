@@ -3,7 +3,7 @@
 
 use super::{MEMCPY_KINDS, MemcpyKind, System};
 use driveline::WaitMode;
-use driveline_runtime::graph::closest;
+use driveline_graph::closest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::Ipv4Addr;

@@ -4,7 +4,7 @@
 use super::{Description, PLACE, Peer, State, Variant, directory, discover};
 use crate::harness::System;
 use anyhow::{Result, bail};
-use driveline_runtime::graph::{closest, suggest};
+use driveline_graph::{closest, suggest};
 use std::path::{Path, PathBuf};
 
 /// Returns the possible names: `all`, the known or installed peers, and their variants. Blocks

@@ -9,7 +9,7 @@ use crate::table::{ratio, spread};
 use crate::words::cell_without;
 use driveline_bench::harness::Payload;
 use driveline_bench::stats::Interval;
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use driveline_terminal::figures::{digits, duration_ns};
 
 /// One answer, system by system.

@@ -16,7 +16,7 @@ use driveline_bench::chain::{self as bench_chain, ChainJob};
 use driveline_bench::deployment::{Deployment, containers_refused};
 use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
 use driveline_bench::{Beside, Favour, Placement, Quota};
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use driveline_workloads::workloads;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use driveline_bench::harness::{
     MEMCPY_FROM, MemcpyKind, Pace, Payload, Reach, Reliability, System, Take,
 };
 use driveline_bench::{Beside, Comparison, Metric};
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 
 /// Adds the floors of a cell; returns what is compared with them in a case like `own`, which is
 /// Driveline's.

@@ -453,7 +453,7 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
                  figure: Option<scenario::Figure>| {
         let mut s = scenario::load("S1").unwrap();
         s.vary = scenario::Vary {
-            size: [1 << 10, 64 << 10, 1 << 20].map(driveline_runtime::graph::ByteSize).to_vec(),
+            size: [1 << 10, 64 << 10, 1 << 20].map(driveline_graph::ByteSize).to_vec(),
             ..Default::default()
         };
         s.cases.retain(|name, _| name == "lidar");
@@ -709,7 +709,7 @@ fn the_order_is_random_and_belongs_to_seed_round_and_experiment() {
 fn what_does_not_fit_into_memory_is_left_out() {
     let mut s = scenario::load("W5").unwrap();
     s.vary.copies = vec![1, 256];
-    s.link.size = Some(driveline_runtime::graph::ByteSize(1 << 30));
+    s.link.size = Some(driveline_graph::ByteSize(1 << 30));
     s.cases.values_mut().for_each(|c| c.depth = Some(1024));
     let e = plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
     assert!(e.cases.iter().all(|c| c.links.len() < 256));
@@ -726,7 +726,7 @@ fn what_does_not_fit_into_memory_is_left_out() {
 fn what_would_not_end_is_refused_before_it_begins() {
     let placement = Placement::automatic(vec![0, 1]);
     let mut s = scenario::load("S1").unwrap();
-    s.vary.size = (1..=200).map(driveline_runtime::graph::ByteSize).collect();
+    s.vary.size = (1..=200).map(driveline_graph::ByteSize).collect();
     s.vary.depth = (1..=1000).collect();
     s.vary.processing_us = (1..=1000).collect();
     s.vary.subscribers = (1..=512).collect();
@@ -734,7 +734,7 @@ fn what_would_not_end_is_refused_before_it_begins() {
     assert!(text.contains("combinations") && text.contains("let less vary"), "{text}");
     let mut s = scenario::load("S1").unwrap();
     s.vary = scenario::Vary {
-        size: vec![driveline_runtime::graph::ByteSize(64)],
+        size: vec![driveline_graph::ByteSize(64)],
         rate_hz: vec![10.0],
         ..Default::default()
     };

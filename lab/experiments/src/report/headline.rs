@@ -18,7 +18,7 @@ use crate::words::{cell_without, spaced};
 use driveline_bench::Metric;
 use driveline_bench::harness::Take;
 use driveline_bench::stats::Interval;
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use driveline_terminal::figures::duration_ns;
 use driveline_workloads::deliveries::ALL;
 

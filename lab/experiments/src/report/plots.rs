@@ -6,7 +6,7 @@ use crate::analysis::{CaseResult, Criterion, Figure, Measure};
 use crate::further::layers_of;
 use driveline_bench::harness::Pace;
 use driveline_bench::observations::Quantity;
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use plotly::box_plot::BoxPlot;
 use plotly::common::TickMode;
 use plotly::common::{

@@ -7,7 +7,7 @@ use crate::archive::Manifest;
 use crate::table::date;
 use crate::words::word;
 use driveline_bench::harness::{Reach, System, Wait};
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use std::fmt::Write as _;
 
 /// Anchors and names.

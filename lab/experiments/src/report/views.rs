@@ -11,7 +11,7 @@ use driveline_bench::Metric;
 use driveline_bench::harness::Payload;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Interval;
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use plotly::Plot;
 use plotly::common::MarkerSymbol;
 use serde_json::{Value, json};

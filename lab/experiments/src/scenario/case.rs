@@ -2,7 +2,7 @@
 //! Subjects of a measurement: links, workloads, chains, and varied dimensions.
 
 use super::{CpusSpec, DeploymentSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

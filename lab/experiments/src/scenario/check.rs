@@ -11,7 +11,7 @@ use super::{CaseSpec, ReachSpec, Scenario, WorkloadSpec};
 use driveline_bench::child::unreadable;
 use driveline_bench::harness::Wait;
 use driveline_bench::peers::{Peer, misnamed};
-use driveline_runtime::graph::{Diagnostics, Document, suggest};
+use driveline_graph::{Diagnostics, Document, suggest};
 use driveline_types::TopicName;
 use driveline_workloads::workloads;
 use serde_json::{Map, Value};
@@ -391,7 +391,7 @@ fn without_size(s: &Scenario) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::graph::parse_document;
+    use driveline_graph::parse_document;
     use std::path::Path;
 
     fn parse(text: &str) -> Result<Scenario, String> {

@@ -240,7 +240,7 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
 mod tests {
     use crate::scenario::check::check;
     use crate::scenario::{LoadError, builtin, load};
-    use driveline_runtime::graph::parse_document;
+    use driveline_graph::parse_document;
     use std::path::Path;
 
     fn parse(rest: &str) -> Result<(), String> {

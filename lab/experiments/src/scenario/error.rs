@@ -2,7 +2,7 @@
 //! Error of loading a scenario.
 
 use driveline_bench::UsageError;
-use driveline_runtime::graph::{Colour, Diagnostics};
+use driveline_graph::{Colour, Diagnostics};
 use std::fmt;
 
 /// Reason why a scenario cannot be used, for people: with file, line and remedy.

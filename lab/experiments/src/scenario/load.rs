@@ -6,7 +6,7 @@ use super::builtin::{Builtin, builtin};
 use super::check::check;
 use super::error::LoadError;
 use driveline_bench::peers::Peer;
-use driveline_runtime::graph::{Diagnostics, Document, parse_document, read_document};
+use driveline_graph::{Diagnostics, Document, parse_document, read_document};
 use std::path::Path;
 
 impl From<Diagnostics> for LoadError {

@@ -26,7 +26,7 @@ pub use extent::Extent;
 pub(crate) use load::{built_in, is_same, no_such};
 pub use load::{load, load_for, schema};
 
-use driveline_runtime::graph::ByteSize;
+use driveline_graph::ByteSize;
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};

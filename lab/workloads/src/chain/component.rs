@@ -5,11 +5,11 @@ use super::table::SOURCE_TOPIC;
 use crate::work::Crunch;
 use driveline::types::{Lineage, MonotonicNs, SampleHeader, Schema, TopicName, header::Arrival};
 use driveline::{Invocation, ParameterValue, RawPublisher};
+use driveline_graph::descriptor::{ComponentClass, ParameterDecl, Port};
 use driveline_runtime::component::{
     Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
     StopHandle,
 };
-use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};

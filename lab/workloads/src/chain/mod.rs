@@ -26,10 +26,10 @@ use anyhow::{Context, Result, bail, ensure};
 use component::Instance;
 use driveline::types::MonotonicNs;
 use driveline_bench::observations::{Observations, Point, Quantity};
+use driveline_graph::descriptor::ComponentClass;
+use driveline_graph::{Colour, DescribeError, LoadOptions, OnExhausted, load};
 use driveline_runtime::account::Record;
 use driveline_runtime::component::ComponentLibrary;
-use driveline_runtime::descriptor::ComponentClass;
-use driveline_runtime::graph::{Colour, DescribeError, LoadOptions, OnExhausted, load};
 use driveline_runtime::launch::{
     End, Event, Interrupt, Interrupter, LaunchOptions, Sink, Stream, run,
 };

@@ -8,11 +8,11 @@ use crate::record::Random;
 use crate::work::Crunch;
 use anyhow::Result;
 use driveline::{ParameterValue, Reach};
-use driveline_runtime::graph::model::{
+use driveline_graph::model::{
     ComponentSpec, ExecutorSpec, GraphFile, GroupSpec, InputSpec, ModuleSpec, OutputSpec,
     TopicSpec, TriggerSpec,
 };
-use driveline_runtime::graph::{ByteSize, Milliseconds};
+use driveline_graph::{ByteSize, Milliseconds};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -2,8 +2,8 @@
 //! Checks that this machine has the memory, priorities, cores and descriptors that a graph needs.
 
 use super::Check;
-use driveline_runtime::graph::model::{Reach, Schedule};
-use driveline_runtime::graph::{ResolvedGraph, ResolvedModule, ResolvedTopic};
+use driveline_graph::model::{Reach, Schedule};
+use driveline_graph::{ResolvedGraph, ResolvedModule, ResolvedTopic};
 
 /// Part of the available memory from which on it is tight.
 const TIGHT: f64 = 0.8;
@@ -122,7 +122,7 @@ fn slots(topic: &ResolvedTopic, depth: u32) -> u64 {
 /// Memory that the publishers of host topics reserve at the start, in bytes.
 fn reserved(graph: &ResolvedGraph) -> u64 {
     let outputs = graph.components().flat_map(|(_, c)| &c.outputs);
-    let of = |output: &driveline_runtime::graph::ResolvedOutput| {
+    let of = |output: &driveline_graph::ResolvedOutput| {
         let topic = graph.topics.get(&output.topic).filter(|t| t.reach != Reach::Process)?;
         Some(slots(topic, output.qos.depth).saturating_mul(topic.max_payload))
     };
@@ -190,7 +190,7 @@ fn descriptors(graph: &ResolvedGraph, available: &Available) -> Check {
 
 fn schedules(module: &ResolvedModule, refused: &dyn Fn(&Schedule) -> Vec<String>) -> Vec<Check> {
     let asked = module.executors.iter().filter(|e| e.schedule != Schedule::default());
-    let check = |e: &driveline_runtime::graph::ResolvedExecutor| {
+    let check = |e: &driveline_graph::ResolvedExecutor| {
         let name = format!("executor {}/{}", module.name, e.name);
         let refused = refused(&e.schedule);
         let check = Check::new(name, describe(&e.schedule));
@@ -225,7 +225,7 @@ fn describe(schedule: &Schedule) -> String {
 mod tests {
     use super::*;
     use crate::commands::doctor::Verdict;
-    use driveline_runtime::graph::{DescribeError, LoadOptions, load};
+    use driveline_graph::{DescribeError, LoadOptions, load};
 
     fn graph() -> ResolvedGraph {
         graph_of("", "")
@@ -243,9 +243,9 @@ mod tests {
             |_: &std::path::Path| Err(DescribeError { reason: "not looked at".into(), help: None });
         let options = LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&nothing) };
         let loaded = load(&path, &options);
-        loaded.graph.unwrap_or_else(|| {
-            panic!("{}", loaded.diagnostics.render(driveline_runtime::graph::Colour::No))
-        })
+        loaded
+            .graph
+            .unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(driveline_graph::Colour::No)))
     }
 
     fn available(memory_mib: u64, descriptors: Option<u64>) -> Available {

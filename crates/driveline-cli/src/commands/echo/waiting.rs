@@ -7,7 +7,7 @@ use super::super::services::of_service;
 use super::super::survey::ask;
 use super::{NAME, REASON};
 use crate::text::{count, cut};
-use driveline_runtime::graph::closest;
+use driveline_graph::closest;
 use driveline_shm::Subscription;
 use driveline_terminal::screen::Screen;
 use driveline_types::TopicName;

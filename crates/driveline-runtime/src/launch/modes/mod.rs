@@ -11,8 +11,8 @@ pub(super) use machine::{Action, Input, Source};
 
 use super::control::{ModeStatus, SwitchStatus};
 use crate::account::Record;
-use crate::graph::{ModeOrder, ModeSource, ResolvedGraph, ResolvedMode, ResolvedModes};
 use crate::host::words::ModeWord;
+use driveline_graph::{ModeOrder, ModeSource, ResolvedGraph, ResolvedMode, ResolvedModes};
 use driveline_types::MonotonicNs;
 use machine::{Failure, ModeRules, Modes, Refusal, SourceRule, Stage};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! Rates and ages of the topics that entry conditions name, from the counters of the modules.
 
 use crate::account::Record;
-use crate::graph::{ResolvedMode, ResolvedModes};
+use driveline_graph::{ResolvedMode, ResolvedModes};
 use driveline_types::{MonotonicNs, TopicId, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -138,7 +138,7 @@ mod tests {
             latch: false,
             min_dwell: Duration::ZERO,
             switched_by: None,
-            order: crate::graph::ModeOrder::default(),
+            order: driveline_graph::ModeOrder::default(),
         }
     }
 

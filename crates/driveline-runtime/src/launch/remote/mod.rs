@@ -11,7 +11,7 @@ mod waiting;
 
 use super::Stream;
 use crate::account::{ContainedRecord, LineReader, OutputStream, Usage, Word};
-use crate::graph::ResolvedModule;
+use driveline_graph::ResolvedModule;
 use driveline_shm::PeerUser;
 use rustix::process::Signal;
 use std::fmt::Debug;

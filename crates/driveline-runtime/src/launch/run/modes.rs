@@ -6,7 +6,7 @@ use super::super::control::RequestError;
 use super::super::modes::{Action, Input, Source, cause};
 use super::{Launcher, Phase, Program};
 use crate::account::Record;
-use crate::graph::{OnExhausted, ResolvedModule};
+use driveline_graph::{OnExhausted, ResolvedModule};
 use driveline_types::MonotonicNs;
 use rustix::process::Signal;
 use std::time::Instant;

@@ -8,8 +8,8 @@ use super::super::control::{
 use super::super::supervisor::State;
 use super::changes::Change;
 use super::{Launcher, Program};
-use crate::graph::{ResolvedComponent, parameter_from_text, suggest};
 use crate::host::words::{LogWord, ParameterWord};
+use driveline_graph::{ResolvedComponent, parameter_from_text, suggest};
 
 impl Launcher<'_> {
     fn component(&self, name: &str) -> Result<(usize, &ResolvedComponent), RequestError> {

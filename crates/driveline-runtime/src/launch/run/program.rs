@@ -4,7 +4,7 @@
 use super::super::gateway::GatewayOptions;
 use super::super::options::LaunchOptions;
 use super::super::supervisor::Rules;
-use crate::graph::{
+use driveline_graph::{
     ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart, ResolvedTrigger,
     RestartPolicy,
 };

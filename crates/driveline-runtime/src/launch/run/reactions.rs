@@ -9,7 +9,7 @@ use super::super::usage::{self, Usage};
 use super::super::{End, Event};
 use super::{Launcher, Phase, Program};
 use crate::account::Record;
-use crate::graph::Reaction;
+use driveline_graph::Reaction;
 use std::time::Instant;
 
 /// Reaction, and its reason.

@@ -7,9 +7,9 @@
 //! and no sample waited.
 
 use crate::account::ComponentWork;
-use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use crate::launch::CutOff;
 use driveline::Reach;
+use driveline_graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline_types::TopicName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::account::UnreadInput;
-use crate::graph::{LoadOptions, load};
+use driveline_graph::{LoadOptions, load};
 use proptest::prelude::*;
 use proptest::test_runner::TestRng;
 

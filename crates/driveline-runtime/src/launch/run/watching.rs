@@ -4,8 +4,8 @@
 use super::super::child::Child;
 use super::super::judge::Judge;
 use super::super::usage::Reported;
-use crate::graph::ResolvedModule;
 use crate::heartbeats::{Layout, PeerHeartbeats};
+use driveline_graph::ResolvedModule;
 use std::time::Instant;
 
 /// Watch over one process, from its start to its end.

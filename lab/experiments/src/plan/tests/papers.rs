@@ -246,7 +246,7 @@ fn all_topologies_tell_the_same_figure() {
 fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
     let mut s = scenario::load("K3").unwrap();
     s.vary = scenario::Vary {
-        size: vec![driveline_runtime::graph::ByteSize(64), driveline_runtime::graph::ByteSize(128)],
+        size: vec![driveline_graph::ByteSize(64), driveline_graph::ByteSize(128)],
         ..Default::default()
     };
     let planned = |s: &scenario::Scenario| {
@@ -264,7 +264,7 @@ fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
     });
     // It says its own.
     assert_eq!(sizes(&own), BTreeSet::from([65536]));
-    s.vary.size = vec![driveline_runtime::graph::ByteSize(1 << 40)];
+    s.vary.size = vec![driveline_graph::ByteSize(1 << 40)];
     let text = format!("{:#}", planned(&s).unwrap_err());
     assert!(
         text.contains("case 8 nodes, single-threaded") && text.contains("payload_bytes"),
