@@ -24,7 +24,8 @@ pub struct Fault {
     /// Time from the end until the new process was ready, in milliseconds.
     pub ready_after_ms: Option<f64>,
     /// Time from the end until the module's first new sample, in milliseconds; of a module whose
-    /// samples nothing in the graph reads, until its first callback has ended.
+    /// samples nothing in the graph reads, until its first callback has ended. None where it is not
+    /// known: no sample was read since, or another module publishes the same topics.
     pub first_sample_after_ms: Option<f64>,
     /// Samples that each of its inputs did not get because of it.
     pub missed: Vec<MissedByFault>,
@@ -51,8 +52,10 @@ pub(crate) struct Open {
     pub(crate) fault: Fault,
     pub(crate) at: MonotonicNs,
     pub(crate) components: Vec<String>,
-    /// Topics that the module publishes and that a component of the run reads.
+    /// Topics that this module alone publishes and that a component of the run reads.
     pub(crate) outputs: Vec<TopicId>,
+    /// True if no component of the run reads what the module publishes.
+    pub(crate) is_sink: bool,
     /// For each of `fault.missed`: the last sequence number before the end, until the first after
     /// it has come.
     pub(crate) last: Vec<Option<u64>>,
@@ -80,7 +83,7 @@ impl Open {
             let first = published
                 .filter(|at| *at > self.at)
                 .min()
-                .or((own && self.outputs.is_empty()).then_some(record.end));
+                .or((own && self.is_sink).then_some(record.end));
             self.fault.first_sample_after_ms = first.and_then(after_ms);
         }
         if !own {

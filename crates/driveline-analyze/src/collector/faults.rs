@@ -39,7 +39,15 @@ impl Collector {
         let read = |topic: TopicId| {
             self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic.id() == topic))
         };
-        let outputs = own().flat_map(|s| &s.outputs).map(|t| t.id()).filter(|t| read(*t)).collect();
+        // A sample does not say who published it.
+        let shared = |topic: TopicId| {
+            let mut others = self.facts.stages.iter().filter(|s| !components.contains(&s.name));
+            others.any(|s| s.outputs.iter().any(|o| o.id() == topic))
+        };
+        let read: Vec<_> =
+            own().flat_map(|s| &s.outputs).map(|t| t.id()).filter(|t| read(*t)).collect();
+        let is_sink = read.is_empty();
+        let outputs = read.into_iter().filter(|topic| !shared(*topic)).collect();
         let inputs: Vec<_> = own().flat_map(|s| s.inputs.iter().map(move |i| (s, i))).collect();
         let publishers = |topic: TopicId| {
             self.facts.stages.iter().flat_map(|s| &s.outputs).filter(|o| o.id() == topic).count()
@@ -52,6 +60,7 @@ impl Collector {
             at,
             components: components.to_vec(),
             outputs,
+            is_sink,
             last: inputs.iter().map(|(s, i)| last(&s.name, &i.name, i.topic.id())).collect(),
             fault: Fault {
                 module: module.to_owned(),

@@ -100,6 +100,25 @@ fn a_fault_has_its_time_its_recovery_and_its_cost_at_each_input() {
 }
 
 #[test]
+fn the_first_sample_is_unknown_if_another_module_publishes_the_topic() {
+    let output = |name: &str| StageFacts {
+        name: name.into(),
+        inputs: Vec::new(),
+        outputs: vec![topic("scan")],
+    };
+    let input = InputFacts { name: "in".into(), topic: topic("scan"), triggers: true };
+    let plan = StageFacts { name: "plan".into(), inputs: vec![input], outputs: Vec::new() };
+    let stages = vec![output("left"), output("right"), plan];
+    let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
+    let at = MonotonicNs(200_000_000);
+    run.fault("a", &["left".to_owned()], 42, "ended".into(), at);
+    run.fault("both", &["left".to_owned(), "right".to_owned()], 43, "ended".into(), at);
+    call(&mut run, "plan", "scan", 5, 210);
+    let first: Vec<_> = run.summary().faults.iter().map(|f| f.first_sample_after_ms).collect();
+    assert_eq!(first, [None, Some(10.0)]);
+}
+
+#[test]
 fn a_publisher_that_began_anew_leaves_the_cost_unknown() {
     let mut run = run();
     call(&mut run, "lane", "image", 7, 100);
