@@ -444,7 +444,7 @@ fn services(run: &Collector) -> Vec<ServiceSummary> {
 fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> {
     let mut notes = run.facts.notes.clone();
     notes.extend(run.faults.breaches());
-    for s in subscriptions.iter().filter(|s| s.triggers && s.unread > 0) {
+    for s in subscriptions.iter().filter(|s| s.triggers && s.unread > 0 && s.unknown.is_none()) {
         let told = s.received.saturating_add(s.missed);
         notes.push(format!(
             "{} of {} samples of '{}' were not read by {}: its process was killed or ended out of turn. They are not among the missed.",
@@ -456,8 +456,10 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     }
     for s in subscriptions {
         if let Some(why) = &s.unknown {
+            let least =
+                if s.unread > 0 { format!(" (at least {})", s.unread) } else { String::new() };
             notes.push(format!(
-                "How many samples of '{}' were not read by {} is not known: {why}.",
+                "How many samples of '{}' were not read by {} is not known{least}: {why}.",
                 s.topic, s.stage
             ));
         }

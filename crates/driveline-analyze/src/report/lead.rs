@@ -78,10 +78,11 @@ fn missed(s: &Summary) -> String {
     let lost = |x: &SubscriptionSummary| x.missed.saturating_add(x.lost_on_the_way);
     let all = triggers().map(|x| lost(x).saturating_add(x.received)).fold(0, u64::saturating_add);
     let most = triggers().filter(|x| lost(x) > 0).max_by_key(|x| lost(x));
+    let least = if triggers().any(|x| x.unknown.is_some()) { "At least " } else { "" };
     let unread = match s.unread_by_triggers {
         0 => String::new(),
         n => format!(
-            " {} samples were not read, since the processes that were to work on them were killed or ended out of turn.",
+            " {least}{} samples were not read, since the processes that were to work on them were killed or ended out of turn.",
             grouped(n as f64)
         ),
     };

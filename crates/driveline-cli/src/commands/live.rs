@@ -269,7 +269,12 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     } else {
         summary.unread_by_triggers
     };
-    let unread = if unread > 0 { format!(", {unread} not read") } else { String::new() };
+    let unknown = summary.subscriptions.iter().any(|s| s.triggers && s.unknown.is_some());
+    let unread = match (unread, unknown) {
+        (0, _) => String::new(),
+        (unread, true) => format!(", at least {unread} not read"),
+        (unread, false) => format!(", {unread} not read"),
+    };
     let lost_there = if summary.lost_by_triggers > 0 {
         format!(", {} lost on the way", summary.lost_by_triggers)
     } else {
