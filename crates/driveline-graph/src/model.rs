@@ -283,8 +283,8 @@ pub struct InputDetail {
     /// The topic.
     #[schemars(extend("format" = "name"))]
     pub topic: String,
-    /// Samples that the component may hold at once. The default suffices for the trigger, plus one
-    /// that is kept.
+    /// Samples that the component may hold at once: one more than it keeps. The default is the
+    /// number that its trigger needs, plus one for each callback that may run at once.
     #[serde(default)]
     #[schemars(range(min = 1, max = MAX_HELD))]
     pub max_held: Option<u32>,

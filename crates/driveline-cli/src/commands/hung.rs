@@ -153,10 +153,10 @@ impl Hung {
             }
             None => format!("nothing is carried (process '{module}' {what})"),
         });
-        let kept = self
-            .kept
-            .values()
-            .map(|(text, since)| format!("{text} (for {} s)", (now - *since).as_secs()));
+        let kept = self.kept.values().map(|(text, since)| match (now - *since).as_secs() {
+            0 => text.clone(),
+            s => format!("{text} (for {s} s)"),
+        });
         away.chain(suspended).chain(calls).chain(refused).chain(kept).collect()
     }
 

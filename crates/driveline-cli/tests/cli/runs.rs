@@ -284,6 +284,26 @@ fn what_waits_at_ctrl_c_is_not_read_and_leaves_the_exit_code_alone() {
     );
 }
 
+#[test]
+fn ctrl_c_while_the_work_of_a_finished_component_is_done_ends_the_run_as_asked() {
+    // The relay has 18 seconds of work left when its source has finished.
+    let f = Fixture::new(&GRAPH.replace("in: a", "in: {topic: a, qos: {depth: 64}}"));
+    let settings = ["--set", "counter.limit=60", "--set", "relay.take_ms=300", "--report", "out"];
+    let mut command = f.command(&[&["run", "g.yaml"], &settings[..]].concat());
+    let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|l| l.contains("has finished; the run ends")));
+    let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let out: String = lines.map(|l| l + "\n").collect();
+    assert_eq!(child.0.wait().unwrap().code(), Some(0), "{out}");
+    assert!(out.contains(" not read, ") && out.ends_with("ended as asked\n"), "{out}");
+    let summary = std::fs::read_to_string(f.path("out/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["ended"]["reason"], "interrupted", "{summary}");
+    assert!(summary["not_read_by_triggers"].as_u64() > Some(0), "{summary}");
+}
+
 /// As a terminal does, which signals the whole process group.
 #[test]
 fn ctrl_c_at_each_step_of_a_start_ends_the_run_as_asked() {

@@ -183,6 +183,7 @@ impl Observed {
             | Record::Transition { component, .. }
             | Record::Finished { component }
             | Record::Refused { component, .. }
+            | Record::Held { component, .. }
             | Record::Input { component, .. }
             | Record::Output { component, .. } => component,
             _ => return,
@@ -211,6 +212,20 @@ impl Observed {
                     return;
                 };
                 (port.refused, port.fault) = (true, Some((text.clone(), now)));
+            }
+            Record::Held { input, held, end, .. }
+                if declared.inputs.iter().any(|i| i.port == *input) =>
+            {
+                let text = match end {
+                    None => format!(
+                        "gets no samples: the component keeps {held}, which is its max_held"
+                    ),
+                    Some(end) => format!(
+                        "got no samples for {:.1} s: the component kept {held}, which is its max_held",
+                        end.lasted_ms as f64 / 1e3
+                    ),
+                };
+                own.inputs.entry(input.clone()).or_default().fault = Some((text, now));
             }
             Record::Input { input, stats, .. }
                 if declared.inputs.iter().any(|i| i.port == *input) =>

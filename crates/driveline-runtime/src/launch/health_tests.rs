@@ -3,7 +3,7 @@
 
 use super::super::judge::tests::module;
 use super::*;
-use crate::account::{Call, CallbackCounters, InputCounters};
+use crate::account::{Call, CallbackCounters, HeldEnd, InputCounters};
 use driveline_types::TopicId;
 
 const S: Duration = Duration::from_secs(1);
@@ -171,4 +171,28 @@ fn an_end_that_fits_no_other_is_refused_and_strangers_are_not_kept() {
     assert_eq!(w.observed.components.len(), 1);
     let lane = &w.observed.components["lane"];
     assert_eq!((lane.inputs.len(), lane.outputs.len()), (0, 1));
+}
+
+#[test]
+fn an_input_whose_component_keeps_its_samples_says_so() {
+    let mut w = World::new();
+    let held = |end| Record::Held {
+        component: "lane".into(),
+        input: "image".into(),
+        topic: "camera/image".into(),
+        held: 2,
+        triggers: true,
+        end,
+    };
+    let fault = |w: &World| w.at(9, None).components[0].inputs[0].last_fault.clone().unwrap();
+    w.record(1, &held(None));
+    assert_eq!(
+        (fault(&w).text.as_str(), fault(&w).ago_ms),
+        ("gets no samples: the component keeps 2, which is its max_held", 8000)
+    );
+    w.record(4, &held(Some(HeldEnd { lasted_ms: 3500, missed: 7 })));
+    assert_eq!(
+        fault(&w).text,
+        "got no samples for 3.5 s: the component kept 2, which is its max_held"
+    );
 }

@@ -43,9 +43,11 @@ impl fmt::Display for InputStall {
             ),
             None => {
                 let what = if *triggers { "does not trigger any more" } else { "cannot be read" };
+                let are = if *held == 1 { "is" } else { "are" };
                 write!(
                     f,
-                    "topic '{topic}' {what}: {held} of its samples are held, which is max_held; drop one first, or write `max_held: {}` at this input in the graph",
+                    "topic '{topic}' {what}: {held} of its samples {are} held, which is max_held; drop one first, or write `max_held: {}` at this input \
+                     in the graph, or more: it is one more than the component keeps",
                     held.saturating_add(1)
                 )
             }

@@ -148,7 +148,8 @@ pub struct TopicEnd {
     /// Deadlines missed.
     #[serde(default)]
     pub deadlines_missed: u64,
-    /// Last missed deadline, or why another end of the topic is refused.
+    /// Last missed deadline, why another end of the topic is refused, or why an input gets no
+    /// samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fault: Option<Fault>,
 }

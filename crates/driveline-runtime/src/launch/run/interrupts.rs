@@ -19,16 +19,24 @@ impl Launcher<'_> {
                 self.kill(i, "was interrupted again");
             }
         } else {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
+            self.stop_as_asked();
         }
     }
 
     /// The terminal or the reader is gone: it counts once.
     pub(super) fn hung_up(&mut self) {
         if !matches!(self.phase, Phase::Stopping { .. }) {
-            self.end.get_or_insert(End::Interrupted);
-            self.stop();
+            self.stop_as_asked();
         }
+    }
+
+    /// Stops the modules. A component that has finished is not the reason: the work that it left is
+    /// not done any more.
+    fn stop_as_asked(&mut self) {
+        match self.end {
+            Some(End::Finished { .. }) | None => self.end = Some(End::Interrupted),
+            Some(_) => {}
+        }
+        self.stop();
     }
 }
