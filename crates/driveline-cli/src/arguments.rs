@@ -112,7 +112,8 @@ Examples:
   driveline status --run perception
       where several runs are in one domain
 
-Exit code 1 if there is no such run, if it does not respond, or if there are several: they are then listed.";
+Exit code 1 if there is no such run, if it does not respond, or if there are several (then \
+they are listed).";
 
 const STOP: &str = "\
 The modules stop in reverse order, as with Ctrl-C; `driveline run` ends as it does then. A second `driveline stop`, half a second later or \

@@ -141,7 +141,13 @@ mod tests {
     use driveline_runtime::launch::control::ProcessKind;
 
     fn topic(name: &str, publishes: bool, inside: bool) -> ModuleTopic {
-        ModuleTopic { name: name.into(), publishes, subscribes: !publishes, inside }
+        ModuleTopic {
+            name: name.into(),
+            publishes,
+            subscribes: !publishes,
+            inside,
+            external: false,
+        }
     }
 
     fn runs(state: ProcessState, suspended: bool) -> Runs {

@@ -23,6 +23,7 @@ mod live;
 mod manifests;
 pub(crate) mod mode;
 mod names;
+mod other_runs;
 pub(crate) mod parameters;
 mod recent;
 mod rights;

@@ -6,6 +6,7 @@ use super::describer::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::{Live, fact};
+use super::other_runs;
 use super::rights;
 use crate::arguments::Run;
 use crate::exit;
@@ -136,6 +137,11 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         None => DomainPlace::of(Some(domain_name))?,
     };
     let names: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
+    // Before this run can be found there itself.
+    let other_runs = other_runs::with_topics_of(&graph, &domain_dir);
+    for text in &other_runs {
+        screen.print_error(&format!("warning: {text}\n"));
+    }
     let control = claim(&domain_dir, place.name(), &graph.name, &names).map_err(|e| match e {
         ClaimError::Os(e) => {
             format!("cannot make the control socket of the run in {}: {e}", domain_dir.display())
@@ -162,6 +168,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         options.ready_within = ATTACHED_WITHIN;
     }
     let mut show = Show::new(arguments, &graph, &beside, interrupter, screen);
+    show.collector.facts_mut().notes.extend(other_runs);
     show.domain(&place);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
     show.live.clear(screen);

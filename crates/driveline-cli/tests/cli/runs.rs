@@ -304,6 +304,25 @@ fn ctrl_c_while_the_work_of_a_finished_component_is_done_ends_the_run_as_asked()
     assert!(summary["not_read_by_triggers"].as_u64() > Some(0), "{summary}");
 }
 
+#[test]
+fn another_run_that_uses_the_same_topics_is_named() {
+    let f = Fixture::new(GRAPH);
+    let mut command = f.command(&["run", "g.yaml", "--set", "counter.limit=0"]);
+    let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|l| l.contains("printer got 1")));
+    let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    std::fs::write(f.path("h.yaml"), GRAPH.replace("name: demo", "name: second")).unwrap();
+    let (code, _, err) = f.run(&["run", "h.yaml", "--module", "source"]);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains(&format!("warning: topic 'a': run 'demo' (process {})", child.0.id())),
+        "{err}"
+    );
+    child.0.wait().unwrap();
+}
+
 /// As a terminal does, which signals the whole process group.
 #[test]
 fn ctrl_c_at_each_step_of_a_start_ends_the_run_as_asked() {

@@ -221,7 +221,8 @@ impl Observed {
                         "gets no samples: the component keeps {held}, which is its max_held"
                     ),
                     Some(end) => format!(
-                        "got no samples for {:.1} s: the component kept {held}, which is its max_held",
+                        "got no samples for {:.1} s: the component kept {held}, \
+                         which is its max_held",
                         end.lasted_ms as f64 / 1e3
                     ),
                 };

@@ -174,7 +174,7 @@ pub struct ProcessStatus {
 }
 
 /// A topic of a module's components, as the graph has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleTopic {
     /// Its name.
     pub name: String,
@@ -187,6 +187,9 @@ pub struct ModuleTopic {
     /// It stays in the process (`reach: process`), so that tools do not see it.
     #[serde(default)]
     pub inside: bool,
+    /// The graph says that programs outside of it use the topic as well (`external: true`).
+    #[serde(default)]
+    pub external: bool,
 }
 
 /// Kind of a process.

@@ -210,6 +210,7 @@ impl Launcher<'_> {
             publishes,
             subscribes,
             inside: self.graph.topics.get(name).is_none_or(|t| t.reach == Reach::Process),
+            external: self.graph.topics.get(name).is_some_and(|t| t.external),
         };
         topics.into_iter().map(topic).collect()
     }
