@@ -47,7 +47,7 @@ impl fmt::Display for InputStall {
                 write!(
                     f,
                     "topic '{topic}' {what}: {held} of its samples {are} held, which is max_held; drop one first, or write `max_held: {}` at this input \
-                     in the graph, or more: it is one more than the component keeps",
+                     in the graph (one more than the component keeps)",
                     held.saturating_add(1)
                 )
             }
