@@ -269,6 +269,11 @@ impl Gateway {
         routes.filter_map(|route| route.window.deadline()).chain(self.next).min()
     }
 
+    /// Returns true if the control thread has something to do.
+    pub(super) fn is_due(&self, now: MonotonicNs) -> bool {
+        self.next.is_some_and(|next| next <= now)
+    }
+
     /// Announcements of this gateway to another start.
     pub(super) fn tokens(&self, to: u64, version: u64) -> Message {
         let wants = self.wants.iter().filter(|(of, _)| of.incarnation() == to);

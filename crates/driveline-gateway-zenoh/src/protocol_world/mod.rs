@@ -474,6 +474,18 @@ impl World {
         self.plan_look(host);
     }
 
+    /// What is due at a host: for its control thread, or for the threads of its routes alone.
+    fn wakes(&mut self, host: usize) {
+        let now = self.local(host);
+        let Some(gateway) = &mut self.computers[host].gateway else { return };
+        if gateway.is_due(now) {
+            self.look(host);
+        } else {
+            let out = gateway.turn_edges(now, &self.sources);
+            self.send(host, out);
+        }
+    }
+
     /// A gateway does what is due.
     fn look(&mut self, host: usize) {
         if self.computers[host].stalled.is_some() {
@@ -535,7 +547,7 @@ impl World {
             Event::Publish(id) => self.publish(id),
             Event::Look(host) => {
                 self.computers[host].look_at = u64::MAX;
-                self.look(host);
+                self.wakes(host);
             }
             Event::Arrives { connection, to, message } => self.arrives(connection, to, message),
             Event::Lease { connection, end } => {
