@@ -10,7 +10,7 @@
 //     apt-get install g++ libmessage-filters-dev libroscpp-dev
 //     libs="-lmessage_filters -lroscpp -lrostime -lrosconsole -lroscpp_serialization -lboost_thread
 //     -lboost_system" g++ -std=c++17 -Wall -DBOOST_BIND_GLOBAL_PLACEHOLDERS generate.cpp -o
-//     /tmp/generate $libs /tmp/generate > ../data/message_filters.txt
+//     /tmp/generate $libs /tmp/generate | gzip -9n > ../data/message_filters.txt.gz
 //
 // Output, by lines; `#` starts a comment:
 //

@@ -5,8 +5,9 @@
 //! The recording and its format come from `tests/message_filters/generate.cpp`.
 
 use super::{ApproximateOptions, ApproximateTime, ExactTime, InputCounts, Synchronizer};
+use flate2::read::GzDecoder;
 
-const RECORDING: &str = include_str!("../../../tests/data/message_filters.txt");
+const RECORDING: &[u8] = include_bytes!("../../../tests/data/message_filters.txt.gz");
 
 #[derive(Clone, Copy)]
 struct Item {
@@ -34,7 +35,8 @@ fn each_case(mut check: impl FnMut(&Case, &[Item])) -> (usize, usize) {
     let mut items = Vec::new();
     let mut base_ns = 0;
     let mut case = Case { scenario: "", policy: "", sets: Vec::new() };
-    for line in RECORDING.lines().filter(|line| !line.starts_with('#')) {
+    let recording = std::io::read_to_string(GzDecoder::new(RECORDING)).unwrap();
+    for line in recording.lines().filter(|line| !line.starts_with('#')) {
         let (word, rest) = line.split_once(' ').unwrap();
         match word {
             "scenario" => {
