@@ -59,6 +59,35 @@ fn timers_do_not_repeat_the_last_sample_after_a_component_has_finished() {
     assert!(seen.printed("three").contains(&"printer got 20"), "the last number is still read");
 }
 
+const SHARED: &str = "\
+driveline: 1
+name: shared
+topics:
+  number: {reach: host, max_payload: 8}
+modules:
+  one:
+    components:
+      counter: {library: lib, class: Counter, parameters: {limit: 6, period_ms: 1}, outputs: {count: number}}
+  two:
+    components:
+      other: {library: lib, class: Counter, parameters: {limit: 3000, period_ms: 10}, outputs: {count: number}}
+  three:
+    components:
+      printer: {library: lib, class: Printer, inputs: {count: number}}
+";
+
+#[test]
+fn another_publisher_of_the_topic_does_not_keep_a_run_whose_source_has_finished() {
+    let mut f = Fixture::new(SHARED);
+    f.options.settle = Duration::from_millis(500);
+    f.options.quiet = Duration::ZERO;
+    let mut seen = Seen::default();
+    let outcome = f.run(&mut seen);
+    assert!(matches!(&outcome.end, End::Finished { component } if component == "counter"));
+    let finished = seen.events.iter().filter(|e| matches!(e, Event::Finished { .. })).count();
+    assert_eq!(finished, 1, "the other one had half a minute to go");
+}
+
 const CHAIN: &str = "\
 driveline: 1
 name: chain

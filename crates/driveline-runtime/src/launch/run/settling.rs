@@ -3,11 +3,11 @@
 
 use super::remaining::{Patience, Remaining, Verdict};
 use super::{Launcher, Phase, Process};
-use crate::account::{CallbackAccount, ComponentWork};
+use crate::account::{CallbackAccount, ComponentWork, OriginAccount};
 use crate::launch::child::Child;
 use crate::launch::gateway::is_gateway;
 use crate::launch::{End, Event};
-use driveline_types::TopicId;
+use driveline_types::{MonotonicNs, TopicId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,11 @@ const MAX_SEEN: usize = 10_000;
 /// State of a run that waits for its remaining work.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
-    /// Components that have finished, and their topics.
+    /// Components that have finished.
     components: BTreeSet<String>,
-    topics: BTreeSet<TopicId>,
+    /// Their topics, each with the time when the last of its components had finished: what is newer
+    /// is data of another publisher.
+    topics: BTreeMap<TopicId, MonotonicNs>,
     remaining: Option<Remaining>,
     /// Source time of the newest data of these topics, by component, input and topic.
     newest: BTreeMap<(String, String, TopicId), i64>,
@@ -38,7 +40,10 @@ impl Settling {
     pub(super) fn called(&mut self, now: Duration, call: &CallbackAccount) {
         let mut new = false;
         for input in call.inputs.iter().filter(|i| i.triggered || i.fresh) {
-            for origin in input.origins.iter().filter(|o| self.topics.contains(&o.topic)) {
+            let left = |o: &&OriginAccount| {
+                self.topics.get(&o.topic).is_some_and(|until| o.newest_ns <= until.signed())
+            };
+            for origin in input.origins.iter().filter(left) {
                 let key = (call.component.clone(), input.input.clone(), origin.topic);
                 let known = self.newest.get(&key).copied();
                 new |= known.is_none_or(|known| origin.newest_ns > known);
@@ -64,7 +69,9 @@ impl Launcher<'_> {
     pub(super) fn finished(&mut self, component: &str) {
         self.settling.components.insert(component.to_owned());
         let of = self.graph.components().filter(|(_, c)| c.name.as_str() == component);
-        self.settling.topics.extend(of.flat_map(|(_, c)| &c.outputs).map(|o| o.topic.id()));
+        let finished_at = MonotonicNs::now();
+        let topics = of.flat_map(|(_, c)| &c.outputs).map(|o| (o.topic.id(), finished_at));
+        self.settling.topics.extend(topics);
         let runs = matches!(self.phase, Phase::Running);
         if runs || matches!(self.phase, Phase::Starting | Phase::Matching { .. }) {
             self.end = Some(End::Finished { component: component.to_owned() });
