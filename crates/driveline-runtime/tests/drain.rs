@@ -5,8 +5,11 @@
 
 mod support;
 
+use driveline::{Context, ContextOptions, PublisherOptions, Reach};
 use driveline_runtime::account::{CallbackAccount, Record};
 use driveline_runtime::launch::{End, Event};
+use driveline_types::Schema;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use support::{Fixture, Seen};
 
@@ -59,33 +62,50 @@ fn timers_do_not_repeat_the_last_sample_after_a_component_has_finished() {
     assert!(seen.printed("three").contains(&"printer got 20"), "the last number is still read");
 }
 
-const SHARED: &str = "\
+const EXTERNAL: &str = "\
 driveline: 1
 name: shared
 topics:
-  number: {reach: host, max_payload: 8}
+  number: {reach: host, external: true, max_payload: 8}
 modules:
   one:
     components:
       counter: {library: lib, class: Counter, parameters: {limit: 6, period_ms: 1}, outputs: {count: number}}
   two:
     components:
-      other: {library: lib, class: Counter, parameters: {limit: 3000, period_ms: 10}, outputs: {count: number}}
-  three:
-    components:
       printer: {library: lib, class: Printer, inputs: {count: number}}
 ";
 
 #[test]
-fn another_publisher_of_the_topic_does_not_keep_a_run_whose_source_has_finished() {
-    let mut f = Fixture::new(SHARED);
-    f.options.settle = Duration::from_millis(500);
-    f.options.quiet = Duration::ZERO;
-    let mut seen = Seen::default();
-    let outcome = f.run(&mut seen);
-    assert!(matches!(&outcome.end, End::Finished { component } if component == "counter"));
-    let finished = seen.events.iter().filter(|e| matches!(e, Event::Finished { .. })).count();
-    assert_eq!(finished, 1, "the other one had half a minute to go");
+fn a_program_that_publishes_on_the_topic_does_not_keep_a_run_whose_source_has_finished() {
+    let mut f = Fixture::new(EXTERNAL);
+    (f.options.quiet, f.options.settle) = (Duration::from_secs(2), Duration::from_secs(2));
+    let options =
+        ContextOptions { name: "outside".into(), domain_dir: Some(f.options.domain_dir.clone()) };
+    let node = Context::new(options).unwrap().node("outside").unwrap();
+    let options =
+        PublisherOptions { reach: Reach::Host, max_payload: 8, pins: 8, ..Default::default() };
+    let schema = Schema::bytes("demo/Count", "u64-le", "");
+    let mut publisher = node.raw_publisher("number", schema, options).unwrap();
+    let (over, published) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A minute, if nothing ends the run.
+            while !over.load(Relaxed) && published.fetch_add(1, Relaxed) < 6000 {
+                let mut loan = publisher.loan(8).unwrap();
+                loan.payload_mut().copy_from_slice(&1000u64.to_le_bytes());
+                publisher.publish(loan).unwrap();
+                // time: the rate of the publisher; nothing is judged by it.
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let mut seen = Seen::default();
+        let outcome = f.run(&mut seen);
+        over.store(true, Relaxed);
+        assert!(matches!(&outcome.end, End::Finished { .. }), "{outcome:?}");
+        assert!(seen.printed("two").contains(&"printer got 1000"), "both are read");
+    });
+    assert!(published.into_inner() < 6000, "the run waited for the other program");
 }
 
 const CHAIN: &str = "\
