@@ -405,16 +405,29 @@ impl Collector {
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
         // Programs outside of the run may publish as well. An input that began anew may have got
         // kept samples a second time.
-        let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
+        let inputs = self.stages.iter().flat_map(|(stage, s)| {
+            s.inputs.iter().map(move |(input, series)| (stage.as_str(), input.as_str(), series))
+        });
+        let inputs = inputs.filter(|(.., series)| series.topic == id);
         if topic.is_counted() {
-            let once = inputs.filter(|i| !i.began_anew()).map(InputSeries::heard_of).max();
+            let once = inputs
+                .filter(|(stage, input, series)| !self.gets_again(stage, input, series))
+                .map(|(.., series)| series.heard_of())
+                .max();
             let before = topic.counted_before();
             // Several publishers have their own sequences, so the newest number says little.
             let single = topic.publishers.len() <= 1;
             let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
             return topic.counted().max(proven).max(once.unwrap_or_default());
         }
-        inputs.map(InputSeries::heard_of).max().unwrap_or_default()
+        inputs.map(|(.., series)| series.heard_of()).max().unwrap_or_default()
+    }
+
+    /// Returns true if an input may count a sample twice: its process was restarted, and publishers
+    /// gave it again what they keep.
+    pub(crate) fn gets_again(&self, stage: &str, input: &str, series: &InputSeries) -> bool {
+        let key = (stage.to_owned(), input.to_owned());
+        series.began_anew() && self.facts.transient_local.contains(&key)
     }
 
     /// Returns true if a topic is a sensor's: a component without inputs publishes it, or its
@@ -491,10 +504,9 @@ impl InputSeries {
         self.banked != (0, 0) || self.before_restart != InputCounters::default()
     }
 
-    /// Number of samples of which it is known what became of them: as callbacks saw it, or as the
-    /// transport counts, which begins anew with the component, if that is more.
+    /// Number of samples of which it is known what became of them: the sum of [`Self::counters`].
     pub(crate) fn heard_of(&self) -> u64 {
-        self.counters().accounted().max(self.received.saturating_add(self.missed))
+        self.counters().accounted()
     }
 
     /// The process that counted has ended: its successor begins anew. Its last counters are up to a
@@ -512,18 +524,20 @@ impl InputSeries {
             self.received.saturating_sub(self.banked.0),
             self.missed.saturating_sub(self.banked.1),
         );
-        let Some(counted) = self.counted else {
-            return InputCounters { received: seen.0, missed: seen.1, ..InputCounters::default() };
-        };
-        if self.banked == (0, 0)
-            && self.before_restart == InputCounters::default()
-            && counted.received >= seen.0
-        {
+        let counted = self.counted.unwrap_or_default();
+        if !self.began_anew() && self.counted.is_some() && counted.received >= seen.0 {
             return counted;
         }
-        let missed =
-            if counted.superseded > 0 { counted.missed } else { counted.missed.max(seen.1) };
-        InputCounters { received: counted.received.max(seen.0), missed, ..counted }
+        // A callback is told how many samples are missing before its own, whatever became of them.
+        let known = counted.received.saturating_add(counted.not_read);
+        let skipped = counted.accounted().saturating_sub(known);
+        let received = seen.0.saturating_sub(counted.received);
+        let replaced = seen.1.saturating_sub(skipped);
+        let (missed, superseded) =
+            if counted.superseded > 0 { (0, replaced) } else { (replaced, 0) };
+        let read = received.saturating_add(replaced);
+        InputCounters { not_read: counted.not_read.saturating_sub(read), ..counted }
+            .and(InputCounters { received, missed, superseded, ..InputCounters::default() })
     }
 
     /// Counters over all processes: the transport's, or what callbacks saw where it gave none.

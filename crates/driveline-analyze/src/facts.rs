@@ -5,7 +5,7 @@ use crate::machine::MachineFacts;
 use crate::modules::ModuleFacts;
 use driveline_graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_runtime::launch::{CutOff, Unconnected};
-use driveline_types::{Reliability, TopicName};
+use driveline_types::{Durability, Qos, Reliability, TopicName};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -33,6 +33,8 @@ pub struct RunFacts {
     pub external: Vec<TopicName>,
     /// Inputs that are reliable: component and port.
     pub reliable: BTreeSet<(String, String)>,
+    /// Inputs that are transient-local: component and port.
+    pub transient_local: BTreeSet<(String, String)>,
     /// Connections of the graph that never existed.
     pub unconnected: Vec<Unconnected>,
     /// Modules that were suspended (SIGSTOP) when the run ended.
@@ -78,17 +80,18 @@ impl RunFacts {
                 .map(|(_, c)| c.name.to_string())
                 .filter(|name| graph.modes.as_ref().is_some_and(|m| m.is_modal(name)))
                 .collect(),
-            reliable: graph.components().flat_map(|(_, c)| reliable_inputs(c)).collect(),
+            reliable: inputs_with(graph, |qos| qos.reliability == Reliability::Reliable),
+            transient_local: inputs_with(graph, |qos| qos.durability == Durability::TransientLocal),
             ..Self::default()
         }
     }
 }
 
-fn reliable_inputs(component: &ResolvedComponent) -> impl Iterator<Item = (String, String)> {
-    let inputs = component.inputs.iter();
-    inputs
-        .filter(|i| i.qos.reliability == Reliability::Reliable)
-        .map(|i| (component.name.to_string(), i.port.clone()))
+/// Component and port of the inputs with a QoS.
+fn inputs_with(graph: &ResolvedGraph, has: fn(&Qos) -> bool) -> BTreeSet<(String, String)> {
+    let inputs = graph.components().flat_map(|(_, c)| c.inputs.iter().map(move |i| (c, i)));
+    let those = inputs.filter(|(_, input)| has(&input.qos));
+    those.map(|(c, input)| (c.name.to_string(), input.port.clone())).collect()
 }
 
 /// One component and its ports, as the graph has them.

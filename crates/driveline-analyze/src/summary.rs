@@ -463,6 +463,13 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
                 s.topic, s.stage
             ));
         }
+        let series = run.stages.get(&s.stage).and_then(|stage| stage.inputs.get(&s.input));
+        if series.is_some_and(|series| run.gets_again(&s.stage, &s.input, series)) {
+            notes.push(format!(
+                "{} may have received samples of '{}' a second time: its process was restarted, and the input is transient-local. They are counted again.",
+                s.stage, s.topic
+            ));
+        }
         let Some(why) = s.uncounted_reason else { continue };
         let publishers = if s.uncounted == 1 {
             "1 publisher".to_owned()

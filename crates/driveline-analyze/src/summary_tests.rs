@@ -911,9 +911,59 @@ fn a_program_outside_of_the_run_publishes_as_well() {
     assert_eq!((summary.published["image"], summary.subscriptions[0].not_connected), (520, 0));
     assert!(!summary.subscriptions[0].checked, "more was counted than publishers of the run have");
     // A process that is started again may get samples that a publisher keeps a second time.
-    let mut run = two_ends(200, InputCounters { received: 200, ..Default::default() }, true);
-    run.process_started(&["lane".into()], MonotonicNs::now());
-    let again = InputCounters { received: 1, ..Default::default() };
-    run.set_subscription("lane", "image", "image".parse::<TopicName>().unwrap().id(), again);
-    assert_eq!(run.summary().published["image"], 200);
+    for (transient_local, published) in [(false, 201), (true, 200)] {
+        let mut run = two_ends(200, InputCounters { received: 200, ..Default::default() }, true);
+        if transient_local {
+            run.facts_mut().transient_local.insert(("lane".into(), "image".into()));
+        }
+        run.process_started(&["lane".into()], MonotonicNs::now());
+        let again = InputCounters { received: 1, ..Default::default() };
+        run.set_subscription("lane", "image", "image".parse::<TopicName>().unwrap().id(), again);
+        let summary = run.summary();
+        assert_eq!(summary.published["image"], published);
+        let noted = summary.notes.iter().any(|n| n.contains("a second time"));
+        assert_eq!(noted, transient_local);
+    }
+}
+
+/// The last counters of a killed process are up to a second old; its callbacks are not.
+#[test]
+fn the_account_of_a_killed_reader_closes_whatever_its_counters_know() {
+    let image = || "image".parse::<TopicName>().unwrap().id();
+    let counters = [
+        InputCounters::default(),
+        InputCounters { received: 4, missed: 3, ..Default::default() },
+        InputCounters { received: 4, superseded: 3, not_read: 2, ..Default::default() },
+        InputCounters { received: 4, missed: 1, expired: 2, not_read: 1, ..Default::default() },
+        InputCounters { received: 9, missed: 12, not_read: 4, ..Default::default() },
+    ];
+    for told in counters {
+        for restarted in [false, true] {
+            let mut run = two_ends(40, told, true);
+            // Nine samples; before each of them but the first one, one or two are missing.
+            let mut sequence = 0;
+            for n in 0..9 {
+                let missed = if n == 0 { 0 } else { 1 + n % 2 };
+                sequence += 1 + missed;
+                hears(&mut run, n, sequence, missed);
+            }
+            run.cut_off("lane");
+            if restarted {
+                run.process_started(&["lane".into()], MonotonicNs::now());
+                let now = InputCounters { received: 3, missed: 2, ..Default::default() };
+                run.set_subscription("lane", "image", image(), now);
+            }
+            let summary = run.summary();
+            let lane = summary.subscriptions.iter().find(|s| s.stage == "lane").unwrap();
+            let known = 9 + 12 + if restarted { 5 } else { 0 };
+            let replaced = lane.received + lane.missed + lane.expired;
+            assert_eq!(
+                (replaced, lane.received),
+                (known, if restarted { 12 } else { 9 }),
+                "{told:?}"
+            );
+            assert_eq!((lane.not_read, summary.published["image"]), (40 - known, 40), "{told:?}");
+            assert_eq!(lane.expired, told.expired, "{told:?}");
+        }
+    }
 }
