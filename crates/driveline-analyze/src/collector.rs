@@ -355,7 +355,9 @@ impl Collector {
             self.facts.stages.iter().filter(|s| !called(s) && s.inputs.iter().any(|i| i.triggers));
         waits
             .map(|s| {
-                let silent = s.inputs.iter().filter(|i| i.triggers && !came(s, i));
+                // Calls that were skipped for want of another input lack that one.
+                let lacks = self.accounts.counters(&s.name).is_some_and(|c| c.skipped_missing > 0);
+                let silent = s.inputs.iter().filter(|i| (i.triggers || lacks) && !came(s, i));
                 (s.name.as_str(), silent.map(|i| &i.topic).collect())
             })
             .collect()

@@ -107,8 +107,12 @@ fn counts(run: &Collector, edge: &Unconnected) -> bool {
 }
 
 fn unconnected(edge: &Unconnected) -> Problem {
-    let Unconnected { topic, publisher, subscription, why } = edge;
-    let what = format!("{subscription} never received topic '{topic}' from {publisher}");
+    let Unconnected { topic, publisher, subscription, why, since_restart } = edge;
+    let what = if *since_restart {
+        format!("since a restart, {subscription} received no topic '{topic}' from {publisher}")
+    } else {
+        format!("{subscription} never received topic '{topic}' from {publisher}")
+    };
     Problem {
         kind: ProblemKind::NotConnected,
         stage: subscription.clone(),
@@ -197,6 +201,9 @@ fn suspended(module: &str) -> Problem {
     }
 }
 
+/// A run of so many seconds that a component was not called in is no short one.
+const LONG_S: f64 = 3.0;
+
 fn never_called(run: &Collector) -> Vec<Problem> {
     if !run.facts.ended.as_ref().is_some_and(|e| matches!(e.reason, "finished" | "interrupted")) {
         // While it goes on anything may come; where a module died, that is why.
@@ -243,7 +250,10 @@ fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
     }
     let used = |x: &InputSeries| x.heard_of() > x.counters().not_read;
     let came = || stage.inputs.iter().filter(|i| i.triggers).filter_map(series).any(used);
-    !run.was_interrupted() || (lacks.is_empty() && came())
+    // A sample of another input shows that there was time for one of this input, unless the run
+    // was short.
+    let long = run.facts.ran_s.is_some_and(|s| s >= LONG_S);
+    !run.was_interrupted() || came() && (lacks.is_empty() || long)
 }
 
 impl Collector {

@@ -178,12 +178,28 @@ fn what_waits_at_the_end_keeps_the_report_from_saying_that_all_was_worked_on() {
 }
 
 #[test]
+fn an_interrupted_run_that_was_not_short_names_who_was_never_called() {
+    // It needs both inputs, and one of them is silent.
+    let with = |ran_s| {
+        let mut run = run("interrupted");
+        run.facts.stages.push(stage("both", &[("image", true), ("scene", true)], &[]));
+        ["lane", "fusion"].iter().for_each(|s| called(&mut run, s));
+        input(&mut run, "both", "image", InputCounters { received: 250, ..Default::default() });
+        run.facts.ran_s = Some(ran_s);
+        of(&run).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(with(5.0), ["both was never called: nothing came on topic 'scene'"]);
+    assert_eq!(with(1.0), [""; 0], "the other input may just have been slow");
+}
+
+#[test]
 fn a_connection_that_never_existed_is_a_fault_with_its_reason() {
     let edge = Unconnected {
         topic: "image".into(),
         publisher: "camera".into(),
         subscription: "lane".into(),
         why: "all pins are promised; raise `pins` of the topic".into(),
+        since_restart: false,
     };
     let with = |reason, published_by_camera, external: &[&str]| {
         let mut run = run(reason);

@@ -6,8 +6,11 @@
 
 mod support;
 
+use driveline::{Context, ContextOptions, Reach, SubscriptionOptions};
 use driveline_runtime::account::Record;
 use driveline_runtime::launch::{End, Event};
+use driveline_types::Schema;
+use std::time::{Duration, Instant};
 use support::{Fixture, GRACE, Seen, graph, script};
 
 /// The graph of the other tests, with other keys for module `one` and for module `two`.
@@ -88,6 +91,57 @@ fn a_killed_module_is_started_again_and_works_while_the_others_go_on() {
         "{:?}",
         seen.lines
     );
+}
+
+const FEW_PINS: &str = "\
+driveline: 1
+name: few pins
+topics:
+  number: {reach: host, max_payload: 8, pins: 2}
+modules:
+  one:
+    restart: {policy: on_failure, backoff_ms: 1}
+    components:
+      printer: {library: lib, class: Printer, inputs: {count: number}}
+  two:
+    components:
+      counter: {library: lib, class: Counter, parameters: {limit: 0, period_ms: 5}, outputs: {count: number}}
+";
+
+#[test]
+fn a_restarted_module_whose_connection_does_not_come_back_is_named_with_the_reason() {
+    let mut f = Fixture::new(FEW_PINS);
+    f.options.matched_within = Duration::from_millis(200);
+    let domain_dir = Some(f.options.domain_dir.clone());
+    // Another program takes the pins while the module is down.
+    let mut outside = None;
+    let on_event = move |event: &Event| {
+        if !matches!(event, Event::Ended { .. }) || outside.is_some() {
+            return;
+        }
+        let options = ContextOptions { name: "outside".into(), domain_dir: domain_dir.clone() };
+        let node = Context::new(options).unwrap().node("outside").unwrap();
+        let options = SubscriptionOptions { reach: Reach::Host, max_held: 2, ..Default::default() };
+        let schema = Schema::bytes("demo/Count", "u64-le", "");
+        let subscription = node.raw_subscription("number", schema, options).unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        while subscription.matched() == 0 {
+            assert!(Instant::now() < end, "it gets no pins");
+            // time: a pause between two looks.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        outside = Some((node, subscription));
+    };
+    let mut seen = Seen {
+        kill_at: Some("printer got 2"),
+        interrupt_at: Some("does not receive from 'counter', since a restart: "),
+        on_event: Some(Box::new(on_event)),
+        ..Seen::default()
+    };
+    let outcome = f.run(&mut seen);
+    assert_eq!(outcome.end, End::Interrupted);
+    let [edge] = outcome.unconnected.as_slice() else { panic!("{outcome:?}") };
+    assert!(edge.since_restart && edge.why.contains("pins"), "{edge}");
 }
 
 #[test]

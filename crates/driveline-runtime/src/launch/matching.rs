@@ -23,10 +23,12 @@ pub struct Unconnected {
     pub subscription: String,
     /// The likely reason.
     pub why: String,
+    /// True if it existed before one of both modules was restarted.
+    pub since_restart: bool,
 }
 
 impl Unconnected {
-    fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         (&self.topic, &self.publisher, &self.subscription)
             == (&other.topic, &other.publisher, &other.subscription)
     }
@@ -34,8 +36,12 @@ impl Unconnected {
 
 impl fmt::Display for Unconnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topic, publisher, subscription, why } = self;
-        write!(f, "topic '{topic}': '{subscription}' does not receive from '{publisher}': {why}")
+        let Self { topic, publisher, subscription, why, since_restart } = self;
+        let since = if *since_restart { ", since a restart" } else { "" };
+        write!(
+            f,
+            "topic '{topic}': '{subscription}' does not receive from '{publisher}'{since}: {why}"
+        )
     }
 }
 
@@ -46,6 +52,25 @@ pub(super) fn unmatched(
     domain_dir: &Path,
 ) -> Vec<Unconnected> {
     missing(wanted(graph, here), domain_dir)
+}
+
+/// The connections of a restarted module with modules that run `here`.
+pub(super) fn of_module(
+    graph: &ResolvedGraph,
+    module: &str,
+    here: impl Fn(&str) -> bool,
+) -> Vec<Unconnected> {
+    let own = graph.components().filter(|(m, _)| m.name.as_str() == module);
+    let names: Vec<&str> = own.map(|(_, c)| c.name.as_str()).collect();
+    let mut edges = wanted(graph, here);
+    edges.retain(|e| [&e.publisher, &e.subscription].iter().any(|n| names.contains(&n.as_str())));
+    edges.iter_mut().for_each(|e| e.since_restart = true);
+    edges
+}
+
+/// Those of the connections that do not exist, with the likely reasons.
+pub(super) fn lost(edges: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
+    missing(edges, domain_dir)
 }
 
 /// Removes the connections that exist now from `unconnected`, and returns them.
@@ -102,7 +127,13 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Unconnected
                         publisher.name.to_string(),
                         subscription.name.to_string(),
                     );
-                    edges.push(Unconnected { topic, publisher, subscription, why: String::new() });
+                    edges.push(Unconnected {
+                        topic,
+                        publisher,
+                        subscription,
+                        why: String::new(),
+                        since_restart: false,
+                    });
                 }
             }
         }
@@ -203,6 +234,7 @@ mod tests {
             publisher: "counter".into(),
             subscription: "relay".into(),
             why: String::new(),
+            since_restart: false,
         };
         let mut edges = vec![edge];
 

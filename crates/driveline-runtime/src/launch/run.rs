@@ -4,6 +4,7 @@
 mod changes;
 mod interrupts;
 mod leftovers;
+mod matches;
 mod modes;
 mod parameters;
 mod program;
@@ -135,6 +136,7 @@ pub fn run<'a>(
         down: Vec::new(),
         unreadable: 0,
         unconnected: Vec::new(),
+        rejoining: Vec::new(),
         other_build: false,
         match_at: Instant::now(),
         suspended: Vec::new(),
@@ -218,6 +220,8 @@ struct Launcher<'a> {
     unreadable: u64,
     /// Connections that have not existed so far, and when to look again.
     unconnected: Vec<Unconnected>,
+    /// Connections that a restarted module has yet to find again, and until when that is no fault.
+    rejoining: Vec<(Unconnected, Instant)>,
     /// A program of another build was reported.
     other_build: bool,
     match_at: Instant,
@@ -632,6 +636,7 @@ impl Launcher<'_> {
             after_ms: after.as_millis() as u64,
         };
         self.sink.event(&event);
+        self.matches_again(process);
     }
 
     fn death(&mut self, process: usize, records: &mut Vec<Record>) -> io::Result<()> {
@@ -720,29 +725,6 @@ impl Launcher<'_> {
         let _ = self.switch(super::modes::Input::ModuleEnded(process));
         self.step(Input::Ended { process, ok: status.success() });
         Ok(())
-    }
-
-    /// Checks for connections that exist by now.
-    fn look_for_late_matches(&mut self, now: Instant) {
-        let found = if self.unconnected.is_empty() {
-            Vec::new()
-        } else {
-            matching::found(&mut self.unconnected, &self.options.domain_dir)
-        };
-        self.report_matches(found);
-        self.match_at = now + MATCH_LATER;
-    }
-
-    /// An end reports a match, also in a directory that is not the launcher's.
-    fn matched(&mut self, component: &str, port: &str, peer: &str) {
-        let found = matching::reported(&mut self.unconnected, self.graph, component, port, peer);
-        self.report_matches(found);
-    }
-
-    fn report_matches(&mut self, found: Vec<Unconnected>) {
-        for Unconnected { topic, publisher, subscription, .. } in found {
-            self.sink.event(&Event::Matched { topic, publisher, subscription });
-        }
     }
 
     fn stop(&mut self) {
