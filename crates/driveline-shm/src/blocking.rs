@@ -3,7 +3,53 @@
 
 use crate::publication::add;
 use driveline_types::MonotonicNs;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Number of threads in this process that wait in a publish, or have waited in the call that they
+/// make now.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    None,
+    HasNotWaited,
+    HasWaited,
+}
+
+thread_local! {
+    static CALL: Cell<Call> = const { Cell::new(Call::None) };
+}
+
+/// Returns true if a thread of this process waits for readers of a reliable publisher, or is in a
+/// call that has waited and may do so again. The readers must go on reading, or it waits until its
+/// time is over.
+#[must_use]
+pub fn a_publisher_waits() -> bool {
+    WAITING.load(Relaxed) > 0
+}
+
+/// A call that this thread makes, from [`Self::begin`] until it is dropped.
+#[derive(Debug)]
+pub struct PublishingCall {
+    outer: Call,
+}
+
+impl PublishingCall {
+    /// The call begins.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self { outer: CALL.replace(Call::HasNotWaited) }
+    }
+}
+
+impl Drop for PublishingCall {
+    fn drop(&mut self) {
+        if CALL.replace(self.outer) == Call::HasWaited {
+            WAITING.fetch_sub(1, Relaxed);
+        }
+    }
+}
 
 /// Counters of a [`BlockingMeter`]. Times include a wait in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +89,12 @@ pub struct BlockingMeter {
 impl BlockingMeter {
     /// A wait begins.
     pub fn begin(&self, now: MonotonicNs) {
+        if CALL.get() == Call::HasNotWaited {
+            CALL.set(Call::HasWaited);
+            WAITING.fetch_add(1, Relaxed);
+        } else if CALL.get() == Call::None {
+            WAITING.fetch_add(1, Relaxed);
+        }
         add(&self.waits, 1);
         self.since_ns.store(now.0, Relaxed);
     }
@@ -54,6 +106,9 @@ impl BlockingMeter {
 
     /// The wait ends, with success or without.
     pub fn end(&self, now: MonotonicNs) {
+        if CALL.get() == Call::None {
+            WAITING.fetch_sub(1, Relaxed);
+        }
         let since = self.since_ns.swap(0, Relaxed);
         add(&self.blocked_ns, now.0.saturating_sub(since));
     }

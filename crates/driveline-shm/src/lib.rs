@@ -126,7 +126,7 @@ pub mod fuzzing {
 #[cfg(not(loom))]
 pub use self::{
     afar_count::{AfarCount, AfarState},
-    blocking::{Blocked, BlockingMeter},
+    blocking::{Blocked, BlockingMeter, PublishingCall, a_publisher_waits},
     config::{
         Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
     },

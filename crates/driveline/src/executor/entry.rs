@@ -662,6 +662,11 @@ impl Entry {
         self.limited.load(Ordering::Acquire)
     }
 
+    /// Returns true if a call of it runs, or has been claimed.
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
+    }
+
     /// Claims a call if one is due. Only with the group entered. Waits at most while another thread
     /// looks at the same inputs.
     pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod counters;
 mod saturated;
+mod stopping;
 
 /// Only a failure takes that long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::fairness::{Rotation, Turns};
 use super::record::Observer;
 use crate::error::ExecutorError;
-use driveline_shm::{Kicker, WaitBackend, WaitSet};
+use driveline_shm::{Kicker, PublishingCall, WaitBackend, WaitSet};
 use driveline_types::MonotonicNs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,6 +19,9 @@ use std::time::Duration;
 
 /// Events of endpoints (matches, refusals) are looked at no more often than this.
 const EVENT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Pause of a stopping thread between two looks for samples, while a publisher waits for readers.
+const READS_AGAIN: Duration = Duration::from_millis(1);
 
 pub(super) struct Shared {
     id: ExecutorId,
@@ -30,6 +33,10 @@ pub(super) struct Shared {
     wake_follower: Condvar,
     observer: OnceLock<Arc<dyn Observer>>,
     stopping: AtomicBool,
+    /// A wait has ended too soon after the last look at events: one that came then is still there.
+    events_wait: AtomicBool,
+    /// Set before `stopping`.
+    stopped_by_a_call: AtomicBool,
     threads: usize,
     spin: Duration,
     events_at: AtomicU64,
@@ -86,6 +93,8 @@ impl Shared {
             wake_follower: Condvar::new(),
             observer: OnceLock::new(),
             stopping: AtomicBool::new(false),
+            events_wait: AtomicBool::new(false),
+            stopped_by_a_call: AtomicBool::new(false),
             threads,
             spin,
             events_at: AtomicU64::new(0),
@@ -147,7 +156,11 @@ impl Shared {
     }
 
     pub(super) fn stop(&self) {
+        let by_a_call = current::current() == Some(self.id);
+        self.stopped_by_a_call.fetch_or(by_a_call, Ordering::Release);
         self.stopping.store(true, Ordering::Release);
+        // While a publisher waits, its readers are still called: nothing new may come from timers.
+        self.entries().iter().for_each(|e| e.end_timer());
         self.kicker.kick();
         let _followers = lock(&self.followers);
         self.wake_follower.notify_all();
@@ -179,6 +192,7 @@ impl Shared {
         let Some(job) = job else { return false };
         before_call();
         let _current = current::enter(self.id);
+        let _publishing = PublishingCall::begin();
         if job.run(self.observer.get().map(Arc::as_ref)) {
             self.kicker.kick();
         }
@@ -192,12 +206,21 @@ impl Shared {
     }
 
     pub(super) fn work(&self) {
-        while !self.stopping.load(Ordering::Acquire) {
+        while !self.is_stopping() {
             if self.run_one(|| self.hand_over()) {
                 continue;
             }
-            if self.take_the_lead() {
-                self.lead();
+            if self.take_the_lead() && !self.lead() {
+                return;
+            }
+        }
+        // A call that still runs may wait in a publish for readers that only this thread calls. One
+        // that stops the executor waits for this thread.
+        while !self.stopped_by_a_call.load(Ordering::Acquire)
+            && self.entries().iter().any(|e| e.is_running())
+        {
+            if !driveline_shm::a_publisher_waits() || !self.run_one(|| {}) {
+                std::thread::sleep(READS_AGAIN);
             }
         }
     }
@@ -239,7 +262,8 @@ impl Shared {
         false
     }
 
-    fn lead(&self) {
+    /// Waits for work; false in a forked child, in which nothing works.
+    fn lead(&self) -> bool {
         let mut set = lock(&self.wait_set);
         let mut deadline: Option<MonotonicNs> = None;
         for entry in self.entries() {
@@ -257,7 +281,12 @@ impl Shared {
                 deadline = Some(deadline.map_or(d, |have| have.min(d)));
             }
         }
-        if !set.is_here() {
+        if self.events_wait.load(Ordering::Relaxed) {
+            let again = MonotonicNs(self.events_at.load(Ordering::Relaxed)) + EVENT_INTERVAL;
+            deadline = Some(deadline.map_or(again, |have| have.min(again)));
+        }
+        let is_here = set.is_here();
+        if !is_here {
             // A child forked within a callback has come back from it: nothing here works, or is
             // meant for it.
             self.stopping.store(true, Ordering::Release);
@@ -269,12 +298,15 @@ impl Shared {
             lock(&self.followers).led = false;
         }
         self.look_at_events();
+        is_here
     }
 
     /// Polls events after a wait: of all entries when the interval is over, else of silent inputs.
     pub(super) fn look_at_events(&self) {
         let now = MonotonicNs::now();
-        if self.claim_event_poll(now) {
+        let polls = self.claim_event_poll(now);
+        self.events_wait.store(!polls, Ordering::Relaxed);
+        if polls {
             self.poll_all_events();
             return;
         }

@@ -570,6 +570,7 @@ impl RawSubscription {
         self.notifier = None;
         if let Some(local) = &self.local {
             local.queue.set_waker(Some(Waker(set.kicker())));
+            local.end.kick_on_event(set.kicker());
         }
         if let Some(host) = &self.host {
             set.attach(host)?;

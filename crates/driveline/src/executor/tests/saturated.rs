@@ -99,6 +99,31 @@ fn events_are_polled_although_work_never_ends() {
     );
 }
 
+/// The second event comes within the interval after the first one, and nothing after it.
+#[test]
+fn the_last_event_of_an_idle_executor_is_polled() {
+    for reach in [crate::Reach::Process, crate::Reach::Host] {
+        let r = rig(1);
+        let refusals = Arc::new(Refusals::default());
+        r.executor.set_observer(refusals.clone());
+        let options = SubscriptionOptions { reach, max_held: 8, ..Default::default() };
+        let camera = r.node.bytes_subscription("camera", "raw", options).unwrap();
+        r.callback(Trigger::any(), vec![("camera".to_owned(), camera)], |_| {});
+        r.executor.start().unwrap();
+        let mut publishers = Vec::new();
+        for (n, encoding) in ["one", "two", "three"].into_iter().enumerate() {
+            let options = PublisherOptions { reach, ..Default::default() };
+            publishers.push(r.node.bytes_publisher("camera", encoding, options).unwrap());
+            let end = std::time::Instant::now() + PATIENCE;
+            while refusals.0.lock().unwrap().len() <= n {
+                assert!(std::time::Instant::now() < end, "{reach:?}: {n}");
+                std::thread::yield_now();
+            }
+        }
+        r.executor.stop();
+    }
+}
+
 /// Missed deadlines of inputs: since the event before, and in all.
 #[derive(Default)]
 struct Deadlines(Mutex<Vec<(u64, u64)>>);
