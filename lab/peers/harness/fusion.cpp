@@ -115,8 +115,8 @@ public:
         json series{latency_.write(job, "fusion", "latency", 0),
                     age_.write(job, "fusion", "age", 1)};
         for (std::size_t i = 0; i < channels_.size(); ++i)
-            series.push_back(channels_[i].latency.write(job, "channel " + std::to_string(i),
-                                                        "latency", 2 + i));
+            series.push_back(
+                channels_[i].latency.write(job, "channel " + std::to_string(i), "latency", 2 + i));
         return end_of(job, series,
                       {{"fused", fused_}, {"samples received", received_}, {"drops", missed_}});
     }
