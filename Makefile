@@ -85,6 +85,7 @@ peers-test: peers ## every peer that was built through the harness protocol: few
 	@status=0; \
 	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-bench --features peers-test --no-fail-fast --test conformance --test chain || status=1; \
 	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-lab --test screen torn || status=1; \
+	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-workloads --features peers-test --test fusion_of_peers || status=1; \
 	cargo test --release --locked --manifest-path lab/peers/rust/Cargo.toml --target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
 	exit $$status
 

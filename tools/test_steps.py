@@ -80,6 +80,7 @@ MEASURED_TEST = "ten_thousand_publishers_that_come_and_go_leave_nothing_behind"
 # What needs middleware of others.
 VENDORS = ("ros2_client", "ros2_client_services", "vendors")
 PEERS_TESTS = ("chain", "conformance")
+PEERS_FEATURES = ("--features", "driveline-bench/peers-test,driveline-workloads/peers-test")
 
 
 def test_programs(crate, but=()):
@@ -394,7 +395,7 @@ STEPS = [
             # With the gateways: Zenoh is the same, and need not be built twice.
             cargo("build", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
             ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
-            cargo("test", "--workspace", "--features", "driveline-bench/peers-test", "--no-fail-fast", *test_options(PEERS_TESTS)),
+            cargo("test", "--workspace", *PEERS_FEATURES, "--no-fail-fast", *test_options((*PEERS_TESTS, "fusion_of_peers"))),
             cargo("test", "--workspace", "--test", "screen", "torn"),
             # Where they were built, so that what they need at build time is there.
             cargo("clippy", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],

@@ -93,7 +93,7 @@ pub struct Observations {
 }
 
 /// Files with [`Observations`]: points as little-endian 64-bit words, time and value in turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservationFiles {
     /// A file for each series.
     pub series: Vec<SeriesFile>,

@@ -166,7 +166,7 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
             latency.and_then(|p| p.mean).map_or_else(String::new, duration_ns),
             latency.map_or_else(String::new, |p| percentile(p.p50)),
             latency.map_or_else(String::new, |p| percentile(p.p99)),
-            told(Quantity::Drops, sum(drops.collect())),
+            told(Quantity::Drops, sum(drops.collect()).or_else(|| counted(c))),
             told(Quantity::PeriodDeviation, period.and_then(|p| p.p50.map(|ns| ns as f64))),
             told(Quantity::PeriodDeviation, period.and_then(|p| p.standard_deviation)),
             sum(of(Quantity::Cpu).filter_map(|o| o.cpus).collect())
@@ -190,6 +190,11 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
         "resident memory",
     ];
     Rows::new("key figures", &head, rows)
+}
+
+/// Returns the drops of a workload that counts them and does not note when they were.
+fn counted(c: &CaseResult) -> Option<f64> {
+    Some(c.counters.get("drops")?.iter().sum::<u64>() as f64)
 }
 
 /// Explanation of [`key_figures`] for readers.

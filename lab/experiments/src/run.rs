@@ -505,7 +505,7 @@ fn conduct(
 ) -> Result<bench::Ensemble> {
     let observed = |observations| bench::Ensemble { accounts: Vec::new(), observations };
     if let Some(workload) = &case.workload {
-        return workload::run(conductor, workload, seed, cpus, dir).map(observed);
+        return workload::run(conductor, workload, &case.system, seed, cpus, dir).map(observed);
     }
     if let Some(chain) = &case.chain {
         return conductor.run_chain(chain, dir).map(observed);

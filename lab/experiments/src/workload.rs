@@ -5,8 +5,9 @@ use crate::archive::Workload;
 use anyhow::{Context, Result, bail};
 use driveline_bench::Conductor;
 use driveline_bench::child::{Started, readable};
+use driveline_bench::harness::System;
 use driveline_bench::observations::Observations;
-use driveline_workloads::{PROTOCOL, WORKLOAD_COMMAND, WorkloadEvent, WorkloadJob};
+use driveline_workloads::{PROTOCOL, WORKLOAD_COMMAND, WorkloadEvent, WorkloadJob, WorkloadPeer};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,9 +24,21 @@ const SAID: u64 = 16 << 20;
 /// Length of the error output that is shown, in bytes.
 const SHOWN: usize = 4096;
 
+/// Returns the program that runs a workload with that system, if it is not this one.
+fn peer(conductor: &Conductor<'_>, system: &System) -> Result<Option<WorkloadPeer>> {
+    if *system == System::Driveline {
+        return Ok(None);
+    }
+    let missing = || format!("there is no program that runs workloads with {system}");
+    let program = conductor.peers.program(system).with_context(missing)?.to_owned();
+    let keeper = conductor.peers.variant(system).with_context(missing)?.keeper;
+    Ok(Some(WorkloadPeer { program, system: system.clone(), keeper }))
+}
+
 pub(crate) fn run(
     conductor: &Conductor<'_>,
     workload: &Workload,
+    system: &System,
     seed: u64,
     cpus: &[usize],
     dir: &Path,
@@ -40,6 +53,7 @@ pub(crate) fn run(
         duration_ms: workload.duration_ms,
         seed,
         cpus: cpus.to_vec(),
+        peer: peer(conductor, system)?,
     };
     std::fs::create_dir_all(&job.domain_dir)
         .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;

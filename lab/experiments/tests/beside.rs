@@ -452,12 +452,27 @@ fn each_channel_of_a_fusion_has_its_latency_in_every_rendering() {
         for (subject, ns) in [("fusion", 9), ("channel 0", 1), ("channel 1", 7)] {
             let points = (0..400)
                 .map(|i| Point { time_ns: 1_000_000_000 + i * 10_000_000, value: ns * 1_000_000 });
-            o.put(subject, Quantity::Latency, points);
+            o.put(subject, Quantity::Latency, points.clone());
+            if subject == "fusion" {
+                o.put(subject, Quantity::Age, points);
+            }
         }
-        (run(c, round, &[]), o)
+        let drops = if c.system == System::Driveline { 1 } else { 20 };
+        o.counters.insert("drops".into(), drops);
+        (Run { counters: o.counters.clone(), ..run(c, round, &[]) }, o)
     };
-    let [terminal, page, markdown] =
-        told(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), fused);
+    let cases = vec![workload_case(System::Driveline, 0), workload_case(peer("ros1/tcp"), 1)];
+    let [terminal, page, markdown] = told(experiment("X", 2, cases), fused);
+    for text in [&terminal, &page] {
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ages = "(p50 of the slowest): reference 9.00 ms Driveline, 9.00 ms ros1/tcp.";
+        assert!(words.contains(ages), "{text}");
+    }
+    // Of both rounds together.
+    for (name, drops) in [("Driveline", 2), ("ros1/tcp", 40)] {
+        let row = format!("| {name} | 9.00 ms | 9.00 ms | 9.00 ms | {drops} |");
+        assert!(markdown.contains(&row), "{row}: {markdown}");
+    }
     assert!(markdown.contains("| fusion | system |"), "the whole heads the table: {markdown}");
     for (channel, time) in [("channel 0", "1.00 ms"), ("channel 1", "7.00 ms")] {
         let row = format!("| reference | Driveline · {channel} | 800 | {time} |");

@@ -509,7 +509,7 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         (
             "run refsys --systems fastdds --dry-run",
             1,
-            "the workload refsys: is measured with Driveline only: name driveline as well",
+            "the workload refsys: no chosen peer runs it: name driveline as well",
         ),
         (
             "run ./own.yaml --out mine.yaml/a",

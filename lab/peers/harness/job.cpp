@@ -21,7 +21,9 @@ constexpr std::array role_names{std::pair{Role::publisher, "publisher"},
                                 std::pair{Role::keeper, "keeper"},
                                 std::pair{Role::stage, "stage"},
                                 std::pair{Role::stages, "stages"},
-                                std::pair{Role::own_tool, "own_tool"}};
+                                std::pair{Role::own_tool, "own_tool"},
+                                std::pair{Role::fusion, "fusion"},
+                                std::pair{Role::fusion_publisher, "fusion_publisher"}};
 
 constexpr const char* loopback = "127.0.0.1";
 /// Of the host where samples are sent first, and of the one where they are received.
@@ -59,7 +61,7 @@ const char* name_of(WaitKind wait) {
 
 json to_value(const Variant& v) {
     json reach = json::array(), waits = json::array(), reliability = json::array(),
-         own_tool_reliability = json::array(), settings = json::array();
+         own_tool_reliability = json::array(), settings = json::array(), workloads = json::array();
     for (auto r : v.reach)
         reach.push_back(r == Reach::host ? "host" : r == Reach::network ? "network" : "process");
     for (auto w : v.waits) waits.push_back(name_of(w));
@@ -70,6 +72,9 @@ json to_value(const Variant& v) {
     for (auto r : v.own_tool_reliability) own_tool_reliability.push_back(word(r));
     for (const auto& s : v.settings)
         settings.push_back({{"name", s.name}, {"value", s.value}, {"why", s.why}});
+    for (const auto& w : v.workloads)
+        workloads.push_back(
+            {{"name", w.name}, {"only", w.only}, {"why", w.why}, {"missing", w.missing}});
     return {{"name", v.name},
             {"title", v.title},
             {"reach", reach},
@@ -87,7 +92,8 @@ json to_value(const Variant& v) {
             {"own_tool_wait", name_of(v.own_tool_wait)},
             {"own_tool_sizes", v.own_tool_sizes},
             {"own_tool_reliability", own_tool_reliability},
-            {"usual_at_a_rate", v.usual_at_a_rate}};
+            {"usual_at_a_rate", v.usual_at_a_rate},
+            {"workloads", workloads}};
 }
 
 template <typename T>
@@ -120,6 +126,7 @@ json to_value(const End& e) {
                            {"n", t->n},
                            {"averages_of", or_null(t->averages_of)}};
     }
+    if (!e.observations.empty()) out["observations"] = json::parse(e.observations);
     return out;
 }
 

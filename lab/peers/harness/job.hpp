@@ -27,6 +27,8 @@ enum class Role {
     stage,
     stages,
     own_tool,
+    fusion,
+    fusion_publisher,
     unknown
 };
 enum class Reach { process, host, network };
@@ -120,12 +122,25 @@ struct End {
     std::optional<std::uint64_t> first_sample_ns;
     std::vector<std::string> unset;
     std::optional<OwnTool> own_tool;
+    /// JSON, of a part of a workload.
+    std::string observations;
 };
 
 struct Setting {
     std::string name;
     std::string value;
     std::string why;
+};
+
+/// A workload that a variant runs.
+struct Workload {
+    std::string name;
+    /// Of parameters that cannot have every value: those that they can have.
+    std::map<std::string, std::vector<std::string>> only;
+    /// Why they can have no other.
+    std::string why;
+    /// Why this program does not run it, and the remedy; empty if it does.
+    std::string missing;
 };
 
 /// One way in which a middleware carries samples.
@@ -154,6 +169,8 @@ struct Variant {
     std::vector<std::size_t> own_tool_sizes;
     /// The links with which it can measure; none: any.
     std::vector<Reliability> own_tool_reliability;
+    /// Graphs of the benchmark that it can run, too.
+    std::vector<Workload> workloads;
 };
 
 struct Description {

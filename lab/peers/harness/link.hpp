@@ -79,6 +79,24 @@ public:
     virtual std::vector<std::string> unset() const { return {}; }
 };
 
+/// What is done with samples of several topics. One thread at a time.
+class Fusing {
+public:
+    virtual ~Fusing() = default;
+    /// Called for each sample that has arrived, before it waits for samples of other topics.
+    virtual void on_sample(std::size_t topic, std::span<const std::byte> payload) = 0;
+    /// Called for each set: a payload of each topic, in the order of the topics.
+    virtual void on_set(std::span<const std::span<const std::byte>> payloads) = 0;
+};
+
+/// A node that brings samples of several topics together. Used by one thread.
+class Fuser {
+public:
+    virtual ~Fuser() = default;
+    /// Calls back for what has arrived, and waits for more, at most `limit`.
+    virtual void work(std::chrono::nanoseconds limit) = 0;
+};
+
 /// What a process has of the middleware. Ends are made one after the other, and destroyed before
 /// it.
 class Link {
@@ -93,6 +111,12 @@ public:
     virtual std::unique_ptr<Sender> sender(const std::string& topic, std::size_t receivers) = 0;
     /// `index`: which of the receivers of the topic this is.
     virtual std::unique_ptr<Receiver> receiver(const std::string& topic, std::size_t index) = 0;
+    /// For variants that run the workload `fusion`: samples of the topics that belong together by
+    /// `trigger`, each message with a head (stage_job.hpp). `queue`: samples of each topic that it
+    /// keeps until their partners come.
+    virtual std::unique_ptr<Fuser> fuser(const std::vector<std::string>& topics,
+                                         const std::string& trigger, std::size_t queue,
+                                         Fusing& fusing);
 };
 
 /// Process that runs in addition to the ends of a run (docs/protocols/harness.md, Keeper). Its

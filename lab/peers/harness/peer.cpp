@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "fusion.hpp"
 #include "link.hpp"
 #include "loops.hpp"
 #include "payload.hpp"
@@ -216,6 +217,11 @@ void serve(Middleware& middleware) {
         end.unset = settle(job, job.publisher_cpu);
         end.own_tool = middleware.run_own_tool(job);
         ends = {std::move(end)};
+    } else if (job.role == Role::fusion || job.role == Role::fusion_publisher) {
+        auto refused = settle(job, job.publisher_cpu);
+        const auto link = middleware.join(job);
+        ends = {run_fusion_part(job, line, *link, [] { emit(event("ready")); })};
+        ends.front().unset = std::move(refused);
     } else if (job.role == Role::threads) {
         const auto link = middleware.join(job);
         ends = threads(job, *link);
@@ -229,6 +235,11 @@ void serve(Middleware& middleware) {
 }
 
 }  // namespace
+
+std::unique_ptr<Fuser> Link::fuser(const std::vector<std::string>&, const std::string&, std::size_t,
+                                   Fusing&) {
+    throw std::runtime_error("this program does not run the workload 'fusion'");
+}
 
 std::unique_ptr<Keeper> Middleware::keep(const Job& job) {
     throw std::runtime_error("the variant '" + job.variant + "' has no keeper");

@@ -9,6 +9,7 @@
 
 #include "base64.hpp"
 #include "bytes.hpp"
+#include "fusion.hpp"
 #include "link.hpp"
 #include "master.hpp"
 #include "recorder.hpp"
@@ -134,6 +135,11 @@ public:
     std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override {
         return std::make_unique<Subscriber>(job_, *node_, topic);
     }
+    std::unique_ptr<peers::Fuser> fuser(const std::vector<std::string>& topics,
+                                        const std::string& trigger, std::size_t queue,
+                                        peers::Fusing& fusing) override {
+        return ros1::make_fuser(job_, topics, trigger, queue, fusing);
+    }
 
 private:
     Job job_;
@@ -199,6 +205,8 @@ public:
         intra.settings[0] = {"publish(shared_ptr)", "used",
                              "nodelet's manual: zero copy between nodelets of a manager"};
         intra.settings[3] = {"message", "uint8[] bytes, by hand", "never copied"};
+        // Large messages between processes: of the variants this one carries them.
+        tcp.workloads = {ros1::fusion_workload()};
         return {"ros1",
                 "ROS 1 (roscpp)",
                 std::to_string(ROS_VERSION_MAJOR) + "." + std::to_string(ROS_VERSION_MINOR) + "." +

@@ -53,7 +53,10 @@ const fn entry<E: Experiment>() -> Entry {
             schema: schemars::schema_for!(E),
         },
         check: |parameters| read::<E>(parameters).map(drop),
-        run: |job| read::<E>(&job.parameters)?.run(job),
+        run: |job| {
+            let workload = read::<E>(&job.parameters)?;
+            job.peer.as_ref().map_or_else(|| workload.run(job), |peer| workload.run_on(peer, job))
+        },
     }
 }
 

@@ -7,11 +7,13 @@ use crate::orders::{Assignment, Order, Said};
 use crate::record::Window;
 use anyhow::{Context, Result, bail};
 use driveline_bench::child::{end_of, lines, readable};
+use driveline_bench::harness::Event;
 use driveline_bench::observations::Observations;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -49,26 +51,47 @@ impl<'a> Children<'a> {
     /// Starts a part and gives its number. Only from the process's first thread, with which the
     /// kernel ends parts.
     pub(crate) fn start(&mut self, name: &str, part: impl Serialize) -> Result<usize> {
-        let index = self.members.len();
-        let raw_dir = self.job.raw_dir.join(format!("part-{index}"));
-        std::fs::create_dir_all(&raw_dir)
-            .with_context(|| format!("cannot make {}", raw_dir.display()))?;
-        let domain_dir = self.job.domain_dir.clone();
         let assignment = Assignment {
             name: name.to_owned(),
-            domain_dir,
-            raw_dir,
+            domain_dir: self.job.domain_dir.clone(),
+            raw_dir: self.raw_dir()?,
             cpus: self.job.cpus.clone(),
             seed: self.job.seed,
         };
-        let mut command = Command::new(&self.program);
-        command.args([WORKLOAD_COMMAND, PART]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start {} as {name}", self.program.display()))?;
-        let mut stdin = child.stdin.take();
         let mut job = serde_json::to_value(assignment)?;
         job["part"] = serde_json::to_value(part)?;
+        let program = self.program.clone();
+        self.spawn(name, Command::new(program).args([WORKLOAD_COMMAND, PART]), &job)
+    }
+
+    /// Starts a peer's program with a job of the harness protocol, and gives its number. As
+    /// [`Self::start`], only from the process's first thread.
+    pub(crate) fn start_peer(
+        &mut self,
+        name: &str,
+        program: &Path,
+        job: &impl Serialize,
+    ) -> Result<usize> {
+        let mut job = serde_json::to_value(job)?;
+        job["raw_dir"] = serde_json::to_value(self.raw_dir()?)?;
+        self.spawn(name, &mut Command::new(program), &job)
+    }
+
+    /// Makes the directory of the part that is started next.
+    fn raw_dir(&self) -> Result<PathBuf> {
+        let raw_dir = self.job.raw_dir.join(format!("part-{}", self.members.len()));
+        std::fs::create_dir_all(&raw_dir)
+            .with_context(|| format!("cannot make {}", raw_dir.display()))?;
+        Ok(raw_dir)
+    }
+
+    fn spawn(&mut self, name: &str, command: &mut Command, job: &Value) -> Result<usize> {
+        let index = self.members.len();
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().with_context(|| {
+                format!("cannot start {} as {name}", command.get_program().display())
+            })?;
+        let mut stdin = child.stdin.take();
         let line = job.to_string();
         // If it has died already, the wait for it reports that.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
@@ -76,7 +99,7 @@ impl<'a> Children<'a> {
             let tell = self.tell.clone();
             std::thread::Builder::new().name("listener".into()).spawn(move || {
                 for line in lines(out).flatten() {
-                    if let Ok(said) = serde_json::from_str(&line) {
+                    if let Some(said) = message(&line) {
                         let _ = tell.send((index, Some(said)));
                     }
                 }
@@ -191,6 +214,26 @@ impl<'a> Children<'a> {
                 None => bail!("{} did not come to its end within {within:?}", self.name(index)),
             }
         }
+    }
+}
+
+/// Reads a line of a part: a message of this program's own, or an event of a peer's.
+fn message(line: &str) -> Option<Said> {
+    if let Ok(said) = serde_json::from_str(line) {
+        return Some(said);
+    }
+    match serde_json::from_str(line).ok()? {
+        Event::Ready => Some(Said::Ready),
+        Event::Idle => None,
+        // A keeper has no end.
+        Event::Done { ends } => {
+            let end = ends.into_iter().next();
+            let unset = end.as_ref().map(|e| e.unset.clone()).unwrap_or_default();
+            let mut observations = end.and_then(|e| e.observations).unwrap_or_default();
+            observations.unset.extend(unset);
+            Some(Said::Done { observations })
+        }
+        Event::Failed { error } => Some(Said::Failed { error }),
     }
 }
 

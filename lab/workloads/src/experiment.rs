@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Interface of a workload.
 
-use crate::job::WorkloadJob;
-use anyhow::Result;
+use crate::job::{WorkloadJob, WorkloadPeer};
+use anyhow::{Result, bail};
 use driveline_bench::observations::Observations;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,4 +18,13 @@ pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema
 
     /// Runs it, in a process that does nothing else.
     fn run(&self, job: &WorkloadJob) -> Result<Observations>;
+
+    /// Runs it with a peer's program.
+    fn run_on(&self, peer: &WorkloadPeer, _: &WorkloadJob) -> Result<Observations> {
+        bail!(
+            "the workload {} is a graph of Driveline, which {} does not run",
+            Self::NAME,
+            peer.system
+        )
+    }
 }

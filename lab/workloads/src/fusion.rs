@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fusion of several large channels of different rates, from publishers in processes of their own.
 
+mod on_peer;
+
 use crate::children::{Children, PATIENCE};
 use crate::experiment::Experiment;
-use crate::job::WorkloadJob;
+use crate::job::{WorkloadJob, WorkloadPeer};
 use crate::orders::{Assignment, Superior, wait_matched};
 use crate::part::Part;
 use crate::record::{Random, Recorder, Window};
@@ -21,6 +23,8 @@ use std::time::Duration;
 
 const ENCODING: &str = "fusion";
 const FUSION: &str = "fusion";
+/// Counter of the calls.
+const FUSED: &str = "fused";
 
 /// Trigger of the fusing callback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -173,10 +177,8 @@ impl Experiment for Fusion {
             inputs.push((topic, subscription));
         }
         let mut children = Children::new(job)?;
-        let mut phases = Random::new(job.seed, "phases");
         let mut publishers = Vec::new();
-        for (topic, period_ms) in self.topics().zip(&self.periods_ms) {
-            let schedule = Schedule::new(Duration::from_secs_f64(period_ms / 1e3), phases.share());
+        for (topic, schedule) in self.topics().zip(self.schedules(job)) {
             let part = FusionPublisher {
                 topic,
                 payload_bytes: self.payload_bytes as usize,
@@ -192,7 +194,7 @@ impl Experiment for Fusion {
         }
         publishers.iter().try_for_each(|p| children.ready(*p))?;
 
-        let window = Window::after(Duration::from_millis(50) + job.warm_up(), job.duration());
+        let window = window(job);
         let fastest = self.periods_ms.iter().copied().fold(f64::INFINITY, f64::min);
         let recorder = || Recorder::new(1e3 / fastest, job.duration());
         let of_channels: Vec<Recorder> = inputs.iter().map(|_| recorder()).collect();
@@ -226,9 +228,7 @@ impl Experiment for Fusion {
             channel.finish(&format!("channel {i}"), Quantity::Latency, &mut o);
         }
         after.tell_since(&before, &mut o);
-        if o.counters.get("fused") == Some(&0) {
-            o.invalid.push("nothing was fused: run longer than the slowest of 'periods_ms', or give a longer 'queue'".into());
-        }
+        judge(&mut o);
         let stats = handle.stats();
         if stats.failed + stats.take_errors > 0 {
             o.invalid.push(format!(
@@ -238,9 +238,41 @@ impl Experiment for Fusion {
         }
         Ok(o)
     }
+
+    fn run_on(&self, peer: &WorkloadPeer, job: &WorkloadJob) -> Result<Observations> {
+        let fusing = on_peer::Fusing {
+            topics: self.topics().collect(),
+            trigger: self.trigger,
+            queue: self.queue(),
+        };
+        let (schedules, size) = (self.schedules(job), self.payload_bytes as usize);
+        let mut o = on_peer::run(fusing, &schedules, size, peer, job, || window(job))?;
+        judge(&mut o);
+        Ok(o)
+    }
+}
+
+/// The measured time, which begins after the parts have begun.
+fn window(job: &WorkloadJob) -> Window {
+    Window::after(Duration::from_millis(50) + job.warm_up(), job.duration())
+}
+
+/// Notes what makes a run of any system invalid.
+fn judge(o: &mut Observations) {
+    if o.counters.get(FUSED) == Some(&0) {
+        let remedy = "run longer than the slowest of 'periods_ms', or give a longer 'queue'";
+        o.invalid.push(format!("nothing was fused: {remedy}"));
+    }
 }
 
 impl Fusion {
+    /// Of each channel; the same for every system with the same seed.
+    fn schedules(&self, job: &WorkloadJob) -> Vec<Schedule> {
+        let mut phases = Random::new(job.seed, "phases");
+        let schedule = |ms: &f64| Schedule::new(Duration::from_secs_f64(ms / 1e3), phases.share());
+        self.periods_ms.iter().map(schedule).collect()
+    }
+
     fn queue(&self) -> u32 {
         if self.queue > 0 {
             return self.queue;
@@ -264,7 +296,7 @@ impl Counts {
         let stats = handle.stats();
         let inputs = handle.inputs();
         Self([
-            ("fused", stats.invocations),
+            (FUSED, stats.invocations),
             ("inputs missing", stats.skipped_missing),
             ("without partners", stats.unsynchronised),
             ("room for held samples missing", stats.held_limit),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Request for a run and its answer: one line of JSON each.
 
+use driveline_bench::harness::System;
 use driveline_bench::observations::ObservationFiles;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -33,6 +34,21 @@ pub struct WorkloadJob {
     /// CPUs for all processes of the run; none leaves it to the kernel.
     #[serde(default)]
     pub cpus: Vec<usize>,
+    /// Peer whose program runs the parts of the workload; none: they are this program's own, over
+    /// Driveline.
+    #[serde(default)]
+    pub peer: Option<WorkloadPeer>,
+}
+
+/// Peer that runs a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadPeer {
+    /// Its program.
+    pub program: PathBuf,
+    /// The peer and its variant.
+    pub system: System,
+    /// True if the variant needs a keeper.
+    pub keeper: bool,
 }
 
 impl WorkloadJob {

@@ -10,8 +10,10 @@
 //! that the measuring process can end it. [`workloads`] lists the workloads; [`check`] reports
 //! errors in parameters before anything is started.
 //!
-//! Not here: other middleware (it is measured by links, `driveline-bench`), repetitions,
-//! statistics.
+//! Programs of other middleware run the parts of a workload if they announce it
+//! ([`WorkloadPeer`]): so far the fusion.
+//!
+//! Not here: repetitions, statistics.
 //!
 //! ```
 //! use serde_json::json;
@@ -41,5 +43,5 @@ mod work;
 
 pub use catalogue::{Workload, check, workloads};
 pub use command_line::WORKLOAD_COMMAND;
-pub use job::{PROTOCOL, WorkloadEvent, WorkloadJob};
+pub use job::{PROTOCOL, WorkloadEvent, WorkloadJob, WorkloadPeer};
 pub use serve::workload_main;

@@ -14,7 +14,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     pub(crate) period_ns: u64,
-    /// From the order to begin until the first.
+    /// From the beginning of the measured time until the first sample in it: so phases of several
+    /// publishers to each other are the same in every run with the same seed.
     pub(crate) phase_ns: u64,
 }
 
@@ -36,6 +37,12 @@ impl Schedule {
         Self { period_ns, phase_ns: (period_ns as f64 * phase) as u64 }
     }
 
+    /// Returns the first due time after `now`.
+    fn first_due(self, now: u64, window: Window) -> u64 {
+        let due = window.from_ns + self.phase_ns;
+        due - due.saturating_sub(now) / self.period_ns * self.period_ns
+    }
+
     /// Publishes samples of `bytes` bytes whose first word is when they were due, until the run no
     /// longer counts. `fill` writes the rest.
     pub(crate) fn publish(
@@ -46,7 +53,7 @@ impl Schedule {
         mut fill: impl FnMut(&mut [u8]),
     ) -> Result<Sent> {
         let mut account = Sent::default();
-        let mut due = MonotonicNs::now().0 + self.phase_ns;
+        let mut due = self.first_due(MonotonicNs::now().0, window);
         while due < window.until_ns {
             sleep_until(due);
             let counts = u64::from(window.contains(due));
@@ -85,4 +92,21 @@ impl Sent {
 /// Returns the due time of a sample, from its first word.
 pub(crate) fn due_ns(payload: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*payload.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_are_those_of_the_window_whenever_a_publisher_begins() {
+        let window = Window { from_ns: 1000, until_ns: 2000 };
+        let schedule = Schedule { period_ns: 30, phase_ns: 7 };
+        for now in 900..1000 {
+            let due = schedule.first_due(now, window);
+            assert!((now..now + 30).contains(&due) && (1007 - due).is_multiple_of(30), "{now}");
+        }
+        // One that begins late begins with the window.
+        assert_eq!(schedule.first_due(1500, window), 1007);
+    }
 }

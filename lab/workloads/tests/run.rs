@@ -16,6 +16,17 @@ fn start(
     duration_ms: u64,
     dir: &tempfile::TempDir,
 ) -> (Child, ChildStdin) {
+    start_with(workload, parameters, duration_ms, dir, Value::Null)
+}
+
+/// Starts a run with a peer, if it is not null.
+fn start_with(
+    workload: &str,
+    parameters: Value,
+    duration_ms: u64,
+    dir: &tempfile::TempDir,
+    peer: Value,
+) -> (Child, ChildStdin) {
     let job = WorkloadJob {
         protocol: PROTOCOL,
         workload: workload.into(),
@@ -26,6 +37,7 @@ fn start(
         duration_ms,
         seed: 7,
         cpus: vec![],
+        peer: serde_json::from_value(peer).unwrap(),
     };
     let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-workloads"))
         .arg(WORKLOAD_COMMAND)
@@ -237,6 +249,77 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
             assert!(of_call().max() <= Some(age.value));
         }
     }
+}
+
+/// Keeps the protocol of docs/protocols/harness.md, and fuses nothing.
+const PEER: &str = r#"#!/bin/sh
+read -r job
+echo "$job" >> "${0%/*}/jobs"
+echo '{"event":"ready"}'
+read -r order
+echo "$order" >> "${0%/*}/orders"
+case "$job" in
+*'"role":"keeper"'*) echo '{"event":"done","ends":[]}' ;;
+*)
+    observations='{"series":[],"counters":{"fused":1}}'
+    end='{"role":"fusion","unset":["a CPU"],"observations":'"$observations}"
+    echo '{"event":"done","ends":['"$end]}"
+    ;;
+esac
+"#;
+
+/// Runs a workload with that peer, and returns its answer and its directory.
+fn run_on_peer(workload: &str, parameters: Value) -> (WorkloadEvent, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("peer");
+    // Another process writes it: a program that this one holds open cannot be started.
+    let write = ["-c", r#"printf '%s' "$1" > "$0" && chmod 755 "$0""#];
+    assert!(Command::new("sh").args(write).arg(&program).arg(PEER).status().unwrap().success());
+    let peer = json!({"program": program, "system": "mine/tcp", "keeper": true});
+    let (child, _input) = start_with(workload, parameters, 100, &dir, peer);
+    let out = child.wait_with_output().unwrap();
+    (serde_json::from_slice(&out.stdout).unwrap(), dir)
+}
+
+#[test]
+fn a_peer_runs_the_parts_of_a_fusion_with_the_schedules_of_the_seed() {
+    let parameters = json!({"trigger": "approximate", "periods_ms": [100, 20]});
+    let (answer, dir) = run_on_peer("fusion", parameters);
+    let WorkloadEvent::Done { observations } = answer else { panic!("{answer:?}") };
+    // Those of all three parts together.
+    assert_eq!(observations.counters["fused"], 3);
+    assert_eq!(observations.unset, ["a CPU", "a CPU", "a CPU"]);
+    let lines = |file: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(dir.path().join(file)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let jobs = lines("jobs");
+    let roles: Vec<_> = jobs.iter().map(|j| j["role"].as_str().unwrap()).collect();
+    assert_eq!(roles[..2], ["keeper", "fusion"]);
+    assert_eq!(roles[2..], ["fusion_publisher", "fusion_publisher"]);
+    let fusing = &jobs[1];
+    assert_eq!(fusing["topics"], json!(["channel/0", "channel/1"]));
+    // What the slower channel makes necessary.
+    assert_eq!((&fusing["trigger"], &fusing["queue"]), (&json!("approximate"), &json!(7)));
+    for job in &jobs[2..] {
+        let period = if job["topic"] == "channel/0" { 100_000_000 } else { 20_000_000 };
+        assert_eq!(job["period_ns"], json!(period));
+        assert!(job["phase_ns"].as_u64().unwrap() < period, "{job}");
+        assert_eq!(job["size"], json!(4 << 20));
+    }
+    let orders = lines("orders");
+    let windows: Vec<_> = orders.iter().filter(|o| o["order"] == "begin").collect();
+    assert_eq!(windows.len(), 3);
+    assert!(windows.iter().all(|w| w["window"] == windows[0]["window"]), "{orders:?}");
+    // The keeper, last.
+    assert_eq!(orders.last().unwrap()["order"], "end");
+}
+
+#[test]
+fn a_peer_is_refused_a_workload_that_is_a_graph_of_driveline() {
+    let (answer, _dir) = run_on_peer("refsys", json!({}));
+    let WorkloadEvent::Failed { error } = answer else { panic!("{answer:?}") };
+    assert_eq!(error, "the workload refsys is a graph of Driveline, which mine/tcp does not run");
 }
 
 /// Runs a topology, and checks that all counts agree. Returns the number of lost samples.

@@ -2,6 +2,7 @@
 //! Reports of a measured process.
 
 use super::{Role, Unset};
+use crate::observations::ObservationFiles;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -91,6 +92,9 @@ pub struct End {
     /// Of [`Role::OwnTool`]: what the tool said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_tool: Option<OwnTool>,
+    /// Of a part of a workload: what it observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observations: Option<ObservationFiles>,
 }
 
 /// One-way result of a middleware's own latency tool: half of a round trip.
@@ -140,6 +144,7 @@ impl End {
             unset: Vec::new(),
             stage: None,
             own_tool: None,
+            observations: None,
         }
     }
 }

@@ -78,6 +78,10 @@ pub enum Role {
     Stage,
     /// All steps of a chain in this one process, a thread each.
     Stages,
+    /// The node of the workload `fusion` that brings samples together.
+    Fusion,
+    /// A publisher of that workload.
+    FusionPublisher,
 }
 
 /// Way a reader waits.

@@ -3,6 +3,8 @@
 
 use crate::harness::{Job, Pace, Reach, Reliability, System, Wait};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A peer as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +71,42 @@ pub struct Variant {
     /// on after a loss.
     #[serde(default)]
     pub own_tool_reliability: Vec<Reliability>,
+    /// Workloads that it runs.
+    #[serde(default)]
+    pub workloads: Vec<RunsWorkload>,
+}
+
+/// A workload that a variant runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunsWorkload {
+    /// Name of the workload.
+    pub name: String,
+    /// Of parameters that cannot have every value: those that they can have.
+    #[serde(default)]
+    pub only: BTreeMap<String, Vec<String>>,
+    /// Reason for that.
+    #[serde(default)]
+    pub why: String,
+    /// Reason why this build does not run it, and the remedy; empty if it does.
+    #[serde(default)]
+    pub missing: String,
+}
+
+impl RunsWorkload {
+    /// Returns why it does not run with these parameters, which must be complete; nothing if it
+    /// does.
+    #[must_use]
+    pub fn refuses(&self, parameters: &Value) -> Option<String> {
+        if !self.missing.is_empty() {
+            return Some(self.missing.clone());
+        }
+        let (parameter, _) = self.only.iter().find(|(parameter, values)| {
+            let asked = parameters.get(parameter.as_str()).and_then(Value::as_str);
+            asked.is_some_and(|asked| values.iter().all(|v| v != asked))
+        })?;
+        let asked = parameters.get(parameter)?;
+        Some(format!("cannot have the {parameter} {}: {}", asked.as_str()?, self.why))
+    }
 }
 
 /// One thing that is configured.
@@ -117,6 +155,12 @@ impl Variant {
             && job.may_have_own_tool()
             && fits
             && self.own_tool_wait == WaitKind::from(job.wait)
+    }
+
+    /// Returns the entry of a workload, if it announces that.
+    #[must_use]
+    pub fn workload(&self, name: &str) -> Option<&RunsWorkload> {
+        self.workloads.iter().find(|w| w.name == name)
     }
 
     /// Returns why it cannot do a job; nothing if it can.

@@ -10,7 +10,7 @@
 mod description;
 mod selection;
 
-pub use description::{Description, Setting, Variant, WaitKind};
+pub use description::{Description, RunsWorkload, Setting, Variant, WaitKind};
 pub use selection::{Selection, misnamed, names, select};
 
 use crate::child::{Started, unreadable};
@@ -276,6 +276,12 @@ pub(crate) fn settings(description: &Description) -> String {
         }
         if !v.own_tool.is_empty() {
             note += &format!(" [its own latency tool: {}]", v.own_tool);
+        }
+        for w in &v.workloads {
+            note += &match w.missing.as_str() {
+                "" => format!(" [runs the workload {}]", w.name),
+                missing => format!(" [does not run the workload {}: {missing}]", w.name),
+            };
         }
         let _ = writeln!(text, "  {}/{}: {}{note}", description.name, v.name, v.title);
         for s in &v.settings {

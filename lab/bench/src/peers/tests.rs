@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::harness::{Job, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
+use std::collections::BTreeMap;
 
 /// Written by another process: a program that this one holds open cannot be started by a process
 /// forked meanwhile.
@@ -38,6 +39,7 @@ fn variant(name: &str) -> Variant {
         own_tool_sizes: Vec::new(),
         own_tool_reliability: Vec::new(),
         usual_at_a_rate: false,
+        workloads: Vec::new(),
     }
 }
 
@@ -261,9 +263,10 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
     );
     // Those who know nothing of it mean what they meant.
     let mut old = serde_json::to_value(variant("udp")).unwrap();
-    old.as_object_mut()
-        .unwrap()
-        .retain(|k, _| k != "tuning" && k != "usual_at_a_rate" && !k.starts_with("own_tool"));
+    old.as_object_mut().unwrap().retain(|k, _| {
+        !["tuning", "usual_at_a_rate", "workloads"].contains(&k.as_str())
+            && !k.starts_with("own_tool")
+    });
     assert_eq!(serde_json::from_value::<Variant>(old).unwrap(), variant("udp"));
 }
 
@@ -329,6 +332,30 @@ fn an_own_tool_stands_beside_what_it_measures() {
     assert!(!reliable.has_own_tool_for(&link));
     assert!(reliable.has_own_tool_for(&Job { reliability: Reliability::Reliable, ..link.clone() }));
     assert!(!Variant { own_tool: String::new(), ..tool }.has_own_tool_for(&link));
+}
+
+#[test]
+fn a_workload_runs_with_the_parameters_that_a_variant_has_for_it() {
+    let runs = RunsWorkload {
+        name: "fusion".into(),
+        only: BTreeMap::from([("trigger".into(), vec!["approximate".into()])]),
+        why: "it goes by times".into(),
+        missing: String::new(),
+    };
+    let with = |trigger: &str| serde_json::json!({"trigger": trigger, "queue": 3});
+    assert_eq!(runs.refuses(&with("approximate")), None);
+    assert_eq!(
+        runs.refuses(&with("first_channel")).unwrap(),
+        "cannot have the trigger first_channel: it goes by times"
+    );
+    let without = RunsWorkload { missing: "install it".into(), ..runs.clone() };
+    assert_eq!(without.refuses(&with("approximate")).unwrap(), "install it");
+    let told = |runs: &RunsWorkload| {
+        let fusing = Variant { workloads: vec![runs.clone()], ..variant("tcp") };
+        settings(&Description { variants: vec![fusing], ..description("ros1") })
+    };
+    assert!(told(&runs).contains("[runs the workload fusion]"));
+    assert!(told(&without).contains("[does not run the workload fusion: install it]"));
 }
 
 #[test]

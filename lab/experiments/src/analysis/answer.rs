@@ -362,11 +362,27 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
                 .iter()
                 .filter(|o| o.quantity == quantity)
                 .filter_map(|o| o.figure.percentiles.p50);
-            medians.max().map(|p50| format!("{} {}", c.case.cell, duration_ns(p50 as f64)))
+            medians.max().map(|p50| (c.name(), duration_ns(p50 as f64)))
         };
-        let told: Vec<String> = e.measured().filter_map(of).take(MOST_TOLD).collect();
+        let in_cell = |cell: &&str| {
+            let told: Vec<_> = e.in_cell(cell).filter_map(of).collect();
+            match told.as_slice() {
+                [] => None,
+                [(_, p50)] => Some(format!("{cell} {p50}")),
+                several => {
+                    let named: Vec<_> =
+                        several.iter().map(|(n, p50)| format!("{p50} {n}")).collect();
+                    Some(format!("{cell} {}", named.join(", ")))
+                }
+            }
+        };
+        let cells = e.cells();
+        let mut told: Vec<String> = cells.iter().filter_map(in_cell).collect();
+        let more = told.len().saturating_sub(MOST_TOLD);
+        told.truncate(MOST_TOLD);
+        told.extend((more > 0).then(|| format!("and {more} more below")));
         if !told.is_empty() {
-            lines.push(format!("{words} (p50 of the slowest): {}.", told.join(", ")));
+            lines.push(format!("{words} (p50 of the slowest): {}.", told.join("; ")));
         }
     }
     let torn: Vec<String> = e

@@ -17,6 +17,7 @@ use driveline_bench::peers::{self, Peer, Selection, Variant};
 use driveline_bench::stats::{ENOUGH_ROUNDS, Random};
 use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement};
 use driveline_runtime::launch::find_gateway;
+use driveline_workloads::workloads;
 
 /// Most cases of one experiment.
 const MAX_CASES: usize = 2000;
@@ -61,7 +62,7 @@ pub fn plan(
         for (what, reason) in &selection.unavailable {
             leave_out(&mut e, what, reason, None);
         }
-        compares |= cell.workload.is_none() && names.iter().any(|name| name != "driveline");
+        compares |= names.iter().any(|name| name != "driveline");
         if cell.chain.is_some() {
             add_chain(&mut e, &cell, with_driveline, &selection, found)?;
         } else {
@@ -218,14 +219,7 @@ fn add_cell(
         return leave_out(e, &cell.name, &reason, None);
     }
     if let Some(workload) = &cell.workload {
-        if !with_driveline {
-            let reason = "is measured with Driveline only: name driveline as well";
-            return leave_out(e, &format!("the workload {}", workload.name), reason, Some(cell));
-        }
-        let mut case = measured(cell, System::Driveline, "Driveline".into(), figure);
-        case.workload.clone_from(&cell.workload);
-        leave_out(e, "other middleware", &nobody_else(&workload.name), Some(cell));
-        return add_twice(e, case);
+        return add_workload(e, cell, workload, with_driveline, selection, figure);
     }
     if cell.beside.watch_every.is_some()
         && let [link] = cell.links.as_slice()
@@ -280,6 +274,56 @@ fn add_cell(
         add(e, case);
     }
     compare_with_usual_settings(e, cell, selection);
+}
+
+/// A workload once for Driveline, and once for each peer whose program runs it.
+fn add_workload(
+    e: &mut Experiment,
+    cell: &Cell,
+    workload: &Workload,
+    with_driveline: bool,
+    selection: &Selection,
+    figure: Metric,
+) {
+    let case = |system, title| Case {
+        workload: cell.workload.clone(),
+        ..measured(cell, system, title, figure)
+    };
+    let own = case(System::Driveline, "Driveline".into());
+    let to_own = Comparison { metric: figure, to: own.id.clone(), of: figure };
+    let anybody = selection.systems().any(|(_, v)| v.workload(&workload.name).is_some());
+    if with_driveline {
+        add_twice(e, own);
+    } else if !anybody {
+        let reason = "no chosen peer runs it: name driveline as well";
+        return leave_out(e, &format!("the workload {}", workload.name), reason, Some(cell));
+    }
+    if !anybody {
+        return leave_out(e, "other middleware", &nobody_else(&workload.name), Some(cell));
+    }
+    for (system, variant) in selection.systems() {
+        let reason = match variant.workload(&workload.name) {
+            Some(runs) => runs.refuses(&complete(workload)),
+            None => Some(format!("does not run the workload {}", workload.name)),
+        };
+        if let Some(reason) = reason {
+            leave_out(e, &system.to_string(), &reason, Some(cell));
+            continue;
+        }
+        let title = selection.title(&system);
+        let comparisons = with_driveline.then(|| to_own.clone()).into_iter().collect();
+        add(e, Case { comparisons, ..case(system, title) });
+    }
+}
+
+/// Returns the parameters of a workload, those with their defaults included.
+fn complete(workload: &Workload) -> serde_json::Value {
+    let known = workloads().into_iter().find(|w| w.name == workload.name);
+    let mut all = known.map_or_else(Default::default, |w| w.defaults);
+    if let (Some(all), Some(given)) = (all.as_object_mut(), workload.parameters.as_object()) {
+        all.extend(given.clone());
+    }
+    all
 }
 
 /// Returns true if the latency tool of a variant measures such a link. If it does not because the
@@ -397,8 +441,9 @@ fn add_chain(
 /// Returns the reason why a workload has no system but Driveline, and the remedy.
 fn nobody_else(workload: &str) -> String {
     format!(
-        "the workload {workload} is a graph of Driveline, and peers, installed or not, carry links and chains: to stand beside it, one needs a node of \
-         its own that does the same; what its links or stages take can be compared with `links` or a `chain` in a scenario of your own"
+        "the workload {workload} is a graph of Driveline, and no chosen peer runs it: peers carry \
+         links and chains, which can be compared with `links` or a `chain` in a scenario of your \
+         own; a program that runs it announces it (docs/protocols/harness.md, Workloads)"
     )
 }
 

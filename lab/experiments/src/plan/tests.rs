@@ -3,8 +3,8 @@
 use super::*;
 use crate::scenario::{self, ReachSpec, builtin};
 use driveline_bench::harness::Reliability;
-use driveline_bench::peers::{Description, State, Variant, WaitKind};
-use std::collections::BTreeSet;
+use driveline_bench::peers::{Description, RunsWorkload, State, Variant, WaitKind};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Experiments that come with the program: which systems they ask what.
 mod papers;
@@ -55,7 +55,7 @@ fn peers() -> Vec<Peer> {
             "fastdds",
             &["udp", "shm", "data_sharing", "udp_1500", "udp_500", "udp_listener", "shm_listener"],
         ),
-        peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500", "intra"]),
+        ros1(""),
         peer("baseline", &["tcp", "tcp_nagle", "udp", "udp_1500", "udp_500"]),
         peer("as_published", &["sim", "sim_code", "fastcycle"]),
         peer("zenoh", &["tcp", "shm", "shm_implicit"]),
@@ -66,6 +66,19 @@ fn peers() -> Vec<Peer> {
             state: State::NotInstalled { how_to_add: "buy it".into() },
         },
     ]
+}
+
+/// ROS 1, which fuses unless something is missing.
+fn ros1(missing: &str) -> Peer {
+    let mut ros1 = peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500", "intra"]);
+    let State::Installed { description, .. } = &mut ros1.state else { panic!("it is there") };
+    description.variants[0].workloads = vec![RunsWorkload {
+        name: "fusion".into(),
+        only: BTreeMap::from([("trigger".into(), vec!["approximate".into()])]),
+        why: "it goes by times".into(),
+        missing: missing.into(),
+    }];
+    ros1
 }
 
 fn planned(id: &str, extent: Extent) -> Experiment {

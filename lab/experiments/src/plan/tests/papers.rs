@@ -24,9 +24,11 @@ fn who_is_not_installed_is_told_everywhere_and_that_graphs_have_nobody_beside_th
                     && l.reason.contains("`chain`")),
                 "{others:?}"
             );
+            // ROS 1 runs one of them.
+            let alone = if b.id == "W6" { BTreeSet::new() } else { of_graphs };
             assert_eq!(
                 others.iter().flat_map(|l| &l.cells).map(String::as_str).collect::<BTreeSet<_>>(),
-                of_graphs,
+                alone,
                 "{} {extent:?}",
                 b.id
             );
@@ -42,6 +44,60 @@ fn who_is_not_installed_is_told_everywhere_and_that_graphs_have_nobody_beside_th
     s.systems = vec!["driveline".into()];
     let alone = plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
     assert!(alone.left_out.is_empty(), "{:?}", alone.left_out);
+}
+
+#[test]
+fn a_workload_is_measured_on_the_peers_that_announce_it() {
+    let planned = |systems: &[&str], peer: Peer| {
+        let mut s = scenario::load("W6").unwrap();
+        if !systems.is_empty() {
+            s.systems = systems.iter().map(|&name| name.into()).collect();
+        }
+        let mut found = peers();
+        let place = found.iter().position(|p| p.name == peer.name).unwrap();
+        found[place] = peer;
+        plan(&s, Extent::Default, &found, &Placement::automatic(vec![0, 1])).unwrap()
+    };
+    let of = |e: &Experiment, system: &str| -> Vec<String> {
+        let measured = e.cases.iter().filter(|c| c.role == Role::Measured);
+        measured.filter(|c| c.system.to_string() == system).map(|c| c.cell.clone()).collect()
+    };
+    let left = |e: &Experiment, what: &str| -> Vec<(String, Vec<String>)> {
+        let left = e.left_out.iter().filter(|l| l.what == what);
+        left.map(|l| (l.reason.clone(), l.cells.clone())).collect()
+    };
+    let kinds = ["equal periods", "fastest first", "slowest first"];
+    let cells = |trigger: &str| kinds.map(|kind| format!("{kind}, {trigger}")).to_vec();
+
+    let e = planned(&[], ros1(""));
+    assert_eq!(of(&e, "driveline").len(), 6);
+    assert_eq!(of(&e, "ros1/tcp"), cells("approximate"));
+    let reason = "cannot have the trigger first_channel: it goes by times";
+    assert_eq!(left(&e, "ros1/tcp"), [(reason.to_owned(), cells("first channel"))]);
+    let fused = e.cases.iter().filter(|c| c.system.to_string() == "ros1/tcp");
+    for c in fused {
+        let to: Vec<_> = c.comparisons.iter().map(|x| x.to.clone()).collect();
+        assert_eq!(to, [format!("{} · driveline", c.cell)]);
+    }
+    // Who has a program that was built without it learns how to build it with it.
+    let e = planned(&[], ros1("install it, then make peers"));
+    assert_eq!(
+        left(&e, "ros1/tcp"),
+        [("install it, then make peers".to_owned(), of(&e, "driveline"))]
+    );
+    // Who has none learns how to add it, and what Driveline does is measured.
+    let none = State::NotInstalled { how_to_add: "make peers".into() };
+    let e = planned(&[], Peer { state: none, ..ros1("") });
+    assert_eq!(left(&e, "ros1"), [("not installed: make peers".to_owned(), Vec::new())]);
+    assert_eq!((of(&e, "driveline").len(), of(&e, "ros1/tcp").len()), (6, 0));
+    // Without Driveline, and with variants that carry no such thing.
+    let e = planned(&["ros1"], ros1(""));
+    assert_eq!((of(&e, "driveline").len(), of(&e, "ros1/tcp").len()), (0, 3));
+    assert!(e.cases.iter().all(|c| c.comparisons.is_empty()));
+    assert_eq!(left(&e, "ros1/udp")[0].0, "does not run the workload fusion");
+    // None of them runs it.
+    let e = planned(&["driveline", "zenoh"], ros1(""));
+    assert!(left(&e, "other middleware")[0].0.contains("is a graph of Driveline"));
 }
 
 #[test]
