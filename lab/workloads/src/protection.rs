@@ -224,12 +224,12 @@ impl Half {
         let mut others = Vec::new();
         for (i, points) in self.transport.into_iter().enumerate() {
             match i == slowest {
-                true => o.put(&format!("slowest, {how}"), Quantity::Communication, points),
+                true => o.put(&format!("{how}: slowest"), Quantity::Latency, points),
                 false => others.extend(points),
             }
         }
         others.sort_by_key(|p| p.time_ns);
-        o.put(&format!("the others, {how}"), Quantity::Communication, others);
+        o.put(&format!("{how}: the others"), Quantity::Latency, others);
         for (name, n) in [
             ("images published", self.published),
             ("images missed", self.missed),
@@ -318,12 +318,12 @@ impl Experiment for Protection {
             let hog = hogs.start_ready(&format!("hog {n}"), Part::Hog(Hog {}))?;
             hogs.order(hog, Order::Begin { window: Window::after(job.warm_up(), job.duration()) });
         }
-        let as_it_is = self.half(job, "graph", None)?;
-        let slowest = as_it_is.slowest();
+        let without_keys = self.half(job, "graph", None)?;
+        let slowest = without_keys.slowest();
         let with_keys = self.half(job, "graph-with-keys", Some(slowest))?;
         let mut o = Observations::default();
-        as_it_is.tell(slowest, "as it is", &mut o);
-        with_keys.tell(slowest, "with its keys", &mut o);
+        without_keys.tell(slowest, "without keys", &mut o);
+        with_keys.tell(slowest, "with keys", &mut o);
         o.counters.insert("slowest subscriber".into(), slowest as u64);
         Ok(o)
     }
