@@ -453,10 +453,10 @@ STEPS = [
     ),
     Step(
         "soak",
-        "Hostile memory and sockets, stopped processes and torn samples of the host transport, for a minute each",
+        "Hostile memory and sockets, stopped processes and torn samples of the host transport, for a minute each and 10 000 corruptions per field",
         [cargo("test", "--workspace", "--test", "processes") + ["--", "hostile_", "stopped::", "torn::"]],
         "tests",
-        {"DRIVELINE_SOAK": "60"},
+        {"DRIVELINE_SOAK": "60", "DRIVELINE_CORRUPTIONS": "10000"},
         suite="measured",
         why="the same as in `make test`, where each takes seconds: the longer, the rarer what is found",
     ),

@@ -21,12 +21,13 @@ const COMMAND: &str = "command";
 const REACTION: &str = "reaction";
 
 /// Checks and resolves the modes. `components` has the names of all, also of modules that were not
-/// looked at; `whole`: all modules were looked at, so that all topics are known.
+/// looked at. `looked_at`: the modules whose classes are known; `None`: all, so that all topics are
+/// known.
 pub(super) fn check(
     files: &mut Files,
     components: &[String],
     modules: &[ResolvedModule],
-    whole: bool,
+    looked_at: Option<&[String]>,
 ) -> Option<ResolvedModes> {
     reactions(files);
     let names: Vec<String> = files.modes.keys().cloned().collect();
@@ -45,7 +46,7 @@ pub(super) fn check(
     let mut modes = Vec::new();
     for (name, document, spec) in &specs {
         let mut check = Check { files, document: *document, mode: name };
-        modes.push(check.mode(spec, &names, components, modules, whole));
+        modes.push(check.mode(spec, &names, components, modules, looked_at));
     }
     Some(ResolvedModes { initial, modes })
 }
@@ -113,8 +114,9 @@ impl Check<'_> {
         names: &[String],
         components: &[String],
         modules: &[ResolvedModule],
-        whole: bool,
+        looked_at: Option<&[String]>,
     ) -> ResolvedMode {
+        let whole = looked_at.is_none();
         if let Err(e) = self.mode.parse::<NodeName>() {
             self.error(&[], Part::Key, format!("mode {e}"), "give it another name".into());
         }
@@ -158,7 +160,7 @@ impl Check<'_> {
         ResolvedMode {
             name: self.mode.to_owned(),
             active: spec.active.clone(),
-            parameters: self.parameters(spec, components, modules),
+            parameters: self.parameters(spec, components, modules, looked_at),
             ready: spec.entry.ready.clone(),
             rates: self.rates(spec, modules, whole),
             ages: self.ages(spec, modules, whole),
@@ -249,6 +251,7 @@ impl Check<'_> {
         spec: &ModeSpec,
         components: &[String],
         modules: &[ResolvedModule],
+        looked_at: Option<&[String]>,
     ) -> BTreeMap<String, BTreeMap<String, ParameterValue>> {
         let mut all = BTreeMap::new();
         for (component, values) in &spec.parameters {
@@ -258,8 +261,13 @@ impl Check<'_> {
                 self.error(&["parameters", component], Part::Key, text, help);
                 continue;
             }
+            // Of other modules only the values of the graph are known.
+            let known = |m: &&ResolvedModule| {
+                looked_at.is_none_or(|names| names.iter().any(|name| name == m.name.as_str()))
+            };
             let declared = modules
                 .iter()
+                .filter(known)
                 .flat_map(|m| &m.components)
                 .find(|c| c.name.as_str() == component)
                 .filter(|c| !c.parameters.is_empty());

@@ -198,8 +198,8 @@ impl<'a> Resolver<'a> {
         self.loaded_together(&modules);
         supervision::check(self.files, &specs, &modules);
         let components: Vec<String> = self.components.keys().cloned().collect();
-        let whole = self.options.modules.is_none();
-        let modes = modes::check(self.files, &components, &modules, whole);
+        let looked_at = self.options.modules.as_deref();
+        let modes = modes::check(self.files, &components, &modules, looked_at);
         let names: Vec<String> = self.files.modes.keys().cloned().collect();
         reaction::check(self.files, &specs, &names);
         real_time::check(self.files, &specs);

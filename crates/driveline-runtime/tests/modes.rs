@@ -249,6 +249,71 @@ fn parameters_of_a_mode_reach_components_before_they_are_active_and_between_call
     assert!(manual.contains(&"joystick has request_on 78 now"), "{manual:?}");
 }
 
+/// Value of a parameter as tools see it, whether it was set, and the mode that set it.
+fn parameter(run: &RunStatus, component: &str, name: &str) -> (String, bool, Option<String>) {
+    let all = &run.parameters.as_ref().unwrap().parameters;
+    let found = all.iter().find(|p| p.component == component && p.name == name).unwrap();
+    (found.value.to_string(), found.set, found.mode.clone())
+}
+
+#[test]
+fn values_of_a_mode_are_shown_with_its_name_and_newer_than_what_was_set_before() {
+    let set = "parameters: {planner: {request_on: 77, mode: x}, camera: {limit: 0, fail_on: 90}}";
+    let refused = "parameters: {planner: {request_on: 13}}";
+    let modes = MODES
+        .replace("active: [planner], ", &format!("active: [planner], {set}, "))
+        .replace("active: [brake], ", &format!("active: [brake], {refused}, "))
+        + "  slow: {active: [planner], enter_within_ms: 60000, parameters: \
+            {planner: {request_on: 78}}}\n";
+    let (seen, _) = while_running(&graph(["", "", ""], "environment: {}", &modes), |tool| {
+        let value = |value: &str, mode: Option<&str>| {
+            (value.to_owned(), mode.is_some(), mode.map(str::to_owned))
+        };
+        let until = |component: &str, name: &str, wanted: &(String, bool, Option<String>)| {
+            tool.until(Verb::Param, |run| parameter(run, component, name) == *wanted);
+        };
+        settled(tool, "manual");
+        until("planner", "request_on", &value("0", None));
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        settled(tool, "autonomous");
+        until("planner", "request_on", &value("77", Some("autonomous")));
+        until("planner", "mode", &value("\"x\"", Some("autonomous")));
+        // The component is active in each mode, and its module has no other.
+        until("camera", "fail_on", &value("90", Some("autonomous")));
+        // So is the planner in this one.
+        tool.ask(Ask::mode("slow")).unwrap();
+        settled(tool, "slow");
+        until("planner", "request_on", &value("78", Some("slow")));
+        // The next mode does not set it back, and neither does a restart.
+        until("camera", "fail_on", &value("90", Some("autonomous")));
+        tool.signal("planning", Signal::KILL);
+        tool.until(Verb::Health, |run| process(run, "planning").restarts == 1 && is_ready(run));
+        until("planner", "request_on", &value("78", Some("slow")));
+        // A value that the component refuses is not in effect.
+        tool.ask(Ask::mode("safe_stop")).unwrap();
+        settled(tool, "safe_stop");
+        until("planner", "request_on", &value("78", Some("slow")));
+    });
+    let changes: Vec<_> = seen
+        .events
+        .iter()
+        .filter(|e| matches!(e, Event::ParameterChanged { .. }))
+        .map(ToString::to_string)
+        .filter(|text| text.contains("planner.request_on"))
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            "parameter planner.request_on is 77 now (mode 'autonomous')",
+            "parameter planner.request_on is 78 now (mode 'slow')",
+            "parameter planner.request_on stays: 13 is unlucky (mode 'safe_stop')",
+        ]
+    );
+    let planner = seen.printed("planning");
+    let last = planner.iter().rev().find(|l| l.contains("request_on 7"));
+    assert_eq!(last, Some(&"planner has request_on 78 now"), "{planner:?}");
+}
+
 /// Runs the graph until a reaction has led to `safe_stop`; the cause of that switch.
 fn safe_stop_because(text: &str, provoke: impl FnOnce(&Tool)) -> String {
     let mut cause = String::new();

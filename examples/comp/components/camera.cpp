@@ -25,6 +25,9 @@ class Camera : public driveline::Component {
         "frames per second; 0 takes the source's own rate, and a video's own times"};
     driveline::Parameter<std::int64_t> frames_{
         *this, "frames", 0, "end the run after so many frames; 0 plays the source to its end"};
+    driveline::Parameter<bool> loop_{
+        *this, "loop", false,
+        "start the source again at its end; sequence numbers and times go on"};
     driveline::Parameter<std::int64_t> blank_{
         *this, "blank_every", 0,
         "replace every n-th frame by a black one, to see what follows; 0: never"};
@@ -34,7 +37,9 @@ class Camera : public driveline::Component {
         *this, [this](const driveline::TimerTick& tick) { return publish_frame(tick); }};
 
     driveline::Status init() override {
-        frames_source_ = open_frame_source(*source_);
+        FrameSourceOptions options;
+        options.loop = *loop_;
+        frames_source_ = open_frame_source(*source_, options);
         if (*rate_hz_ < 0 || *rate_hz_ > 10'000)
             return driveline::Error{"rate_hz = " + std::to_string(*rate_hz_) +
                                     " is not between 0 and 10000"};

@@ -117,6 +117,74 @@ TEST(FrameSource, FramesHaveTheTimesOfTheirFileAndAnEstimatedCountIsNoDamage) {
     EXPECT_EQ(open_frame_source(test_video("vfr.mp4"))->frame_count(), 30);
 }
 
+std::unique_ptr<FrameSource> open_looped(const std::string& spec) {
+    FrameSourceOptions options;
+    options.loop = true;
+    return open_frame_source(spec, options);
+}
+
+TEST(FrameSource, LoopedVideoStartsAgainAndItsTimesGoOn) {
+    const auto once = open_frame_source(test_video("vfr.mp4"));
+    const auto source = open_looped(test_video("vfr.mp4"));
+    EXPECT_FALSE(source->frame_count().has_value());
+    EXPECT_EQ(source->size(), once->size());
+    cv::Mat frame;
+    std::vector<cv::Mat> pass;
+    while (once->next(frame) == FrameStatus::frame) {
+        pass.push_back(frame.clone());
+    }
+    std::vector<std::int64_t> gaps_ms;
+    std::int64_t before = 0;
+    for (std::size_t i = 0; i < 3 * pass.size(); ++i) {
+        ASSERT_EQ(source->next(frame), FrameStatus::frame) << source->error();
+        EXPECT_EQ(cv::norm(frame, pass[i % pass.size()], cv::NORM_INF), 0.0) << "frame " << i;
+        ASSERT_TRUE(source->frame_time_ns().has_value());
+        if (i > 0) gaps_ms.push_back((*source->frame_time_ns() - before) / 1'000'000);
+        before = *source->frame_time_ns();
+    }
+    std::vector<std::int64_t> wanted;
+    for (int i = 0; i < 3; ++i) {
+        wanted.insert(wanted.end(), 25, 40);
+        wanted.insert(wanted.end(), i == 2 ? 4 : 5, 200);  // the fifth is over the seam
+    }
+    EXPECT_EQ(gaps_ms, wanted);
+}
+
+TEST(FrameSource, LoopedSyntheticAndFolderStartAgain) {
+    const ScratchFolder scratch;
+    for (int i = 0; i < 3; ++i) {
+        cv::imwrite(scratch.file(std::to_string(i) + ".png"),
+                    cv::Mat(48, 64, CV_8UC3, cv::Scalar::all(100 + 20 * i)));
+    }
+    for (const std::string& spec : {std::string("synthetic:3"), scratch.path()}) {
+        const auto source = open_looped(spec);
+        EXPECT_FALSE(source->frame_count().has_value()) << spec;
+        EXPECT_FALSE(source->frame_time_ns().has_value()) << spec;
+        std::vector<cv::Mat> pass(3);
+        for (auto& first : pass) {
+            ASSERT_EQ(source->next(first), FrameStatus::frame) << spec;
+        }
+        cv::Mat frame;
+        for (std::size_t i = 0; i < 7; ++i) {
+            ASSERT_EQ(source->next(frame), FrameStatus::frame) << spec;
+            EXPECT_EQ(cv::norm(frame, pass[i % 3], cv::NORM_INF), 0.0) << spec << ' ' << i;
+        }
+    }
+}
+
+TEST(FrameSource, LoopedSourceThatIsGoneFailsOnceThenEnds) {
+    const ScratchFolder scratch;
+    cv::imwrite(scratch.file("only.png"), cv::Mat(48, 64, CV_8UC3, cv::Scalar::all(9)));
+    const auto source = open_looped(scratch.path());
+    cv::Mat frame;
+    ASSERT_EQ(source->next(frame), FrameStatus::frame);
+    ASSERT_EQ(source->next(frame), FrameStatus::frame);
+    std::filesystem::remove(scratch.file("only.png"));
+    ASSERT_EQ(source->next(frame), FrameStatus::failed);
+    EXPECT_TRUE(holds(source->error(), "holds no image")) << source->error();
+    EXPECT_EQ(source->next(frame), FrameStatus::end);
+}
+
 TEST(FrameSource, CutOffMatroskaIsSaid) {
     const ScratchFolder scratch;
     std::ifstream in(test_video("vfr.mkv"), std::ios::binary);

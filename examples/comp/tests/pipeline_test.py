@@ -110,6 +110,10 @@ class Pipeline(Drive):
     def test_synthetic_drive_mixed(self):
         self.check_accounts(run_graph("mixed", self.out, camera__source="synthetic:60"), 60)
 
+    def test_looped_drive_goes_on_until_its_number_of_frames(self):
+        settings = {"camera__source": "synthetic:25", "camera__loop": "true", "camera__frames": 60}
+        self.check_accounts(run_graph("five_processes", self.out, **settings), 60)
+
     def test_blank_frames_yield_nothing(self):
         settings = {"camera__source": "synthetic:30", "camera__blank_every": 1, "camera__rate_hz": 10}
         run_graph("annotated", self.out, **settings, annotate__output=f"{self.out}/frames", scene_log__output=f"{self.out}/scenes.jsonl")

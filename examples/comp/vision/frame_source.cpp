@@ -390,10 +390,7 @@ std::unique_ptr<FrameSource> open_video(const std::string& spec) {
                                            first, fps, count, container, turn);
 }
 
-}  // namespace
-
-std::unique_ptr<FrameSource> open_frame_source(const std::string& spec,
-                                               const FrameSourceOptions& options) {
+std::unique_ptr<FrameSource> open_once(const std::string& spec, const FrameSourceOptions& options) {
     static constexpr std::string_view kSynthetic = "synthetic";
     if (spec.empty()) {
         throw VisionError(
@@ -426,6 +423,87 @@ std::unique_ptr<FrameSource> open_frame_source(const std::string& spec,
     throw VisionError(
         spec + ": no such file or folder (looked from " + fs::current_path(trouble).string() +
         "); a source is \"synthetic\", a video file, a folder of images or a camera index");
+}
+
+// Opens its source again at the end. Opening needs a whole frame, so a pass is never empty.
+class LoopedSource final : public FrameSource {
+public:
+    LoopedSource(std::string spec, const FrameSourceOptions& options,
+                 std::unique_ptr<FrameSource> source)
+        : spec_(std::move(spec)),
+          options_(options),
+          source_(std::move(source)),
+          gap_ns_(std::llround(1e9 / source_->fps())) {}
+
+    [[nodiscard]] std::string name() const override { return source_->name(); }
+    [[nodiscard]] cv::Size size() const override { return source_->size(); }
+    [[nodiscard]] double fps() const override { return source_->fps(); }
+    [[nodiscard]] std::optional<std::int64_t> frame_count() const override { return std::nullopt; }
+    [[nodiscard]] const std::string& error() const override {
+        return error_.empty() ? source_->error() : error_;
+    }
+    [[nodiscard]] std::optional<std::int64_t> frame_time_ns() const override {
+        return source_->frame_time_ns() ? std::optional(time_ns_) : std::nullopt;
+    }
+
+    FrameStatus next(cv::Mat& bgr) override {
+        if (!error_.empty()) {
+            return FrameStatus::end;
+        }
+        FrameStatus status = source_->next(bgr);
+        if (status == FrameStatus::end) {
+            if (!reopen()) {
+                return FrameStatus::failed;
+            }
+            status = source_->next(bgr);
+        }
+        if (const auto time = source_->frame_time_ns(); status == FrameStatus::frame && time) {
+            const std::int64_t now = pass_start_ns_ + *time;
+            if (now > time_ns_) {
+                gap_ns_ = now - time_ns_;
+            }
+            time_ns_ = now;
+        }
+        return status;
+    }
+
+private:
+    bool reopen() {
+        try {
+            auto source = open_once(spec_, options_);
+            if (source->size() != source_->size()) {
+                error_ = spec_ + ": began with " + describe(source_->size()) + ", now it has " +
+                         describe(source->size()) + "; do not replace it during the run";
+                return false;
+            }
+            source_ = std::move(source);
+        } catch (const VisionError& e) {
+            error_ = e.what();
+            return false;
+        }
+        pass_start_ns_ = time_ns_ + gap_ns_;
+        return true;
+    }
+
+    std::string spec_;
+    FrameSourceOptions options_;
+    std::unique_ptr<FrameSource> source_;
+    std::string error_;
+    std::int64_t pass_start_ns_ = 0;
+    std::int64_t time_ns_ = 0;  // of the newest frame, over all passes
+    std::int64_t gap_ns_;       // between the newest two frames
+};
+
+}  // namespace
+
+std::unique_ptr<FrameSource> open_frame_source(const std::string& spec,
+                                               const FrameSourceOptions& options) {
+    auto source = open_once(spec, options);
+    // A device has no count and no frame times; its end is a failure.
+    if (!options.loop || !(source->frame_count() || source->frame_time_ns())) {
+        return source;
+    }
+    return std::make_unique<LoopedSource>(spec, options, std::move(source));
 }
 
 }  // namespace comp

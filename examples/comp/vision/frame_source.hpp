@@ -26,6 +26,7 @@ struct FrameSourceOptions {
     double folder_fps = 25.0;  // image folders carry no rate of their own
     double device_fps = 0.0;   // asked of the camera; 0: what it offers
     cv::Size device_size;      // asked of the camera; empty: what it offers
+    bool loop = false;         // start a file, folder or counted synthetic drive again at its end
 };
 
 // Not thread-safe: one reader at a time.
@@ -65,6 +66,9 @@ protected:
 //   a directory       its images (png, jpg, jpeg, bmp, ppm, pgm, tif, tiff, webp) in name order,
 //   numbers by their value, all of one size a file            a video, turned as its metadata say
 //   (mp4 and mov), each frame with the time that it has in the file
+// With options.loop, frame times go on over the seam: the first frame of a pass follows the last
+// one of the pass before at the distance of the last two. A source that cannot be opened again
+// fails once, then ends. Endless sources and devices are not changed by it.
 // Throws VisionError, naming the word and the remedy, when it cannot be opened or holds no frame.
 std::unique_ptr<FrameSource> open_frame_source(const std::string& spec,
                                                const FrameSourceOptions& options = {});

@@ -6,6 +6,7 @@ use crate::experiment::Experiment;
 use crate::faults::Faults;
 use crate::fusion::Fusion;
 use crate::job::WorkloadJob;
+use crate::protection::Protection;
 use crate::refsys::Refsys;
 use crate::topology::Topology;
 use anyhow::{Context, Result, anyhow, bail};
@@ -35,12 +36,13 @@ struct Entry {
     run: fn(&WorkloadJob) -> Result<Observations>,
 }
 
-const ENTRIES: [Entry; 5] = [
+const ENTRIES: [Entry; 6] = [
     entry::<Refsys>(),
     entry::<Faults>(),
     entry::<Fusion>(),
     entry::<Chain>(),
     entry::<Topology>(),
+    entry::<Protection>(),
 ];
 
 const fn entry<E: Experiment>() -> Entry {
@@ -134,6 +136,8 @@ mod tests {
                     .map(str::to_owned)
                     .or_else(|| number(default))
                     .or_else(|| list(default))
+                    .or_else(|| default.as_bool().map(|b| b.to_string()))
+                    .or_else(|| default.is_object().then(|| "{}".to_owned()))
                     .unwrap();
                 assert_eq!(told, meant, "{} {name}", w.name);
             }

@@ -4,6 +4,7 @@
 
 use crate::faults::{FaultReader, FaultWriter};
 use crate::fusion::FusionPublisher;
+use crate::hog::Hog;
 use crate::orders::{Assignment, Said, Superior, say};
 use crate::topology::{TopologyPublisher, TopologySubscriber};
 use anyhow::{Context, Result};
@@ -24,6 +25,7 @@ pub(crate) enum Part {
     FusionPublisher(FusionPublisher),
     TopologyPublisher(TopologyPublisher),
     TopologySubscriber(TopologySubscriber),
+    Hog(Hog),
 }
 
 /// Job of a part's process.
@@ -78,6 +80,7 @@ fn serve() -> Result<ObservationFiles> {
         Part::FusionPublisher(p) => p.run(assignment, &superior)?,
         Part::TopologyPublisher(p) => p.run(assignment, &superior)?,
         Part::TopologySubscriber(s) => s.run(assignment, &superior)?,
+        Part::Hog(h) => h.run(&superior)?,
     };
     observations.unset.extend(unset);
     observations.write(&assignment.raw_dir)

@@ -426,6 +426,24 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
     }
 }
 
+#[test]
+fn the_slowest_subscriber_is_measured_as_it_is_and_with_its_keys() {
+    let parameters = json!({
+        "subscribers": 3, "payload_bytes": 65536, "rate_hz": 100, "hogs": 1,
+        "schedule": {"nice": 1, "cpus": [0]},
+    });
+    let needed = [
+        ("without keys: slowest", Quantity::Latency),
+        ("without keys: the others", Quantity::Latency),
+        ("with keys: slowest", Quantity::Latency),
+        ("with keys: the others", Quantity::Latency),
+    ];
+    let o = run("protection", parameters, 1000, &needed);
+    assert!(o.counters["slowest subscriber"] < 3, "{:?}", o.counters);
+    assert!(o.counters["images published, with keys"] > 0, "{:?}", o.counters);
+    assert!(o.invalid.is_empty(), "{:?}", o.invalid);
+}
+
 /// Processes that a process has started and that still are.
 fn children(pid: u32) -> Vec<u32> {
     let of_thread = |task: std::io::Result<std::fs::DirEntry>| {
@@ -441,6 +459,7 @@ fn a_run_that_is_killed_takes_its_processes_with_it() {
     for (workload, parameters, parts) in [
         ("topology", json!({"nodes": 4}), 4),
         ("chain", json!({"deployment": "process_per_module", "load": 0.1}), 8),
+        ("protection", json!({"subscribers": 2, "payload_bytes": 64, "hogs": 1}), 4),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let (mut run, _input) = start(workload, parameters, 60_000, &dir);

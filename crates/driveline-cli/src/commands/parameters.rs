@@ -139,7 +139,7 @@ fn list(all: &[ParameterStatus], screen: &Screen) {
     if screen.json {
         return screen.print_json(&all);
     }
-    let head = ["PARAMETER", "VALUE", "CHANGEABLE", "RANGE"].map(str::to_owned).to_vec();
+    let head = ["PARAMETER", "VALUE", "SET BY", "CHANGEABLE", "RANGE"].map(str::to_owned).to_vec();
     let row = |p: &ParameterStatus| {
         let range = match (&p.min, &p.max) {
             (None, None) => String::new(),
@@ -148,16 +148,18 @@ fn list(all: &[ParameterStatus], screen: &Screen) {
                 format!("{}..{}", end(min), end(max))
             }
         };
-        let changeable = match (p.live, p.set) {
-            (true, true) => "yes, changed",
-            (true, false) => "yes",
-            (false, _) => "no",
+        let set_by = match &p.mode {
+            Some(mode) => format!("mode {mode}"),
+            None if p.set => "command".to_owned(),
+            None => "graph".to_owned(),
         };
+        let changeable = if p.live { "yes" } else { "no" };
         let name = format!("{}.{}", p.component, p.name);
-        vec![cut(&name, NAME), cut(&text(&p.value), NAME), changeable.into(), cut(&range, NAME)]
+        let value = cut(&text(&p.value), NAME);
+        vec![cut(&name, NAME), value, cut(&set_by, NAME), changeable.into(), cut(&range, NAME)]
     };
     let rows: Vec<_> = std::iter::once(head).chain(all.iter().map(row)).collect();
-    print_table(&[Align::Left; 4], &rows, screen);
+    print_table(&[Align::Left; 5], &rows, screen);
 }
 
 /// The values as a parameter file, which is JSON and so YAML as well.
@@ -220,7 +222,16 @@ mod tests {
 
     fn status(component: &str, name: &str, value: Value) -> ParameterStatus {
         let (component, name) = (component.to_owned(), name.to_owned());
-        ParameterStatus { component, name, value, live: true, min: None, max: None, set: false }
+        ParameterStatus {
+            component,
+            name,
+            value,
+            live: true,
+            min: None,
+            max: None,
+            set: false,
+            mode: None,
+        }
     }
 
     #[test]

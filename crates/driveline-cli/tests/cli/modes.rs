@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const MODES: &str = "\
 modes:
   drive: {active: [relay, printer], enter_within_ms: 60000}
-  quiet: {active: [relay], enter_within_ms: 60000}
+  quiet: {active: [relay], enter_within_ms: 60000, parameters: {printer: {mark: 7}}}
   fly: {active: [printer], enter_within_ms: 50, entry: {rates: {b: 1000000}}, fallback: [quiet]}
   locked: {active: [], switched_by: [reaction]}
 ";
@@ -44,6 +44,19 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
     let (_, out, _) = f.run(&["status"]);
     assert!(out.contains("mode 'quiet' for "), "{out}");
     assert_eq!(f.json(&["mode", "--json"])["current"], "quiet");
+
+    // The value in effect, and the mode that set it.
+    let (_, out, _) = f.asked(&["param", "list"], &["mode quiet"]);
+    let line = |name: &str| out.lines().find(|l| l.starts_with(name)).unwrap_or_default();
+    let words: Vec<_> = line("printer.mark").split_whitespace().collect();
+    assert_eq!(words[..5], ["printer.mark", "7", "mode", "quiet", "yes"], "{out}");
+    assert!(line("counter.limit").contains(" graph "), "{out}");
+    let mark = f.json(&["param", "get", "printer.mark", "--json"]);
+    assert_eq!((&mark["value"], &mark["mode"]), (&Value::from(7), &Value::from("quiet")));
+    let (code, out, err) = f.run(&["param", "set", "printer.mark", "8"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let mark = f.json(&["param", "get", "printer.mark", "--json"]);
+    assert_eq!((&mark["value"], mark.get("mode")), (&Value::from(8), None), "a command set it");
 
     f.run(&["mode", "drive"]);
     let (code, out, err) = f.run(&["mode", "fly"]);

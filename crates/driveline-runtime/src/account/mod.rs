@@ -18,7 +18,7 @@ pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
 
 use driveline::service::{ServiceCalls, ServiceEnd};
-use driveline::{CallbackStats, SubscriptionStats};
+use driveline::{CallbackStats, ParameterValue, SubscriptionStats};
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Origin, Origins, SampleHeader, TopicId, Uncounted};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -192,6 +192,21 @@ pub enum Record {
         /// Number of the change.
         change: u64,
         /// Reason why it was not made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// A parameter was set, or not, by a mode or again after a restart: no command waits for it.
+    ParameterSet {
+        /// Component.
+        component: String,
+        /// Parameter.
+        name: String,
+        /// Value that it was to have.
+        value: ParameterValue,
+        /// Mode that sets it; `None` after a restart.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<String>,
+        /// Reason why the old value stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },

@@ -87,16 +87,22 @@ impl Queue {
         let next = || self.lock().pop_front();
         while let Some(word) = next() {
             let error = self.target.change(&word).err();
-            if let (UNASKED, Some(error)) = (word.change, &error) {
-                let ParameterWord { component, name, value, .. } = &word;
+            if word.change != UNASKED {
+                self.acknowledge(word.change, error);
+                continue;
+            }
+            let ParameterWord { component, name, value, mode, .. } = word;
+            if let Some(error) = &error {
                 tracing::error!("parameter {component}.{name} is not changed to {value}: {error}");
             }
-            self.acknowledge(word.change, error);
+            if let Some(account) = &self.account {
+                account.send_vital(Record::ParameterSet { component, name, value, mode, error });
+            }
         }
     }
 
     fn acknowledge(&self, change: u64, error: Option<String>) {
-        if let Some(account) = self.account.as_ref().filter(|_| change != UNASKED) {
+        if let Some(account) = &self.account {
             account.send_vital(Record::Changed { change, error });
         }
     }

@@ -285,16 +285,16 @@ impl Instance {
 
     /// Has parameters changed as a mode has them: before `on_activate`, or between two calls. One
     /// that the component refuses is logged.
-    pub(super) fn set_parameters(&self, values: &BTreeMap<String, ParameterValue>) {
+    pub(super) fn set_parameters(&self, mode: &str, values: &BTreeMap<String, ParameterValue>) {
         let Some(changes) = &self.changes else { return };
         for (name, value) in values {
-            changes.request(ParameterWord::unasked(&self.name, name, value));
+            changes.request(ParameterWord::unasked(&self.name, name, value, Some(mode)));
         }
     }
 
     /// Changes a parameter on this thread: for tests, in which nothing else runs.
     pub(crate) fn change_here(&self, name: &str, value: &ParameterValue) -> Result<(), String> {
-        let word = ParameterWord::unasked(&self.name, name, value);
+        let word = ParameterWord::unasked(&self.name, name, value, None);
         self.changes.as_ref().map_or(Ok(()), |changes| changes.make(&word))
     }
 

@@ -661,7 +661,7 @@ impl Running<'_> {
     fn mode(&self, word: &ModeWord) {
         for instance in self.instances.iter() {
             if let Some(values) = word.parameters.get(instance.name()) {
-                instance.set_parameters(values);
+                instance.set_parameters(&word.mode, values);
             }
         }
         for (names, active) in [(&word.activate, true), (&word.deactivate, false)] {

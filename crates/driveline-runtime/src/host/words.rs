@@ -26,7 +26,7 @@ pub(crate) enum Word {
     Log(LogWord),
 }
 
-/// A change of a parameter; `Record::Changed` responds, unless its number is 0.
+/// A change of a parameter. `Record::Changed` responds; `Record::ParameterSet` if its number is 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ParameterWord {
     /// Number of the change.
@@ -34,12 +34,26 @@ pub(crate) struct ParameterWord {
     pub(crate) component: String,
     pub(crate) name: String,
     pub(crate) value: ParameterValue,
+    /// Mode that sets it; `None` for a command, also when it is repeated after a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mode: Option<String>,
 }
 
 impl ParameterWord {
-    /// Of a mode: no response.
-    pub(crate) fn unasked(component: &str, name: &str, value: &ParameterValue) -> Self {
-        Self { change: 0, component: component.into(), name: name.into(), value: value.clone() }
+    /// A change for which no command waits.
+    pub(crate) fn unasked(
+        component: &str,
+        name: &str,
+        value: &ParameterValue,
+        mode: Option<&str>,
+    ) -> Self {
+        Self {
+            change: 0,
+            component: component.into(),
+            name: name.into(),
+            value: value.clone(),
+            mode: mode.map(str::to_owned),
+        }
     }
 }
 

@@ -286,6 +286,8 @@ pub enum Event {
         name: String,
         /// New value, as JSON or plain text.
         value: String,
+        /// Mode that sets it; `None` for a command.
+        mode: Option<String>,
         /// Reason why it was not changed.
         error: Option<String>,
     },
@@ -356,10 +358,13 @@ impl fmt::Display for Event {
                 write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)?;
                 call.as_ref().map_or(Ok(()), |call| write!(f, ": it was in {call}"))
             }
-            Self::ParameterChanged { component, name, value, error } => match error {
-                None => write!(f, "parameter {component}.{name} is {value} now"),
-                Some(error) => write!(f, "parameter {component}.{name} stays: {error}"),
-            },
+            Self::ParameterChanged { component, name, value, mode, error } => {
+                match error {
+                    None => write!(f, "parameter {component}.{name} is {value} now")?,
+                    Some(error) => write!(f, "parameter {component}.{name} stays: {error}")?,
+                }
+                mode.as_ref().map_or(Ok(()), |mode| write!(f, " (mode '{mode}')"))
+            }
             Self::Fault { module, text, reaction } => {
                 write!(f, "{}: {text}", Called(module))?;
                 match reaction.as_str() {

@@ -557,6 +557,10 @@ impl Launcher<'_> {
                 let (change, error) = (*change, error.clone());
                 self.changed(process, change, error);
             }
+            Record::ParameterSet { component, name, value, mode, error } => {
+                let (mode, error) = (mode.clone(), error.clone());
+                self.parameter_set(process, (component, name), value, mode, error);
+            }
             Record::Held { .. } => self.holds_too_much(process, &record),
             Record::Ready => {
                 child.ready = true;

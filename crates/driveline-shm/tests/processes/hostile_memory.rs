@@ -4,7 +4,7 @@
 //! traffic next to them arrives intact.
 
 use crate::support::hostile::*;
-use crate::support::{Domain, Peer, Random, repeat};
+use crate::support::{Domain, Peer, Random, Tally, repeat_counted, wanted};
 use driveline_types::{Qos, Reliability};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -79,14 +79,15 @@ impl Scene {
 
     /// The liar does something again and again while the honest writer writes; the victims receive
     /// its samples all the time.
-    fn endure(mut self, what: &str, mut attack: impl FnMut(&Scene, &mut Random, u64)) {
+    fn endure(mut self, tally: &Tally, mut attack: impl FnMut(&Scene, &mut Random, u64)) {
         self.writer.ask("flood p 2000 500");
         let mut random = Random::new(11);
         let mut n = 0;
         let mut victims = std::mem::take(&mut self.victims);
         let mut during = Vec::new();
-        repeat(
+        repeat_counted(
             USUAL,
+            (tally, wanted()),
             || {
                 for _ in 0..100 {
                     n += 1;
@@ -98,12 +99,12 @@ impl Scene {
                 if during.iter().all(|n| *n > 10) {
                     Ok(())
                 } else {
-                    Err(format!("{what}: honest samples received meanwhile: {during:?}"))
+                    Err(format!("honest samples received meanwhile: {during:?}"))
                 }
             },
         );
-        println!("CORRUPTIONS: {what}: {n}");
-        println!("{what}: meanwhile {during:?}");
+        tally.print();
+        println!("meanwhile {during:?}");
         self.victims = victims;
         // And go on to, although the liar's memory stays as it was left.
         let last = self.writer.number("halt p");
@@ -115,7 +116,7 @@ impl Scene {
         for mut v in self.victims {
             v.until("matched s", |t| t == "1");
             v.ask("halt s");
-            println!("{what}: {}", v.ask("stats s"));
+            println!("{}", v.ask("stats s"));
             v.quit();
         }
         self.writer.quit();
@@ -125,22 +126,34 @@ impl Scene {
 
 #[test]
 fn random_words_anywhere_in_a_segment_harm_nobody() {
-    scene().endure("random words", |s, random, n| {
+    let fields = [SEGMENT_FIELDS, &["wake word"]].concat();
+    let tally = Tally::new("segment, random words", &fields);
+    scene().endure(&tally, |s, random, n| {
         let at = random.below(LAYOUT.payloads() / 8) * 8;
+        tally.count(LAYOUT.field(at));
         // Not far ahead in the sequence: who has once believed in a distant one has nothing to read
         // any more.
         let word = if at == LATEST { n << 16 | random.below(20) as u64 } else { random.nasty() };
         s.segment.word(at).store(word, Release);
         s.segment.word(LATEST).store(n << 16 | random.below(LAYOUT.slots) as u64, Release);
-        if random.below(50) == 0 {
-            s.wake();
+        match random.below(100) {
+            0 => s.wake(),
+            1 => {
+                s.wake.half_word(0).store(random.nasty() as u32, Release);
+                tally.count("wake word");
+                s.wake();
+            }
+            _ => {}
         }
     });
 }
 
 #[test]
 fn samples_with_a_wrong_word_each_harm_nobody() {
-    scene().endure("wrong words", |s, random, n| {
+    let header: Vec<_> = (0..7).map(header_field).collect();
+    let fields = [&header[..], &["ring", "latest"]].concat();
+    let tally = Tally::new("segment, samples with a wrong word", &fields);
+    scene().endure(&tally, |s, random, n| {
         let slot = random.below(LAYOUT.slots);
         for word in 0..8 {
             s.segment.word(LAYOUT.meta(slot) + word * 8).store(0, Relaxed);
@@ -149,23 +162,33 @@ fn samples_with_a_wrong_word_each_harm_nobody() {
         s.segment.word(LAYOUT.meta(slot)).store(1, Relaxed);
         s.segment.word(LAYOUT.meta(slot) + 40).store(random.below(LAYOUT.payload) as u64, Relaxed);
         match random.below(3) {
-            0 => s
-                .segment
-                .word(LAYOUT.meta(slot) + random.below(7) * 8)
-                .store(random.nasty(), Relaxed),
-            1 => s.segment.word(LAYOUT.meta(slot)).store(random.nasty() & 0xffff_0000 | 1, Relaxed),
+            0 => {
+                let word = random.below(7);
+                s.segment.word(LAYOUT.meta(slot) + word * 8).store(random.nasty(), Relaxed);
+                tally.count(header_field(word));
+            }
+            1 => {
+                let word = random.nasty() & 0xffff_0000 | 1;
+                s.segment.word(LAYOUT.meta(slot)).store(word, Relaxed);
+                tally.count(header_field(0));
+            }
             _ => {}
         }
         s.publish(n, slot);
         match random.below(8) {
             0 => {
-                s.segment.word(RING + random.below(LAYOUT.ring) * 8).store(random.nasty(), Release)
+                s.segment.word(RING + random.below(LAYOUT.ring) * 8).store(random.nasty(), Release);
+                tally.count("ring");
             }
-            1 => s.segment.word(LATEST).store(n << 16 | random.next() & 0xffff, Release),
-            2 => s
-                .segment
-                .word(LAYOUT.meta(random.below(LAYOUT.slots)) + 8)
-                .store(random.nasty(), Release),
+            1 => {
+                s.segment.word(LATEST).store(n << 16 | random.next() & 0xffff, Release);
+                tally.count("latest");
+            }
+            2 => {
+                let meta = LAYOUT.meta(random.below(LAYOUT.slots));
+                s.segment.word(meta + 8).store(random.nasty(), Release);
+                tally.count(header_field(1));
+            }
             _ => {}
         }
         if n.is_multiple_of(16) {
@@ -179,7 +202,9 @@ fn samples_with_a_wrong_word_each_harm_nobody() {
 /// not wait for it.
 #[test]
 fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
-    scene().endure("flicker", |s, _, n| {
+    let tally = Tally::new("segment, flicker", &["latest"]);
+    scene().endure(&tally, |s, _, n| {
+        tally.add("latest", 10_000);
         for i in 0..10_000 {
             s.segment
                 .word(LATEST)
@@ -320,7 +345,11 @@ fn publish_a_depth(segment: &Area, words: &[(usize, u64)]) {
 }
 
 /// The mirror image: a subscription that lies in its page.
-fn scribble_in_page(reliable: bool, attack: impl Fn(&Area, &mut Random)) -> Peer {
+fn scribble_in_page(
+    (reliable, apart): (bool, bool),
+    tally: &Tally,
+    attack: impl Fn(&Area, &mut Random),
+) -> Peer {
     let d = Domain::new();
     let mut w = d.peer("victim");
     w.ask(&format!(
@@ -333,25 +362,25 @@ fn scribble_in_page(reliable: bool, attack: impl Fn(&Area, &mut Random)) -> Peer
     w.ask("await p 1");
     let page = Area::new(PAGE);
     let reliability = if reliable { Reliability::Reliable } else { Reliability::BestEffort };
-    let (s, answer) = say_hello(
-        d.path(),
-        &hello("t", 5, &Qos { reliability, ..Qos::default() }),
-        &borrow(&[&page.fd]),
-    );
+    let mut hello = hello("t", 5, &Qos { reliability, ..Qos::default() });
+    hello["armed_apart"] = apart.into();
+    let (s, answer) = say_hello(d.path(), &hello, &borrow(&[&page.fd]));
     let (bytes, fds) = answer.unwrap();
     assert_eq!((kind(&bytes), fds.len()), (ACCEPT, 2), "{}", String::from_utf8_lossy(&bytes));
     w.ask("await p 2");
     // Long enough for loans to look at the cursors.
     w.ask("flood p 70000 0");
     let mut random = Random::new(5);
-    repeat(
+    repeat_counted(
         USUAL,
+        (tally, wanted()),
         || (0..100).for_each(|_| attack(&page, &mut random)),
         || match r.numbers("progress s")[2] {
             last if last > 100 => Ok(()),
             last => Err(format!("the honest reader has come to sample {last} meanwhile")),
         },
     );
+    tally.print();
     let last = w.number("halt p");
     r.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
     r.ask("halt s");
@@ -377,17 +406,31 @@ fn scribble_in_page(reliable: bool, attack: impl Fn(&Area, &mut Random)) -> Peer
 
 #[test]
 fn random_words_anywhere_in_a_page_harm_nobody() {
-    let w = scribble_in_page(false, |page, random| {
-        page.word(random.below(PAGE / 8) * 8).store(random.nasty(), Release);
-        page.half_word(16 + random.below(5) * 4).store(random.below(40) as u32, Release);
-    });
-    w.quit();
+    for (what, apart) in [("page, random words", false), ("page, random words, apart", true)] {
+        let tally = Tally::new(what, &["armed", "armed, apart", "cursor", "pins", "unused"]);
+        let w = scribble_in_page((false, apart), &tally, |page, random| {
+            let at = random.below(PAGE / 8) * 8;
+            page.word(at).store(random.nasty(), Release);
+            tally.count(match at {
+                0 => "armed",
+                8 => "cursor",
+                16..=32 => "pins",
+                4032 => "armed, apart",
+                _ => "unused",
+            });
+            page.half_word(16 + random.below(5) * 4).store(random.below(40) as u32, Release);
+            tally.count("pins");
+        });
+        w.quit();
+    }
 }
 
 /// One pin that is moved before the scan, again and again, takes one slot at a time and no more.
 #[test]
 fn pins_that_wander_leave_the_publisher_slots() {
-    let w = scribble_in_page(false, |page, random| {
+    let tally = Tally::new("page, pins that wander", &["pins"]);
+    let w = scribble_in_page((false, false), &tally, |page, random| {
+        tally.add("pins", 5);
         for cell in 0..5 {
             page.half_word(16 + cell * 4).store(1 + random.below(16) as u32, Release);
         }
@@ -397,8 +440,11 @@ fn pins_that_wander_leave_the_publisher_slots() {
 
 #[test]
 fn a_cursor_that_lies_makes_a_reliable_publisher_wait_no_more() {
-    let mut w =
-        scribble_in_page(true, |page, random| page.word(8).store(random.nasty() >> 20, Release));
+    let tally = Tally::new("page, a cursor that lies", &["cursor"]);
+    let mut w = scribble_in_page((true, false), &tally, |page, random| {
+        tally.count("cursor");
+        page.word(8).store(random.nasty() >> 20, Release);
+    });
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
     assert!(stats.cursor_lies >= 1, "{stats:?}");
     assert!(w.ask("events p").contains("Downgraded"));
@@ -409,7 +455,10 @@ fn a_cursor_that_lies_makes_a_reliable_publisher_wait_no_more() {
 /// `scribble_in_page` has an honest one prove every sample whole, and find the last.
 #[test]
 fn a_cursor_that_claims_too_much_takes_nothing_from_others() {
-    let mut w = scribble_in_page(false, |page, random| {
+    let tally = Tally::new("page, a cursor that claims too much", &["cursor", "pins"]);
+    let mut w = scribble_in_page((false, false), &tally, |page, random| {
+        tally.count("cursor");
+        tally.count("pins");
         page.word(8).store(random.below(20_000) as u64, Release);
         page.half_word(16).store(random.below(12) as u32, Release);
     });

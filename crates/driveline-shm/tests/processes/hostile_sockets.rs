@@ -2,7 +2,7 @@
 //! Any bytes and any descriptors on every kind of socket in the domain directory, under live peers.
 
 use crate::support::hostile::*;
-use crate::support::{Domain, Peer, Random, eventually, repeat};
+use crate::support::{Domain, PATIENCE, Peer, Random, Tally, eventually, repeat_counted, wanted};
 use driveline_types::Qos;
 
 use serde_json::{Value, json};
@@ -63,41 +63,52 @@ impl Scene {
     }
 }
 
-/// Something for a packet: noise, a frame around noise, or a message that was right once.
-fn packet_of(random: &mut Random, right: &[Vec<u8>]) -> Vec<u8> {
-    let noise = |random: &mut Random, len: usize| {
+const NOISE: &str = "noise";
+
+/// A message that was right once, with its name.
+type Right = (&'static str, Vec<u8>);
+
+/// A packet that is wrong: noise, a frame around noise, or a message that was right once.
+fn wrong_packet(random: &mut Random, right: &[Right]) -> Right {
+    let pick = random.below(right.len() + 1);
+    let Some((name, message)) = right.get(pick) else { return (NOISE, noise(random)) };
+    let (name, mut p) = (*name, message.clone());
+    let body = || serde_json::from_slice::<Value>(&message[12..]).ok();
+    match (random.below(3), body()) {
+        (0, Some(Value::Object(body))) => p = packet(kind(message), &twisted(random, body)),
+        (1, _) => p.truncate(random.below(p.len()).max(1)),
+        _ => {
+            for _ in 0..=random.below(4) {
+                let at = random.below(p.len());
+                p[at] ^= 1 + random.below(255) as u8;
+            }
+        }
+    }
+    (name, p)
+}
+
+fn noise(random: &mut Random) -> Vec<u8> {
+    let bytes = |random: &mut Random, len: usize| {
         (0..len).map(|_| random.next() as u8).collect::<Vec<u8>>()
     };
     let len = *random.pick(&[1, 7, 11, 12, 13, 100, 4000, 64 * 1024, 150_000]);
-    match random.below(6) {
-        0 => noise(random, len),
+    match random.below(3) {
+        0 => bytes(random, len),
         1 => {
             let kind = random.below(8) as u16;
-            let body = noise(random, len);
+            let body = bytes(random, len);
             packet(kind, &body)
         }
-        2 => packet(random.below(8) as u16, &vec![*random.pick(b"[{\"0 "); len]),
-        3 => {
-            let mut p = random.pick(right).clone();
-            p.truncate(random.below(p.len() + 1).max(1));
-            p
-        }
-        _ => {
-            let mut p = random.pick(right).clone();
-            for _ in 0..=random.below(4) {
-                let at = random.below(p.len());
-                p[at] = random.next() as u8;
-            }
-            p
-        }
+        _ => packet(random.below(8) as u16, &vec![*random.pick(b"[{\"0 "); len]),
     }
 }
 
-/// The HELLO with single values replaced by ones that break programs.
-fn twisted(random: &mut Random, right: &Value) -> Vec<u8> {
-    let mut v = right.clone();
-    let object = v.as_object_mut().unwrap();
-    let keys: Vec<String> = object.keys().cloned().collect();
+/// A body with one value replaced by one that breaks programs.
+fn twisted(random: &mut Random, mut body: serde_json::Map<String, Value>) -> Vec<u8> {
+    let keys: Vec<String> = body.keys().cloned().collect();
+    if keys.is_empty() {
+        return b"{\"\":0}".to_vec();
+    }
     let key = random.pick(&keys).clone();
     let value = match random.below(8) {
         0 => Value::Null,
@@ -109,26 +120,35 @@ fn twisted(random: &mut Random, right: &Value) -> Vec<u8> {
         6 => json!({"depth": random.nasty(), "deadline_ms": 0}),
         _ => json!(true),
     };
-    object.insert(key, value);
-    packet(HELLO, v.to_string().as_bytes())
+    body.insert(key, value);
+    Value::Object(body).to_string().into_bytes()
+}
+
+fn names(right: &[Right]) -> Vec<&'static str> {
+    right.iter().map(|(name, _)| *name).chain([NOISE]).collect()
 }
 
 /// As one's own user, whose packets are read at once, and as another one.
 fn attack_listener(kind: &str, right: &Value) {
-    for switches in ["", "distrust", "distrust,passrights"] {
-        attack(scene_with(switches), kind, right);
+    let accept = LAYOUT.accept(&Qos::default()).to_string();
+    let rights = [
+        ("HELLO", packet(HELLO, right.to_string().as_bytes())),
+        ("LIST", packet(LIST, b"")),
+        ("ACCEPT", packet(ACCEPT, accept.as_bytes())),
+        ("REFUSE", packet(REFUSE, br#"{"code":"qos","text":"no"}"#)),
+    ];
+    let tally = Tally::new(format!("packets at sockets '{kind}'"), &names(&rights));
+    let users = ["", "distrust", "distrust,passrights"];
+    for (n, switches) in (1..).zip(users) {
+        let share = wanted().div_ceil(users.len() as u64) * n;
+        attack(scene_with(switches), kind, &rights, (&tally, share));
     }
+    tally.print();
 }
 
-fn attack(s: Scene, kind: &str, right: &Value) {
+fn attack(s: Scene, kind: &str, rights: &[Right], (tally, share): (&Tally, u64)) {
     let path = find(s.d.path(), kind);
     let page = Area::new(PAGE);
-    let rights = [
-        packet(HELLO, right.to_string().as_bytes()),
-        packet(LIST, b""),
-        packet(ACCEPT, b"{}"),
-        packet(REFUSE, b"{}"),
-    ];
     let junk: Vec<OwnedFd> = wrong_memory(PAGE).into_iter().map(|(_, fd)| fd).collect();
     let mut random = Random::new(21);
     let mut open = std::collections::VecDeque::new();
@@ -136,11 +156,7 @@ fn attack(s: Scene, kind: &str, right: &Value) {
     let throw = || {
         let Some(c) = connect_to(&path) else { return };
         for _ in 0..=random.below(3) {
-            let bytes = if random.below(3) == 0 {
-                twisted(&mut random, right)
-            } else {
-                packet_of(&mut random, &rights)
-            };
+            let (name, bytes) = wrong_packet(&mut random, rights);
             let mut fds: Vec<BorrowedFd<'_>> = Vec::new();
             match random.below(5) {
                 0 => fds.push(page.fd.as_fd()),
@@ -149,7 +165,10 @@ fn attack(s: Scene, kind: &str, right: &Value) {
                 ),
                 _ => {}
             }
-            sent.set(sent.get() + usize::from(send_with(&c, &bytes, &fds)));
+            if send_with(&c, &bytes, &fds) {
+                sent.set(sent.get() + 1);
+                tally.count(name);
+            }
         }
         // Some go on waiting for an answer, some have hung up.
         if random.below(4) == 0 {
@@ -159,14 +178,13 @@ fn attack(s: Scene, kind: &str, right: &Value) {
             open.pop_front();
         }
     };
-    repeat(USUAL, throw, || {
+    repeat_counted(USUAL, (tally, share), throw, || {
         if sent.get() > 100 {
             Ok(())
         } else {
             Err(format!("only {} packets were sent", sent.get()))
         }
     });
-    println!("CORRUPTIONS: packets at sockets '{kind}': {}", sent.get());
     drop(open);
     s.unharmed(kind);
 }
@@ -194,22 +212,150 @@ fn any_bytes_on_the_socket_for_hints_harm_nobody() {
     let topic = "t".parse::<driveline_types::TopicName>().unwrap().id().0;
     let paths: Vec<_> =
         s.d.names().iter().filter(|n| n.starts_with("r-")).map(|n| s.d.path().join(n)).collect();
+    let hints = ["of no publisher", "of another directory", "cut or changed", NOISE];
+    let tally = Tally::new("hints", &hints);
     let throw = || {
-        let name = match random.below(4) {
-            0 => format!("p-{topic:016x}-{:032x}", random.next()),
-            1 => format!("p-{topic:016x}-../../../../../../../../tmp/xx"),
-            _ => String::new(),
-        };
-        let bytes = if name.is_empty() {
-            packet_of(&mut random, &[b"p-".to_vec()])
-        } else {
-            name.into_bytes()
+        let (name, bytes) = match random.below(4) {
+            0 => ("of no publisher", format!("p-{topic:016x}-{:032x}", random.next()).into_bytes()),
+            1 => (
+                "of another directory",
+                format!("p-{topic:016x}-../../../../../../../../tmp/xx").into_bytes(),
+            ),
+            2 => ("cut or changed", wrong_hint(&mut random, topic)),
+            _ => (NOISE, noise(&mut random)),
         };
         let some = if random.below(4) == 0 { random.below(250) } else { 0 };
         send_datagram(random.pick::<std::path::PathBuf>(&paths), &bytes, &fds[..some]);
+        tally.count(name);
     };
-    repeat(USUAL, throw, || Ok(()));
+    repeat_counted(USUAL, (&tally, wanted()), throw, || Ok(()));
+    tally.print();
     s.unharmed("hints");
+}
+
+fn wrong_hint(random: &mut Random, topic: u64) -> Vec<u8> {
+    let mut hint = format!("p-{topic:016x}-{:032x}", 1).into_bytes();
+    match random.below(2) {
+        0 => hint.truncate(random.below(hint.len()).max(1)),
+        _ => {
+            let at = random.below(hint.len());
+            hint[at] ^= 1 + random.below(255) as u8;
+        }
+    }
+    hint
+}
+
+/// Publishers that answer a subscription with any bytes and any descriptors, each once.
+#[test]
+fn any_bytes_in_an_answer_harm_no_subscription() {
+    let s = scene();
+    let accept = LAYOUT.accept(&Qos::default()).to_string();
+    let rights = [
+        ("ACCEPT", packet(ACCEPT, accept.as_bytes())),
+        ("REFUSE", packet(REFUSE, br#"{"code":"pins","text":"try again"}"#)),
+        ("HELLO", packet(HELLO, right_hello().to_string().as_bytes())),
+        ("LISTING", packet(LISTING, b"{}")),
+    ];
+    let tally = Tally::new("answers to subscriptions", &names(&rights));
+    let (segment, wake) = (LAYOUT.segment(), Area::new(PAGE));
+    let junk: Vec<OwnedFd> = wrong_memory(LAYOUT.len()).into_iter().map(|(_, fd)| fd).collect();
+    let mut random = Random::new(23);
+    let mut number = 1;
+    let hints: Vec<_> =
+        s.d.names().iter().filter(|n| n.starts_with("r-")).map(|n| s.d.path().join(n)).collect();
+    let mut next = || {
+        number += 1;
+        let listener = Listener::new(s.d.path(), "t", number);
+        let name = listener.path().file_name().unwrap().as_encoded_bytes();
+        hints.iter().for_each(|path| send_datagram(path, name, &[]));
+        listener
+    };
+    let mut liars: Vec<Listener> = (0..8).map(|_| next()).collect();
+    let throw = || {
+        for liar in &mut liars {
+            if !liar.is_wanted() {
+                continue;
+            }
+            let c = liar.accept_any();
+            let (name, bytes) = wrong_packet(&mut random, &rights);
+            let right = [segment.fd.as_fd(), wake.fd.as_fd()];
+            let fds: Vec<BorrowedFd<'_>> = match random.below(4) {
+                0 => (0..*random.pick(&[1, 2, 3, 250]))
+                    .map(|i| junk[i % junk.len()].as_fd())
+                    .collect(),
+                1 => Vec::new(),
+                _ => right.to_vec(),
+            };
+            if send_with(&c, &bytes, &fds) {
+                tally.count(name);
+            }
+            // The HELLO was not read: closing now would take the answer back.
+            receive(&c);
+            *liar = next();
+        }
+    };
+    repeat_counted(USUAL, (&tally, wanted()), throw, || Ok(()));
+    tally.print();
+    drop(liars);
+    s.unharmed("answers");
+}
+
+/// Participants that answer a tool with any bytes and any descriptors. The tool is this process.
+#[test]
+fn any_bytes_in_a_listing_harm_no_tool() {
+    let s = scene();
+    let honest = connect_to(&find(s.d.path(), "i-")).unwrap();
+    assert!(send_with(&honest, &packet(LIST, b""), &[]));
+    let (listing, _) = receive(&honest).unwrap();
+    assert_eq!(kind(&listing), LISTING);
+    let rights = [
+        ("LISTING", listing),
+        ("REFUSE", packet(REFUSE, br#"{"code":"other","text":"no"}"#)),
+        ("LIST", packet(LIST, b"")),
+    ];
+    let tally = Tally::new("answers to tools", &names(&rights));
+    let junk: Vec<OwnedFd> = wrong_memory(PAGE).into_iter().map(|(_, fd)| fd).collect();
+    let liars: Vec<_> = (1..=8).map(|n| Listener::of_participant(s.d.path(), n)).collect();
+    let (answers, answered) = std::sync::mpsc::channel();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let mut random = Random::new(24);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for liar in liars.iter().filter(|l| l.is_wanted()) {
+                    let c = liar.accept_any();
+                    for _ in 0..=random.below(3) {
+                        let (name, bytes) = wrong_packet(&mut random, &rights);
+                        let some = *random.pick(&[0, 0, 1, 12]);
+                        let fds: Vec<_> = junk[..some].iter().map(AsFd::as_fd).collect();
+                        if send_with(&c, &bytes, &fds) {
+                            let _ = answers.send(name);
+                        }
+                    }
+                    send_with(&c, &packet(LISTING, b""), &[]);
+                    // The question was not read: closing now would take the answers back.
+                    receive(&c);
+                }
+            }
+        });
+        let ask = || {
+            let survey = driveline_shm::survey(s.d.path(), PATIENCE).unwrap();
+            answered.try_iter().for_each(|name| tally.count(name));
+            let is_in =
+                |pid: &u32| survey.participants.iter().any(|p| p.pid_in_its_namespace == *pid);
+            [s.w.pid(), s.r.pid()].iter().filter(|pid| is_in(pid)).count()
+        };
+        let mut seen = 2;
+        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            repeat_counted(USUAL, (&tally, wanted()), || seen = seen.min(ask()), || Ok(()));
+        }));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        asked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        assert_eq!(seen, 2, "the honest participants are in each answer");
+    });
+    tally.print();
+    s.unharmed("listings");
 }
 
 /// MAX_MESSAGE_LEN, MAX_FDS.

@@ -12,7 +12,7 @@ class Camera {
 public:
     explicit Camera(const work::Parameters& parameters)
         : name_(parameters.get<std::string>("source", "synthetic")),
-          source_(comp::open_frame_source(name_)) {
+          source_(comp::open_frame_source(name_, looped())) {
         const auto count = parameters.get<std::size_t>("preload", 0, 0, 2000);
         for (std::size_t i = 0; i < count; ++i) {
             cv::Mat frame;
@@ -41,17 +41,17 @@ public:
         return out.written();
     }
 
-    work::Report report() const { return {{"frames", made_}, {"started_again", started_again_}}; }
+    work::Report report() const { return {{"frames", made_}}; }
 
 private:
+    static comp::FrameSourceOptions looped() {
+        comp::FrameSourceOptions options;
+        options.loop = true;
+        return options;
+    }
+
     void next(cv::Mat& frame) {
-        auto status = source_->next(frame);
-        if (status == comp::FrameStatus::end) {
-            source_ = comp::open_frame_source(name_);
-            ++started_again_;
-            status = source_->next(frame);
-        }
-        if (status != comp::FrameStatus::frame)
+        if (source_->next(frame) != comp::FrameStatus::frame)
             throw std::runtime_error(name_ + " gives no frame: " + source_->error());
     }
 
@@ -59,7 +59,6 @@ private:
     std::unique_ptr<comp::FrameSource> source_;
     std::vector<cv::Mat> frames_;
     std::uint64_t made_ = 0;
-    std::uint64_t started_again_ = 0;
 };
 
 }  // namespace

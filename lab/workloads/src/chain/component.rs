@@ -16,7 +16,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub(super) const SOURCE_CLASS: &str = "Source";
+pub(crate) const SOURCE_CLASS: &str = "Source";
+/// Only reads; not in the chain.
+pub(crate) const READER_CLASS: &str = "Reader";
 pub(super) const STAGE_CLASS: &str = "Stage";
 pub(super) const PERIODIC_CLASS: &str = "Periodic";
 pub(super) const END_CLASS: &str = "End";
@@ -119,6 +121,13 @@ impl ComponentLibrary for Builtin {
                 &["in"],
                 vec![text("account", "File for the account.")],
             ),
+            ComponentClass {
+                name: READER_CLASS.into(),
+                doc: "Takes what comes.".into(),
+                inputs: vec![port("in")],
+                outputs: vec![],
+                parameters: vec![],
+            },
         ]
     }
 
@@ -127,6 +136,7 @@ impl ComponentLibrary for Builtin {
             SOURCE_CLASS => Ok(Box::new(Source::default())),
             STAGE_CLASS | PERIODIC_CLASS => Ok(Box::new(Stage::default())),
             END_CLASS => Ok(Box::new(End::default())),
+            READER_CLASS => Ok(Box::new(Reader)),
             _ => Err(LoadError { text: format!("there is no class {class}") }),
         }
     }
@@ -191,6 +201,20 @@ impl Component for Stage {
         let worker = self.worker.get().ok_or_else(|| failure("not initialised"))?;
         worker.work.run();
         worker.publish()
+    }
+
+    fn shutdown(&self) {}
+}
+
+struct Reader;
+
+impl Component for Reader {
+    fn init(&self, _: ComponentIo) -> Result<(), ComponentFailure> {
+        Ok(())
+    }
+
+    fn on_trigger(&self, _: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        Ok(())
     }
 
     fn shutdown(&self) {}

@@ -14,7 +14,8 @@ mod component;
 mod plan;
 mod table;
 
-pub(crate) use component::Builtin;
+pub(crate) use component::{Builtin, READER_CLASS, SOURCE_CLASS};
+pub(crate) use plan::text;
 
 use crate::command_line::{HOST, WORKLOAD_COMMAND};
 use crate::experiment::Experiment;
@@ -86,7 +87,7 @@ impl Chain {
     }
 }
 
-fn classes(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
+pub(crate) fn classes(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
     Ok(Builtin.classes())
 }
 

@@ -274,7 +274,7 @@ fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
 }
 
 /// The graph as a file: JSON is YAML, without what is not there.
-pub(super) fn text(graph: &GraphFile) -> Result<String> {
+pub(crate) fn text(graph: &GraphFile) -> Result<String> {
     fn without_nulls(value: &mut Value) {
         match value {
             Value::Object(map) => {

@@ -43,7 +43,7 @@ pub struct ParameterStatus {
     pub component: String,
     /// Name.
     pub name: String,
-    /// Value: of the graph, or set since.
+    /// Value in effect: of the graph, or set since by a command or a mode.
     pub value: serde_json::Value,
     /// True if it can be changed while the run goes on.
     pub live: bool,
@@ -56,6 +56,9 @@ pub struct ParameterStatus {
     /// True if it was set since the run began.
     #[serde(default)]
     pub set: bool,
+    /// Mode that set it; absent if a command did, or if it is the graph's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
 }
 
 /// One change.

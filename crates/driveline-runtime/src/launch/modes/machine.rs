@@ -15,6 +15,8 @@ pub(in crate::launch) const CHECK_AGAIN: Duration = Duration::from_millis(20);
 pub(in crate::launch) struct ModeRules {
     /// Components that are active in it, sorted.
     pub(in crate::launch) active: Vec<usize>,
+    /// Modules with parameters that it sets.
+    pub(in crate::launch) sets: Vec<usize>,
     /// Time for the entry condition and the acknowledgements together.
     pub(in crate::launch) enter_within: Duration,
     /// Modes to try if it cannot be entered, in order.
@@ -189,6 +191,8 @@ pub(in crate::launch) struct Modes {
     since: Duration,
     initial: usize,
     switch: Option<Switch>,
+    /// A module was told something since the last switch ended.
+    told_since: bool,
     /// Number of the last switch.
     number: u64,
     running: bool,
@@ -218,6 +222,7 @@ impl Modes {
             since: Duration::ZERO,
             initial,
             switch: None,
+            told_since: false,
             number: 0,
             running: false,
             stopping: false,
@@ -227,6 +232,13 @@ impl Modes {
     /// The mode that was entered last, and since when.
     pub(in crate::launch) fn current(&self) -> Option<(usize, Duration)> {
         Some((self.mode?, self.since))
+    }
+
+    /// The mode whose states a module gets that becomes ready, and since when; of a mode that is
+    /// being entered, later than anything.
+    pub(in crate::launch) fn told(&self) -> Option<(usize, Duration)> {
+        let entering = self.switch.as_ref().filter(|s| s.stage != Stage::Waiting);
+        entering.map(|s| (s.target, Duration::MAX)).or(self.current())
     }
 
     pub(in crate::launch) fn switch(&self) -> Option<&Switch> {
@@ -326,7 +338,7 @@ impl Modes {
 
     fn module_ready(&mut self, module: usize, now: Duration, actions: &mut Vec<Action>) {
         self.ready[module] = true;
-        let mode = self.switch.as_ref().map(|s| s.target).or(self.mode).unwrap_or(self.initial);
+        let mode = self.told().map_or(self.initial, |(mode, _)| mode);
         let until = now + self.rules[mode].enter_within;
         let number = self.number;
         let mut activate = Vec::new();
@@ -572,6 +584,7 @@ impl Modes {
             self.tell(false, until, actions);
         } else {
             self.switch = None;
+            self.told_since = false;
         }
     }
 
@@ -589,11 +602,14 @@ impl Modes {
         });
     }
 
-    /// Sends a message to the components whose state differs in the target.
+    /// Sends a message to the components whose state differs in the target. Its parameters come
+    /// with the activations.
     fn tell(&mut self, active: bool, until: Duration, actions: &mut Vec<Action>) {
         let Some(s) = &self.switch else { return };
         let (number, mode) = (s.number, s.target);
         let rules = &self.rules[mode];
+        // Going back to a mode that was not left sets nothing.
+        let enters = active && (self.told_since || self.mode != Some(mode));
         for module in 0..self.ready.len() {
             let mut changed = Vec::new();
             for (i, c) in self.components.iter_mut().enumerate() {
@@ -607,7 +623,9 @@ impl Modes {
                     changed.push(i);
                 }
             }
-            if !changed.is_empty() {
+            let sets = enters && self.ready[module] && rules.sets.contains(&module);
+            if !changed.is_empty() || sets {
+                self.told_since = true;
                 let (activate, deactivate) =
                     if active { (changed, Vec::new()) } else { (Vec::new(), changed) };
                 actions.push(Action::Tell { module, switch: number, mode, activate, deactivate });

@@ -303,6 +303,24 @@ fn a_module_that_comes_back_is_told_the_mode() {
     assert_eq!(m.step(3 * MS, nok(JOYSTICK, 0), &met), [Action::Kill { component: JOYSTICK }]);
 }
 
+#[test]
+fn parameters_come_with_a_mode_and_not_when_it_was_not_left() {
+    let mut rules = vehicle();
+    (rules[MANUAL].sets, rules[AUTONOMOUS].sets) = (vec![BRAKE], vec![BRAKE]);
+    rules[AUTONOMOUS].fallback.clear();
+    let mut m = running(rules);
+    let actions = m.step(MS, command(AUTONOMOUS), &not_met);
+    assert_eq!(actions.len(), 1, "nothing before the condition holds: {actions:?}");
+    let actions = m.step(201 * MS, Input::Time, &not_met);
+    assert_eq!(actions[1..], [entered(1, MANUAL, MANUAL, 200 * MS)]);
+    let actions = m.step(300 * MS, command(AUTONOMOUS), &met);
+    let planner = tell(1, 2, AUTONOMOUS, &[PLANNER], &[]);
+    assert_eq!(actions[1..], [planner, tell(2, 2, AUTONOMOUS, &[], &[])]);
+    // Back, because the activation failed: the brake has the values of the other mode.
+    let actions = m.step(301 * MS, nok(PLANNER, 2), &met);
+    assert!(actions.contains(&tell(2, 2, MANUAL, &[], &[])), "{actions:?}");
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     Request(usize, u8),
@@ -328,9 +346,11 @@ fn any_rules() -> impl Strategy<Value = ModeRules> {
         any::<bool>(),
         0u64..200,
         any::<bool>(),
+        prop::collection::vec(0..MODULES, 0..3),
     );
-    parts.prop_map(|(active, within, fallback, latch, dwell, deactivate_first)| ModeRules {
+    parts.prop_map(|(active, within, fallback, latch, dwell, deactivate_first, sets)| ModeRules {
         active: active.into_iter().collect(),
+        sets,
         enter_within: Duration::from_millis(within),
         fallback,
         latch,
@@ -363,6 +383,8 @@ struct World {
     inbox: Vec<VecDeque<(u64, bool)>>,
     /// Last state sent to each component, since its process exists.
     told: Vec<Option<bool>>,
+    /// Mode whose parameters were sent to each module last, since its process exists.
+    values: Vec<Option<usize>>,
     /// Time of the message that each component has not answered.
     since: Vec<Option<Duration>>,
     ready: Vec<bool>,
@@ -384,6 +406,7 @@ impl World {
             met: vec![true; MODES],
             inbox: vec![VecDeque::new(); COMPONENTS],
             told: vec![None; COMPONENTS],
+            values: vec![None; MODULES],
             since: vec![None; COMPONENTS],
             ready: vec![false; MODULES],
             killed: vec![false; MODULES],
@@ -433,6 +456,9 @@ impl World {
                     );
                 }
             }
+            for module in self.rules[mode].sets.iter().filter(|m| self.answers(**m)) {
+                assert_eq!(self.values[*module], Some(mode), "parameters of module {module}");
+            }
         }
     }
 
@@ -442,8 +468,11 @@ impl World {
 
     fn check(&mut self, action: &Action, input: &Input) {
         match action {
-            Action::Tell { module, switch, activate, deactivate, .. } => {
+            Action::Tell { module, switch, mode, activate, deactivate } => {
                 assert!(self.ready[*module], "module {module} has no process");
+                if deactivate.is_empty() && self.rules[*mode].sets.contains(module) {
+                    self.values[*module] = Some(*mode);
+                }
                 if !deactivate.is_empty()
                     && let Some(s) = self.modes.switch()
                     && !self.rules[s.target].deactivate_first
@@ -535,6 +564,7 @@ impl World {
                     self.inbox[c].clear();
                     (self.told[c], self.since[c]) = (None, None);
                 }
+                self.values[module] = None;
                 self.step(Input::ModuleEnded(module));
             }
             Event::Ready(module) if !self.ready[module] => self.step(Input::ModuleReady(module)),

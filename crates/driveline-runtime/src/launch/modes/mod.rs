@@ -65,7 +65,7 @@ impl<'a> ModeControl<'a> {
             .collect();
         let components: Vec<&str> = here.iter().map(|(name, _)| *name).collect();
         let module_of: Vec<usize> = here.iter().map(|(_, process)| *process).collect();
-        let rules = modes.modes.iter().map(|m| rules(m, &components)).collect();
+        let rules = modes.modes.iter().map(|m| rules(m, &components, of)).collect();
         let ready = |m: &ResolvedMode| m.ready.iter().filter_map(|name| process(name)).collect();
         Some(Self {
             machine: Modes::new(rules, modes.initial, &module_of, processes),
@@ -135,6 +135,13 @@ impl<'a> ModeControl<'a> {
         self.modes.modes.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
+    /// Returns true if the mode of the run sets a parameter, and was entered after `at`.
+    pub(super) fn overrides(&self, component: &str, name: &str, at: Duration) -> bool {
+        let Some((mode, since)) = self.machine.told() else { return false };
+        let parameters = &self.modes.modes[mode].parameters;
+        at < since && parameters.get(component).is_some_and(|values| values.contains_key(name))
+    }
+
     /// The message to a module. `own`: whether a component belongs to it.
     pub(super) fn word(
         &self,
@@ -147,10 +154,11 @@ impl<'a> ModeControl<'a> {
         let names = |list: &[usize]| {
             list.iter().map(|c| self.components[*c].to_owned()).collect::<Vec<_>>()
         };
+        // Deactivations follow the activations, which had them.
         let parameters: BTreeMap<_, _> = self.modes.modes[mode]
             .parameters
             .iter()
-            .filter(|(component, _)| own(component))
+            .filter(|(component, _)| deactivate.is_empty() && own(component))
             .map(|(component, values)| (component.clone(), values.clone()))
             .collect();
         ModeWord {
@@ -334,7 +342,12 @@ pub(super) fn cause(by: &Source) -> String {
     }
 }
 
-fn rules(mode: &ResolvedMode, components: &[&str]) -> ModeRules {
+/// `process`: the process of a component, if this launcher starts it.
+fn rules(
+    mode: &ResolvedMode,
+    components: &[&str],
+    process: impl Fn(&str) -> Option<usize>,
+) -> ModeRules {
     let mut active: Vec<usize> =
         mode.active.iter().filter_map(|name| components.iter().position(|c| c == name)).collect();
     active.sort_unstable();
@@ -345,6 +358,7 @@ fn rules(mode: &ResolvedMode, components: &[&str]) -> ModeRules {
     };
     ModeRules {
         active,
+        sets: mode.parameters.keys().filter_map(|component| process(component)).collect(),
         enter_within: mode.enter_within,
         fallback: mode.fallback.clone(),
         latch: mode.latch,

@@ -4,6 +4,7 @@
 use super::super::control::ChangeState;
 use driveline::ParameterValue;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Number of changes that are remembered for tools.
 const REMEMBERED: usize = 64;
@@ -15,7 +16,16 @@ pub(super) struct Changes {
     pub(super) last: u64,
     pub(super) recent: VecDeque<Change>,
     /// Values that were set, by component and parameter. A restarted module gets them again.
-    pub(super) values: BTreeMap<(String, String), ParameterValue>,
+    pub(super) values: BTreeMap<(String, String), SetValue>,
+}
+
+/// Value of a parameter that a command or a mode has set.
+pub(super) struct SetValue {
+    pub(super) value: ParameterValue,
+    /// Mode that set it; `None` for a command.
+    pub(super) mode: Option<String>,
+    /// Since the start of the run.
+    pub(super) at: Duration,
 }
 
 /// A change, and its state.

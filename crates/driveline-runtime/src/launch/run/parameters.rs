@@ -6,9 +6,10 @@ use super::super::control::{
     ChangeAsk, ChangeState, ChangeStatus, ParameterStatus, ParametersStatus, RequestError,
 };
 use super::super::supervisor::State;
-use super::changes::Change;
+use super::changes::{Change, SetValue};
 use super::{Launcher, Program};
 use crate::host::words::{LogWord, ParameterWord};
+use driveline::ParameterValue;
 use driveline_graph::{ResolvedComponent, parameter_from_text, suggest};
 
 impl Launcher<'_> {
@@ -69,6 +70,7 @@ impl Launcher<'_> {
                     component: component.clone(),
                     name: name.clone(),
                     value: new,
+                    mode: None,
                 };
                 if let Some(child) = self.processes[process].alive() {
                     child.say(&word.line());
@@ -107,10 +109,47 @@ impl Launcher<'_> {
             error.clone().map_or(ChangeState::Done, |error| ChangeState::Refused { error });
         let Some((component, name, value)) = change.parameter.clone() else { return };
         if error.is_none() {
-            self.changes.values.insert((component.clone(), name.clone()), value.clone());
+            let at = self.began.elapsed();
+            let set = SetValue { value: value.clone(), mode: None, at };
+            self.changes.values.insert((component.clone(), name.clone()), set);
         }
         let value = value.to_string();
-        self.sink.event(&Event::ParameterChanged { component, name, value, error });
+        self.sink.event(&Event::ParameterChanged { component, name, value, mode: None, error });
+    }
+
+    /// A module has set a parameter for which no command waits, or has not.
+    pub(super) fn parameter_set(
+        &mut self,
+        process: usize,
+        (component, name): (&str, &str),
+        value: &ParameterValue,
+        mode: Option<String>,
+        error: Option<String>,
+    ) {
+        // A module answers for its own components only.
+        if !self.component(component).is_ok_and(|(of, _)| of == process) {
+            return;
+        }
+        let key = (component.to_owned(), name.to_owned());
+        let Some(mode) = mode else {
+            // After a restart: what is refused then has the value of the graph.
+            if error.is_some() {
+                self.changes.values.remove(&key);
+            }
+            return;
+        };
+        if error.is_none() {
+            let at = self.began.elapsed();
+            let set = SetValue { value: value.clone(), mode: Some(mode.clone()), at };
+            let before = self.changes.values.insert(key, set);
+            // A module that is restarted is told its mode again: nothing has changed.
+            if before.is_some_and(|b| (&b.value, b.mode.as_ref()) == (value, Some(&mode))) {
+                return;
+            }
+        }
+        let (component, name) = (component.to_owned(), name.to_owned());
+        let (value, mode) = (value.to_string(), Some(mode));
+        self.sink.event(&Event::ParameterChanged { component, name, value, mode, error });
     }
 
     /// A process has ended: nothing acknowledges its changes any more.
@@ -123,7 +162,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Gives the process of a restarted module the values that were set.
+    /// Gives the process of a restarted module the values that were set, unless the mode has set a
+    /// newer one since: that came with the states of its components.
     pub(super) fn tell_parameters(&mut self, process: usize) {
         let Program::Module(module) = self.processes[process].program else { return };
         let words: Vec<_> = self
@@ -131,12 +171,11 @@ impl Launcher<'_> {
             .values
             .iter()
             .filter(|((c, _), _)| module.components.iter().any(|own| own.name.as_str() == c))
-            .map(|((component, name), value)| ParameterWord {
-                // No command waits for this one.
-                change: 0,
-                component: component.clone(),
-                name: name.clone(),
-                value: value.clone(),
+            .filter(|((component, name), set)| {
+                !self.modes.as_ref().is_some_and(|m| m.overrides(component, name, set.at))
+            })
+            .map(|((component, name), set)| {
+                ParameterWord::unasked(component, name, &set.value, None)
             })
             .collect();
         if let Some(child) = self.processes[process].alive() {
@@ -156,11 +195,13 @@ impl Launcher<'_> {
                     parameters.push(ParameterStatus {
                         component: c.name.to_string(),
                         name: name.clone(),
-                        value: serde_json::to_value(set.unwrap_or(value)).unwrap_or_default(),
+                        value: serde_json::to_value(set.map_or(value, |s| &s.value))
+                            .unwrap_or_default(),
                         live: range.is_some(),
                         min: range.and_then(|r| r.min).map(|n| n.to_string()),
                         max: range.and_then(|r| r.max).map(|n| n.to_string()),
                         set: set.is_some(),
+                        mode: set.and_then(|s| s.mode.clone()),
                     });
                 }
             }

@@ -25,6 +25,7 @@ pub(crate) const HELLO: u16 = 1;
 pub(crate) const ACCEPT: u16 = 2;
 pub(crate) const REFUSE: u16 = 3;
 pub(crate) const LIST: u16 = 4;
+pub(crate) const LISTING: u16 = 5;
 pub(crate) const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
@@ -117,6 +118,55 @@ pub(crate) const LATEST: usize = 64;
 pub(crate) const RING: usize = 192;
 const META: usize = 512;
 
+/// Names of the control fields of a segment.
+pub(crate) const SEGMENT_FIELDS: &[&str] = &[
+    "magic",
+    "version",
+    "latest",
+    "heartbeat",
+    "longest interval",
+    "waiting",
+    "afar publisher",
+    "afar before",
+    "afar count",
+    "ring",
+    "header: version and flags",
+    "header: sequence",
+    "header: publish time",
+    "header: wall offset",
+    "header: trace id",
+    "header: payload length",
+    "header: origins dropped",
+    "header: checksum",
+    "header: origins",
+    "header: clock error",
+    "header: remote",
+    "header: service",
+    "header: remote publisher",
+    "header: reserved",
+    "unused",
+];
+
+/// Name of a word of the sample header, as in `docs/protocols/sample-header.md`.
+pub(crate) fn header_field(word: usize) -> &'static str {
+    match word {
+        0 => "header: version and flags",
+        1 => "header: sequence",
+        2 => "header: publish time",
+        3 => "header: wall offset",
+        4 => "header: trace id",
+        5 => "header: payload length",
+        6 => "header: origins dropped",
+        7 => "header: checksum",
+        8..=55 => "header: origins",
+        56 => "header: clock error",
+        57..=60 => "header: remote",
+        61 => "header: service",
+        62 => "header: remote publisher",
+        _ => "header: reserved",
+    }
+}
+
 impl Layout {
     pub(crate) fn meta(self, slot: usize) -> usize {
         (RING + self.ring * 8).next_multiple_of(64) + slot * META
@@ -129,6 +179,26 @@ impl Layout {
     pub(crate) fn len(self) -> usize {
         let stride = self.payload.next_multiple_of(if self.payload >= PAGE { PAGE } else { 64 });
         (self.payloads() + self.slots * stride).next_multiple_of(PAGE)
+    }
+
+    /// Name of the control field at an offset before the payloads, as in `docs/protocols/shm.md`.
+    pub(crate) fn field(self, offset: usize) -> &'static str {
+        match offset {
+            0 => "magic",
+            8 => "version",
+            LATEST => "latest",
+            72 => "heartbeat",
+            80 => "longest interval",
+            128 => "waiting",
+            144 => "afar publisher",
+            152 => "afar before",
+            160 => "afar count",
+            _ if (RING..RING + self.ring * 8).contains(&offset) => "ring",
+            _ if (self.meta(0)..self.meta(self.slots)).contains(&offset) => {
+                header_field((offset - self.meta(0)) % META / 8)
+            }
+            _ => "unused",
+        }
     }
 
     /// A segment that is in order so far.

@@ -6,10 +6,12 @@ pub(crate) mod hostile;
 pub(crate) mod payload;
 pub(crate) mod peer;
 pub(crate) mod process;
+pub(crate) mod tally;
 
 use std::time::{Duration, Instant};
 
 pub(crate) use process::{Domain, Peer};
+pub(crate) use tally::{Tally, repeat_counted, wanted};
 
 /// Longest that anything may take that is awaited, on a machine under load. Only a failure takes
 /// that long.
