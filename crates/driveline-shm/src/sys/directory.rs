@@ -108,7 +108,7 @@ impl Directory {
             if mode & 0o077 != 0 {
                 return refuse(
                     format!("its mode is {mode:04o}, so that others can enter"),
-                    "chmod it to 0700, or share a directory of your fairness with DRIVELINE_DOMAIN_DIR",
+                    "chmod it to 0700, or name a directory to share in DRIVELINE_DOMAIN_DIR",
                 );
             }
         } else if mode & 0o002 != 0 && mode & 0o1000 == 0 {
