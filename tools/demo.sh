@@ -59,7 +59,7 @@ case "${DEPLOY:-}" in
     '') ;;
     container | containers)
         command -v podman >/dev/null || command -v docker >/dev/null ||
-            refuse "DEPLOY=$DEPLOY needs a container engine: install podman (\`apt-get install podman\`) or docker"
+            refuse "DEPLOY=$DEPLOY needs a container engine: \`apt-get install podman\`, or docker"
         options+=(--deploy "$DEPLOY")
         ;;
     *) refuse "DEPLOY=$DEPLOY is no way to deploy: write DEPLOY=containers (one for each module) or DEPLOY=container" ;;

@@ -18,8 +18,9 @@ class Check(unittest.TestCase):
         self.dir = Path(place.name)
 
     def check(self, video="", model="", speed="100", **environment):
-        environment = {**os.environ, **environment}
-        done = subprocess.run([DEMO, "check", video, model, speed], cwd=self.dir, env=environment, capture_output=True, text=True)
+        command = [DEMO, "check", video, model, speed]
+        env = {**os.environ, **environment}
+        done = subprocess.run(command, cwd=self.dir, env=env, capture_output=True, text=True)
         self.assertEqual(done.stdout, "")
         return done.returncode, done.stderr
 
@@ -60,9 +61,10 @@ class Check(unittest.TestCase):
     def test_containers_need_an_engine_before_the_build(self):
         for program in ("bash", "dirname"):
             (self.dir / program).symlink_to(shutil.which(program))
-        self.refused("DEPLOY=containers needs a container engine", "apt-get install podman", DEPLOY="containers", PATH=str(self.dir))
+        given = {"DEPLOY": "containers", "PATH": str(self.dir)}
+        self.refused("containers needs a container engine", "apt-get install podman", **given)
         (self.dir / "podman").touch(mode=0o755)
-        self.assertEqual(self.check(DEPLOY="containers", PATH=str(self.dir)), (0, ""))
+        self.assertEqual(self.check(**given), (0, ""))
         self.refused("DEPLOY=cluster is no way to deploy", DEPLOY="cluster")
 
 
