@@ -57,7 +57,7 @@ steady: ## run each test program 30 times in random order beside a CPU load, for
 	@python3 tools/steady.py $(ARGS) $(ONLY)
 
 demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own; DEPLOY=containers in a container each
-	@tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
+	@DEPLOY="$(DEPLOY)" tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 	@$(MAKE) --no-print-directory build
 	@DEPLOY="$(DEPLOY)" tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 

@@ -57,7 +57,11 @@ fi
 
 case "${DEPLOY:-}" in
     '') ;;
-    container | containers) options+=(--deploy "$DEPLOY") ;;
+    container | containers)
+        command -v podman >/dev/null || command -v docker >/dev/null ||
+            refuse "DEPLOY=$DEPLOY needs a container engine: \`apt-get install podman\`, or docker"
+        options+=(--deploy "$DEPLOY")
+        ;;
     *) refuse "DEPLOY=$DEPLOY is no way to deploy: write DEPLOY=containers (one for each module) or DEPLOY=container" ;;
 esac
 

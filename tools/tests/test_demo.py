@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/demo.sh check: what `make demo` is given is looked at before a build of minutes."""
 
+import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -15,8 +17,10 @@ class Check(unittest.TestCase):
         self.addCleanup(place.cleanup)
         self.dir = Path(place.name)
 
-    def check(self, video="", model="", speed="100"):
-        done = subprocess.run([DEMO, "check", video, model, speed], cwd=self.dir, capture_output=True, text=True)
+    def check(self, video="", model="", speed="100", **environment):
+        command = [DEMO, "check", video, model, speed]
+        env = {**os.environ, **environment}
+        done = subprocess.run(command, cwd=self.dir, env=env, capture_output=True, text=True)
         self.assertEqual(done.stdout, "")
         return done.returncode, done.stderr
 
@@ -53,6 +57,15 @@ class Check(unittest.TestCase):
         (self.dir / "notes.md").touch()
         self.refused("MODEL=notes.md is no network", "name the network's .cfg or .onnx", model="notes.md")
         self.refused("SPEED_KMH=fast is no speed", speed="fast")
+
+    def test_containers_need_an_engine_before_the_build(self):
+        for program in ("bash", "dirname"):
+            (self.dir / program).symlink_to(shutil.which(program))
+        given = {"DEPLOY": "containers", "PATH": str(self.dir)}
+        self.refused("containers needs a container engine", "apt-get install podman", **given)
+        (self.dir / "podman").touch(mode=0o755)
+        self.assertEqual(self.check(**given), (0, ""))
+        self.refused("DEPLOY=cluster is no way to deploy", DEPLOY="cluster")
 
 
 if __name__ == "__main__":

@@ -261,7 +261,7 @@ kills them.")]
   driveline graph graph.yaml --json")]
     Graph(Graph),
     /// List the component classes in a library
-    #[command(after_help = "Example:\n  driveline describe build/lib/libcomp.so")]
+    #[command(after_help = "Example:\n  driveline describe build/lib/libcomp_lane.so")]
     Describe {
         /// Shared library
         library: PathBuf,

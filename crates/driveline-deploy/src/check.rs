@@ -142,7 +142,7 @@ fn missing_files(module: &ResolvedModule) -> Vec<Diagnostic> {
             &format!("mounts/{i}"),
             format!("{} does not exist on this machine", m.source.display()),
         )
-        .help("create it, or correct the path; relative ones are beside the graph file")
+        .help("create it, or correct the path; relative paths start at the graph file")
     });
     let device = |(i, device): (usize, &String)| {
         let path = device.split(':').next().unwrap_or_default();

@@ -69,6 +69,7 @@ pub(super) struct Assignment {
 pub(super) struct Files {
     pub(super) name: Option<String>,
     pub(super) domain: Option<String>,
+    pub(super) domain_group: Option<u32>,
     pub(super) on_launcher_lost: Option<In<OnLauncherLost>>,
     pub(super) health_topic: Option<In<String>>,
     /// Sections of registered gateways.
@@ -466,6 +467,7 @@ impl Files {
         // Includes come first, so the file that was asked for has the last word on the name.
         self.name = spec.name.clone().or(self.name.take());
         self.domain = spec.domain.clone().or(self.domain.take());
+        self.domain_group = spec.domain_group.or(self.domain_group);
         if let Some(lost) = spec.on_launcher_lost.clone() {
             self.on_launcher_lost = Some(In { document, spec: lost });
         }

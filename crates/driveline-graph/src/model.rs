@@ -49,6 +49,11 @@ pub struct GraphFile {
     #[serde(default)]
     #[schemars(extend("format" = "domain"))]
     pub domain: Option<String>,
+    /// Id of a group whose members share the domain; without it, the domain belongs to one user.
+    /// Topics admit other users only by `access`. Containers have a directory for each run.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 2_147_483_647))]
+    pub domain_group: Option<u32>,
     /// Other graph files, relative to this one, whose topics and modules belong to the graph.
     #[serde(default)]
     pub include: Vec<PathBuf>,

@@ -237,6 +237,7 @@ impl<'a> Resolver<'a> {
         let graph = ResolvedGraph {
             name,
             domain,
+            domain_group: self.files.domain_group,
             file: path.to_owned(),
             files: self.files.sources.paths(),
             sections,

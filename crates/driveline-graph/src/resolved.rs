@@ -31,6 +31,8 @@ pub struct ResolvedGraph {
     pub name: String,
     /// Name of the domain.
     pub domain: String,
+    /// Group whose members share the domain.
+    pub domain_group: Option<u32>,
     /// The file it was loaded from.
     pub file: PathBuf,
     /// All its files: that one, files that it includes, and parameter files.

@@ -21,10 +21,10 @@ pub fn directory(name: &str) -> Result<PathBuf, DomainError> {
 }
 
 /// As [`directory`], and makes sure that this user can use it and that no other user can put files
-/// there.
+/// there, except the members of the group that shares it.
 ///
 /// # Errors
 /// [`DomainError`].
-pub fn prepare(name: &str) -> Result<PathBuf, DomainError> {
-    Ok(driveline_shm::domain::prepare(Some(name))?)
+pub fn prepare_for(name: &str, group: Option<u32>) -> Result<PathBuf, DomainError> {
+    Ok(driveline_shm::domain::prepare_for(name, group)?)
 }

@@ -52,6 +52,20 @@ pub fn prepare(name: Option<&str>) -> Result<PathBuf, OpenError> {
     Ok(path)
 }
 
+/// As [`prepare`], for a domain that the members of a group share where one is given.
+/// `DRIVELINE_DOMAIN_DIR` wins over the group.
+///
+/// # Errors
+/// [`OpenError`] as joining would give, or if this user is not a member of the group.
+pub fn prepare_for(name: &str, group: Option<u32>) -> Result<PathBuf, OpenError> {
+    let named = std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|v| !v.is_empty());
+    let Some(group) = group.filter(|_| !named) else { return prepare(Some(name)) };
+    check_name(name)?;
+    let path = std::path::Path::new(ALL_USERS).join(format!("{PREFIX}group-{group}-{name}"));
+    Directory::make_for_group(&path, group)?;
+    Ok(path)
+}
+
 /// As [`directory`], for observers: creates nothing, but checks the directory as for joining.
 /// `None`: no process has ever joined.
 ///

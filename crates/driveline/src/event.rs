@@ -2,6 +2,7 @@
 //! Events of an endpoint, other than samples.
 
 use driveline_types::MonotonicNs;
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
@@ -124,13 +125,19 @@ impl fmt::Display for EndpointEvent {
 /// Least time between two log lines of one kind on one endpoint.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Least time between two equal log lines on a refused peer, which asks again and again.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(60);
+/// Refusals of one endpoint that are remembered.
+const REFUSALS: usize = 32;
+
 /// Limits the log lines of one endpoint on missed deadlines and on time-outs of reliable publishes
-/// to one of each kind a second; each says how many there were since the one before. Other events
-/// pass.
+/// to one of each kind a second; each says how many there were since the one before. The same
+/// refusal is logged once a minute. Other events pass.
 #[derive(Clone, Debug, Default)]
 pub struct EventLines {
     deadlines: LineLimit,
     timeouts: LineLimit,
+    refusals: VecDeque<(MonotonicNs, String)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -161,9 +168,20 @@ impl EventLines {
             EndpointEvent::ReliableTimeout { timeouts, .. } => {
                 *timeouts = self.timeouts.admit(*timeouts, now)?;
             }
+            EndpointEvent::Refused { text } => self.admit_refusal(text, now)?,
             _ => {}
         }
         Some(event)
+    }
+
+    fn admit_refusal(&mut self, text: &str, now: MonotonicNs) -> Option<()> {
+        self.refusals.retain(|(logged, _)| now < *logged + REFUSAL_INTERVAL);
+        if self.refusals.iter().any(|(_, logged)| logged == text) {
+            return None;
+        }
+        self.refusals.truncate(REFUSALS - 1);
+        self.refusals.push_front((now, text.to_owned()));
+        Some(())
     }
 }
 
@@ -189,6 +207,19 @@ mod tests {
         assert_eq!(lines.admit(other.clone(), at(999)), Some(other));
         let line = lines.admit(event(19, 60), at(1000)).unwrap();
         assert_eq!(line.to_string(), "topic 'a': late: 59 times since the last line, 60 in all");
+    }
+
+    #[test]
+    fn lines_on_one_refusal_are_a_minute_apart_whichever_others_come_between() {
+        let mut lines = EventLines::default();
+        let refused = |text: &str| EndpointEvent::Refused { text: text.into() };
+        let at = |s: u64| MonotonicNs(1_000_000_000 * (1 + s));
+        for (second, logged) in [(0, true), (59, false), (60, true)] {
+            for text in ["lane needs pins", "detector needs pins"] {
+                let event = lines.admit(refused(text), at(second));
+                assert_eq!(event, logged.then(|| refused(text)), "{text} after {second} s");
+            }
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn text(graph: &ResolvedGraph, domain_dir: &Path, mode: u32) -> Option<String> {
         n => format!(" and {} more", n - 1),
     };
     Some(format!(
-        "warning: topic {first}{more} admits other users (`access:`), but none of them can enter {} (mode {:04o}); make a directory for all of them (`install -d -m 1777 /dev/shm/NAME`, or -m 2770 -g GROUP for one group) and name it in DRIVELINE_DOMAIN_DIR for all processes",
+        "warning: topic {first}{more} admits other users (`access:`), but none of them can enter {} (mode {:04o}); share the domain with a group (`domain_group: GID` in the graph), or make a directory for all users (`install -d -m 1777 /dev/shm/NAME`) and name it in DRIVELINE_DOMAIN_DIR for all processes",
         domain_dir.display(),
         mode & 0o7777
     ))

@@ -113,7 +113,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     };
     let domain_dir = match &deployed {
         Some(deployed) => deployed.domain(),
-        None => domain::prepare(domain_name).map_err(|e| e.to_string())?,
+        None => domain::prepare_for(domain_name, graph.domain_group).map_err(|e| e.to_string())?,
     };
     // In containers, other users come in by what is mounted.
     if deployed.is_none()
@@ -134,6 +134,9 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let beside: Vec<_> = gateways.iter().map(|g| g.name).collect();
     let place = match &deployed {
         Some(_) => DomainPlace::Directory(domain_dir.display().to_string()),
+        None if graph.domain_group.is_some() => {
+            DomainPlace::Directory(domain_dir.display().to_string())
+        }
         None => DomainPlace::of(Some(domain_name))?,
     };
     let names: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();

@@ -6,7 +6,7 @@ use driveline::{Context, ContextOptions, PublisherOptions, Reach};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -432,6 +432,33 @@ fn a_connection_that_never_existed_is_named_and_ends_the_run_with_exit_code_6() 
         serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
             .unwrap();
     assert_eq!(summary["problems"][0]["kind"], "not_connected", "{summary}");
+}
+
+/// Two runs in the directory of a group; `DRIVELINE_DOMAIN_DIR` is not set.
+#[test]
+fn runs_share_the_directory_of_a_group_which_only_members_can_enter() {
+    use std::os::unix::fs::MetadataExt;
+    // Root may give a directory to any group, and has none of its own that graphs may name.
+    let group = match rustix::process::getegid().as_raw() {
+        0 => 4000,
+        group => group,
+    };
+    let domain = format!("shared-{}", std::process::id());
+    let place = std::path::PathBuf::from(format!("/dev/shm/driveline-group-{group}-{domain}"));
+    let keys = format!("name: demo\ndomain: {domain}\ndomain_group: {group}\n");
+    let f = Fixture::new(&GRAPH.replace("name: demo\n", &keys));
+    for _ in 0..2 {
+        let mut command = f.command(&["run", "g.yaml"]);
+        let Output { status, stdout, stderr } =
+            command.env_remove("DRIVELINE_DOMAIN_DIR").output().unwrap();
+        let out = String::from_utf8_lossy(&stdout);
+        assert!(status.success(), "{out}{}", String::from_utf8_lossy(&stderr));
+        let list = format!("DRIVELINE_DOMAIN_DIR={} driveline topic list", place.display());
+        assert!(out.contains(&list) && out.contains("printer got 20"), "{out}");
+        let meta = std::fs::metadata(&place).unwrap();
+        assert_eq!((meta.gid(), meta.mode() & 0o7777), (group, 0o1770));
+    }
+    std::fs::remove_dir_all(&place).unwrap();
 }
 
 #[test]

@@ -236,7 +236,7 @@ impl Module<'_> {
         let real_time = RealTime::apply(&graph, module);
         let context = Context::new(ContextOptions {
             name: process_name(&graph, module),
-            domain_dir: Some(domain::prepare(&graph.domain)?),
+            domain_dir: Some(domain::prepare_for(&graph.domain, graph.domain_group)?),
         })?;
         context.set_description(description(&graph, module));
         let beats = self.heartbeats(module)?;

@@ -685,12 +685,16 @@ impl Launcher<'_> {
                 "; what it reads comes from `driveline run {file}{feeders}{set}`, in another shell"
             );
         }
+        let from_outside = c.cause_from_outside();
         let how = if let Some(hung) = &c.hung {
             hung.clone()
         } else if killed {
             "was killed because it did not stop".to_owned()
         } else if expected && was_asked_to_end(status) {
             "was asked to end while it was still starting".to_owned()
+        } else if from_outside.is_some() && status.signal() == Some(Signal::KILL.as_raw()) {
+            // Its container knows the cause, which the signal alone leaves open.
+            "was killed by SIGKILL".to_owned()
         } else {
             how_it_ended(status)
         };
@@ -704,8 +708,7 @@ impl Launcher<'_> {
             cause: if killed {
                 None
             } else {
-                c.cause_from_outside()
-                    .or_else(|| c.words.cause(status, c.told, is_gateway(&c.module)))
+                from_outside.or_else(|| c.words.cause(status, c.told, is_gateway(&c.module)))
             },
             help: help(status, c.pid(), &gdb),
         };

@@ -40,6 +40,40 @@ impl Directory {
             .map(|directory| directory.fd)
     }
 
+    /// Opens the directory of a domain that a group shares, and makes it if it is missing.
+    pub(crate) fn make_for_group(path: &Path, group: u32) -> Result<Self, OpenError> {
+        const MODE: u32 = 0o1770;
+        let fail = |action, source: io::Error| OpenError::Directory {
+            action,
+            path: path.to_owned(),
+            source,
+        };
+        if !path.exists() {
+            create_for_group(path, group, MODE).map_err(|e| fail("create", e))?;
+        }
+        let directory = Self::open_at(path, None).map_err(|e| match e {
+            OpenError::Directory { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                fail("open", not_a_member(group))
+            }
+            e => e,
+        })?;
+        let stat = fstat(&directory.fd).map_err(|e| fail("examine", e.into()))?;
+        let mode = stat.st_mode & 0o7777;
+        if (stat.st_gid, mode) != (group, MODE) {
+            return Err(OpenError::Unsafe {
+                path: path.to_owned(),
+                reason: format!(
+                    "it has group {} and mode {mode:04o} instead of {group} and {MODE:04o}",
+                    stat.st_gid
+                ),
+                remedy: "its owner and root can remove it; choose another `domain:` until then",
+            });
+        }
+        Ok(directory)
+    }
+
     /// As [`Directory::open`], where there is one: makes nothing.
     pub(crate) fn open_for_looking(path: &Path) -> Result<Option<Self>, OpenError> {
         match Self::checked(path, Self::open_at) {
@@ -108,7 +142,7 @@ impl Directory {
             if mode & 0o077 != 0 {
                 return refuse(
                     format!("its mode is {mode:04o}, so that others can enter"),
-                    "chmod it to 0700, or share a directory of your fairness with DRIVELINE_DOMAIN_DIR",
+                    "chmod it to 0700, or name a directory to share in DRIVELINE_DOMAIN_DIR",
                 );
             }
         } else if mode & 0o002 != 0 && mode & 0o1000 == 0 {
@@ -245,6 +279,38 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes a directory with its group and mode: under another name, so that it never has others.
+fn create_for_group(path: &Path, group: u32, mode: u32) -> io::Result<()> {
+    let id = driveline_types::EndpointId::random()?;
+    let temporary = path.with_file_name(format!(".driveline-{id}"));
+    mkdir(&temporary, Mode::from_raw_mode(0o700))?;
+    let gid = rustix::fs::Gid::from_raw(group);
+    let made = rustix::fs::chown(&temporary, None, Some(gid))
+        .and_then(|()| rustix::fs::chmod(&temporary, Mode::from_raw_mode(mode)))
+        .and_then(|()| {
+            let flags = rustix::fs::RenameFlags::NOREPLACE;
+            rustix::fs::renameat_with(rustix::fs::CWD, &temporary, rustix::fs::CWD, path, flags)
+        });
+    if made.is_err() {
+        let _ = std::fs::remove_dir(&temporary);
+    }
+    match made {
+        // Another member was faster.
+        Err(rustix::io::Errno::EXIST) | Ok(()) => Ok(()),
+        Err(rustix::io::Errno::PERM) => Err(not_a_member(group)),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn not_a_member(group: u32) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "this user is not in the group {group} of `domain_group` (`usermod -aG {group} USER` adds it)"
+        ),
+    )
+}
+
 /// Content of a directory.
 #[derive(Debug)]
 pub(crate) struct Names {
@@ -365,5 +431,22 @@ mod tests {
         assert!(Directory::open_for_looking(&d).unwrap().is_some());
         std::fs::set_permissions(&d, std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(matches!(Directory::open_for_looking(&d), Err(OpenError::Unsafe { .. })));
+    }
+
+    #[test]
+    fn a_directory_of_a_group_has_its_rights_from_the_start_and_others_are_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("d");
+        let group = rustix::process::getegid().as_raw();
+        for _ in 0..2 {
+            Directory::make_for_group(&path, group).unwrap();
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o1770);
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1, "no temporary name");
+        let text = Directory::make_for_group(&path, group + 1).unwrap_err().to_string();
+        assert!(text.contains(&format!("has group {group}")), "{text}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o1777)).unwrap();
+        let text = Directory::make_for_group(&path, group).unwrap_err().to_string();
+        assert!(text.contains("mode 1777 instead of") && text.contains("domain:"), "{text}");
     }
 }
