@@ -322,9 +322,9 @@ fn nothing_to_hear_is_explained() {
     let domain = Domain::new();
     let (code, out, err) = domain.run(&["topic", "echo", "status", "--timeout", "0.1"]);
     assert_eq!((code, out.as_str()), (1, ""));
-    let nobody = "no process publishes it in the domain in ";
+    let no_publisher = "no process publishes it in the domain in ";
     assert!(
-        err.starts_with(&format!("error: no sample of 'status' came within 0.1 s: {nobody}")),
+        err.starts_with(&format!("error: no sample of 'status' came within 0.1 s: {no_publisher}")),
         "{err}"
     );
     assert!(
@@ -334,8 +334,8 @@ fn nothing_to_hear_is_explained() {
     assert!(!domain.path().exists(), "who looks makes no directory");
 
     let mut waiting = Running::start(&domain, &["topic", "echo", "status"]);
-    let told = line(&mut waiting.err);
-    assert!(told.starts_with(&format!("waiting for 'status': {nobody}")), "{told}");
+    let text = line(&mut waiting.err);
+    assert!(text.starts_with(&format!("waiting for 'status': {no_publisher}")), "{text}");
     let mut publisher = domain.keeping("status", Schema::bytes("greeting", "utf-8", ""));
     let now = line(&mut waiting.err);
     assert!(now.starts_with("'status' is published by 'talker' (process "), "{now}");
@@ -483,8 +483,8 @@ fn samples_that_stay_inside_their_process_are_counted() {
     };
     assert_eq!(row(&domain.run(&["topic", "list"]).1), ["tracks", "t.Track", "1", "0", "3", "0"]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
-    let told = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed inside process test only, as no other process subscribed\n";
-    assert!(out.contains(told), "{out}");
+    let text = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed inside process test only, as no other process subscribed\n";
+    assert!(out.contains(text), "{out}");
     // Another process subscribes now: this sample is written, and the number goes on.
     publish(&mut publisher, &[8, 1]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
@@ -545,10 +545,10 @@ fn missed_samples_are_told_and_nobody_waits() {
     }
     assert_eq!((publisher.stats().reliable_waits, publisher.stats().reliable_timeouts), (0, 0));
     echo.signal(Signal::CONT);
-    let told = line(&mut echo.out);
+    let text = line(&mut echo.out);
     assert!(
-        told.starts_with("# sequence 21 ") && told.ends_with("; 19 missed before it\n"),
-        "{told}"
+        text.starts_with("# sequence 21 ") && text.ends_with("; 19 missed before it\n"),
+        "{text}"
     );
     assert_eq!(line(&mut echo.out), "text: n19\n");
     assert_eq!(echo.end(), (Some(0), String::new()));
@@ -572,7 +572,7 @@ fn without_a_reader_it_ends_also_if_nothing_comes() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// A pipe that no process empties: it is no reason not to heed Ctrl-C, and it holds no memory of the
+/// A pipe that no process empties: it is no reason to ignore Ctrl-C, and it holds no memory of the
 /// publisher.
 #[test]
 fn a_reader_that_stands_still_keeps_nobody() {

@@ -35,20 +35,20 @@ use uncompared::{Uncompared, Why};
 const EXAMPLES: &str = "\
 Examples:
   driveline bench compare results/before results/after
-      was anything slower after the change?
+      shows whether a change made anything slower
   driveline bench compare results/before results/after --json |
       jq '.rows[] | select(.verdict == \"slower\")'
 
 Measure both with the same experiments on the same quiet machine, at least five rounds each.";
 
-/// Say which differences between two measurements are real.
+/// Show the significant differences between two measurements.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
-    /// Directory of the first measurement: before
+    /// Directory of the measurement before the change
     #[arg(value_name = "A")]
     pub a: PathBuf,
-    /// Directory of the second measurement: after
+    /// Directory of the measurement after the change
     #[arg(value_name = "B")]
     pub b: PathBuf,
     /// Print JSON instead of a table

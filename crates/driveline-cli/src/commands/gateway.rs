@@ -446,7 +446,7 @@ mod tests {
         let report = Report { unknown: u64::MAX, damaged: 1, network, topics, ..Report::default() };
         show(&report, &Report::default(), false, &Screen::new(false));
         assert_eq!(unexplained(&report, false), "\n`--explain` says why a topic is not carried\n");
-        assert_eq!(unexplained(&report, true), "", "whoever has asked for reasons reads them");
+        assert_eq!(unexplained(&report, true), "", "the reasons are printed already");
         assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));
         assert_eq!(dropped(&[("\x1b[2J", 1)]), "\u{fffd}[2J 1");
     }
@@ -588,7 +588,7 @@ mod tests {
         assert_eq!(
             known("tf", &answers[1..], &place),
             Ok(()),
-            "what a dead one knew, nobody knows"
+            "the knowledge of a dead gateway is lost"
         );
         let idle = [Answer::Report(Box::default())];
         assert!(known("tf", &idle, &place).unwrap_err().ends_with("they carry nothing"));

@@ -121,9 +121,9 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
         (failed("counter"), failed("relay"), failed("printer")),
         (2.into(), 1.into(), 0.into())
     );
-    let told = summary["failures"].to_string();
+    let text = summary["failures"].to_string();
     for part in ["counter: asked to fail", "counter: panicked: asked to panic", "relay at a #5: "] {
-        assert!(told.contains(part), "{part} is not in {told}");
+        assert!(text.contains(part), "{part} is not in {text}");
     }
     assert!(
         std::fs::read_to_string(f.path("out/report.html"))
@@ -171,17 +171,17 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
         ];
         let (code, out, err) = f.run(&arguments);
         assert_eq!(code, 6, "{out}{err}");
-        let told = "relay was not called for topic 'a' while it kept 2 of its samples";
+        let text = "relay was not called for topic 'a' while it kept 2 of its samples";
         for part in [
             "247 missed by triggers, 1 not read",
             "NOT READ",
             "relay keeps 2 samples of 'a', which is max_held of its input 'in'",
-            told,
+            text,
         ] {
             assert!(out.contains(part), "{part:?} is not in\n{out}{err}");
         }
         assert!(out.ends_with("ended: 'counter' has finished\n"), "{out}");
-        assert!(err.ends_with(&format!("error: work was not done: {told}\n")), "{err}");
+        assert!(err.ends_with(&format!("error: work was not done: {text}\n")), "{err}");
         let summary: Value =
             serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
                 .unwrap();
@@ -383,8 +383,8 @@ fn a_connection_that_never_existed_is_named_and_ends_the_run_with_exit_code_6() 
     let f = Fixture::new(&GRAPH.replace("  rest:\n", &environment));
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out"]);
     assert_eq!(code, 6, "{out}{err}");
-    let told = "error: work was not done: relay never received topic 'a' from counter; relay was never called; printer was never called\n";
-    assert!(err.ends_with(told), "{err}");
+    let text = "error: work was not done: relay never received topic 'a' from counter; relay was never called; printer was never called\n";
+    assert!(err.ends_with(text), "{err}");
     assert!(
         out.contains("relay never received topic 'a' from counter: 'relay' is not seen in "),
         "{out}"

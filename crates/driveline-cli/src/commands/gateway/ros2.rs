@@ -440,7 +440,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "`{expected}` is not in\n{text}");
         }
-        assert!(!text.contains("no node in ROS 2 publishes it"), "somebody does: {text}");
+        assert!(!text.contains("no node in ROS 2 publishes it"), "a node does: {text}");
         let ros2 = now.ros2.as_ref().unwrap();
         assert_eq!(
             (state(&now, (true, &ros2.to_ros[0])), state(&now, (false, &ros2.from_ros[0]))),
