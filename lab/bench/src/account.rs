@@ -45,7 +45,7 @@ pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account>
     let end_of = |role: Role| {
         ends.iter()
             .find(|e| e.role == role)
-            .with_context(|| format!("no {role:?} told what it did"))
+            .with_context(|| format!("no {role:?} reported its results"))
     };
     match job.role {
         Role::Memcpy | Role::SameThread => alone(job, end_of(job.role)?, &mut a)?,
@@ -67,7 +67,7 @@ pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account>
     refuse_stamps(
         "the ends",
         early,
-        "were under way before the first process of the run was started",
+        "were sent before the first process of the run was started",
         &mut a,
     );
     Ok(a)
@@ -358,13 +358,13 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
     let indices: Vec<usize> = receivers.iter().map(|e| e.index).collect();
     if receivers.len() != job.subscribers {
         a.invalid.push(format!(
-            "{} of {} subscribers told what they did",
+            "{} of {} subscribers reported their results",
             receivers.len(),
             job.subscribers
         ));
     } else if indices.iter().enumerate().any(|(i, index)| i != *index) {
         a.invalid.push(format!(
-            "the subscribers call themselves {indices:?}: each must tell the index of its job"
+            "the subscribers have the indices {indices:?}: each must report the index of its job"
         ));
     }
     if receivers.len() > job.subscribers {
@@ -482,7 +482,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
             }
         }
         if received.peek().is_some() {
-            a.invalid.push(format!("{who}: it received samples that nobody sent"));
+            a.invalid.push(format!("{who}: it received samples that were never sent"));
         }
         refuse_stamps(
             &who,

@@ -201,7 +201,7 @@ fn strangers_repetitions_and_absentees_are_invalid() {
     let invalid = |b: &Bench, rows: &[u64]| {
         b.account(&[b.subscriber(0, rows, 0), b.publisher(&[2, 3, 4, 5, 6])]).invalid.join("; ")
     };
-    assert!(invalid(&b, &[2, 3, 4, 5, 9]).contains("nobody sent"));
+    assert!(invalid(&b, &[2, 3, 4, 5, 9]).contains("never sent"));
     assert!(invalid(&b, &[2, 3, 4, 4, 5]).contains("twice or out of order"));
     b.job.subscribers = 2;
     assert!(invalid(&b, &[2, 3, 4, 5, 6]).contains("1 of 2 subscribers"));
@@ -533,7 +533,7 @@ fn a_stamp_from_before_the_run_makes_it_invalid() {
     assert_eq!(invalid(4000), "");
     assert!(
         invalid(4001)
-            .contains("1 samples were under way before the first process of the run was started"),
+            .contains("1 samples were sent before the first process of the run was started"),
         "{}",
         invalid(4001)
     );

@@ -67,7 +67,7 @@ impl Machine {
             not_set.push("real-time scheduling is not allowed to this user".to_owned());
         }
         if !std::path::Path::new("/sys/bus/event_source/devices/cpu").exists() {
-            not_set.push("the processor's performance counters are not visible, so misses and cycles are not told".to_owned());
+            not_set.push("the processor's performance counters are not visible, so misses and cycles are not reported".to_owned());
         }
         Self {
             cpu: facts.cpu,
@@ -245,7 +245,7 @@ impl ProcessUse {
                 Err(_) if !path.exists() => continue,
                 Err(e) => {
                     return Err(e)
-                        .context("this kernel does not tell processor time exactly (schedstat)");
+                        .context("this kernel does not report exact processor times (schedstat)");
                 }
             };
             let mut numbers = numbers.split_whitespace().map(str::parse);

@@ -11,7 +11,7 @@ use driveline_bench::chain::{ChainJob, EdgeSpec, StageSpec};
 use driveline_bench::harness::{Reach, Reliability, Wait};
 use driveline_bench::observations::{Observations, Quantity};
 use driveline_bench::peers::{State, Variant, WaitKind};
-use driveline_bench::{Conductor, Program, peers};
+use driveline_bench::{Program, Runner, peers};
 use serde_json::{Value, json};
 use skipped::skipped;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     let selection = peers::select(&found, &job.peers_needed()).unwrap();
     let program = Program { path: PathBuf::new(), args: Vec::new() };
     let interrupted = AtomicBool::new(false);
-    let conductor = Conductor {
+    let runner = Runner {
         program: &program,
         peers: &selection,
         interrupted: &interrupted,
@@ -91,7 +91,7 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
         gateway: None,
     };
     let dir = tempfile::tempdir().unwrap();
-    conductor.run_chain(job, dir.path())
+    runner.run_chain(job, dir.path())
 }
 
 /// Runs a chain whose account must close. What may tear by its nature must say so and nothing else:
@@ -159,14 +159,14 @@ fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
         (
             missing,
             "they are not installed",
-            "`make peers`, and `driveline bench peers` for those that it does not build",
+            "`make peers`, and `driveline bench peers` for the others",
         ),
     ] {
         if !what.is_empty() && only.is_none() {
             skipped(&what.join(", "), why, remedy);
         }
     }
-    assert!(only.is_some() || !all.is_empty(), "nobody carries a chain here: run `make peers`");
+    assert!(only.is_some() || !all.is_empty(), "no peer carries a chain here: run `make peers`");
     all
 }
 

@@ -263,7 +263,7 @@ fn loses(s: &Subject) -> Vec<String> {
             let lost = &case["runs"][0]["lost_rounds"];
             let at_least_one = |what: &str| lost[what].as_u64().is_some_and(|n| n >= 1);
             if !at_least_one("questions") || !at_least_one("answers") {
-                faults.push(format!("{}: what was lost is not told: {lost}", case["id"]));
+                faults.push(format!("{}: losses are not reported: {lost}", case["id"]));
             }
         }
     }
@@ -345,7 +345,7 @@ fn stalled(s: &Subject) -> Vec<String> {
         }
         if let Some(early) = due.iter().find(|s| s.1.is_some_and(|at| at < stall.to)) {
             faults.push(format!(
-                "{args}: {early:?} was in hand while nobody could take it, in {stall:?}"
+                "{args}: {early:?} was received while no reader could take it, in {stall:?}"
             ));
         }
         gone += due.iter().filter(|s| s.1.is_none()).count() as u64;

@@ -409,9 +409,9 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
 
 /// The kernel signals a death only to processes that have requested it before.
 #[test]
-fn a_measured_process_whose_conductor_died_before_it_could_ask_for_that_ends() {
-    let (input, conductor) = std::io::pipe().unwrap();
-    drop(conductor);
+fn a_measured_process_whose_runner_died_before_it_could_ask_for_that_ends() {
+    let (input, runner) = std::io::pipe().unwrap();
+    drop(runner);
     let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
         .arg("bench-peer")
         .stdin(input)
@@ -419,12 +419,13 @@ fn a_measured_process_whose_conductor_died_before_it_could_ask_for_that_ends() {
         .unwrap();
     assert_eq!(out.status.code(), Some(1));
     assert!(
-        String::from_utf8_lossy(&out.stdout).contains("whoever started this process has ended")
+        String::from_utf8_lossy(&out.stdout)
+            .contains("the process that started this one has ended")
     );
 }
 
 #[test]
-fn the_hidden_command_explains_itself_when_called_by_hand() {
+fn the_hidden_command_explains_itself_when_called_directly() {
     let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
         .arg("bench-peer")
         .stdin(std::process::Stdio::null())

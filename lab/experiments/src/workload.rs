@@ -3,7 +3,7 @@
 
 use crate::archive::Workload;
 use anyhow::{Context, Result, bail};
-use driveline_bench::Conductor;
+use driveline_bench::Runner;
 use driveline_bench::child::{Started, readable};
 use driveline_bench::observations::Observations;
 use driveline_workloads::{PROTOCOL, WORKLOAD_COMMAND, WorkloadEvent, WorkloadJob};
@@ -24,7 +24,7 @@ const SAID: u64 = 16 << 20;
 const SHOWN: usize = 4096;
 
 pub(crate) fn run(
-    conductor: &Conductor<'_>,
+    runner: &Runner<'_>,
     workload: &Workload,
     seed: u64,
     cpus: &[usize],
@@ -43,14 +43,14 @@ pub(crate) fn run(
     };
     std::fs::create_dir_all(&job.domain_dir)
         .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
-    let mut command = Command::new(&conductor.program.path);
+    let mut command = Command::new(&runner.program.path);
     command
         .arg(WORKLOAD_COMMAND)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
     let mut started = Started::new(&mut command)
-        .with_context(|| format!("cannot start {}", conductor.program.path.display()))?;
+        .with_context(|| format!("cannot start {}", runner.program.path.display()))?;
     let (input, out, _) = started.pipes();
     let mut input = input.context("the workload has no input")?;
     let out = out.context("the workload has no output")?;
@@ -66,7 +66,7 @@ pub(crate) fn run(
     let text = loop {
         match told.recv_timeout(LOOK) {
             Ok(text) => break text.context("what the workload says cannot be read")?,
-            Err(_) if conductor.interrupted.load(Relaxed) => bail!("interrupted"),
+            Err(_) if runner.interrupted.load(Relaxed) => bail!("interrupted"),
             Err(_) if Instant::now() > deadline => {
                 bail!("the workload '{}' did not end within {longest:?}", workload.name)
             }

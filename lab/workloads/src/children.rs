@@ -160,7 +160,7 @@ impl<'a> Children<'a> {
             Some(said) => member.waiting.push_back(said),
             None => {
                 let status = end_of(&mut member.child)
-                    .with_context(|| format!("cannot tell how {} ended", member.name))?;
+                    .with_context(|| format!("cannot find out how {} ended", member.name))?;
                 if !status.success() {
                     bail!("{} ended too early ({status})", member.name);
                 }

@@ -70,7 +70,7 @@ pub(crate) struct Told {
 
 impl Told {
     pub(crate) fn read(mut end: End, most: usize) -> Result<Self> {
-        let stage = end.stage.take().context("it told nothing about its stage")?;
+        let stage = end.stage.take().context("it reported nothing about its stage")?;
         let rows = read_rows(&stage.rows_file, most)?;
         Ok(Self { end, stage, rows })
     }
@@ -200,11 +200,7 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
         wrong(format!("{} messages were worked on but {} noted", t.stage.worked, t.rows.len()));
     }
     if t.stage.inputs.len() != stage.inputs.len() {
-        wrong(format!(
-            "it has {} inputs but tells of {}",
-            stage.inputs.len(),
-            t.stage.inputs.len()
-        ));
+        wrong(format!("it has {} inputs but reports {}", stage.inputs.len(), t.stage.inputs.len()));
         return;
     }
     let unpublished = t.stage.no_output.saturating_add(t.not_sent());
@@ -282,7 +278,7 @@ fn check_rows(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observatio
     };
     if !t.rows.iter().all(fits) {
         wrong(
-            "it worked on what nobody published, or stamps differ from those of the stage before it",
+            "it processed samples that were never published, or its time stamps differ from those of the stage before it",
         );
     }
     if t.rows

@@ -2,8 +2,8 @@
 //! A measurement as a table for people, and its stamps as CSV.
 
 use super::result::{Measurement, Outcome, Pass, Ratio};
-use crate::conduct::Kind;
 use crate::metric::Metric;
+use crate::runner::Kind;
 use crate::stats::{ENOUGH_ROUNDS, Interval, Percentiles};
 use crate::validity::MAX_OTHERS;
 use driveline_terminal::figures::microseconds;

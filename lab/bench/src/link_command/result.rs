@@ -3,7 +3,6 @@
 
 use super::plan::Entry;
 use crate::account::Account;
-use crate::conduct::Kind;
 use crate::harness::OwnTool;
 use crate::left_out::LeftOut;
 use crate::machine::{Disturbance, Machine};
@@ -11,6 +10,7 @@ use crate::metric::{Comparison, Metric};
 use crate::own_tool::Agreement;
 use crate::peers::Description;
 use crate::placement::Placement;
+use crate::runner::Kind;
 use crate::stats::{Interval, Percentiles, Rank, Runs, ratio_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -114,7 +114,7 @@ fn program<M: Middleware + 'static>(
             _ => return ends::<M>(&job),
         }
         emit(&Event::Ready);
-        // A line, or the end of the conductor: either way it is over.
+        // A line, or the end of the runner: either way it is over.
         let _ = commands.read_line(&mut String::new());
         M::remove_leftovers(&job).map(|()| Vec::new())
     }))

@@ -127,7 +127,7 @@ pub(crate) fn lasting() -> Qos {
 
 fn await_word(commands: &mut dyn BufRead) -> Result<()> {
     let mut line = String::new();
-    commands.read_line(&mut line).context("the conductor went away")?;
+    commands.read_line(&mut line).context("the runner went away")?;
     Ok(())
 }
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
 
 /// Search path of peers, for users who miss one.
-pub const PLACE: &str = "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
+pub const PLACE: &str = "Peers are in the directory that DRIVELINE_PEERS names. Without it, they are in `peers` next to this program, or one level up.";
 
 /// First words of the reason why a missing peer is skipped; instructions to add it follow.
 pub const NOT_INSTALLED: &str = "not installed";
@@ -230,7 +230,7 @@ pub fn table(peers: &[Peer], width: usize) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(peers.iter().map(row)).collect();
     let mut text: String =
         aligned(&[Align::Left; 3], &rows).into_iter().map(|line| line + "\n").collect();
-    let how = "`driveline bench peers NAME` tells how one is configured, or how to add it; `--settings` tells it of all.";
+    let how = "`driveline bench peers NAME` prints the configuration of a peer, or how to add it; `--settings` prints the configuration of all peers.";
     text = text + "\n" + &wrapped(how, width);
     text + &place(peers, width)
 }

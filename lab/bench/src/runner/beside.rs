@@ -22,7 +22,7 @@ pub struct Beside {
     /// Cable between two hosts; `None`: as fast as the processors are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cable: Option<CableSpec>,
-    /// Where the ends run.
+    /// Deployment of the ends.
     #[serde(default, skip_serializing_if = "Deployment::is_bare")]
     pub deployment: Deployment,
 }

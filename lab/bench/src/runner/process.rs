@@ -164,7 +164,7 @@ impl<'a> Processes<'a> {
         program: &Path,
         config: &Path,
     ) -> Result<usize> {
-        // It must not outlive the conductor, as ends see to themselves.
+        // It must not outlive the runner, as ends see to themselves.
         let mut command = self.command(side, Path::new("setpriv"));
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg(config);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -414,7 +414,7 @@ fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
     let most = lived * u32::try_from(cpus)? + Duration::from_millis(100);
     ensure!(
         told <= most,
-        "it tells {told:?} of processor time, and it lived for {lived:?} on {cpus} CPUs: `cpu_ns` is in nanoseconds"
+        "it reports {told:?} of processor time, but it ran for {lived:?} on {cpus} CPUs: is `cpu_ns` in nanoseconds?"
     );
     Ok(())
 }
