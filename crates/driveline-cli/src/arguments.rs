@@ -73,14 +73,17 @@ Examples:
   driveline topic echo detector/status --count 1";
 
 const ECHO: &str = "\
-The first line of each sample has its sequence number, the age of its data, and the number of samples missed before it. Publishers do not wait \
-for this command. If samples arrive faster than they are read, the newest 8 of each publisher are kept, or fewer if the publisher keeps fewer.
+The first line of each sample has its sequence number, the age of its data, and the number of \
+samples missed before it. Publishers do not wait for this command. If samples arrive faster than \
+they are read, the newest 8 of each publisher are kept, or fewer if the publisher keeps fewer.
 
-Plain types, protobuf messages and ROS 2 messages are decoded with the definition in the topic's schema. Other samples are printed as bytes. \
-Unset fields of a protobuf message are not printed. A sample that cannot be decoded is printed as an error, and the next sample follows. When \
-the last publisher ends, a line on standard error says so, and the command waits for the next publisher.
+Plain types, protobuf messages and ROS 2 messages are decoded with the definition in the topic's \
+schema. Other samples are printed as bytes. Unset fields of a protobuf message are not printed. A \
+sample that cannot be decoded is printed as an error, and the next sample follows. When the last \
+publisher ends, a line on standard error says so, and the command waits for the next publisher.
 
-With --json, each sample is a line: an object with `header` and `fields`, or `error`. A shortened list or string is an object with `length` and `head`.
+With --json, each sample is a line: an object with `header` and `fields`, or `error`. A shortened \
+list or string is an object with `length` and `head`.
 
 Examples:
   driveline topic echo camera/image
@@ -101,10 +104,12 @@ Examples:
       the same for services that pass to and from ROS 2";
 
 const BENCH: &str = "\
-Starts the separate program driveline-bench, which `make lab` builds. `driveline bench --help` lists its commands.";
+Starts the separate program driveline-bench, which `make lab` builds. `driveline bench --help` \
+lists its commands.";
 
 const CHAOS: &str = "\
-Starts the separate program driveline-chaos, which `make lab` builds. `driveline chaos --help` lists its options.";
+Starts the separate program driveline-chaos, which `make lab` builds. `driveline chaos --help` \
+lists its options.";
 
 const STATUS: &str = "\
 Examples:
@@ -116,19 +121,21 @@ Examples:
 Exit code 1 if there is no such run, or if it does not respond.";
 
 const STOP: &str = "\
-The modules stop in reverse order, and `driveline run` ends, as with Ctrl-C. A second `driveline stop`, at least half a second later, kills \
-the modules that have not stopped.
+The modules stop in reverse order, and `driveline run` ends, as with Ctrl-C. A second `driveline \
+stop`, at least half a second later, kills the modules that have not stopped.
 
 Examples:
   driveline stop
   driveline stop --timeout 10
   driveline stop --domain comp --run perception
 
-Exit code 0 when the run has ended, for any reason; 1 if there is no such run, or if it has not ended in time.";
+Exit code 0 when the run has ended, for any reason; 1 if there is no such run, or if it has not \
+ended in time.";
 
 const MODE: &str = "\
-Without a name, prints the mode of the run and the time of its start, the switch in progress, and the last switch. With a name, switches to that \
-mode, waits for the end of the switch, and prints the result. The run may refuse the switch (`latch`, `min_dwell_ms`, `switched_by`), or enter a \
+Without a name, prints the mode of the run and the time of its start, the switch in progress, and \
+the last switch. With a name, switches to that mode, waits for the end of the switch, and prints \
+the result. The run may refuse the switch (`latch`, `min_dwell_ms`, `switched_by`), or enter a \
 fallback mode.
 
 Examples:
@@ -137,13 +144,15 @@ Examples:
   driveline mode manual --domain comp --run perception
   driveline mode --json | jq -r .current
 
-Exit code 0 if the run is in the requested mode; 1, with the reason, if it is in another mode, refused the switch, or did not end it in time.";
+Exit code 0 if the run is in the requested mode; 1, with the reason, if it is in another mode, \
+refused the switch, or did not end it in time.";
 
 const HEALTH: &str = "\
-A run is ready if its graph runs, and each of its modules and gateways is ready and not suspended. Earlier restarts do not matter.
+A run is ready if its graph runs, and each of its modules and gateways is ready and not \
+suspended. Earlier restarts do not matter.
 
-With --wait, the command also waits for a run that does not exist yet. It ends at once if a module stays down, because that module cannot become \
-ready.
+With --wait, the command also waits for a run that does not exist yet. It ends at once if a \
+module stays down, because that module cannot become ready.
 
 Examples:
   driveline health
@@ -161,9 +170,10 @@ Examples:
   driveline deploy clean";
 
 const PARAM: &str = "\
-A component declares the parameters that can be changed while it runs, with their ranges. Changes of other parameters are refused; set these in \
-the graph. A change takes effect between two calls of the component, which may refuse it. It is an event in the run's report, and survives a \
-restart of the module.
+A component declares the parameters that can be changed while it runs, with their ranges. Changes \
+of other parameters are refused; set these in the graph. A change takes effect between two calls \
+of the component, which may refuse it. It is an event in the run's report, and survives a restart \
+of the module.
 
 Examples:
   driveline param list
@@ -176,8 +186,8 @@ Examples:
 Exit code 0 on success; 1, with the reason, if the run refused it.";
 
 const LOG_LEVEL: &str = "\
-The level has the syntax of DRIVELINE_LOG: `error`, `warn`, `info`, `debug`, `trace`, or a filter. After a restart, a module has the level of its \
-start again.
+The level has the syntax of DRIVELINE_LOG: `error`, `warn`, `info`, `debug`, `trace`, or a \
+filter. After a restart, a module has the level of its start again.
 
 Examples:
   driveline log-level perception debug
@@ -186,15 +196,17 @@ Examples:
 Exit code 0 on success; 1, with the reason, if the module refused the level.";
 
 const DOCTOR: &str = "\
-Each line has a finding, and the recommended change with the reason. `note`: for information; `change`: improves latencies; `FAILS`: the graph \
-does not get a resource that it requests. The command tries priorities and cores on a thread of its own, with the rights of its user.
+Each line has a finding, and the recommended change with the reason. `note`: for information; \
+`change`: improves latencies; `FAILS`: the graph does not get a resource that it requests. The \
+command tries priorities and cores on a thread of its own, with the rights of its user.
 
 Examples:
   driveline doctor
   driveline doctor graph.yaml
   driveline doctor graph.yaml --json | jq -r '.checks[].change // empty'
 
-Exit code 0 if nothing FAILS, also with notes and changes; 1 if something FAILS; 3 if the graph has errors.";
+Exit code 0 if nothing FAILS, also with notes and changes; 1 if something FAILS; 3 if the graph \
+has errors.";
 
 /// Runs, checks and shows Driveline graphs, and inspects running ones on this host.
 #[derive(Debug, Parser)]
@@ -300,16 +312,15 @@ kills them.")]
         domain: Domain,
     },
     /// Inspect the gateways of this host: data to and from other hosts and ROS 2
-    #[command(
-        after_help = "Exit code 1 if a gateway was killed or does not answer. Standard error names the gateway and the remedy.
+    #[command(after_help = "Exit code 1 if a gateway was killed or does not answer. \
+Standard error names the gateway and the remedy.
 
 Examples:
   driveline gateway list
   driveline gateway list --explain
       adds the route of each topic, and the reason why a topic is not carried
   driveline gateway list camera/image --domain comp
-  driveline gateway list --json | jq '.[].refused'"
-    )]
+  driveline gateway list --json | jq '.[].refused'")]
     Gateway {
         #[command(subcommand)]
         command: Gateway,
@@ -331,9 +342,10 @@ Examples:
         arguments: Vec<OsString>,
     },
     /// Print a completion script for a shell
-    #[command(
-        after_help = "Example:\n  driveline completion bash > /etc/bash_completion.d/driveline\n\nWith --json, prints an object with `shell` and `script`."
-    )]
+    #[command(after_help = "Example:
+  driveline completion bash > /etc/bash_completion.d/driveline
+
+With --json, prints an object with `shell` and `script`.")]
     Completion {
         /// The shell
         shell: Shell,

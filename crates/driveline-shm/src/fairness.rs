@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_claims_to_be_oldest_all_the_time_has_its_share_and_no_more() {
+    fn a_publisher_that_always_claims_to_be_oldest_has_its_share_and_no_more() {
         let t = &mut Turn::default();
         let order: Vec<_> = (0..9)
             .map(|_| {

@@ -54,7 +54,7 @@ pub struct PublisherStats {
 /// not read, whenever they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct SubscriptionStats {
+pub struct TransportStats {
     /// Samples taken or copied.
     pub received: u64,
     /// Samples that newer ones replaced before they were read, noticed by a read or not.
@@ -193,7 +193,7 @@ pub struct SubscriptionInfo {
     /// True for a tool.
     pub observer: bool,
     /// Counters.
-    pub stats: SubscriptionStats,
+    pub stats: TransportStats,
     /// Matched publishers.
     pub matches: Vec<EdgeInfo>,
     /// Publishers of the topic that do not match, with the reason.

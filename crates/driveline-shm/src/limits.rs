@@ -76,4 +76,5 @@ pub const MAX_BLOCKING_THREADS: usize = 32;
 pub const MAX_BLOCKING_TASKS: usize = 256;
 
 #[cfg(not(loom))]
-pub(crate) const FORKED: &str = "this handle was inherited through fork(), where it has no memory and no peers: create the participant after the fork";
+pub(crate) const FORKED: &str = "this handle was inherited through fork(), where it has no memory \
+     and no peers: create the participant after the fork";

@@ -117,7 +117,8 @@ impl Participant {
         }
         if json.len() > MAX_DESCRIPTION_LEN {
             json = format!(
-                "{{\"error\": \"the description has {} bytes and may have {MAX_DESCRIPTION_LEN}\"}}",
+                "{{\"error\": \"the description has {} bytes and may have \
+                 {MAX_DESCRIPTION_LEN}\"}}",
                 json.len()
             );
         }

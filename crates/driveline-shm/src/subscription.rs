@@ -6,7 +6,7 @@ use crate::deadline::{DeadlineReports, DeadlinesMissed};
 use crate::error::TakeError;
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::fairness::{Candidate, Passed, Turn};
-use crate::info::{MatchedPublisher, SubscriptionStats};
+use crate::info::{MatchedPublisher, TransportStats};
 use crate::inlet::{Edge, Inlet, has_unread};
 use crate::kick::Kicker;
 use crate::limits::{MAX_FAILED_CHECKSUMS, MAX_SKIPS};
@@ -435,8 +435,8 @@ impl Subscription {
 
     /// Counters so far.
     #[must_use]
-    pub fn stats(&self) -> SubscriptionStats {
-        if self.birthplace.is_here() { self.inlet.stats() } else { SubscriptionStats::default() }
+    pub fn stats(&self) -> TransportStats {
+        if self.birthplace.is_here() { self.inlet.stats() } else { TransportStats::default() }
     }
 
     /// The oldest event that was not polled yet.
@@ -511,8 +511,8 @@ pub struct Publishers {
 impl Publishers {
     /// Counters of the subscription so far. Locks.
     #[must_use]
-    pub fn stats(&self) -> SubscriptionStats {
-        if self.birthplace.is_here() { self.inlet.stats() } else { SubscriptionStats::default() }
+    pub fn stats(&self) -> TransportStats {
+        if self.birthplace.is_here() { self.inlet.stats() } else { TransportStats::default() }
     }
 
     /// Returns the deadlines missed until now, and when the next one may be missed; `None` without

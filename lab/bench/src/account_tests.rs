@@ -120,7 +120,7 @@ fn a_missed_sample_is_counted_and_has_no_latency() {
 }
 
 #[test]
-fn a_sample_that_nobody_reports_makes_the_run_invalid() {
+fn an_unreported_sample_makes_the_run_invalid() {
     let b = bench(Payload::Untouched);
     let a = b.account(&[b.subscriber(0, &[2, 3, 4, 6], 0), b.publisher(&[2, 3, 4, 5, 6])]);
     assert_eq!(a.invalid.len(), 1, "{:?}", a.invalid);
@@ -314,7 +314,7 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
 type Lie = (fn(&mut Vec<ReceivedRow>), fn(&mut End, &mut End));
 
 #[test]
-fn an_end_that_does_not_tell_the_truth_is_invalid() {
+fn an_end_with_a_false_report_is_invalid() {
     let lies: [(&str, Lie); 9] = [
         ("too many", (|_| {}, |s, _| (s.received, s.missed) = (u64::MAX, 8))),
         ("subscriber 0: 7 samples were received but 4 noted", (|rows| rows.truncate(4), |_, _| {})),
@@ -453,7 +453,7 @@ mod foreign {
         /// Whatever processes report, the result is an account or a reason, and a valid account
         /// closes.
         #[test]
-        fn whatever_ends_tell_an_account_that_is_called_valid_closes(
+        fn a_valid_account_closes_whatever_ends_report(
             told in prop::collection::vec(end(), 0..5), closed: bool, filled: bool, subscribers in 1usize..3,
             shape in prop::sample::select(vec![Role::Publisher, Role::SameThread, Role::Memcpy])
         ) {

@@ -155,7 +155,8 @@ fn tried() -> Result<()> {
     let tried = Containers::new(Deployment::Containers, &directory, Path::new("/usr/bin/true"))
         .and_then(|mut containers| {
             let out = containers.command(Path::new("true"))?.output().context(
-                "podman cannot be started; install it: apt-get install podman runc netavark catatonit",
+                "podman cannot be started; install it: apt-get install podman runc netavark \
+                 catatonit",
             )?;
             if out.status.success() {
                 return Ok(());

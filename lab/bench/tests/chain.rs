@@ -220,7 +220,7 @@ fn check_relay(job: &ChainJob) {
 }
 
 #[test]
-fn accounts_close_whoever_carries_the_edges() {
+fn accounts_close_with_every_carrier_of_the_edges() {
     for (system, reach, reliability) in carriers(&relay("driveline", "driveline")) {
         eprintln!("{system}, {reach:?}, {reliability:?}");
         check_relay(&ChainJob { reach, reliability, ..relay(&system, &system) });
@@ -394,7 +394,8 @@ fn write_yard(path: &Path) -> u64 {
     let seen = points.len() as u64;
     points.extend([[0.0, 0.0, 0.0], [f32::NAN, 1.0, 1.0]]);
     let head = format!(
-        "ply\nformat binary_little_endian 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\nend_header\n",
+        "ply\nformat binary_little_endian 1.0\nelement vertex {}\nproperty float x\nproperty float \
+         y\nproperty float z\nend_header\n",
         points.len()
     );
     let bytes = points.iter().flatten().flat_map(|v: &f32| v.to_le_bytes());

@@ -161,7 +161,7 @@ impl Place {
 }
 
 #[test]
-fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
+fn only_the_favoured_subscriber_has_its_priority_and_its_cpu() {
     let cpus = usable_cpus().unwrap();
     let [here, there, ..] = cpus[..] else {
         return skipped("all of it", "there is but one CPU", "run it where there are two");

@@ -8,9 +8,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 const AFTER: &str = "\
-Runs the graph like `driveline run`, in a domain of its own; the graph file is not changed. Faults follow one after the other: each waits until \
-the graph has recovered from the previous one. A module is not restarted more often than its graph permits: the command waits until the module's \
-restarts are within `restart: max` and `window_s` again.
+Runs the graph like `driveline run`, in a domain of its own; the graph file is not changed. \
+Faults follow one after the other: each waits until the graph has recovered from the previous \
+one. A module is not restarted more often than its graph permits: the command waits until the \
+module's restarts are within `restart: max` and `window_s` again.
 
 Checks at the end:
   - every sample is in a counter of every input, and no sample is torn

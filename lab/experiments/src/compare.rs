@@ -157,7 +157,8 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
     let comparison = archives(&a, &b)?;
     ensure!(
         !comparison.rows.is_empty(),
-        "{} and {} have no case in common (same experiment, cell and system) that can be compared: measure the same experiments{}",
+        "{} and {} have no case in common (same experiment, cell and system) that can be compared: \
+         measure the same experiments{}",
         args.a.display(),
         args.b.display(),
         comparison.warnings.iter().map(|w| format!("\n  {w}")).collect::<String>()
@@ -484,7 +485,8 @@ fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     if disturbed > 0 {
         doubts.push(format!(
-            "{which} was disturbed: during {disturbed} of {made} runs other processes used more than {:.0} % of the machine ({:.0} % in the worst)",
+            "{which} was disturbed: during {disturbed} of {made} runs other processes used more \
+             than {:.0} % of the machine ({:.0} % in the worst)",
             MAX_OTHERS * 100.0,
             worst * 100.0
         ));

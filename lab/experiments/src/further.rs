@@ -193,7 +193,8 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
 }
 
 /// Explanation of [`key_figures`] for readers.
-pub(crate) const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and resident memory (median) of all processes together, shared memory in each of them.";
+pub(crate) const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and \
+     resident memory (median) of all processes together, shared memory in each of them.";
 
 /// Returns medians of the parts of a sample's path, in nanoseconds; only of parts that it has.
 pub(crate) fn layers_of(c: &CaseResult) -> [(&'static str, f64); 6] {

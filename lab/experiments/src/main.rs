@@ -32,7 +32,8 @@ struct Arguments {
 enum Command {
     /// List the built-in experiments
     #[command(
-        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml"
+        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > \
+             mine.yaml"
     )]
     List {
         /// Print the scenario file of an experiment, as a template for your own
@@ -52,7 +53,9 @@ enum Command {
     Link(Box<LinkArgs>),
     /// List other middleware: configuration of installed peers, and instructions for the others
     #[command(
-        after_help = "Examples:\n  driveline bench peers\n      one line per peer\n  driveline bench peers cyclonedds ros2_inter\n      configuration of an installed peer, or instructions to add it"
+        after_help = "Examples:\n  driveline bench peers\n      one line per peer\n  driveline \
+             bench peers cyclonedds ros2_inter\n      configuration of an installed peer, or \
+             instructions to add it"
     )]
     Peers(PeersArgs),
     /// The commands and options as JSON, for completion by `driveline`

@@ -33,7 +33,9 @@ fn text(graph: &ResolvedGraph, domain_dir: &Path, mode: u32) -> Option<String> {
         n => format!(" and {} more", n - 1),
     };
     Some(format!(
-        "warning: topic {first}{more} admits other users (`access:`), but none of them can enter {} (mode {:04o}); make a directory for all of them (`install -d -m 1777 /dev/shm/NAME`, or -m 2770 -g GROUP for one group) and name it in DRIVELINE_DOMAIN_DIR for all processes",
+        "warning: topic {first}{more} admits other users (`access:`), but none of them can enter \
+         {} (mode {:04o}); make a directory for all of them (`install -d -m 1777 /dev/shm/NAME`, \
+         or -m 2770 -g GROUP for one group) and name it in DRIVELINE_DOMAIN_DIR for all processes",
         domain_dir.display(),
         mode & 0o7777
     ))
@@ -48,7 +50,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g.yaml");
         let text = format!(
-            "driveline: 1\ntopics: {{a: {{reach: host, max_payload: 8, access: {access}}}}}\nmodules: {{m: {{components: {{c: {{library: x, class: X, outputs: {{x: a}}}}}}}}}}\n"
+            "driveline: 1\ntopics: {{a: {{reach: host, max_payload: 8, access: \
+             {access}}}}}\nmodules: {{m: {{components: {{c: {{library: x, class: X, outputs: {{x: \
+             a}}}}}}}}}}\n"
         );
         std::fs::write(&path, text).unwrap();
         let nothing = |_: &Path| Ok(Vec::new());
@@ -57,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_behind_a_closed_door_are_told_with_the_remedy() {
+    fn rights_behind_a_closed_directory_are_reported_with_the_remedy() {
         let told = |access: &str, mode| text(&graph(access), Path::new("/d"), mode);
         for access in ["{users: [1001]}", "anyone"] {
             let text = told(access, 0o40700).unwrap();

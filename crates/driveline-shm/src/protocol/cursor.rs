@@ -28,7 +28,7 @@ pub fn settle() {
 /// Position up to which a subscription claims to have read.
 #[inline]
 pub fn position(cursor: &AtomicU64) -> u64 {
-    // Acquire pairs with the Release of `tell` and `advance`: the pins of what it has read up to
+    // Acquire pairs with the Release of `store` and `advance`: the pins of what it has read up to
     // there are visible.
     cursor.load(Acquire)
 }
@@ -36,7 +36,7 @@ pub fn position(cursor: &AtomicU64) -> u64 {
 /// Stores that a subscription without a waiting publisher has read up to `sequence`, and pins the
 /// samples that it still holds.
 #[inline]
-pub fn tell(cursor: &AtomicU64, sequence: u64) {
+pub fn store(cursor: &AtomicU64, sequence: u64) {
     cursor.store(sequence, Release);
 }
 

@@ -124,7 +124,7 @@ impl Scene {
 }
 
 #[test]
-fn random_words_anywhere_in_a_segment_harm_nobody() {
+fn random_words_anywhere_in_a_segment_do_no_harm() {
     scene().endure("random words", |s, random, n| {
         let at = random.below(LAYOUT.payloads() / 8) * 8;
         // Not far ahead in the sequence: who has once believed in a distant one has nothing to read
@@ -139,7 +139,7 @@ fn random_words_anywhere_in_a_segment_harm_nobody() {
 }
 
 #[test]
-fn samples_with_a_wrong_word_each_harm_nobody() {
+fn samples_with_one_wrong_word_each_do_no_harm() {
     scene().endure("wrong words", |s, random, n| {
         let slot = random.below(LAYOUT.slots);
         for word in 0..8 {
@@ -189,7 +189,7 @@ fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
 }
 
 /// Runs a liar, an honest writer of depth 1, and a victim that takes samples by command.
-fn beside_a_liar(
+fn next_to_a_lying_publisher(
     options: &str,
     layout: Layout,
     qos: &Qos,
@@ -212,7 +212,8 @@ fn beside_a_liar(
 /// the other has.
 #[test]
 fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
-    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("", LAYOUT, &qos());
+    let (_d, mut writer, mut v, segment, _s, _listener) =
+        next_to_a_lying_publisher("", LAYOUT, &qos());
     for slot in 0..LAYOUT.slots {
         segment.word(LAYOUT.meta(slot) + 16).store(1, Relaxed);
     }
@@ -242,12 +243,12 @@ fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
 #[test]
 fn one_take_reads_few_damaged_payloads() {
     let (_d, mut writer, mut v, segment, _s, _listener) =
-        beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
+        next_to_a_lying_publisher("depth=4 checksum", LAYOUT, &promises_checksums());
     writer.ask("say p 1 100");
     // Version 1 with a checksum; see `sample-header.md`.
     publish_a_depth(&segment, &[(0, 1 | 1 << 32), (2, 1), (5, LAYOUT.payload as u64), (7, 12345)]);
     assert_eq!(v.ask("take s"), "none");
-    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    let stats: driveline_shm::TransportStats = serde_json::from_str(&v.ask("stats s")).unwrap();
     assert_eq!(stats.corrupt_checksum, 4, "{stats:?}");
     assert_eq!(v.ask("take s"), "1 0", "what is good comes with the next");
 }
@@ -257,11 +258,11 @@ fn one_take_reads_few_damaged_payloads() {
 #[test]
 fn samples_without_the_promised_checksum_are_refused_and_counted() {
     let (_d, mut writer, mut v, segment, _s, _listener) =
-        beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
+        next_to_a_lying_publisher("depth=4 checksum", LAYOUT, &promises_checksums());
     writer.ask("say p 1 100");
     publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64), (7, 0)]);
     assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
-    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    let stats: driveline_shm::TransportStats = serde_json::from_str(&v.ask("stats s")).unwrap();
     assert_eq!(
         (stats.refused, stats.corrupt_checksum, stats.received),
         (u64::from(DEPTH), 0, 1),
@@ -273,11 +274,12 @@ fn samples_without_the_promised_checksum_are_refused_and_counted() {
 /// once, as refused.
 #[test]
 fn samples_longer_than_promised_are_refused_and_counted() {
-    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4", LAYOUT, &qos());
+    let (_d, mut writer, mut v, segment, _s, _listener) =
+        next_to_a_lying_publisher("depth=4", LAYOUT, &qos());
     writer.ask("say p 1 100");
     publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64 + 1)]);
     assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
-    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    let stats: driveline_shm::TransportStats = serde_json::from_str(&v.ask("stats s")).unwrap();
     assert_eq!(
         (stats.refused, stats.corrupt_header, stats.received),
         (u64::from(DEPTH), 0, 1),
@@ -376,7 +378,7 @@ fn scribble_in_page(reliable: bool, attack: impl Fn(&Area, &mut Random)) -> Peer
 }
 
 #[test]
-fn random_words_anywhere_in_a_page_harm_nobody() {
+fn random_words_anywhere_in_a_page_do_no_harm() {
     let w = scribble_in_page(false, |page, random| {
         page.word(random.below(PAGE / 8) * 8).store(random.nasty(), Release);
         page.half_word(16 + random.below(5) * 4).store(random.below(40) as u32, Release);

@@ -38,14 +38,16 @@ impl fmt::Display for InputStall {
         match end {
             Some(StallEnd { lasted, missed }) => write!(
                 f,
-                "topic '{topic}': the input goes on after {:.1} s; {missed} samples were missed meanwhile",
+                "topic '{topic}': the input goes on after {:.1} s; {missed} samples were missed \
+                 meanwhile",
                 lasted.as_secs_f64()
             ),
             None => {
                 let what = if *triggers { "does not trigger any more" } else { "cannot be read" };
                 write!(
                     f,
-                    "topic '{topic}' {what}: {held} of its samples are held, which is max_held; drop one first, or write `max_held: {}` at this input in the graph",
+                    "topic '{topic}' {what}: {held} of its samples are held, which is max_held; \
+                     drop one first, or write `max_held: {}` at this input in the graph",
                     held.saturating_add(1)
                 )
             }

@@ -283,7 +283,8 @@ fn stage_part<'a>(
         let spec = shape.job.edges.get(topic).context("an edge is missing")?;
         ensure!(
             spec.system != System::Driveline || has_driveline,
-            "the topic '{topic}' is to be carried by driveline: peers can do that if they were built with it, and then there is {DRIVELINE_PEER} (`make peers`)"
+            "the topic '{topic}' is to be carried by driveline: peers can do that if they were \
+             built with it, and then there is {DRIVELINE_PEER} (`make peers`)"
         );
         let readers = shape.readers.get(topic.as_str()).map_or(&[][..], Vec::as_slice);
         let position = readers.iter().position(|r| *r == index).unwrap_or(0);

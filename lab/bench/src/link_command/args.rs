@@ -16,7 +16,8 @@ impl FromStr for Size {
     fn from_str(s: &str) -> Result<Self, String> {
         let bad = || {
             format!(
-                "'{s}' is not a size: write bytes, or a number with k, M or G (1k = 1024), e.g. 64,1k,4M"
+                "'{s}' is not a size: write bytes, or a number with k, M or G (1k = 1024), e.g. \
+                 64,1k,4M"
             )
         };
         // As files have it: 4MiB.
@@ -66,7 +67,12 @@ impl FromStr for Cpus {
                 .map(str::parse)
                 .collect::<Result<Vec<usize>, _>>()
                 .map(Self::These)
-                .map_err(|_| format!("'{s}' names no CPUs: write auto, any (the kernel decides), or numbers, e.g. 1 or 1,2,3")),
+                .map_err(|_| {
+                    format!(
+                        "'{s}' names no CPUs: write auto, any (the kernel decides), \
+                     or numbers, e.g. 1 or 1,2,3"
+                    )
+                }),
         }
     }
 }

@@ -218,7 +218,8 @@ fn check_memory(entry: &Entry, rounds: u64, available: Option<u64>) -> Result<()
     let Some(available) = available else { return Ok(()) };
     ensure!(
         needed < available,
-        "'{}' needs about {} MiB of memory, and {} MiB are available: take a smaller --size, fewer --messages or --rounds, or fewer --subscribers",
+        "'{}' needs about {} MiB of memory, and {} MiB are available: take a smaller --size, fewer \
+         --messages or --rounds, or fewer --subscribers",
         entry.id,
         needed >> 20,
         available >> 20

@@ -38,10 +38,10 @@ const FIRST: u64 = 1;
 /// `bench-peer`.
 #[must_use]
 pub fn peer_main() -> ExitCode {
-    tell(serve())
+    finish(serve())
 }
 
-fn tell(outcome: Result<Vec<End>>) -> ExitCode {
+fn finish(outcome: Result<Vec<End>>) -> ExitCode {
     match outcome {
         Ok(ends) => {
             emit(&Event::Done { ends });
@@ -94,7 +94,7 @@ fn program<M: Middleware + 'static>(
             Err(_) => ExitCode::FAILURE,
         };
     }
-    tell(job().and_then(|(job, line, mut commands)| {
+    finish(job().and_then(|(job, line, mut commands)| {
         match job.role {
             Role::Keeper => {}
             Role::Stage if let Some(run) = stage => {
@@ -199,7 +199,8 @@ fn ends<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
         }
         Role::Stage | Role::Stages => {
             bail!(
-                "this program has no role for stages of this kind, so it cannot carry such chains (docs/protocols/chain.md)"
+                "this program has no role for stages of this kind, so it cannot carry such chains \
+                 (docs/protocols/chain.md)"
             )
         }
         role => bail!("{role:?} is no part of this program's"),

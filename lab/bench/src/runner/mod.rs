@@ -214,7 +214,7 @@ impl Runner<'_> {
         }
         account.unset.extend(processes.ends().into_iter().flat_map(|e| e.unset));
         let mut ensemble = Ensemble::from(account);
-        processes.tell_of_cable(&mut ensemble.observations);
+        processes.report_cable(&mut ensemble.observations);
         Ok(ensemble)
     }
 
@@ -280,7 +280,7 @@ impl Runner<'_> {
         }
         let mut observations = watch.map(Watch::stop).unwrap_or_default();
         Self::dismiss(&mut processes, keeper)?;
-        processes.tell_of_cable(&mut observations);
+        processes.report_cable(&mut observations);
         if let Some(throttling) = quota.as_ref().and_then(Quota::throttling) {
             for (what, n) in [
                 ("quota: periods of 100 ms", throttling.periods),
@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
-    fn every_run_over_a_relay_tells_what_that_has_lost() {
+    fn every_run_over_a_relay_reports_its_losses() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer.py"),
