@@ -79,7 +79,7 @@ fn the_table_of_dds() {
 }
 
 #[test]
-fn all_reasons_are_told_with_both_values_and_a_remedy() {
+fn all_reasons_are_reported_with_both_values_and_a_remedy() {
     let requested = EndpointQos {
         reliability: Reliability::Reliable,
         durability: DurabilityKind::TransientLocal,

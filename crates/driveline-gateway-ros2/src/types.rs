@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_cross_is_told_with_the_remedy() {
+    fn types_that_cannot_be_converted_are_reported_with_the_remedy() {
         let types = Types::new(&[]).unwrap();
         let told = types
             .from_ros("tf2_msgs::msg::dds_::TFMessage_", Form::Converted)

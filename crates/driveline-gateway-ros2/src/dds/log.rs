@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_has_sent_does_nothing_to_a_terminal() {
+    fn received_text_does_nothing_to_a_terminal() {
         assert_eq!(printable(b"a\x1b[2Jb\nc\xff\n"), "a [2Jb c\u{fffd}");
         assert_eq!(printable(&[b'a'; 2 * MAX_LINE]).len(), MAX_LINE);
     }

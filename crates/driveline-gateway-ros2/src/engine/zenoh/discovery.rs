@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_of_others_are_told_and_nothing_else() {
+    fn only_endpoints_of_others_are_reported() {
         let discovery = Discovery::new("abc".into(), Arc::new(Waiting::Signal(Signal::default())));
         let (talker, server) = (token("def", "MP", "%chatter"), token("def", "SS", "%service"));
         for (text, here) in [
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_told_once_and_too_many_are_bounded() {
+    fn invalid_tokens_are_logged_once_and_bounded() {
         let discovery = Discovery::new("abc".into(), Arc::new(Waiting::Signal(Signal::default())));
         discovery.heard("@ros2_lv/0/nonsense", true);
         discovery.heard("@ros2_lv/0/more", true);

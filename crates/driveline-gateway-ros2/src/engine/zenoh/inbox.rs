@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn history_goes_before_what_came_meanwhile_and_nobody_else_waits() {
+    fn history_goes_before_newer_samples_and_no_other_publisher_waits() {
         let (inbox, now) = (Arc::new(Inbox::new(100, 100)), Instant::now());
         came(&inbox, LASTING, 1, 3, now);
         let history = inbox.awaits(handle_of(&[1; 16]), now);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_longer_than_is_said_for_a_history_or_an_announcement() {
+    fn the_wait_for_a_history_or_an_announcement_is_limited() {
         let (inbox, now, late) = (
             Arc::new(Inbox::new(100, 100)),
             Instant::now(),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_told_of_its_publisher_and_once() {
+    fn samples_without_space_are_reported_once_with_their_publisher() {
         let (inbox, now) = (Arc::new(Inbox::new(2, 100)), Instant::now());
         (1..=5).for_each(|number| came(&inbox, VOLATILE, 1, number, now));
         (1..=2).for_each(|number| came(&inbox, VOLATILE, 2, number, now));

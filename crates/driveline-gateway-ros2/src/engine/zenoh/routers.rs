@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_router_that_stays_away_is_told_of_once_and_so_is_its_return() {
+    fn a_missing_router_and_its_return_are_logged_once() {
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
         let connects = ["tcp/localhost:7447".to_owned()];
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_no_router_is_not_told_of_one() {
+    fn without_need_for_a_router_none_is_mentioned() {
         let start = Instant::now();
         let mut routers = Routers::new(start);
         for s in 0..100 {
