@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Presence of routers, without which nodes on rmw_zenoh do not find each other. Zenoh retries a
-//! missing router silently, so only this reports it.
+//! Presence of routers. Without a router, nodes on rmw_zenoh do not find each other. Zenoh retries
+//! a missing router silently, so only this reports it.
 
 use std::time::{Duration, Instant};
 
-/// Time after which a missing router is logged: all start together, and the gateway may be the
-/// first.
+/// Time after which a missing router is logged. All processes start together, and the gateway may
+/// be the first.
 const MISSED_AFTER: Duration = Duration::from_secs(3);
 /// Pause between checks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Routers {
     next: Instant,
     away_since: Instant,
-    /// There was one.
+    /// True if there was a router.
     met: bool,
     told: bool,
 }
@@ -24,7 +24,7 @@ impl Routers {
         Self { next: now, away_since: now, met: false, told: false }
     }
 
-    /// Returns true if one is missing, which was logged.
+    /// Returns true if a router is missing and this was logged.
     pub(super) fn is_missing(&self) -> bool {
         self.told
     }
@@ -43,7 +43,7 @@ impl Routers {
         }
         self.next = now + LOOK;
         let (routers, peers) = neighbours();
-        // Where no router was ever, nodes may be connected by their own addresses.
+        // If there never was a router, nodes may be connected by their own addresses.
         if routers > 0 || (peers > 0 && !self.met) {
             self.met |= routers > 0;
             self.away_since = now;
