@@ -9,14 +9,14 @@
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64, Mutant, fence, mutant};
 
-/// The publisher is about to look at the cursors and to sleep. Then [`settle`], then [`position`]
-/// of each.
+/// Announces that the publisher is about to check the cursors and to sleep. Then call [`settle`],
+/// then [`position`] for each match.
 #[inline]
 pub fn begin_waiting(waiting: &AtomicU32) {
     waiting.store(1, Relaxed);
 }
 
-/// Between announcing to wait, or entering a scan, and looking.
+/// Fence between announcing a wait, or entering a scan, and the check.
 #[inline]
 pub fn settle() {
     if !mutant(Mutant::NoWaitingFence) {
@@ -40,14 +40,14 @@ pub fn store(cursor: &AtomicU64, sequence: u64) {
     cursor.store(sequence, Release);
 }
 
-/// The publisher looks at cursors and sleeps no more.
+/// Notes that the publisher does not wait any more.
 #[inline]
 pub fn end_waiting(waiting: &AtomicU32) {
     waiting.store(0, Relaxed);
 }
 
-/// The subscriber has read up to `sequence`. Whether the publisher may sleep on the cursor and must
-/// be woken.
+/// Moves the reading position to `sequence`. Returns true if the publisher may sleep on the cursor
+/// and must be woken.
 #[inline]
 pub fn advance(cursor: &AtomicU64, waiting: &AtomicU32, sequence: u64) -> bool {
     cursor.store(sequence, Release);
