@@ -484,7 +484,11 @@ fn a_restarted_gateway_continues_only_unchanged_publishers() {
     side.comes(&other, at(100));
     side.comes(&next, at(100));
     side.lists(&other, &list("t", 1, &[7]), at(100));
-    assert!(side.reasons().iter().any(|r| r.contains("has the same one")), "{:?}", side.reasons());
+    assert!(
+        side.reasons().iter().any(|r| r.contains("lists the same publisher")),
+        "{:?}",
+        side.reasons()
+    );
     let whose = |side: &Side, id| side.directory.publishers()[&EndpointId(id)].host.clone();
     assert_eq!(whose(&side, 7), a);
     side.goes(&a, at(200));
@@ -514,7 +518,7 @@ fn publishers_of_a_departed_host_go_to_no_host_of_another_name() {
     side.goes(&a, at(1_000));
     side.lists(&b, &list("t", 1, &[7]), at(1_000));
     assert!(
-        side.reasons().iter().any(|r| r.contains("was one of host 'a.")),
+        side.reasons().iter().any(|r| r.contains("belonged to host 'a.")),
         "{:?}",
         side.reasons()
     );

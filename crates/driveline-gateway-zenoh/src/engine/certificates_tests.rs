@@ -140,7 +140,11 @@ fn errors_of_unusable_files_name_the_file() {
         ),
         (
             ["short", "a.pem", "a.key"],
-            ["network.tls.authority: ", "short is of no authority", "signed those of all hosts"],
+            [
+                "network.tls.authority: ",
+                "short is not the certificate of an authority",
+                "signed the certificates of all hosts",
+            ],
         ),
     ] {
         let text = Certificates::read(&spec(&dir, files)).unwrap_err().to_string();

@@ -226,20 +226,23 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
         (&|j| j["publishers"][1]["schema"] = 2.into(), "no schema 2"),
         (
             &|j| j["publishers"] = vec![j["publishers"][0].clone(); MAX_LISTED + 1].into(),
-            "may have 64",
+            "maximum is 64",
         ),
-        (&|j| j["padding"] = "x".repeat(MAX_LIST_LEN).into(), "may have"),
+        (&|j| j["padding"] = "x".repeat(MAX_LIST_LEN).into(), "maximum is"),
         (&|j| j["publishers"] = 3.into(), "cannot be read"),
-        (&|j| j["ended"] = vec![j["ended"][0].clone(); MAX_ENDED_LISTED + 1].into(), "may have 64"),
+        (
+            &|j| j["ended"] = vec![j["ended"][0].clone(); MAX_ENDED_LISTED + 1].into(),
+            "maximum is 64",
+        ),
         (&|j| j["ended"][1]["id"] = j["ended"][0]["id"].clone(), "twice"),
         (&|j| j["ended"][1]["id"] = j["publishers"][0]["id"].clone(), "twice"),
-        (&|j| j["ended"][1]["id"] = "7".into(), "cannot be"),
-        (&|j| j["ended"][0]["last"] = (1u64 << 48).into(), "cannot be"),
+        (&|j| j["ended"][1]["id"] = "7".into(), "is impossible"),
+        (&|j| j["ended"][0]["last"] = (1u64 << 48).into(), "is impossible"),
         (
             &|j| j["ended"][0]["first"] = serde_json::json!({ "car.0000000000000001": 7 }),
-            "cannot be",
+            "is impossible",
         ),
-        (&|j| j["ended"][0]["first"] = serde_json::json!({ "nobody": 1 }), "cannot be"),
+        (&|j| j["ended"][0]["first"] = serde_json::json!({ "nobody": 1 }), "is impossible"),
     ];
     for (change, text) in refused {
         let found = changed(change);
