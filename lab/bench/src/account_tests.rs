@@ -321,7 +321,7 @@ fn an_end_with_a_false_report_is_invalid() {
         ("1 samples count, from number 6", (|_| {}, |_, p| p.counted_from = 6)),
         ("5 samples count, from number 0", (|_| {}, |_, p| p.counted_from = 0)),
         ("0 samples count, from number 99", (|_| {}, |_, p| p.counted_from = 99)),
-        ("call themselves [7]", (|_| {}, |s, _| s.index = 7)),
+        ("have the indices [7]", (|_| {}, |s, _| s.index = 7)),
         (
             "5 sent and 18446744073709551615 not sent",
             (|_| {}, |_, p| p.not_sent = [("a".into(), u64::MAX), ("b".into(), 1)].into()),

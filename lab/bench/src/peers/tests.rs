@@ -205,7 +205,7 @@ fn peers_are_chosen_by_name_by_variant_or_all() {
     let error = |name: &str| format!("{:#}", select(&peers, &[name.to_owned()]).unwrap_err());
     assert!(
         error("other")
-            .contains("there is no peer 'other': known are a, b, ros2. Peers are looked for"),
+            .contains("there is no peer 'other': known are a, b, ros2. Peers are in the directory"),
         "{}",
         error("other")
     );
