@@ -279,7 +279,8 @@ fn incompatible_services_are_reported_with_the_remedy_and_never_called() {
     let server = server_here(&here(&rig, "server"), BLOB);
     problem(
         SERVICE,
-        "the schemas of example_interfaces/srv/AddTwoInts_Request and example_interfaces/srv/AddTwoInts_Response",
+        "the schemas of example_interfaces/srv/AddTwoInts_Request and \
+         example_interfaces/srv/AddTwoInts_Response",
     );
     drop(server);
     // Two servers here.

@@ -498,7 +498,10 @@ fn other_definitions_are_refused_and_weaker_offers_are_reported() {
     eventually("forgotten", || rig.refused().iter().all(|r| !r.outgoing));
     let _demanding = node.subscription("/chatter", STRING, "rt10");
     eventually("told", || {
-        rig.told("but not as requested: RELIABILITY: the writer offers best_effort, the reader requests reliable")
+        rig.told(
+            "but not as requested: RELIABILITY: the writer offers best_effort, the reader \
+             requests reliable",
+        )
     });
     assert!(rig.refused().iter().all(|r| !r.outgoing), "it gets samples: {:?}", rig.refused());
     eventually("counted among the readers", || rig.report().to_ros[0].readers == ["/old"]);

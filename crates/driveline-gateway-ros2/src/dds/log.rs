@@ -25,7 +25,8 @@ fn limit<T>(look: impl FnOnce(&mut LineLimit) -> T) -> T {
 pub(crate) fn withheld() -> Option<String> {
     let lines = limit(|limit| limit.withheld(Instant::now()))?;
     Some(format!(
-        "CycloneDDS has logged {lines} more lines, which were not shown: mostly, a program sends broken packets to its UDP ports; the shown lines name sender and fault"
+        "CycloneDDS has logged {lines} more lines, which were not shown: mostly, a program sends \
+         broken packets to its UDP ports; the shown lines name sender and fault"
     ))
 }
 

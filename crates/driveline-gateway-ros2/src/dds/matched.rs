@@ -24,7 +24,8 @@ fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec
             return Err(DdsError {
                 action,
                 reason: format!(
-                    "{count} are matched, and at most {MAX_MATCHES} are supported: end endpoints that are not needed"
+                    "{count} are matched, and at most {MAX_MATCHES} are supported: end endpoints \
+                     that are not needed"
                 ),
             });
         }

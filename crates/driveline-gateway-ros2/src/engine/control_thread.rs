@@ -201,7 +201,8 @@ pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
         ));
     } else if reader.hash != writing.hash {
         reasons.push(format!(
-            "TYPE HASH: the writer's is {}, the reader's {}; have both use one definition, and say its release under `ros2:`",
+            "TYPE HASH: the writer's is {}, the reader's {}; have both use one definition, and say \
+             its release under `ros2:`",
             writing.hash, reader.hash
         ));
     }
@@ -479,7 +480,8 @@ impl ControlThread {
             if self.outgoing.len() >= MAX_TOPICS {
                 if !std::mem::replace(&mut self.told_full, true) {
                     self.common.log(format!(
-                        "topic '{topic}' does not go to ROS 2, nor do others that come later: {MAX_TOPICS} topics do, which is the most there can be; {FEWER}"
+                        "topic '{topic}' does not go to ROS 2, nor do others that come later: \
+                         {MAX_TOPICS} topics do, which is the most there can be; {FEWER}"
                     ));
                 }
                 return;
@@ -509,8 +511,10 @@ impl ControlThread {
             graph.gateways().filter(|id| there.contains(*id)).take(MAX_BESIDE).cloned().collect();
         for id in beside.difference(&self.beside) {
             self.common.log(format!(
-                "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this Zenoh network as well: what both carry from one to the other \
-                 comes twice; have one gateway for both, or leave DDS (`dds: false`) or `zenoh:` out of one of them"
+                "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this \
+                 Zenoh network as well: what both carry from one to the other \
+                 comes twice; have one gateway for both, or leave DDS (`dds: false`) or `zenoh:` \
+                 out of one of them"
             ));
         }
         self.beside = beside;
@@ -577,7 +581,8 @@ impl ControlThread {
                 drop(self.readers.insert((profile, endpoint.handle), *endpoint));
             }
             Change::Here(endpoint) => self.common.log(format!(
-                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most there can be: one more gets samples, but is not listed, nor is it told \
+                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most \
+                 there can be: one more gets samples, but is not listed, nor is it told \
                  if it does not match",
                 endpoint.topic
             )),

@@ -76,7 +76,8 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
     let reasons: Vec<_> =
         lock(&common.refusals).values().map(|refusal| refusal.reason.clone()).collect();
     assert!(
-        matches!(reasons.as_slice(), [why] if why.contains("by DDS: this gateway has 512 writers") && why.contains("`topics`")),
+        matches!(reasons.as_slice(), [why] if why.contains("by DDS: this gateway has 512 \
+             writers") && why.contains("`topics`")),
         "{reasons:?}"
     );
     control_thread.look();
@@ -143,7 +144,8 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
     control_thread.compare(&writings);
     let told = control_thread.control.take_notices();
     assert!(
-        matches!(told.as_slice(), [line] if line.contains("gets samples, but") && line.contains(&format!("the reader's {other}"))),
+        matches!(told.as_slice(), [line] if line.contains("gets samples, \
+             but") && line.contains(&format!("the reader's {other}"))),
         "{told:?}"
     );
     let report = control_thread.report(&writings);

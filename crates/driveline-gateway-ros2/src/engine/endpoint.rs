@@ -70,7 +70,8 @@ pub(super) fn definitions_differ(
 ) -> Option<String> {
     let (writer, reader) = writer.zip(reader).filter(|(writer, reader)| writer != reader)?;
     Some(format!(
-        "TYPE HASH: the writer's is {writer}, the reader's {reader}: their definitions differ, and if more than names do, samples are read wrongly or dropped"
+        "TYPE HASH: the writer's is {writer}, the reader's {reader}: their definitions differ, and \
+         if more than names do, samples are read wrongly or dropped"
     ))
 }
 

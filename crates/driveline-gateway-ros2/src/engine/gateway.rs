@@ -86,8 +86,10 @@ impl driveline_gateway::Gateway for Gateway {
     type Config = Ros2GatewayConfig;
     type Error = GatewayError;
     const COMMIT: &'static str = COMMIT;
-    const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes, over DDS and by rmw_zenoh, and has services of one side called from the other. \
-`driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys domain, domain_dir, ros2 (as in graph files) and topics.";
+    const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes, over DDS and by \
+         rmw_zenoh, and has services of one side called from the other. \
+`driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys \
+         domain, domain_dir, ros2 (as in graph files) and topics.";
 
     fn environment(config: &Self::Config) -> Vec<(&'static str, &'static str)> {
         config.environment()
@@ -100,7 +102,8 @@ impl driveline_gateway::Gateway for Gateway {
         // gateway do not.
         if over_zenoh && let Err(why) = break_unanswered(zenoh::UNANSWERED) {
             gateway.control.log(format!(
-                "what this gateway has open cannot be looked at ({why}): topics may stay silent after a link to a node or router was. Is /proc mounted?"
+                "what this gateway has open cannot be looked at ({why}): topics may stay silent \
+                 after a link to a node or router was. Is /proc mounted?"
             ));
         }
         Ok(gateway)

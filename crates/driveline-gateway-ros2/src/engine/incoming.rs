@@ -219,7 +219,8 @@ impl Incoming {
                     Ok(()) => {
                         let node = &refused.node;
                         common.log(format!(
-                            "topic '/{topic}': what node '{node}' publishes is taken from ROS 2 now, since there is room again"
+                            "topic '/{topic}': what node '{node}' publishes is taken from ROS 2 \
+                             now, since there is room again"
                         ));
                         continue;
                     }
@@ -241,7 +242,8 @@ impl Incoming {
     fn refuse(&mut self, common: &GatewayState, handle: Handle, refused: RefusedWriter) {
         if self.refused.len() >= MAX_REFUSED {
             common.log(format!(
-                "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not carried, which is the most there can be: one more is neither listed nor tried \
+                "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not \
+                 carried, which is the most there can be: one more is neither listed nor tried \
                  again; {FEWER}",
                 refused.topic, self.profile
             ));
@@ -273,7 +275,8 @@ impl Incoming {
         let of_topic = self.writers.values().chain(draining()).filter(|t| *t == topic).count();
         if of_topic >= MAX_REMOTE_PUBLISHERS_OF_TOPIC {
             return Err(Why::no_room(format!(
-                "{of_topic} publishers of it are taken from by {}, which is the most there can be of a topic: end those that are not needed, or have them publish on \
+                "{of_topic} publishers of it are taken from by {}, which is the most there can be \
+                 of a topic: end those that are not needed, or have them publish on \
                  several topics",
                 self.profile
             )));
@@ -281,7 +284,8 @@ impl Incoming {
         if self.writers.len() + draining().count() >= MAX_REMOTE_PUBLISHERS {
             let profile = self.profile;
             return Err(Why::no_room(format!(
-                "this gateway takes from {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is the most there can be: {FEWER}"
+                "this gateway takes from {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is \
+                 the most there can be: {FEWER}"
             )));
         }
         // Checked before anything is opened or logged: waiting writers are tried again each time
@@ -419,7 +423,8 @@ impl Incoming {
         }
         let profile = self.profile;
         Err(Why::no_room(format!(
-            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most there can be: {FEWER}"
+            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most \
+             there can be: {FEWER}"
         )))
     }
 
@@ -604,7 +609,8 @@ fn remark(endpoint: &Endpoint, remote_publisher: &RemotePublisher) -> Option<Str
     let remedy =
         if remote_publisher.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
     Some(format!(
-        "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; name its packages under `types`{remedy}"
+        "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; \
+         name its packages under `types`{remedy}"
     ))
 }
 
@@ -619,7 +625,8 @@ fn keeps_less(
     })?;
     let all = if all == u32::MAX { "all samples".to_owned() } else { format!("{all} samples") };
     Some(format!(
-        "node '{}' keeps {all} for late joiners, and the gateway {late} of them for those here; give the rule `qos: {{depth: …}}`, at most {}",
+        "node '{}' keeps {all} for late joiners, and the gateway {late} of them for those here; \
+         give the rule `qos: {{depth: …}}`, at most {}",
         remote_publisher.node,
         Qos::MAX_DEPTH
     ))
@@ -636,7 +643,9 @@ fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "its type {} has the hash {}, and the definition at hand {ours}: they are of different releases; name the publisher's packages under `types` and, if the type is converted, carry it `as: cdr`",
+        "its type {} has the hash {}, and the definition at hand {ours}: they are of different \
+         releases; name the publisher's packages under `types` and, if the type is converted, \
+         carry it `as: cdr`",
         crossing.ros, endpoint.hash
     ))
 }

@@ -301,7 +301,13 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
         (MAX_REMOTE_PUBLISHERS_OF_TOPIC, 2)
     );
     let why = incoming.refusals().next().unwrap().reason;
-    assert!(why.starts_with("64 publishers of it are taken from by rmw_zenoh, which is the most there can be of a topic: end"), "{why}");
+    assert!(
+        why.starts_with(
+            "64 publishers of it are taken from by rmw_zenoh, which is the most \
+         there can be of a topic: end"
+        ),
+        "{why}"
+    );
     incoming.try_again(&common);
     assert_eq!(incoming.writers.len(), MAX_REMOTE_PUBLISHERS_OF_TOPIC, "no writer has gone");
     // What has gone is there for a while, and counts, but not against itself.

@@ -70,11 +70,13 @@ impl Bound {
         let name = &self.name;
         match self.lacks(interface) {
             Some(what) if interface.is_some_and(|i| self.is_usable(i)) => Err(format!(
-                "the network interface {name} {what}, and sockets stay bound to what was there; this gateway ends, and `driveline run` starts it again: \
+                "the network interface {name} {what}, and sockets stay bound to what was there; \
+                 this gateway ends, and `driveline run` starts it again: \
                  whoever has started it by hand does that himself"
             )),
             Some(what) if !std::mem::replace(&mut self.away, true) => Ok(Some(format!(
-                "the network interface {name} {what}: no node is reached by it until it is back (`ip address` lists them)"
+                "the network interface {name} {what}: no node is reached by it until it is back \
+                 (`ip address` lists them)"
             ))),
             None if std::mem::take(&mut self.away) => {
                 Ok(Some(format!("the network interface {name} is there again as it was")))

@@ -48,7 +48,8 @@ const KIND: &str = "ros2";
 const PANICKED: &str = "its thread has panicked; the gateway's output has the message";
 
 /// Remedy for a gateway at its limits.
-const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ros2:` of the graph file), or move some to a graph with another `domain`, \
+const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ros2:` of the graph \
+     file), or move some to a graph with another `domain`, \
                      which has a gateway of its own";
 
 /// Locks. Returns the content as it is if another thread panicked while it held the lock.

@@ -144,7 +144,8 @@ fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
         .collect();
     (!pairs.is_empty()).then(|| {
         format!(
-            "what node '{node}' publishes is offered as more in ROS 2 than it is here: {}; have the publisher offer it, or take it out of the rule's `qos`",
+            "what node '{node}' publishes is offered as more in ROS 2 than it is here: {}; have \
+             the publisher offer it, or take it out of the rule's `qos`",
             pairs.join(", ")
         )
     })
@@ -355,8 +356,11 @@ impl Sender {
             }
             if !opened.ros_writers.is_empty() {
                 lock(&self.common.refusals).remove(&publisher);
-                self.common
-                    .log(format!("topic '/{}': what node '{node}' publishes goes to ROS 2 now, since there is room again", self.topic));
+                self.common.log(format!(
+                    "topic '/{}': what node '{node}' publishes goes to ROS 2 now, \
+                         since there is room again",
+                    self.topic
+                ));
             }
             self.settle(publisher, node.as_str(), opened, crossing);
         }
@@ -524,7 +528,8 @@ impl Sender {
 fn undefined(crossing: &Crossing, e: &ConvertError) -> &'static str {
     let trails = matches!(e, ConvertError::Cdr(e) if matches!(e.fault, Fault::Trailing(_)));
     if trails && crossing.schema.definition.trim().is_empty() {
-        "; its schema has no definition, which means a message without fields: have the publisher name the fields there, as in a `.msg` file"
+        "; its schema has no definition, which means a message without fields: have the publisher \
+         name the fields there, as in a `.msg` file"
     } else {
         ""
     }

@@ -347,8 +347,11 @@ impl Shared {
                             self.counters.passed_on();
                             let tell = |why: &str| {
                                 let node = &remote_publisher.node;
-                                common
-                                    .log(format!("topic '/{}': a sample of node '{node}' is dropped (not_passed_on): {why}", self.topic));
+                                common.log(format!(
+                                    "topic '/{}': a sample of node '{node}' is \
+                                         dropped (not_passed_on): {why}",
+                                    self.topic
+                                ));
                             };
                             self.counters.written(&written, "not_passed_on", tell);
                         }

@@ -260,7 +260,8 @@ impl RemotePublisher {
                     ""
                 };
                 let text = format!(
-                    "a subscription here does not match what node '{}' publishes in ROS 2: {text}{why}",
+                    "a subscription here does not match what node '{}' publishes in ROS 2: \
+                     {text}{why}",
                     self.node
                 );
                 happened.refused.push(text);

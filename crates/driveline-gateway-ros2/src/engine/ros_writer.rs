@@ -29,7 +29,8 @@ const MAX_WRITERS: usize = 512;
 pub(super) enum OpenError {
     /// It may be retried when another one has gone.
     #[error(
-        "this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: {FEWER}"
+        "this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: \
+         {FEWER}"
     )]
     NoRoom,
     #[error("{0}")]
@@ -147,7 +148,11 @@ impl RosWriter {
             }
             Profile::Zenoh => {
                 hash = key_hash(crossing.hash, common.spec.release).ok_or_else(|| {
-                    format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", crossing.ros)
+                    format!(
+                        "the definition of {} is not complete, so its hash is not known; name \
+                         its packages under `types`",
+                        crossing.ros
+                    )
                 })?;
                 let qos =
                     TokenQos { endpoint: qos, keep_all: false, depth, lifespan: offer.lifespan };

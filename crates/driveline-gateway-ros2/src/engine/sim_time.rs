@@ -94,7 +94,11 @@ fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
             missed_at = None;
         } else if missed_at.is_some_and(|at| Instant::now() > at) {
             missed_at = None;
-            common.log(format!("no node publishes the time on /{} yet: until then stamps have no meaning, in both directions", clock::TOPIC));
+            common.log(format!(
+                "no node publishes the time on /{} yet: until then stamps have no \
+                 meaning, in both directions",
+                clock::TOPIC
+            ));
         }
         let waited = match took {
             Ok(true) => Ok(()),

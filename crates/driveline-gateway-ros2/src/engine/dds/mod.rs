@@ -39,7 +39,8 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     format!(
         "<CycloneDDS><Domain><General><Interfaces>{interface}</Interfaces><AllowMulticast>{multicast}</AllowMulticast>\
          <MaxMessageSize>65500 B</MaxMessageSize></General>\
-         <Internal><HeartbeatInterval>{ACKNOWLEDGED}</HeartbeatInterval><SocketReceiveBufferSize max=\"{RECEIVE_BUFFER}\"/><MaxSampleSize>{} B</MaxSampleSize></Internal>\
+         <Internal><HeartbeatInterval>{ACKNOWLEDGED}</HeartbeatInterval><SocketReceiveBufferSize \
+         max=\"{RECEIVE_BUFFER}\"/><MaxSampleSize>{} B</MaxSampleSize></Internal>\
          <Discovery>{discovery}</Discovery></Domain></CycloneDDS>",
         longest.saturating_add(HEAD_BYTES)
     )

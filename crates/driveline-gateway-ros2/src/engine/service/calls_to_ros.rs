@@ -120,7 +120,8 @@ impl CallsToRos {
         drop(state);
         for call in over {
             let text = format!(
-                "no response of the server in ROS 2 within {} ms; it may have executed the request, or do so yet",
+                "no response of the server in ROS 2 within {} ms; it may have executed the \
+                 request, or do so yet",
                 self.timeout.as_millis()
             );
             self.end(call, "timed_out", &text);

@@ -113,7 +113,8 @@ proptest! {
             match step {
                 Step::Server => calls.direct(Arc::new(Asked::default())),
                 Step::Gone => calls.server_gone(WENT_AWAY, NOBODY),
-                Step::Block(blocked) => calls.block(if blocked { "two nodes offer it" } else { "" }),
+                Step::Block(blocked) => calls.block(if blocked { "two nodes offer \
+                     it" } else { "" }),
                 Step::Request(content) => {
                     sent += 1;
                     request(&calls, &told, sent, &content);
@@ -132,7 +133,8 @@ proptest! {
                 Step::Later => drop(calls.look_at_time(Instant::now() + TIMEOUT)),
             }
             prop_assert!(calls.under_way() <= pending as usize);
-            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, or is in flight");
+            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, \
+                 or is in flight");
         }
         calls.server_gone(WENT_AWAY, NOBODY);
         let told = lock(&told);

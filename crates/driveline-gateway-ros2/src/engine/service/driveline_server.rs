@@ -134,7 +134,13 @@ impl DrivelineServer {
             Err(CallError::NoServer { .. }) => vec![Problem::quiet(NOBODY)],
             Err(e @ CallError::Mismatch { .. }) => {
                 let of = &self.calls.of.ros;
-                vec![format!("{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of {of}_Request and {of}_Response").into()]
+                vec![
+                    format!(
+                        "{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of \
+                     {of}_Request and {of}_Response"
+                    )
+                    .into(),
+                ]
             }
             Err(e) => vec![e.to_string().into()],
         };
@@ -151,11 +157,13 @@ impl DrivelineServer {
         let others = Some(self.others.join(", ")).filter(|others| !others.is_empty())?;
         Some(if self.own().next().is_some() {
             format!(
-                "nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it"
+                "nodes in ROS 2 offer it as well ({others}), and more than one would execute \
+                 requests: stop one, or rename it"
             )
         } else if self.server.is_none() {
             format!(
-                "nodes in ROS 2 offer it ({others}): write `server: ros` in its rule, for clients here to call them"
+                "nodes in ROS 2 offer it ({others}): write `server: ros` in its rule, for clients \
+                 here to call them"
             )
         } else {
             return None;

@@ -26,7 +26,8 @@ pub(super) fn bounded(len: usize, what: &str, longest: usize) -> Result<(), Ende
     Err((
         "too_long",
         format!(
-            "a {what} of {len} bytes is longer than `max_{what}`, which is {longest}: raise it in the rule"
+            "a {what} of {len} bytes is longer than `max_{what}`, which is {longest}: raise it in \
+             the rule"
         ),
     ))
 }
@@ -34,7 +35,8 @@ pub(super) fn bounded(len: usize, what: &str, longest: usize) -> Result<(), Ende
 /// Text for too many calls in flight.
 pub(super) fn busy(pending: u32) -> String {
     format!(
-        "the maximum number of calls is in flight (`pending` of the rule: {pending}): call later, or raise it"
+        "the maximum number of calls is in flight (`pending` of the rule: {pending}): call later, \
+         or raise it"
     )
 }
 

@@ -158,7 +158,11 @@ impl RosServer {
             [] if marked.is_empty() => Err(Problem::quiet(NOBODY)),
             [] => {
                 let who = named(&marked);
-                Err(format!("{who} is another gateway of Driveline: it would go in circles; domains meet by network reach").into())
+                Err(format!(
+                    "{who} is another gateway of Driveline: it would go in circles; \
+                     domains meet by network reach"
+                )
+                .into())
             }
             [(key, server)] => {
                 unfit(common, &self.calls.of, server)?;
@@ -168,8 +172,12 @@ impl RosServer {
                 if beside.is_empty() {
                     return Ok((*key, server.clone()));
                 }
-                Err(format!("a gateway of Driveline offers it as well ({}), and both would execute requests: stop one", named(&beside))
-                    .into())
+                Err(format!(
+                    "a gateway of Driveline offers it as well ({}), and both would execute \
+                     requests: stop one",
+                    named(&beside)
+                )
+                .into())
             }
             several => Err(format!(
                 "{} nodes offer it ({}), and one may: stop the others",
@@ -308,7 +316,8 @@ fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Res
     if server.profile == Profile::Zenoh && server.hash != ours {
         let release = if common.spec.release == Release::Humble { "humble" } else { "jazzy" };
         return Err(format!(
-            "{who} has the type hash {}, and the definition at hand {ours}: have both use one definition, and say the node's release under `ros2:` (now \
+            "{who} has the type hash {}, and the definition at hand {ours}: have both use one \
+             definition, and say the node's release under `ros2:` (now \
              `release: {release}`)",
             server.hash
         ));

@@ -83,7 +83,8 @@ impl Discovery {
             news.services.extend(service);
         } else if !std::mem::replace(&mut news.passed_over, true) {
             let trouble = format!(
-                "more than {MAX_WAITING} endpoints came and went at once, and not all were noticed; restart the gateway"
+                "more than {MAX_WAITING} endpoints came and went at once, and not all were \
+                 noticed; restart the gateway"
             );
             news.troubles.push(trouble);
         }

@@ -55,7 +55,8 @@ impl Routers {
             return None;
         }
         Some(format!(
-            "no Zenoh router answers at {}: nodes on rmw_zenoh find each other, and the gateway, through it; start it (`ros2 run rmw_zenoh_cpp rmw_zenohd`), \
+            "no Zenoh router answers at {}: nodes on rmw_zenoh find each other, and the gateway, \
+             through it; start it (`ros2 run rmw_zenoh_cpp rmw_zenohd`), \
              or name where it is under `ros2: zenoh: connect`. The gateway goes on trying",
             connects.join(", ")
         ))

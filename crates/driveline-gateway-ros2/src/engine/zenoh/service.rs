@@ -31,7 +31,11 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Key and token of a service.
 fn place(common: &GatewayState, of: &Interface) -> Result<(String, TokenEndpoint), String> {
     let hash = key_hash(of.hash, common.spec.release).ok_or_else(|| {
-        format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", of.ros)
+        format!(
+            "the definition of {} is not complete, so its hash is not known; name its packages \
+             under `types`",
+            of.ros
+        )
     })?;
     let type_name = of.ros.dds();
     let qos = TokenQos { endpoint: qos(), keep_all: false, depth: DEPTH, ..TokenQos::default() };
