@@ -14,8 +14,8 @@ set(DRIVELINE_CARGO_PROFILE release CACHE STRING "How cargo builds: release, or 
 string(REGEX REPLACE "^dev$" "debug" cargo_profile_dir "${DRIVELINE_CARGO_PROFILE}")
 set(cargo_out "${DRIVELINE_CARGO_TARGET_DIR}/${cargo_profile_dir}")
 
-# At run time the library is looked for by its SONAME, `driveline` looks for `driveline-host` beside itself, and that for
-# the library in ../lib: as in an installation.
+# As in an installation: programs find the library by its SONAME, `driveline` finds `driveline-host`
+# in its own directory, and `driveline-host` finds the library in ../lib.
 set(DRIVELINE_CORE_SONAME "libdriveline.so.${PROJECT_VERSION_MAJOR}")
 set(DRIVELINE_CORE_LIBRARY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${DRIVELINE_CORE_SONAME}")
 set(DRIVELINE_TOOL "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline")

@@ -90,7 +90,7 @@ def prose(path, text):
                 yield n, re.sub(r"`[^`]*`", "", line)
         return
     mark = "//" if path.suffix in SLASHES else "#"
-    for n, line in enumerate(lines, 1):
+    for n, line in joined(lines):
         stripped = line.strip()
         if stripped.startswith(mark):
             yield n, re.sub(r"`[^`]*`", "", stripped.lstrip("/#! "))
@@ -98,6 +98,20 @@ def prose(path, text):
         for quoted in TEXT.findall(line):
             if " " in quoted:
                 yield n, quoted
+
+
+def joined(lines):
+    """Yields (number, line); lines of a text that goes on after a backslash are one line."""
+    begun, text = 0, ""
+    for n, line in enumerate(lines, 1):
+        begun, text = (begun, text + line.lstrip()) if text else (n, line)
+        if text.endswith("\\"):
+            text = text[:-1]
+            continue
+        yield begun, text
+        text = ""
+    if text:
+        yield begun, text
 
 
 def summaries(text):

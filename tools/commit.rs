@@ -50,7 +50,7 @@ fn is_repository(root: &Path) -> bool {
 
 /// The commit. `-dirty-` and eight digits, others for other changes: there are some beyond it in
 /// what programs are built from. `-debug`: that was not looked at, as each change would have
-/// programs compiled anew, and nobody measures those that are not optimised. `None`: this is no
+/// programs compiled anew, and unoptimised ones are not measured. `None`: this is no
 /// repository.
 pub(crate) fn of(root: &Path, optimised: bool) -> Option<String> {
     let commit =

@@ -16,7 +16,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 PROFILE = os.environ.get("DRIVELINE_CARGO_PROFILE", "release")
 BUILD_TYPE = os.environ.get("CMAKE_BUILD_TYPE", "Release")
 PRODUCT = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
-# Tests of gateways take the one that cargo has built for them; an optimised Zenoh would take as long again.
+# Tests of gateways take the gateway that cargo has built for them; an optimised Zenoh would take as long again.
 DEBUG = TARGET / "debug"
 # Peers as quickly as they compile; `make peers` builds the ones for measurements.
 PEERS = ROOT / "build/test-peers"

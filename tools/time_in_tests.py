@@ -16,7 +16,7 @@ from pathlib import Path
 ALLOWED = Path("tools/time_in_tests.txt")
 # Only a bug takes that long.
 LONG_S = 60.0
-TELL = "wait for an event with a time-out of 60 s, use a VirtualClock, or write why not: `// time: REASON` (CONTRIBUTING.md, Time in tests)"
+HINT = "wait for an event with a time-out of 60 s, use a VirtualClock, or write why not: `// time: REASON` (CONTRIBUTING.md, Time in tests)"
 
 SUFFIXES = {".rs", ".py", ".cpp", ".hpp", ".c"}
 REASON = re.compile(r"(?://|#)\s*time: \S")
@@ -215,7 +215,7 @@ def check(found, allowed):
         count, most = len(found.get(path, [])), allowed.get(path, 0)
         if count > most:
             for number, what in found[path]:
-                yield f"{path}:{number}: {what} in a gating test: {TELL}"
+                yield f"{path}:{number}: {what} in a gating test: {HINT}"
             if most:
                 yield f"{path}: {count} places depend on time, and {ALLOWED} lists {most}: the number may only shrink"
         elif count < most:

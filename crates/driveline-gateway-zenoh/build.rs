@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Puts the commit into the program, so that it can be told which one carried what was measured.
+//! Writes the commit into the program, so that a measurement can name the commit of its gateways.
 
 #[path = "../../tools/commit.rs"]
 mod commit;

@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 const TYPES: [(&str, &str); 6] = [
     (
         "p/Scalars",
-        "bool a\nbyte b\nint16 c\nuint32 d\nint64 e\nfloat32 f\nfloat64 g\nstring h\nwstring i\nstring<=3 j\nwstring<=3 k\n",
+        "bool a\nbyte b\nint16 c\nuint32 d\nint64 e\nfloat32 f\nfloat64 g\nstring h\nwstring \
+         i\nstring<=3 j\nwstring<=3 k\n",
     ),
     (
         "p/Arrays",

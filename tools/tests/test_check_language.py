@@ -23,6 +23,10 @@ class Words(unittest.TestCase):
         self.assertEqual(self.avoided("a.md", "It stands beside it.\n"), ["beside"])
         self.assertEqual(self.avoided("a.py", "# in vain\n"), ["in vain"])
 
+    def test_a_text_of_several_lines_is_read(self):
+        text = 'say("in \\\n     vain");\nsay("a b");\n'
+        self.assertEqual(self.avoided("a.rs", text), ["in vain"])
+
     def test_code_is_not_read(self):
         self.assertEqual(self.avoided("a.rs", "fn told(beside: u32) {}\n"), [])
         self.assertEqual(self.avoided("a.rs", "/// See `beside`.\n"), [])

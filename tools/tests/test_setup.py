@@ -13,7 +13,7 @@ REAL_TOOLS = ["bash", "sh", "cat", "sed", "sort", "head", "printf", "dirname", "
 
 
 class Machine:
-    """A PATH with the few real programs the script needs, and stand-ins for those that would change the system."""
+    """A PATH with the few real programs the script needs, and stand-ins for programs that would change the system."""
 
     def __init__(self, directory, *, missing=(), cargo="1.95.0", root=True, sudo=False, rustup=False, components=True,
                  refused=()):

@@ -47,7 +47,8 @@ pub enum Error {
     },
     /// A definition is longer than peers accept.
     #[error(
-        "the definition of message '{message}' with all that it refers to is {len} bytes; peers accept {}: split the message",
+        "the definition of message '{message}' with all that it refers to is {len} bytes; peers \
+         accept {}: split the message",
         Schema::MAX_DEFINITION_LEN
     )]
     TooLong {
@@ -184,7 +185,8 @@ fn implement(
         + &message.name().to_upper_camel_case();
     let _ = writeln!(
         out,
-        "impl {types}::ProtobufMessage for {rust} {{\n    const NAME: &'static str = {full_name:?};\n    const DEFINITION: &'static str = {text:?};\n}}"
+        "impl {types}::ProtobufMessage for {rust} {{\n    const NAME: &'static str = \
+         {full_name:?};\n    const DEFINITION: &'static str = {text:?};\n}}"
     );
     message
         .nested_type

@@ -376,7 +376,7 @@ pub unsafe extern "C" fn dl_component_io_add_run_note(
         // SAFETY: this function's contract.
         let (io, name, value) =
             unsafe { (borrow("io", io)?, text("name", name)?, text("value", value)?) };
-        io.facts.tell(name, value);
+        io.facts.add(name, value);
         Ok(())
     })
 }

@@ -22,6 +22,7 @@ fn the_header_is_up_to_date() {
     let first = have.lines().zip(text.lines()).position(|(a, b)| a != b).map_or(0, |i| i + 1);
     assert!(
         have == text,
-        "driveline.h differs from the source, first in line {first}: run DRIVELINE_UPDATE_HEADER=1 cargo test -p driveline-capi header"
+        "driveline.h differs from the source, first in line {first}: run DRIVELINE_UPDATE_HEADER=1 \
+         cargo test -p driveline-capi header"
     );
 }

@@ -94,7 +94,8 @@ struct NoWayBack<'a>(&'a Path);
 
 impl Drop for NoWayBack<'_> {
     fn drop(&mut self) {
-        let reason = "an initialiser of it, or of a library that it links, threw an exception; look for global objects, and for the code of one .proto file in two libraries";
+        let reason = "an initialiser of it, or of a library that it links, threw an exception; \
+             look for global objects, and for the code of one .proto file in two libraries";
         driveline_runtime::host::end_at_once(&failed(self.0, reason).text);
     }
 }
@@ -150,7 +151,8 @@ unsafe fn classes_of(
         return Err(failed(
             path,
             format_args!(
-                "was built for component ABI {other}, this Driveline has {DL_COMPONENT_ABI}: rebuild it with this release's SDK"
+                "was built for component ABI {other}, this Driveline has {DL_COMPONENT_ABI}: \
+                 rebuild it with this release's SDK"
             ),
         ));
     }

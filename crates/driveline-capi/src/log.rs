@@ -54,7 +54,10 @@ type Change = dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync;
 /// Changes which lines the log of the process has.
 pub(crate) fn set_filter(filter: &str) -> Result<(), String> {
     let parsed = EnvFilter::try_new(filter).map_err(|e| {
-        format!("{filter:?} is no filter ({e}); write error, warn, info, debug or trace, or a filter such as `driveline=debug,warn`")
+        format!(
+            "{filter:?} is no filter ({e}); write error, warn, info, debug or trace, or a \
+             filter such as `driveline=debug,warn`"
+        )
     })?;
     let change = CHANGE.get().ok_or("the program has a log of its own, which it filters itself")?;
     change(parsed)

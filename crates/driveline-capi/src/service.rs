@@ -308,7 +308,7 @@ pub unsafe extern "C" fn dl_service_drop(service: *mut *mut dl_service) {
 
 /// Logs clients that are matched, end, or do not match, with the reason. The clients' processes log
 /// it themselves; here no other code does.
-fn tell_events(service: &mut RawService) {
+fn emit_events(service: &mut RawService) {
     while let Some(event) = service.poll_event() {
         let service = service.service().as_str();
         match event.severity() {
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn dl_service_wait(
         // SAFETY: this function's contract.
         let mut raw = only(&unsafe { borrow("service", service)? }.raw, "service")?;
         let come = raw.wait(timeout).map_err(|e| Failure::new(DL_ERROR_WAIT, e))?;
-        tell_events(&mut raw);
+        emit_events(&mut raw);
         // SAFETY: this function's contract.
         unsafe { put("ready", ready, c_int::from(come)) }
     })
@@ -365,7 +365,7 @@ pub unsafe extern "C" fn dl_service_take(
         let mut raw = only(&unsafe { borrow("service", service)? }.raw, "service")?;
         let taken = raw.take()?;
         if taken.is_none() {
-            tell_events(&mut raw);
+            emit_events(&mut raw);
         }
         if let Some(taken) = taken {
             // SAFETY: this function's contract.
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_of_another_type_is_told_once_where_the_service_is() {
+    fn a_client_of_another_type_is_reported_once_where_the_service_is() {
         let (log, dir) = (Log::default(), tempfile::tempdir().unwrap());
         let to = log.clone();
         let subscriber =
@@ -541,9 +541,9 @@ mod tests {
                 assert!(Instant::now() < end, "no event is reported");
                 // time: one of several waits, which the time-out of 60 s ends
                 service.wait(Some(Duration::from_millis(10))).unwrap();
-                tell_events(&mut service);
+                emit_events(&mut service);
             }
-            tell_events(&mut service);
+            emit_events(&mut service);
         });
         let said = said();
         assert_eq!(said.matches("ERROR").count(), 1, "{said}");

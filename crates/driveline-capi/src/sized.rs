@@ -71,7 +71,8 @@ pub(crate) unsafe fn read_argument<T: SizedStruct>(name: &str, given: *const T) 
         // SAFETY: below `size`, readable by contract.
         if unsafe { given.cast::<u8>().add(i).read() } != 0 {
             return Err(Failure::argument(format_args!(
-                "{name}: this libdriveline does not know all fields of the {} that it was given: update the library, or leave them zero",
+                "{name}: this libdriveline does not know all fields of the {} that it was given: \
+                 update the library, or leave them zero",
                 T::NAME
             )));
         }

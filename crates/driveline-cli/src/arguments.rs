@@ -14,47 +14,48 @@ use std::time::Duration;
 
 const AFTER: &str = "\
 Exit codes:
-  0  done; for `run`: ended by itself or by Ctrl-C
-  1  something could not be done (reason on standard error); for `bench`: or
-     runs are INVALID; for `chaos`: or an invariant is broken; for
-     `gateway list`: or a gateway was killed or does not answer; for
-     `status`, `stop`, `health` and `mode`: or there is no such run; for
-     `stop`: or it has not ended in time; for `health`: or it is not ready;
-     for `mode`: or the mode was not entered
-  2  the command line is wrong
-  3  the graph has errors
-  4  a module could not start, or ended while the graph was running
-  5  the run ended, but a module had to be killed
-  6  the run ended as it should, but work was not done: calls of components
-     failed, a component kept so many samples that it got no others, a
-     reliable input missed samples, two components of a topic were never
-     connected, a component that samples trigger was never called, or a module
-     was suspended (SIGSTOP) at the end.
-     Not for what only comes from outside (`external: true`), nor where
-     Ctrl-C came before a sample could arrive
-  130  for `bench`: interrupted; what was measured until then is reported
+  0    success. For `run`: the graph ended by itself or by Ctrl-C
+  1    failure, with the reason on standard error. Also:
+       `bench`: runs are INVALID; `chaos`: an invariant is broken;
+       `gateway list`: a gateway was killed or does not answer;
+       `status`, `stop`, `health`, `mode`: there is no such run;
+       `stop`: the run did not end in time; `health`: it is not ready;
+       `mode`: it did not enter the mode
+  2    the command line is wrong
+  3    the graph has errors
+  4    a module could not start, or ended while the graph was running
+  5    the run ended, but a module had to be killed
+  6    the run ended normally, but did not do all of its work:
+       - calls of components failed
+       - a component held so many samples that it received no others
+       - a reliable input missed samples
+       - two components of a topic were never connected
+       - a component that samples trigger was never called
+       - a module was suspended (SIGSTOP) at the end
+       Inputs from outside (`external: true`) do not count, and neither does
+       a run that Ctrl-C ended before a sample could arrive
+  130  for `bench`: interrupted; results until then are reported
 
 Environment:
-  DRIVELINE_HOST            the program that runs a module (default:
-                            driveline-host beside this one)
-  DRIVELINE_GATEWAY         the gateway to hosts (default:
-                            driveline-gateway-zenoh beside this one)
-  DRIVELINE_ROS2_GATEWAY    the gateway to ROS 2 (default:
-                            driveline-gateway-ros2 beside this one)
-  DRIVELINE_COMPONENT_PATH  further directories with component libraries,
+  DRIVELINE_HOST            program that runs a module
+                            [default: driveline-host next to this program]
+  DRIVELINE_GATEWAY         gateway to other hosts [default:
+                            driveline-gateway-zenoh next to this program]
+  DRIVELINE_ROS2_GATEWAY    gateway to ROS 2 [default:
+                            driveline-gateway-ros2 next to this program]
+  DRIVELINE_COMPONENT_PATH  more directories with component libraries,
                             separated by colons
-  DRIVELINE_DOMAIN          the domain of programs and tools that name none,
-                            instead of `default`; not of graphs, whose `domain:`
-                            says it
-  DRIVELINE_DOMAIN_DIR      the directory in which processes meet, whatever
-                            domain is named
-  DRIVELINE_LOG             which log lines modules write, such as `debug` or
+  DRIVELINE_DOMAIN          default domain of programs and tools, instead of
+                            `default`. A graph names its own (`domain:`)
+  DRIVELINE_DOMAIN_DIR      directory of the domain, whatever its name is
+  DRIVELINE_LOG             log level or filter of modules, such as `debug` or
                             `driveline=debug,warn`
-  DRIVELINE_GATEWAY_LOG     which ones the gateway to hosts writes, with Zenoh's
-                            (default: none)
-  DRIVELINE_PEERS           for `bench`: other middleware (default: peers,
-                            beside this or above)
-  NO_COLOR                  no colours
+  DRIVELINE_GATEWAY_LOG     log level or filter of the gateway to other hosts,
+                            including Zenoh [default: none]
+  DRIVELINE_PEERS           for `bench`: directory of other middleware
+                            [default: `peers` next to this program, or one
+                            level up]
+  NO_COLOR                  disables colours
 
 Examples:
   driveline validate graph.yaml
@@ -72,63 +73,71 @@ Examples:
   driveline topic echo detector/status --count 1";
 
 const ECHO: &str = "\
-The first line of each sample tells its sequence number and how old its data is; samples that did not get here are counted there. Nobody \
-waits for this command: where samples come faster than they are read, the newest 8 of a publisher are kept, or as many as it keeps.
+The first line of each sample has its sequence number, the age of its data, and the number of \
+samples missed before it. Publishers do not wait for this command. If samples arrive faster than \
+they are read, the newest 8 of each publisher are kept, or fewer if the publisher keeps fewer.
 
-Plain types, protobuf messages and samples of ROS 2 are read by the definition in the topic's schema; others are shown as bytes. What is not \
-in a protobuf message is not shown. A sample that cannot be read is told as an error, and the next one follows. When the last publisher ends, \
-that is told on standard error, and the next one is waited for.
+Plain types, protobuf messages and ROS 2 messages are decoded with the definition in the topic's \
+schema. Other samples are printed as bytes. Unset fields of a protobuf message are not printed. A \
+sample that cannot be decoded is printed as an error, and the next sample follows. When the last \
+publisher ends, a line on standard error says so, and the command waits for the next publisher.
 
-With --json, a line for each sample: an object of `header` and `fields`, or `error`. What is shortened is an object of `length` and `head`.
+With --json, each sample is a line: an object with `header` and `fields`, or `error`. A shortened \
+list or string is an object with `length` and `head`.
 
 Examples:
   driveline topic echo camera/image
   driveline topic echo /detector/status --count 1 --timeout 5
-      ends with 1 if nothing comes
+      exit code 1 if no sample arrives
   driveline topic echo tracks --json --full | jq '.fields.tracks | length'";
 
 const SERVICES: &str = "\
-REQUESTS: those that the server has taken since it is there.
-RESPONSES (CLIENTS NOW): those to the clients that are there now.
+Column REQUESTS: requests that the server has taken since its start.
+Column RESPONSES (CLIENTS NOW): responses to the clients that exist now.
 
 Examples:
   driveline service list
   driveline service list --domain pilot --json | jq '.[].servers'
   driveline topic info _service/map/tile/request
-      who asks and answers, and who does not, why
+      its clients and servers, and refused ones with the reason
   driveline gateway list --explain
-      the same of those that pass to and from ROS 2";
+      the same for services that pass to and from ROS 2";
 
 const BENCH: &str = "\
-A program of its own, driveline-bench: `make lab` builds it. `driveline bench --help` lists its commands.";
+Starts the separate program driveline-bench, which `make lab` builds. `driveline bench --help` \
+lists its commands.";
 
 const CHAOS: &str = "\
-A program of its own, driveline-chaos: `make lab` builds it. `driveline chaos --help` lists its options.";
+Starts the separate program driveline-chaos, which `make lab` builds. `driveline chaos --help` \
+lists its options.";
 
 const STATUS: &str = "\
 Examples:
   driveline status
   driveline status --domain comp --json | jq '.processes[].state'
   driveline status --run perception
-      where several runs are in one domain
+      if several runs are in one domain
 
 Exit code 1 if there is no such run, if it does not respond, or if there are several (then \
 they are listed).";
 
 const STOP: &str = "\
-The modules stop in reverse order, as with Ctrl-C; `driveline run` ends as it does then. A second `driveline stop`, half a second later or \
-more, kills what has not stopped.
+The modules stop in reverse order, and `driveline run` ends, as with Ctrl-C. A second `driveline \
+stop`, at least half a second later, kills the modules that have not stopped.
 
 Examples:
   driveline stop
   driveline stop --timeout 10
   driveline stop --domain comp --run perception
 
-Exit code 0 once the run has ended, however it ended; 1 if there is no such run, or if it has not ended in time.";
+Exit code 0 when the run has ended, for any reason; 1 if there is no such run, or if it has not \
+ended in time.";
 
 const MODE: &str = "\
-Without a name: the mode of the run, since when, the switch in flight and the last one. With a name: switches to it, waits until the switch \
-has ended, and prints how. The run may refuse (`latch`, `min_dwell_ms`, `switched_by`), or enter a fallback.
+Without a name, prints the mode of the run and the time of its start, the switch in progress, and \
+the last switch. With a name, switches to that mode, waits for the end of the switch, and prints \
+the result. The run may refuse the switch (`latch`, `min_dwell_ms`, `switched_by`), or enter a \
+fallback mode.
 
 Examples:
   driveline mode
@@ -136,12 +145,15 @@ Examples:
   driveline mode manual --domain comp --run perception
   driveline mode --json | jq -r .current
 
-Exit code 0 if the run is in the mode; 1 if it is in another one, has refused, or has not ended the switch in time, with the reason.";
+Exit code 0 if the run is in the requested mode; 1, with the reason, if it is in another mode, \
+refused the switch, or did not end it in time.";
 
 const HEALTH: &str = "\
-A run is ready when its graph runs and each of its modules and gateways is ready and not suspended. Restarts that are over do not matter.
+A run is ready if its graph runs, and each of its modules and gateways is ready and not \
+suspended. Earlier restarts do not matter.
 
-With --wait, a run that does not exist yet is waited for as well. A module that stays down ends the wait at once: it cannot become ready.
+With --wait, the command also waits for a run that does not exist yet. It ends at once if a \
+module stays down, because that module cannot become ready.
 
 Examples:
   driveline health
@@ -159,8 +171,10 @@ Examples:
   driveline deploy clean";
 
 const PARAM: &str = "\
-A component declares which of its parameters can be changed while it runs, and in which range. The others are refused: set them in the graph. \
-A change is made between two calls of the component, which may refuse it; it is an event of the run, and survives a restart of the module.
+A component declares the parameters that can be changed while it runs, with their ranges. Changes \
+of other parameters are refused; set these in the graph. A change takes effect between two calls \
+of the component, which may refuse it. It is an event in the run's report, and survives a restart \
+of the module.
 
 Examples:
   driveline param list
@@ -170,29 +184,32 @@ Examples:
   driveline param dump > tuned.yaml
   driveline param load tuned.yaml
 
-Exit code 0 if it was done; 1 if the run has refused it, with the reason.";
+Exit code 0 on success; 1, with the reason, if the run refused it.";
 
 const LOG_LEVEL: &str = "\
-The level is that of DRIVELINE_LOG: `error`, `warn`, `info`, `debug`, `trace`, or a filter. A restarted module begins with its old one.
+The level has the syntax of DRIVELINE_LOG: `error`, `warn`, `info`, `debug`, `trace`, or a \
+filter. After a restart, a module has the level of its start again.
 
 Examples:
   driveline log-level perception debug
   driveline log-level perception driveline=debug,warn
 
-Exit code 0 if it was done; 1 if the module has refused it, with the reason.";
+Exit code 0 on success; 1, with the reason, if the module refused the level.";
 
 const DOCTOR: &str = "\
-Each line says what was found, and what to change and why. `note`: worth knowing; `change`: latencies get better; `FAILS`: the graph does \
-not get what it asks for. Priorities and cores are tried on a thread of this command, with the rights of its user.
+Each line has a finding, and the recommended change with the reason. `note`: for information; \
+`change`: improves latencies; `FAILS`: the graph does not get a resource that it requests. The \
+command tries priorities and cores on a thread of its own, with the rights of its user.
 
 Examples:
   driveline doctor
   driveline doctor graph.yaml
   driveline doctor graph.yaml --json | jq -r '.checks[].change // empty'
 
-Exit code 0, also with notes and changes; 1 if something FAILS; 3 if the graph has errors.";
+Exit code 0 if nothing FAILS, also with notes and changes; 1 if something FAILS; 3 if the graph \
+has errors.";
 
-/// Runs, checks and shows Driveline graphs, and lists what runs on this host.
+/// Runs, checks and shows Driveline graphs, and inspects running ones on this host.
 #[derive(Debug, Parser)]
 #[command(name = "driveline", version, after_help = AFTER, max_term_width = 110)]
 pub(crate) struct Arguments {
@@ -214,16 +231,16 @@ pub(crate) enum Command {
   driveline run graph.yaml --deploy containers
       each module in a container of its own, with podman or docker
 
-Ctrl-C, or `driveline stop`, stops the modules in reverse order; a second one
+Ctrl-C or `driveline stop` stops the modules in reverse order. A second one
 kills them.")]
     Run(Run),
-    /// State of a run: its modules, since when, restarts, faults
+    /// Show the state of a run: its modules, with times of start, restarts and faults
     #[command(after_help = STATUS)]
     Status(WhichRun),
     /// Show the mode of a run, or switch to one
     #[command(after_help = MODE)]
     Mode(Mode),
-    /// Stop a run in good order and wait until it has ended
+    /// Stop a run gracefully and wait until it has ended
     #[command(after_help = STOP)]
     Stop(Stop),
     /// Report whether a run is ready, for people, scripts and probes
@@ -232,26 +249,26 @@ kills them.")]
     /// Explain every mistake in graph files
     #[command(after_help = "Examples:
   driveline validate graph.yaml
-  driveline validate graphs/*.yaml              # the worst one's exit code
-  driveline validate graph.yaml --no-libraries  # where none is built
+  driveline validate graphs/*.yaml              # exit code of the worst graph
+  driveline validate graph.yaml --no-libraries  # if no library is built
   driveline validate graph.yaml --json | jq '.[].diagnostics[].message'")]
     Validate(Validate),
-    /// Parameters of a run: read them, change them while it goes on
+    /// Read the parameters of a run, and change them while it runs
     #[command(after_help = PARAM)]
     Param {
         #[command(subcommand)]
         command: Param,
     },
-    /// Change which log lines a module of a run writes
+    /// Change the log level of a running module
     #[command(after_help = LOG_LEVEL)]
     LogLevel(LogLevel),
-    /// Images and containers of graphs
+    /// Build images of graphs, and print files for container orchestrators
     #[command(after_help = DEPLOY)]
     Deploy {
         #[command(subcommand)]
         command: Deployment,
     },
-    /// Check this machine, and whether it has what a graph asks for: memory, priorities, cores
+    /// Check this machine for real-time use, and for the memory, priorities and cores of a graph
     #[command(after_help = DOCTOR)]
     Doctor(Doctor),
     /// Show a graph as text or as a picture
@@ -271,7 +288,7 @@ kills them.")]
   driveline schema > graph.schema.json
   # first line of a graph: # yaml-language-server: $schema=graph.schema.json")]
     Schema,
-    /// Host topics of what runs now
+    /// Inspect the topics of running processes on this host
     #[command(after_help = TOPICS)]
     Topic {
         #[command(subcommand)]
@@ -279,7 +296,7 @@ kills them.")]
         #[command(flatten)]
         domain: Domain,
     },
-    /// Services of what runs now
+    /// Inspect the services of running processes on this host
     #[command(after_help = SERVICES)]
     Service {
         #[command(subcommand)]
@@ -287,7 +304,7 @@ kills them.")]
         #[command(flatten)]
         domain: Domain,
     },
-    /// Nodes of what runs now
+    /// Inspect the nodes of running processes on this host
     #[command(after_help = "Example:\n  driveline node list --json")]
     Node {
         #[command(subcommand)]
@@ -295,31 +312,30 @@ kills them.")]
         #[command(flatten)]
         domain: Domain,
     },
-    /// Data that goes to other hosts and comes from them now
-    #[command(
-        after_help = "Exit code 1 if a gateway was killed or does not answer: standard error says which, and what to do.
+    /// Inspect the gateways of this host: data to and from other hosts and ROS 2
+    #[command(after_help = "Exit code 1 if a gateway was killed or does not answer. \
+Standard error names the gateway and the remedy.
 
 Examples:
   driveline gateway list
   driveline gateway list --explain
-      also how each topic is carried, and why another one is not
+      adds the route of each topic, and the reason why a topic is not carried
   driveline gateway list camera/image --domain comp
-  driveline gateway list --json | jq '.[].refused'"
-    )]
+  driveline gateway list --json | jq '.[].refused'")]
     Gateway {
         #[command(subcommand)]
         command: Gateway,
         #[command(flatten)]
         domain: Domain,
     },
-    /// Measure what this machine gives
+    /// Measure latencies and throughput on this machine
     #[command(disable_help_flag = true, after_help = BENCH)]
     Bench {
         /// Command of `driveline-bench`, and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
-    /// Break a running graph, and check how it answers
+    /// Inject faults into a running graph, and check its invariants
     #[command(disable_help_flag = true, after_help = CHAOS)]
     Chaos {
         /// Arguments of `driveline-chaos`
@@ -327,14 +343,15 @@ Examples:
         arguments: Vec<OsString>,
     },
     /// Print a completion script for a shell
-    #[command(
-        after_help = "Example:\n  driveline completion bash > /etc/bash_completion.d/driveline\n\nWith --json, an object of `shell` and `script`."
-    )]
+    #[command(after_help = "Example:
+  driveline completion bash > /etc/bash_completion.d/driveline
+
+With --json, prints an object with `shell` and `script`.")]
     Completion {
         /// The shell
         shell: Shell,
     },
-    /// Print names for a completion script, one a line
+    /// Print names for a completion script, one per line
     #[command(hide = true)]
     Complete(Complete),
     /// Write the man pages into a directory
@@ -369,29 +386,29 @@ pub(crate) enum Names {
 
 #[derive(Debug, Args)]
 pub(crate) struct Domain {
-    /// Domain, as the graph names it [default: default]
+    /// Domain, as in the graph [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) domain: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WhichRun {
-    /// Domain of the run, as the graph names it [default: default]
+    /// Domain of the run, as in the graph [default: default]
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
-    /// Which run, where there are several: the name of its graph, or 4 or more digits of its id
+    /// Run to select: the name of its graph, or at least 4 digits of its id
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Param {
-    /// All parameters with their values, and which can be changed
+    /// List all parameters: their values, and whether they can be changed
     List {
         #[command(flatten)]
         which: WhichRun,
     },
-    /// Value of a parameter
+    /// Print the value of a parameter
     Get {
         /// Parameter, as COMPONENT.PARAMETER
         #[arg(value_parser = parameter)]
@@ -404,7 +421,7 @@ pub(crate) enum Param {
         /// Parameter, as COMPONENT.PARAMETER
         #[arg(value_parser = parameter)]
         parameter: (String, String),
-        /// New value, written as in a graph
+        /// New value, with the syntax of a graph
         #[arg(allow_hyphen_values = true)]
         value: String,
         #[command(flatten)]
@@ -415,7 +432,7 @@ pub(crate) enum Param {
         #[command(flatten)]
         which: WhichRun,
     },
-    /// Change all parameters that a parameter file has otherwise
+    /// Change all parameters that differ from a parameter file
     Load {
         /// Parameter file: `component: {parameter: value}`
         file: PathBuf,
@@ -426,7 +443,7 @@ pub(crate) enum Param {
 
 #[derive(Debug, Args)]
 pub(crate) struct LogLevel {
-    /// Module
+    /// Name of the module
     pub(crate) module: String,
     /// Level or filter, as for DRIVELINE_LOG
     pub(crate) level: String,
@@ -453,7 +470,7 @@ pub(crate) struct Mode {
     pub(crate) mode: Option<String>,
     #[command(flatten)]
     pub(crate) which: WhichRun,
-    /// Print the names of the run's modes, one a line
+    /// Print the names of the run's modes, one per line
     #[arg(long, conflicts_with = "mode")]
     pub(crate) names: bool,
     /// Seconds to wait for the end of the switch
@@ -474,7 +491,7 @@ pub(crate) struct Stop {
 pub(crate) struct Health {
     #[command(flatten)]
     pub(crate) which: WhichRun,
-    /// Wait until the run is ready, instead of one look
+    /// Wait until the run has this state, instead of checking once
     #[arg(long, value_name = "STATE")]
     pub(crate) wait: Option<WaitFor>,
     /// Seconds to wait
@@ -491,57 +508,57 @@ pub(crate) enum WaitFor {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Topic {
-    /// All topics with their type, ends and counters
+    /// List all topics with their types, endpoints and counters
     List,
-    /// Everything about one topic: type, QoS, publishers, subscriptions, refusals
+    /// Show one topic: type, QoS, publishers, subscriptions, refusals
     Info {
         /// Topic
         topic: String,
-        /// The definition of its type whole, however long
+        /// Print the whole definition of its type
         #[arg(long)]
         definition: bool,
     },
-    /// Print the samples of a topic as they come, in the manner of `ros2 topic echo`, until Ctrl-C
+    /// Print the samples of a topic as they arrive, like `ros2 topic echo`, until Ctrl-C
     #[command(after_help = ECHO)]
     Echo(Echo),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Echo {
-    /// Topic; a `/` before it is left out
+    /// Topic; a leading `/` is ignored
     pub(crate) topic: String,
     /// End after so many samples
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = samples)]
     pub(crate) count: Option<u64>,
-    /// End with an error if no sample comes for so long
+    /// End with an error if no sample arrives within this time
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
-    /// Print long lists and strings whole
+    /// Print long lists and strings in full
     #[arg(long)]
     pub(crate) full: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
-    /// All services with their types, server, clients and counters
+    /// List all services with their types, servers, clients and counters
     #[command(after_help = SERVICES)]
     List,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Node {
-    /// All nodes with their process and topics
+    /// List all nodes with their processes and topics
     List,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Gateway {
-    /// Gateways of this host, what they are connected to, and topics with rates over one second,
-    /// totals and drops
+    /// List the gateways of this host and their connections, and the carried topics with rates over
+    /// one second, totals and drops
     List {
         /// Only this topic
         topic: Option<String>,
-        /// Way each topic is carried, and why another one is not
+        /// Print the route of each topic, and the reason why a topic is not carried
         #[arg(long)]
         explain: bool,
     },
@@ -560,28 +577,28 @@ pub(crate) struct Run {
     /// Domain, instead of the graph's
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
-    /// Run the modules in one container together, or in a container each
+    /// Run the modules in one container, or each in a container of its own
     #[arg(long, value_name = "WHERE")]
     pub(crate) deploy: Option<Deploy>,
     /// Container engine: podman, docker, or a path [default: the first that works]
     #[arg(long, value_name = "ENGINE", requires = "deploy")]
     pub(crate) engine: Option<String>,
-    /// Start no module: modules that others start find this run in this directory
+    /// Start no module. Modules started elsewhere find this run in this directory
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["deploy", "domain"])]
     pub(crate) attach: Option<PathBuf>,
-    /// Look into no library: each module checks its own (with --attach)
+    /// Load no library here. Each module checks its own libraries (with --attach)
     #[arg(long, requires = "attach")]
     pub(crate) no_libraries: bool,
     /// Write report.html and summary.json into this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) report: Option<PathBuf>,
-    /// Speed of the vehicle, for the distance that it goes until the end of the chain
+    /// Speed of the vehicle, to report the distance driven during the latency of the chain
     #[arg(long, value_name = "KM/H", allow_negative_numbers = true, value_parser = speed)]
     pub(crate) speed_kmh: Option<f64>,
-    /// Seconds between two lines of figures where there is no terminal; 0 for none
+    /// Seconds between two lines of figures without a terminal; 0 for none
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 5)]
     pub(crate) interval: u32,
-    /// No live table, also on a terminal
+    /// Print no live table on a terminal
     #[arg(long)]
     pub(crate) plain: bool,
 }
@@ -589,9 +606,9 @@ pub(crate) struct Run {
 /// Place of the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Deploy {
-    /// All in one container, a process each
+    /// One container for all modules, with a process each
     Container,
-    /// A container for each module
+    /// One container for each module
     Containers,
 }
 
@@ -600,16 +617,16 @@ pub(crate) struct Validate {
     /// Graph files
     #[arg(required = true, value_name = "GRAPH")]
     pub(crate) graphs: Vec<PathBuf>,
-    /// Look only into the libraries of this module (may be given several times)
+    /// Check only the libraries of this module (may be given several times)
     #[arg(long = "module", value_name = "NAME")]
     pub(crate) modules: Vec<String>,
-    /// Look into no library: classes, ports and parameters are not checked
+    /// Load no library. Classes, ports and parameters are not checked
     #[arg(long, conflicts_with = "modules")]
     pub(crate) no_libraries: bool,
     /// Set a parameter, as for `run`
     #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Check also that it can run in containers on this machine
+    /// Also check that the graph can run in containers on this machine
     #[arg(long, value_name = "WHERE")]
     pub(crate) deploy: Option<Deploy>,
     /// Container engine, as for `run`
@@ -681,7 +698,8 @@ fn speed(text: &str) -> Result<f64, String> {
 
 fn samples(text: &str) -> Result<u64, String> {
     text.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(|| {
-        "write how many samples, 1 or more; without --count it goes on until Ctrl-C".into()
+        "write a number of samples, 1 or more; without --count, the command runs until Ctrl-C"
+            .into()
     })
 }
 
@@ -718,8 +736,8 @@ mod tests {
     }
 
     #[test]
-    fn a_subcommand_that_does_not_exist_is_told_with_those_that_do() {
-        let told = |line: &str| {
+    fn an_unknown_subcommand_is_reported_with_the_existing_ones() {
+        let report = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
             with_subcommands(Arguments::try_parse_from(&words).unwrap_err(), &words).to_string()
         };
@@ -730,25 +748,29 @@ mod tests {
             "driveline topic --domain d hz",
         ] {
             assert!(
-                told(line).contains("`driveline topic` has: list, info, echo"),
+                report(line).contains("`driveline topic` has: list, info, echo"),
                 "{}",
-                told(line)
+                report(line)
             );
-            assert!(!told(line).contains("--'"), "{}", told(line));
+            assert!(!report(line).contains("--'"), "{}", report(line));
         }
-        let all = told("driveline topics list");
+        let all = report("driveline topics list");
         assert!(
             all.contains("`driveline` has: run, status, mode, stop, health, validate, param")
                 && !all.contains("peer"),
             "{all}"
         );
-        let left_out = told("driveline gateway --explain");
+        let left_out = report("driveline gateway --explain");
         assert!(left_out.contains("`driveline gateway list` takes `--explain`"), "{left_out}");
         for (line, says) in [
-            ("driveline topic echo a --count -1", "write how many samples"),
+            ("driveline topic echo a --count -1", "write a number of samples"),
             ("driveline topic echo a --timeout -1", "write seconds"),
         ] {
-            assert!(told(line).contains(says) && !told(line).contains("tip:"), "{}", told(line));
+            assert!(
+                report(line).contains(says) && !report(line).contains("tip:"),
+                "{}",
+                report(line)
+            );
         }
     }
 

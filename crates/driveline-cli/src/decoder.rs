@@ -60,7 +60,8 @@ impl Decoder {
             }
             PayloadKind::Bytes if is_text(&schema.encoding) => (Self::Text, None),
             PayloadKind::Bytes | PayloadKind::Object => broken(format!(
-                "its encoding '{}' is not known here; plain types, protobuf, cdr with its definition, json and text are",
+                "its encoding '{}' is not known here; plain types, protobuf, cdr with its \
+                 definition, json and text are",
                 schema.encoding
             )),
         }

@@ -33,7 +33,8 @@ pub(crate) fn how_to_end(pid: u32) -> String {
             "it belongs to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`"
         ),
         None => format!(
-            "it is not supervised any more: end it with `kill {pid}`, or `kill -KILL {pid}` if that does not help"
+            "it is not supervised any more: end it with `kill {pid}`, or `kill -KILL {pid}` if \
+             that does not help"
         ),
     }
 }

@@ -178,7 +178,7 @@ fn invented() -> (Schema, Vec<u8>, String) {
 }
 
 #[test]
-fn samples_of_a_type_that_nobody_has_seen_before_are_printed() {
+fn samples_of_an_unknown_type_are_printed() {
     let domain = Domain::new();
     let (schema, sample, text) = invented();
     let mut publisher = domain.keeping("detector/status", schema.clone());
@@ -248,17 +248,20 @@ fn plain_types_and_protobuf_messages_are_read_by_their_schema() {
     publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
     publish(&mut publisher, &[0; 10]);
     let out = domain.echo(&["radar", "--count", "2"]);
-    let expected = "time_ns: 5\norigin:\n  x: 0.5\n  y: -1.0\nframe_id: radar\n_reserved: [0, 0, 0, 0]\nreturns:\n-\n  x: 1.0\n  y: 2.0\n---\n# error: test/Scan: 10 bytes, of which there should be 64 at least; ";
+    let expected = "time_ns: 5\norigin:\n  x: 0.5\n  y: -1.0\nframe_id: radar\n_reserved: [0, 0, \
+         0, 0]\nreturns:\n-\n  x: 1.0\n  y: 2.0\n---\n# error: test/Scan: 10 bytes, of which there \
+         should be 64 at least; ";
     assert!(fields(&out).starts_with(expected), "{out}");
 
-    let definition = "driveline protobuf 1\nmessage t.Box\nfield 1 width optional uint32\nfield 2 label optional string\n";
+    let definition = "driveline protobuf 1\nmessage t.Box\nfield 1 width optional uint32\nfield 2 \
+         label optional string\n";
     let mut publisher = domain.keeping("boxes", Schema::protobuf("t.Box", definition));
     publish(&mut publisher, &[0x08, 0x96, 0x01, 0x12, 0x03, b'c', b'a', b'r']);
     assert_eq!(fields(&domain.echo(&["boxes", "--count", "1"])), "width: 150\nlabel: car\n---\n");
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_the_next_sample_follows() {
+fn an_unreadable_sample_is_reported_and_the_next_sample_follows() {
     let domain = Domain::new();
     let mut publisher =
         domain.keeping("status", Schema::bytes("p/msg/M", "cdr", "string text\nint32 x\n"));
@@ -322,9 +325,9 @@ fn nothing_to_hear_is_explained() {
     let domain = Domain::new();
     let (code, out, err) = domain.run(&["topic", "echo", "status", "--timeout", "0.1"]);
     assert_eq!((code, out.as_str()), (1, ""));
-    let nobody = "no process publishes it in the domain in ";
+    let no_publisher = "no process publishes it in the domain in ";
     assert!(
-        err.starts_with(&format!("error: no sample of 'status' came within 0.1 s: {nobody}")),
+        err.starts_with(&format!("error: no sample of 'status' came within 0.1 s: {no_publisher}")),
         "{err}"
     );
     assert!(
@@ -334,8 +337,8 @@ fn nothing_to_hear_is_explained() {
     assert!(!domain.path().exists(), "who looks makes no directory");
 
     let mut waiting = Running::start(&domain, &["topic", "echo", "status"]);
-    let told = line(&mut waiting.err);
-    assert!(told.starts_with(&format!("waiting for 'status': {nobody}")), "{told}");
+    let text = line(&mut waiting.err);
+    assert!(text.starts_with(&format!("waiting for 'status': {no_publisher}")), "{text}");
     let mut publisher = domain.keeping("status", Schema::bytes("greeting", "utf-8", ""));
     let now = line(&mut waiting.err);
     assert!(now.starts_with("'status' is published by 'talker' (process "), "{now}");
@@ -364,7 +367,7 @@ fn nothing_to_hear_is_explained() {
 }
 
 #[test]
-fn a_publisher_that_ends_is_told_once_and_the_next_one_is_heard() {
+fn the_end_of_a_publisher_is_reported_once_and_the_next_one_is_heard() {
     let domain = Domain::new();
     let greeting = || Schema::bytes("greeting", "utf-8", "");
     let mut first = domain.keeping("status", greeting());
@@ -378,7 +381,8 @@ fn a_publisher_that_ends_is_told_once_and_the_next_one_is_heard() {
     drop(first);
     let pid = std::process::id();
     let gone = format!(
-        "'status' has no publisher any more: 'talker' (process {pid}) is gone; waiting for the next\n"
+        "'status' has no publisher any more: 'talker' (process {pid}) is gone; waiting for the \
+         next\n"
     );
     assert_eq!(line(&mut echo.err), gone);
     let mut second = domain.keeping("status", greeting());
@@ -400,7 +404,7 @@ fn a_publisher_that_ends_is_told_once_and_the_next_one_is_heard() {
 }
 
 #[test]
-fn an_echo_too_many_is_told_the_limit_and_what_to_do() {
+fn an_echo_too_many_is_refused_with_the_limit_and_the_remedy() {
     let domain = Domain::new();
     let publisher = domain.keeping("a", Schema::bytes("n", "utf-8", ""));
     let _first = Running::start(&domain, &["topic", "echo", "a"]);
@@ -417,7 +421,7 @@ fn an_echo_too_many_is_told_the_limit_and_what_to_do() {
 }
 
 #[test]
-fn names_that_are_no_topics_are_told_what_they_are() {
+fn names_that_are_no_topics_are_explained() {
     let domain = Domain::new();
     for command in ["echo", "info"] {
         let (code, _, err) = domain.run(&["topic", command, "//camera/image"]);
@@ -483,8 +487,9 @@ fn samples_that_stay_inside_their_process_are_counted() {
     };
     assert_eq!(row(&domain.run(&["topic", "list"]).1), ["tracks", "t.Track", "1", "0", "3", "0"]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
-    let told = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed inside process test only, as no other process subscribed\n";
-    assert!(out.contains(told), "{out}");
+    let text = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed \
+         inside process test only, as no other process subscribed\n";
+    assert!(out.contains(text), "{out}");
     // Another process subscribes now: this sample is written, and the number goes on.
     publish(&mut publisher, &[8, 1]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
@@ -510,7 +515,7 @@ fn samples_that_stay_inside_their_process_are_counted() {
 }
 
 #[test]
-fn missed_samples_are_told_and_nobody_waits() {
+fn missed_samples_are_reported_and_no_publisher_waits() {
     let domain = Domain::new();
     let mut config = PublisherConfig::new(
         "a".parse().unwrap(),
@@ -545,10 +550,10 @@ fn missed_samples_are_told_and_nobody_waits() {
     }
     assert_eq!((publisher.stats().reliable_waits, publisher.stats().reliable_timeouts), (0, 0));
     echo.signal(Signal::CONT);
-    let told = line(&mut echo.out);
+    let text = line(&mut echo.out);
     assert!(
-        told.starts_with("# sequence 21 ") && told.ends_with("; 19 missed before it\n"),
-        "{told}"
+        text.starts_with("# sequence 21 ") && text.ends_with("; 19 missed before it\n"),
+        "{text}"
     );
     assert_eq!(line(&mut echo.out), "text: n19\n");
     assert_eq!(echo.end(), (Some(0), String::new()));
@@ -572,10 +577,10 @@ fn without_a_reader_it_ends_also_if_nothing_comes() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// A pipe that no process empties: it is no reason not to heed Ctrl-C, and it holds no memory of the
+/// A pipe that no process empties: it is no reason to ignore Ctrl-C, and it holds no memory of the
 /// publisher.
 #[test]
-fn a_reader_that_stands_still_keeps_nobody() {
+fn a_stopped_reader_delays_no_other() {
     let domain = Domain::new();
     let mut publisher = domain.keeping("a", Schema::bytes("p/msg/M", "cdr", "uint8[] data\n"));
     let sample = [&[0, 1, 0, 0][..], &500_000_u32.to_le_bytes(), &[9; 500_000]].concat();

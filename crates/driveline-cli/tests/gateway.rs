@@ -42,7 +42,7 @@ fn listed(domain: &Path, options: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn one_that_was_killed_is_an_error_beside_what_the_others_say() {
+fn a_killed_gateway_is_an_error_next_to_the_reports_of_others() {
     let dir = tempfile::tempdir().unwrap();
     let domain = domain(&dir);
     assert_eq!(listed(&domain, &[]).0, Some(0), "a domain without gateways has none that is down");
@@ -73,7 +73,7 @@ fn one_that_was_killed_is_an_error_beside_what_the_others_say() {
 }
 
 #[test]
-fn one_that_was_built_from_something_else_is_told() {
+fn a_gateway_of_another_build_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let domain = domain(&dir);
     let of = |version: &str, commit: &str| Report {

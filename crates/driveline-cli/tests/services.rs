@@ -135,7 +135,7 @@ fn requests_of_clients_that_have_gone_still_count() {
 
 /// Like a gateway to ROS 2: one process that announces its kind.
 #[test]
-fn what_a_gateway_serves_is_told_to_be_in_ros_2() {
+fn a_service_behind_a_gateway_is_shown_as_one_of_ros_2() {
     let dir = tempfile::tempdir().unwrap();
     let domain = dir.path().join("domain");
     let context = Context::new(ContextOptions {
@@ -155,6 +155,7 @@ fn what_a_gateway_serves_is_told_to_be_in_ros_2() {
             o,
         )
         .unwrap();
-    let hint = "'map/tile' is served in ROS 2, through the gateway: `driveline gateway list --explain` says by whom";
+    let hint = "'map/tile' is served in ROS 2, through the gateway: `driveline gateway list \
+         --explain` says by whom";
     asked(&domain, &["service", "list"], &["map_msgs/srv/GetTile_Request", "gateway_ros2", hint]);
 }

@@ -59,7 +59,8 @@ fn image_mistake(
     let name = engine.kind().name();
     let Some(facts) = facts else {
         return Some(at(module, "image", format!("{name} has no image `{image}`")).help(format!(
-            "`{name} pull {image}` gets it, `driveline deploy build` makes one; without `image:` it is made from the module's libraries"
+            "`{name} pull {image}` gets it, `driveline deploy build` makes one; without `image:` \
+             it is made from the module's libraries"
         )));
     };
     let here = crate::image::architecture();
@@ -107,14 +108,16 @@ fn memory_mistake(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Diag
             module,
             "memory",
             format!(
-                "module `{}` needs more than its limit of {} MiB: its outputs alone reserve {} MiB of shared memory",
+                "module `{}` needs more than its limit of {} MiB: its outputs alone reserve {} MiB \
+                 of shared memory",
                 module.name,
                 limit >> 20,
                 mib(reserved)
             ),
         )
         .help(format!(
-            "raise `memory:` to {} MiB or more, or lower `max_payload`, `depth` or `pins` of its topics",
+            "raise `memory:` to {} MiB or more, or lower `max_payload`, `depth` or `pins` of its \
+             topics",
             mib(needed)
         ))
     })
@@ -184,7 +187,11 @@ mod tests {
         std::fs::write(dir.path().join("x.so"), "").unwrap();
         std::fs::write(
             dir.path().join("g.yaml"),
-            format!("driveline: 1\ntopics: {{a: {{reach: host, external: true, max_payload: 8 MiB}}}}\nmodules:\n  m:\n    components:\n      x: {{library: x.so, class: X, outputs: {{out: a}}}}\n{keys}"),
+            format!(
+                "driveline: 1\ntopics: {{a: {{reach: host, external: true, max_payload: 8 \
+                 MiB}}}}\nmodules:\n  m:\n    components:\n      x: {{library: x.so, class: X, \
+                 outputs: {{out: a}}}}\n{keys}"
+            ),
         )
         .unwrap();
         let describe = |_: &Path| {
@@ -236,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_image_and_one_for_another_machine_are_told_apart() {
+    fn a_missing_image_and_one_for_another_machine_are_distinguished() {
         let (g, _dir) = graph("    image: localhost/x:1\n");
         let engine = Engine::of_kind(EngineKind::Podman);
         let missing = text(&image_mistake(&g.modules[0], "localhost/x:1", None, &engine).unwrap());

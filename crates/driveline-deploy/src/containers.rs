@@ -281,7 +281,8 @@ impl Run {
                 format!("{begin}; {HOST_IN_IMAGE} in image {image}: {text}")
             }
             _ => format!(
-                "{begin}, and its program starts in image {image}: perhaps it was removed or killed, or its user may not read the graph's files"
+                "{begin}, and its program starts in image {image}: perhaps it was removed or \
+                 killed, or its user may not read the graph's files"
             ),
         }
     }

@@ -45,7 +45,8 @@ pub struct Engine {
 pub enum EngineError {
     /// No engine is installed.
     #[error(
-        "no container engine was found: install podman (`apt-get install podman`) or docker, or name one with --engine"
+        "no container engine was found: install podman (`apt-get install podman`) or docker, or \
+         name one with --engine"
     )]
     None,
     /// The named engine is no engine that is known, or is not installed.

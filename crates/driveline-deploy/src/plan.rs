@@ -393,7 +393,10 @@ mod tests {
         put(
             "g.yaml",
             &format!(
-                "driveline: 1\nname: two\nparams_files: [parameters.yaml]\nmodules:\n  cam_era:\n{keys}    components:\n      camera: {{library: libx.so, class: X, parameters: {{source: {}}}}}\n  other:\n    components:\n      other: {{library: libx.so, class: X}}\n",
+                "driveline: 1\nname: two\nparams_files: [parameters.yaml]\nmodules:\n  \
+                 cam_era:\n{keys}    components:\n      camera: {{library: libx.so, class: X, \
+                 parameters: {{source: {}}}}}\n  other:\n    components:\n      other: {{library: \
+                 libx.so, class: X}}\n",
                 video.display()
             ),
         );
@@ -469,7 +472,8 @@ mod tests {
     #[test]
     fn keys_of_the_graph_win_over_what_is_default() {
         let (plan, _dir) = planned_graph(
-            "    user: 1234\n    image: localhost/mine:2\n    memory: 64 MiB\n    cpus: [1]\n    mounts: [maps:/maps]\n",
+            "    user: 1234\n    image: localhost/mine:2\n    memory: 64 MiB\n    cpus: [1]\n    \
+             mounts: [maps:/maps]\n",
             Mode::Each,
         );
         let module = plan.module("cam_era").unwrap();

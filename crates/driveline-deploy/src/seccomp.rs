@@ -18,7 +18,8 @@ const PLACES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/container
 #[derive(Debug, Error)]
 pub enum SeccompError {
     /// The engine has its profile built in, or none.
-    #[error("{0} has no profile in a file ({searched}): it uses its own", searched = PLACES.join(", "))]
+    #[error("{0} has no profile in a file ({searched}): it uses its \
+         own", searched = PLACES.join(", "))]
     None(&'static str),
     /// It cannot be read.
     #[error("cannot read the profile {path}: {source}")]

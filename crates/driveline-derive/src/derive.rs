@@ -172,9 +172,11 @@ fn layout_checks(
         const _: () = #types::plain::no_padding_at_end::<{ ::core::mem::size_of::<#ident>() - (#end) }>();
         const _: () = {
             ::core::assert!(::core::mem::align_of::<#ident>() <= #types::plain::TAIL_ALIGN
-                && ::core::mem::align_of::<#tail>() <= #types::plain::TAIL_ALIGN, "plain types are aligned to at most 64 bytes");
+                && ::core::mem::align_of::<#tail>() <= #types::plain::TAIL_ALIGN, "plain types are \
+                     aligned to at most 64 bytes");
             ::core::assert!(<#ident as #types::plain::Plain>::FIELD_COUNT <= #types::plain::MAX_FIELDS,
-                "a plain type has more than 256 fields, counting each element of arrays of structs: use a trailing array");
+                "a plain type has more than 256 fields, counting each element of arrays of \
+                 structs: use a trailing array");
         };
     }
 }
@@ -188,7 +190,8 @@ fn named_fields(input: &DeriveInput) -> syn::Result<Vec<NamedField>> {
     let Data::Struct(data) = &input.data else {
         return Err(Error::new(
             input.ident.span(),
-            "plain types are structs with named fields; enums and unions are not plain, because a peer can send any bit pattern",
+            "plain types are structs with named fields; enums and unions are not plain, because a \
+             peer can send any bit pattern",
         ));
     };
     let Fields::Named(named) = &data.fields else {
@@ -210,7 +213,10 @@ fn check_repr(input: &DeriveInput) -> syn::Result<()> {
         attr.parse_nested_meta(|meta| {
             c |= meta.path.is_ident("C");
             if meta.path.is_ident("packed") {
-                return Err(meta.error("plain types cannot be packed: their fields are referred to in place; add explicit padding fields"));
+                return Err(meta.error(
+                    "plain types cannot be packed: their fields are referred to \
+                     in place; add explicit padding fields",
+                ));
             }
             if meta.input.peek(syn::token::Paren) {
                 let content;
@@ -261,7 +267,8 @@ fn check_type(ty: &Type, what: &str) -> syn::Result<()> {
             ),
             Some("Box" | "Rc" | "Arc") => refuse("an address means nothing in another process"),
             Some("Option") => refuse(
-                "not every bit pattern is valid; use a value that stands for 'none', such as NaN or 0",
+                "not every bit pattern is valid; use a value that stands for 'none', such as NaN \
+                 or 0",
             ),
             _ => Ok(()),
         },

@@ -38,7 +38,10 @@ impl Options {
         } else if meta.path.is_ident("crate") {
             self.types = Some(meta.value()?.call(Path::parse_mod_style)?);
         } else {
-            return Err(meta.error("unknown option; there are name = \"package/Type\", tail(NAME: TYPE) and crate = PATH"));
+            return Err(meta.error(
+                "unknown option; there are name = \"package/Type\", tail(NAME: \
+                 TYPE) and crate = PATH",
+            ));
         }
         Ok(())
     }
@@ -62,7 +65,8 @@ impl Options {
         }
         Err(syn::Error::new(
             Span::call_site(),
-            "neither 'driveline' nor 'driveline-types' is a dependency of this crate: add one, or say where it is with crate = PATH",
+            "neither 'driveline' nor 'driveline-types' is a dependency of this crate: add one, or \
+             say where it is with crate = PATH",
         ))
     }
 }
@@ -76,7 +80,8 @@ fn check_name(name: &LitStr) -> syn::Result<()> {
         Some((package, ty)) if good(package) && good(ty) && text.len() <= 200 => Ok(()),
         _ => Err(syn::Error::new(
             name.span(),
-            "a plain type's name is \"package/Type\", of letters, digits and '_', at most 200 bytes",
+            "a plain type's name is \"package/Type\", of letters, digits and '_', at most 200 \
+             bytes",
         )),
     }
 }

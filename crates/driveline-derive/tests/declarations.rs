@@ -55,7 +55,8 @@ mod shadow {
 fn declarations_describe_the_struct() {
     assert_eq!(
         Wheel::layout().to_string(),
-        "driveline plain 1\ntype test/Wheel size 16 align 16\nfield speed_m_s f32 offset 0\nfield type u32 offset 4\nfield _reserved u8[8] offset 8\n"
+        "driveline plain 1\ntype test/Wheel size 16 align 16\nfield speed_m_s f32 offset 0\nfield \
+         type u32 offset 4\nfield _reserved u8[8] offset 8\n"
     );
     let car = inner::Car::layout();
     assert_eq!((car.size, car.align), (size_of::<inner::Car>(), align_of::<inner::Car>()));

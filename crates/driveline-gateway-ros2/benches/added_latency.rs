@@ -194,10 +194,14 @@ impl Rig {
     }
 
     fn ros(&self, arguments: &str, domain_id: u32) -> Process {
-        let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>\
-            <AllowMulticast>false</AllowMulticast><MaxMessageSize>65500 B</MaxMessageSize></General>\
-            <Internal><SocketReceiveBufferSize max=\"16 MiB\"/></Internal><Discovery><ParticipantIndex>auto</ParticipantIndex>\
-            <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>";
+        let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" \
+             multicast=\"false\"/></Interfaces>\
+            <AllowMulticast>false</AllowMulticast><MaxMessageSize>65500 \
+             B</MaxMessageSize></General>\
+            <Internal><SocketReceiveBufferSize max=\"16 \
+             MiB\"/></Internal><Discovery><ParticipantIndex>auto</ParticipantIndex>\
+            <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer \
+             address=\"127.0.0.1\"/></Peers></Discovery>";
         let mut command = Command::new(&self.timing);
         Process::start(
             command
@@ -355,7 +359,8 @@ fn main() -> ExitCode {
     let mut lost_any = false;
     let mut domain_id = 100;
     println!(
-        "{rounds} rounds of {seconds} s; milliseconds from just before the write to the sample in hand"
+        "{rounds} rounds of {seconds} s; milliseconds from just before the write to the sample in \
+         hand"
     );
     let only = std::env::var("LOAD").unwrap_or_default();
     for load in LOADS.iter().filter(|load| load.name.starts_with(&only)) {
@@ -383,7 +388,8 @@ fn main() -> ExitCode {
             lost_any |= lost > 0;
             if took.n == 0 {
                 println!(
-                    "  {name:28} n 0, lost {lost}: nothing arrived; the gateway counted {counted:?} as dropped"
+                    "  {name:28} n 0, lost {lost}: nothing arrived; the gateway counted \
+                     {counted:?} as dropped"
                 );
                 continue;
             }
@@ -399,7 +405,8 @@ fn main() -> ExitCode {
                 println!();
             } else {
                 println!(
-                    ", added p50 {}, p99 {}; gateway {:.0} µs of processor for each, {:.1} % of a CPU",
+                    ", added p50 {}, p99 {}; gateway {:.0} µs of processor for each, {:.1} % of a \
+                     CPU",
                     added(took.p50, direct.0),
                     added(took.p99, direct.1),
                     cpu * 1e6,
@@ -408,7 +415,8 @@ fn main() -> ExitCode {
                 println!("  {:28} the gateway counted {counted:?} as dropped", "");
                 if uncounted > 0 {
                     println!(
-                        "  {:28} UNCOUNTED: {uncounted} of the {lost} that were lost, nobody told of",
+                        "  {:28} UNCOUNTED: {uncounted} of the {lost} that were lost, nobody told \
+                         of",
                         ""
                     );
                 }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulation_s_time_is_what_it_told_last() {
+    fn simulated_time_is_the_last_received_one() {
         let clock = StampClock::new(true);
         assert_eq!(clock.ahead_ns(7), None);
         clock.hear(&told(ByteOrder::Little, 5, 250), MonotonicNs(1_000)).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_clock_listens_to_nobody() {
+    fn the_wall_clock_ignores_clock_messages() {
         let clock = StampClock::new(false);
         clock.hear(&told(ByteOrder::Little, 5, 0), MonotonicNs(1)).unwrap();
         assert_eq!(clock.ahead_ns(7), Some(7));

@@ -65,7 +65,9 @@ pub fn topic_of_ros(name: &str) -> Option<TopicName> {
 pub fn misnamed(topic: &str) -> Option<String> {
     if !topic.split('/').all(is_token) {
         return Some(
-            "ROS 2 does not permit its name (parts of letters, digits and `_`, not beginning with a digit): rename it there".into(),
+            "ROS 2 does not permit its name (parts of letters, digits and `_`, not beginning with \
+             a digit): rename it there"
+                .into(),
         );
     }
     topic.parse::<TopicName>().err().map(|_| {

@@ -104,7 +104,8 @@ pub fn mismatches(offered: &EndpointQos, requested: &EndpointQos) -> Vec<Mismatc
         found.push(Mismatch { policy, offered, requested, remedy })
     };
     if offered.reliability < requested.reliability {
-        let remedy = "make the writer reliable (`qos: {reliability: reliable}` in its rule) or the reader best effort";
+        let remedy = "make the writer reliable (`qos: {reliability: reliable}` in its rule) or the \
+             reader best effort";
         add(
             "RELIABILITY",
             reliability(offered.reliability),
@@ -113,7 +114,8 @@ pub fn mismatches(offered: &EndpointQos, requested: &EndpointQos) -> Vec<Mismatc
         );
     }
     if offered.durability < requested.durability {
-        let remedy = "make the writer transient local (`qos: {durability: transient_local}` in its rule) or the reader volatile";
+        let remedy = "make the writer transient local (`qos: {durability: transient_local}` in its \
+             rule) or the reader volatile";
         add("DURABILITY", offered.durability.to_string(), requested.durability.to_string(), remedy);
     }
     if longer(offered.deadline, requested.deadline) {

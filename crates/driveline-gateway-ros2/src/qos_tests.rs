@@ -79,7 +79,7 @@ fn the_table_of_dds() {
 }
 
 #[test]
-fn all_reasons_are_told_with_both_values_and_a_remedy() {
+fn all_reasons_are_reported_with_both_values_and_a_remedy() {
     let requested = EndpointQos {
         reliability: Reliability::Reliable,
         durability: DurabilityKind::TransientLocal,
@@ -90,7 +90,10 @@ fn all_reasons_are_told_with_both_values_and_a_remedy() {
         mismatches(&EndpointQos::default(), &requested).iter().map(ToString::to_string).collect();
     assert_eq!(told.len(), 3);
     assert!(
-        told[0].starts_with("RELIABILITY: the writer offers best_effort, the reader requests reliable; make the writer reliable"),
+        told[0].starts_with(
+            "RELIABILITY: the writer offers best_effort, the reader requests \
+             reliable; make the writer reliable"
+        ),
         "{told:?}"
     );
     assert!(

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_head_is_told() {
+    fn an_invalid_head_is_reported() {
         let sample = [0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
         for cut in 0..sample.len() {
             assert_eq!(CallId::split(&sample[..cut]), Err(HeadError::Short { len: cut }));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn vendors_are_told_by_their_ids() {
+    fn vendors_are_recognised_by_their_ids() {
         let of = |a, b| {
             let mut gid = [7; 16];
             (gid[0], gid[1]) = (a, b);

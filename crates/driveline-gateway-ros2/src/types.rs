@@ -31,13 +31,15 @@ const DEFINITIONS: [(&str, &str); 20] = [
     ("std_msgs/msg/Header", "builtin_interfaces/Time stamp\nstring frame_id\n"),
     (
         "sensor_msgs/msg/Image",
-        "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\nuint8 is_bigendian\nuint32 step\nuint8[] data\n",
+        "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\nuint8 \
+         is_bigendian\nuint32 step\nuint8[] data\n",
     ),
     ("sensor_msgs/msg/CompressedImage", "std_msgs/Header header\nstring format\nuint8[] data\n"),
     ("sensor_msgs/msg/PointField", "string name\nuint32 offset\nuint8 datatype\nuint32 count\n"),
     (
         "sensor_msgs/msg/PointCloud2",
-        "std_msgs/Header header\nuint32 height\nuint32 width\nPointField[] fields\nbool is_bigendian\nuint32 point_step\nuint32 row_step\nuint8[] data\nbool is_dense\n",
+        "std_msgs/Header header\nuint32 height\nuint32 width\nPointField[] fields\nbool \
+         is_bigendian\nuint32 point_step\nuint32 row_step\nuint8[] data\nbool is_dense\n",
     ),
     ("geometry_msgs/msg/Quaternion", "float64 x 0\nfloat64 y 0\nfloat64 z 0\nfloat64 w 1\n"),
     ("geometry_msgs/msg/Vector3", "float64 x\nfloat64 y\nfloat64 z\n"),
@@ -46,11 +48,15 @@ const DEFINITIONS: [(&str, &str); 20] = [
     ("geometry_msgs/msg/PoseWithCovariance", "Pose pose\nfloat64[36] covariance\n"),
     (
         "sensor_msgs/msg/Imu",
-        "std_msgs/Header header\ngeometry_msgs/Quaternion orientation\nfloat64[9] orientation_covariance\ngeometry_msgs/Vector3 angular_velocity\nfloat64[9] angular_velocity_covariance\ngeometry_msgs/Vector3 linear_acceleration\nfloat64[9] linear_acceleration_covariance\n",
+        "std_msgs/Header header\ngeometry_msgs/Quaternion orientation\nfloat64[9] \
+         orientation_covariance\ngeometry_msgs/Vector3 angular_velocity\nfloat64[9] \
+         angular_velocity_covariance\ngeometry_msgs/Vector3 linear_acceleration\nfloat64[9] \
+         linear_acceleration_covariance\n",
     ),
     (
         "radar_msgs/msg/RadarReturn",
-        "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n",
+        "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 \
+         amplitude\n",
     ),
     ("radar_msgs/msg/RadarScan", "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n"),
     ("vision_msgs/msg/ObjectHypothesis", "string class_id\nfloat64 score\n"),
@@ -69,14 +75,16 @@ const DIAGNOSTICS: [(&str, &str); 3] = [
     ("diagnostic_msgs/msg/KeyValue", "string key\nstring value\n"),
     (
         "diagnostic_msgs/msg/DiagnosticStatus",
-        "byte OK=0\nbyte WARN=1\nbyte ERROR=2\nbyte STALE=3\nbyte level\nstring name\nstring message\nstring hardware_id\nKeyValue[] values\n",
+        "byte OK=0\nbyte WARN=1\nbyte ERROR=2\nbyte STALE=3\nbyte level\nstring name\nstring \
+         message\nstring hardware_id\nKeyValue[] values\n",
     ),
     ("diagnostic_msgs/msg/DiagnosticArray", "std_msgs/Header header\nDiagnosticStatus[] status\n"),
 ];
 const DETECTIONS: [(&str, &str); 2] = [
     (
         "vision_msgs/msg/Detection2D",
-        "std_msgs/Header header\nObjectHypothesisWithPose[] results\nBoundingBox2D bbox\nstring id\n",
+        "std_msgs/Header header\nObjectHypothesisWithPose[] results\nBoundingBox2D bbox\nstring \
+         id\n",
     ),
     (
         "vision_msgs/msg/Detection2DArray",
@@ -208,7 +216,8 @@ pub enum TypeError {
     NotRos(String),
     /// The Driveline type has no counterpart.
     #[error(
-        "its type '{name}' ({encoding}) has no counterpart in ROS 2; publish a message of `driveline_msgs`, or CDR with the ROS 2 type's schema"
+        "its type '{name}' ({encoding}) has no counterpart in ROS 2; publish a message of \
+         `driveline_msgs`, or CDR with the ROS 2 type's schema"
     )]
     NoCounterpart {
         /// Schema's name.
@@ -411,9 +420,10 @@ mod tests {
                 .to_string()
         };
         assert!(told("Bad").contains("demo_msgs/msg/Bad.msg:1: "), "{}", told("Bad"));
-        assert!(
-            told("Far").contains("Far.msg:1: the type far_msgs/msg/X of 'x' is not defined; add the directory of the package far_msgs")
-        );
+        assert!(told("Far").contains(
+            "Far.msg:1: the type far_msgs/msg/X of 'x' is not defined; add \
+                 the directory of the package far_msgs"
+        ));
         let left: Vec<_> = types
             .left_out(&[Rule::new("/a", driveline_gateway::ros2::Direction::FromRos)])
             .iter()
@@ -429,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_cross_is_told_with_the_remedy() {
+    fn types_that_cannot_be_converted_are_reported_with_the_remedy() {
         let types = Types::new(&[]).unwrap();
         let told = types
             .from_ros("tf2_msgs::msg::dds_::TFMessage_", Form::Converted)

@@ -306,7 +306,7 @@ fn what_is_broken_does_not_pass_between_the_profiles() {
 
 /// Each of them carries across what DDS nodes publish, and nodes get it twice.
 #[test]
-fn another_gateway_between_the_same_two_is_told() {
+fn another_gateway_between_the_same_two_is_reported() {
     let router = Router::new();
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
     let rig = both(&router, 40, rules.clone(), &[("loop", 4096, lasting(4))]);

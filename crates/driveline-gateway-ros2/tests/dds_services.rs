@@ -213,7 +213,7 @@ fn a_server_here_that_ends_in_a_call_is_gone_and_the_next_one_is_found() {
 }
 
 #[test]
-fn a_service_that_is_withdrawn_in_a_call_is_found_by_nobody_and_the_call_is_answered() {
+fn a_service_withdrawn_during_a_call_is_not_found_and_the_call_is_answered() {
     let rig = rig_of(
         65,
         json!([{ "service": "/add", "type": ADD, "server": "driveline", "timeout_ms": 600_000 }]),
@@ -369,7 +369,7 @@ fn a_node_that_says_its_name_late_gets_it() {
 }
 
 #[test]
-fn two_servers_in_ros_2_are_told_and_neither_is_called() {
+fn two_servers_in_ros_2_are_reported_and_neither_is_called() {
     let rig = rig_of(58, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
     let one = rig.peer("serve add add 0");
     let mut client = client(&domain(&rig), "add", ADD);
@@ -422,7 +422,7 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
 }
 
 #[test]
-fn a_node_that_stands_still_keeps_nobody_from_answers() {
+fn a_stopped_node_keeps_no_client_from_answers() {
     let rig = rig_of(
         60,
         json!([{ "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" }]),

@@ -425,7 +425,7 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
 }
 
 #[test]
-fn a_subscription_that_does_not_match_is_told_with_the_reason() {
+fn a_subscription_that_does_not_match_is_reported_with_the_reason() {
     let rig = Rig::new(
         16,
         json!([{ "topic": "/chatter", "direction": "to_ros" }]),
@@ -464,7 +464,7 @@ fn a_subscription_that_does_not_match_is_told_with_the_reason() {
 }
 
 #[test]
-fn a_rule_that_promises_more_than_a_publisher_offers_is_told() {
+fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
     let rules = json!([{ "topic": "/chatter", "direction": "to_ros", "qos": { "reliability": "reliable", "depth": 64 } }]);
     let rig = Rig::new(73, rules, &[("chatter", 4096, Qos::default())]);
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
@@ -482,7 +482,7 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_told() {
 
 /// Each end is what it is; nothing in between is less, nor more.
 #[test]
-fn a_subscription_here_that_a_node_does_not_satisfy_is_told_on_both_sides() {
+fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() {
     let rules = json!([{ "topic": "/weak", "direction": "from_ros" }, { "topic": "/ruled", "direction": "from_ros", "qos": { "reliability": "best_effort" } }]);
     let rig = Rig::new(74, rules, &[]);
     let (mut of_weak, mut of_ruled) =

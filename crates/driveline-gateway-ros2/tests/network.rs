@@ -173,7 +173,7 @@ fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interfa
 }
 
 #[test]
-fn packets_that_are_nothing_fill_nobodys_disk() {
+fn invalid_packets_do_not_fill_the_disk() {
     const DOMAIN: u32 = 2;
     let Some([host]) = namespaces() else { return };
     on(&host, || {

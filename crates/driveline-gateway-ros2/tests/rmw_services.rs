@@ -254,7 +254,7 @@ fn a_request_that_comes_twice_is_executed_once() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
+fn incompatible_services_are_reported_with_the_remedy_and_never_called() {
     let router = Router::new();
     let services = json!([
         rule(ADD, "driveline", json!({})),
@@ -279,7 +279,8 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
     let server = server_here(&here(&rig, "server"), BLOB);
     problem(
         SERVICE,
-        "the schemas of example_interfaces/srv/AddTwoInts_Request and example_interfaces/srv/AddTwoInts_Response",
+        "the schemas of example_interfaces/srv/AddTwoInts_Request and \
+         example_interfaces/srv/AddTwoInts_Response",
     );
     drop(server);
     // Two servers here.

@@ -29,7 +29,7 @@ fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
 }
 
 #[test]
-fn what_a_pattern_covers_and_nobody_publishes_there_is_told() {
+fn pattern_matches_without_publishers_are_reported() {
     let router = Router::new();
     let rules = json!([{ "topic": "/detector/*", "direction": "from_ros" }, { "topic": "/named", "direction": "both" }]);
     let rig = rig(
@@ -480,7 +480,7 @@ fn history_of_a_publisher_that_comes_back_while_others_are_there_is_complete() {
 }
 
 #[test]
-fn other_definitions_are_refused_and_less_than_was_asked_for_is_told() {
+fn other_definitions_are_refused_and_weaker_offers_are_reported() {
     let router = Router::new();
     let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
     let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
@@ -498,7 +498,10 @@ fn other_definitions_are_refused_and_less_than_was_asked_for_is_told() {
     eventually("forgotten", || rig.refused().iter().all(|r| !r.outgoing));
     let _demanding = node.subscription("/chatter", STRING, "rt10");
     eventually("told", || {
-        rig.told("but not as requested: RELIABILITY: the writer offers best_effort, the reader requests reliable")
+        rig.told(
+            "but not as requested: RELIABILITY: the writer offers best_effort, the reader \
+             requests reliable",
+        )
     });
     assert!(rig.refused().iter().all(|r| !r.outgoing), "it gets samples: {:?}", rig.refused());
     eventually("counted among the readers", || rig.report().to_ros[0].readers == ["/old"]);
@@ -524,7 +527,7 @@ fn humble_has_no_hashes() {
 }
 
 #[test]
-fn where_it_cannot_listen_is_told_with_the_remedy() {
+fn an_address_that_cannot_be_listened_on_is_reported_with_the_remedy() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("tcp/{}", taken.local_addr().unwrap());
     let dir = tempfile::tempdir().unwrap();
@@ -598,7 +601,7 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
 }
 
 #[test]
-fn what_cannot_be_is_all_told_before_anything_is_opened() {
+fn all_configuration_errors_are_reported_before_anything_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let config = json!({
         "domain": "\u{1b}[31mcar",

@@ -103,7 +103,7 @@ fn strings_of_4_mib_pass_both_ways() {
 
 /// It knows the hash of a few types, and says zeros for others; as a subscriber it takes any.
 #[test]
-fn images_pass_one_way_and_a_hash_of_zeros_is_told() {
+fn images_pass_one_way_and_a_hash_of_zeros_is_reported() {
     const ZEROS: &str = "RIHS01_0000000000000000000000000000000000000000000000000000000000000000";
     let router = Router::new();
     let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros" }]);

@@ -105,7 +105,8 @@ fn main() -> ExitCode {
     // The gateway watches with one, and sends with another.
     eventually("all matched", || publishers.iter_mut().all(|p| p.matched() == 2));
     println!(
-        "{hosts} hosts, {topics} topics of {PAYLOAD} bytes: all carried {:.2} s after the gateways were started",
+        "{hosts} hosts, {topics} topics of {PAYLOAD} bytes: all carried {:.2} s after the gateways \
+         were started",
         began.elapsed().as_secs_f64()
     );
     println!("processor time of all gateways for that: {:.2} s", cpu_of(&all));
@@ -118,7 +119,8 @@ fn main() -> ExitCode {
     let memory = all.iter().map(Host::private_memory).max().unwrap() as f64 / (1 << 20) as f64;
     let threads = all.iter().map(|h| used(h.pid()).1).max().unwrap();
     println!(
-        "at rest: {at_rest:.2} % of a CPU each; {memory:.0} MiB of private memory and {threads} threads in the greatest gateway"
+        "at rest: {at_rest:.2} % of a CPU each; {memory:.0} MiB of private memory and {threads} \
+         threads in the greatest gateway"
     );
 
     let before = (Instant::now(), cpu_of(&all));
@@ -126,7 +128,8 @@ fn main() -> ExitCode {
     let busy = (cpu_of(&all) - before.1) / sent as f64 * 1e6;
     let transits = Transit::of(transits);
     println!(
-        "{:.0} samples/s: {} of {sent} arrived; transit p50 {}, p99 {}, greatest {}; gateways' processor time for a sample, both ends: {busy:.0} µs",
+        "{:.0} samples/s: {} of {sent} arrived; transit p50 {}, p99 {}, greatest {}; gateways' \
+         processor time for a sample, both ends: {busy:.0} µs",
         sent as f64 / MEASURED.as_secs_f64(),
         transits.n,
         signed_ms(transits.p50),

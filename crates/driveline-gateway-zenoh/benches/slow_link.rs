@@ -76,7 +76,8 @@ fn raw_tcp(rig: &Rig) -> f64 {
     })
 }
 
-/// What a limit holds for: the 99th percentile, or the greatest of too few. In milliseconds.
+/// Age that a limit applies to, in milliseconds: the 99th percentile, or the maximum of too few
+/// samples.
 fn judged(ages: &Transit) -> f64 {
     ages.p99.or(ages.max).map_or(f64::INFINITY, |ns| ns as f64 / 1e6)
 }
@@ -155,7 +156,8 @@ fn main() -> ExitCode {
     let [frame_ages, command_ages] = [frame_ages, command_ages].map(Transit::of);
     let limit = 1.25 * FRAME as f64 / bandwidth * 1e3 + PERIOD.as_secs_f64() * 1e3;
     println!(
-        "congestion control {}, raw TCP {:.2} MB/s; camera: {} frames, {missed} missed, {:.2} MB/s ({:.0} %), age p50 {}, p99 {}, greatest {} (at most {limit:.0} ms); \
+        "congestion control {}, raw TCP {:.2} MB/s; camera: {} frames, {missed} missed, {:.2} MB/s \
+         ({:.0} %), age p50 {}, p99 {}, greatest {} (at most {limit:.0} ms); \
          command: {} samples, p50 {}, p99 {} (at most 15 ms)",
         congestion_control.trim(),
         bandwidth / 1e6,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A host that stands still must not cost the others their time: one host sends images and small
-//! samples to two others, of which one is stopped (SIGSTOP of its gateway) in every other phase,
-//! before anybody can know it and after it was given up. For a quiet machine, as root: `cargo bench
-//! -p driveline-gateway-zenoh --features engine --bench stalled_host`; ROUNDS= changes 8. Exit
-//! status 1: the 99th percentile of the host that runs grew by more than a tenth.
+//! Measures whether a stopped host delays others. One host sends images and small samples to two
+//! others. In every other phase, one of these is stopped (SIGSTOP of its gateway); the phase covers
+//! the time before its lease ends and after. Run it on a quiet machine, as root: `cargo bench -p
+//! driveline-gateway-zenoh --features engine --bench stalled_host`. ROUNDS= sets the number of
+//! rounds instead of 8. Exit status 1: the 99th percentile of the running host grew by more than a
+//! tenth.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -119,7 +120,7 @@ fn main() -> ExitCode {
         hosts[2].stand_still(still);
         phase(&mut publishers, &mut running, if still { &mut without } else { &mut with });
         hosts[2].stand_still(false);
-        // Until it is back, the other one's time is nobody's.
+        // Transit times are not counted until it is back.
         let mut back = Transits::default();
         eventually("received again by the host that stood still", || {
             for (publisher, load) in publishers.iter_mut().zip(&LOADS) {
@@ -136,7 +137,8 @@ fn main() -> ExitCode {
     for ((load, with), without) in LOADS.iter().zip(with).zip(without) {
         let [with, without] = [with, without].map(Transit::of);
         print!(
-            "{} ({} B every {} ms), transit to the host that runs: beside one that runs n {}, p50 {}, p99 {}; beside one that stands still n {}, p50 {}, p99 {}: ",
+            "{} ({} B every {} ms), transit to the running host: next to a running host n {}, p50 \
+             {}, p99 {}; next to a stopped one n {}, p50 {}, p99 {}: ",
             load.topic,
             load.bytes,
             load.period.as_millis(),

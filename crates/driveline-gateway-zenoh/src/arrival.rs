@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Conversion of a sample's header on the receiving host, and counts of lost samples:
+//! Converts a sample's header on the receiving host, and counts lost samples:
 //! `docs/protocols/network.md`, section 4.
 
 use crate::clock::Offset;
@@ -13,16 +13,16 @@ use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, wall_offset
 pub struct Arrivals {
     /// Number of the newest sample, as counted by its publisher; 0 before the first.
     newest: u64,
-    /// Number of samples written before the first one that was to arrive here.
+    /// Number of samples written before the first one that was sent to this host.
     before: u64,
-    /// Samples between that one and the newest that have not come.
+    /// Samples between the first and the newest that have not arrived.
     lost: u64,
     duplicates: u64,
 }
 
 impl Arrivals {
-    /// Counts a sample, before which so many of its publisher were to come here. `false`: it, or a
-    /// newer one, was there before.
+    /// Counts a sample. `owed`: number of earlier samples of its publisher that were sent to this
+    /// host. `false`: this sample or a newer one arrived before.
     pub fn is_new(&mut self, written: u64, owed: u32) -> bool {
         if written <= self.newest {
             self.duplicates += 1;
@@ -38,8 +38,8 @@ impl Arrivals {
         true
     }
 
-    /// Of all that its publisher has written up to the newest, what is not here: readers that had
-    /// samples of it from a gateway before this one know what they have missed since.
+    /// Returns the number of samples up to the newest that are missing here. With it, readers that
+    /// received samples from an earlier gateway count their losses since then.
     #[must_use]
     pub fn not_here(&self) -> u64 {
         self.before.saturating_add(self.lost)
@@ -49,7 +49,7 @@ impl Arrivals {
     /// publishing an arrived sample.
     #[must_use]
     pub fn count(&self, publisher: EndpointId, fate: Fate) -> AfarCount {
-        // As in the header of each sample.
+        // The same half of the id as in the header of each sample.
         let publisher = publisher.0 as u64;
         let before = (self.newest != 0).then_some(self.before);
         let missing = self.not_here();
@@ -62,7 +62,7 @@ impl Arrivals {
                 missing.saturating_add(last.saturating_sub(self.newest)),
                 AfarState::Ended,
             ),
-            // Of it nothing came.
+            // No sample of it arrived.
             (Fate::Ended { last, first: Some(first) }, None) => {
                 count(Some(first.saturating_sub(1).min(last)), last, AfarState::Ended)
             }
@@ -71,34 +71,34 @@ impl Arrivals {
         }
     }
 
-    /// Losses so far.
+    /// Number of lost samples so far.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// A sample that came, and could not be published here.
+    /// Counts a sample that arrived and could not be published here.
     pub fn dropped(&mut self) {
         self.lost = self.lost.saturating_add(1);
     }
 
-    /// Samples that came more than once, or after a later one.
+    /// Number of samples that arrived more than once, or after a later one.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 }
 
-/// Returns the minimum age of a sample in nanoseconds, less the clocks' error; 0 if it may be from
-/// the future.
+/// Returns the minimum age of a sample in nanoseconds, less the error of the clocks; 0 if the
+/// sample may be from the future.
 #[must_use]
 pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 {
     let age = now.signed_since(offset.to_local(head.header.publish_time));
     u64::try_from(age).unwrap_or(0).saturating_sub(offset.error_ns)
 }
 
-/// The header under which a sample is published on this host at `now`. The sums of its origins'
-/// ages stay exact.
+/// Returns the header under which a sample is published on this host at `now`. The sums of its
+/// origins' ages stay exact.
 #[must_use]
 pub fn localized(
     head: &SampleHead,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_tells_what_was_lost_after_the_newest_sample() {
+    fn the_last_number_shows_the_losses_after_the_newest_sample() {
         let count = |a: &Arrivals, fate| {
             let AfarCount { publisher, before, missing, state } =
                 a.count(EndpointId(1 << 64 | 6), fate);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! By how much the clock of another host differs from this one's, and how wrong that may be.
+//! Estimates the offset of another host's clock, and bounds its error.
 //!
-//! Reasons and rules: `docs/protocols/network.md`, section 6. No guess about delays goes in, only
+//! Reasons and rules: `docs/protocols/network.md`, section 6. The only assumption about delays is
 //! that they are not negative.
 
 use driveline_types::MonotonicNs;
@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Period of time requests to another host. After a step of a clock, the figures are wrong until
 /// the next answer: less than a thousandth of ten minutes.
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
-/// Greatest drift of two clocks that is believed: 100 ns each millisecond. Crystals stay below 50
-/// ppm each.
+/// Maximum assumed drift between two clocks: 100 ns per millisecond. Crystals stay below 50 ppm
+/// each.
 const DRIFT_PER_MILLION: i128 = 100;
 
 /// One exchange with another host.
@@ -32,12 +32,12 @@ pub struct Exchange {
 pub struct Offset {
     /// That host's clock less this one's, in nanoseconds.
     pub ns: i64,
-    /// The truth is no further from it than this, in nanoseconds.
+    /// Maximum difference from the true offset, in nanoseconds.
     pub error_ns: u64,
 }
 
 impl Offset {
-    /// A time of the other host on this host's clock. Times that no clock shows wrap.
+    /// Converts a time of the other host to this host's clock. Impossible times wrap.
     #[must_use]
     pub fn to_local(&self, remote: MonotonicNs) -> MonotonicNs {
         MonotonicNs(remote.0.wrapping_sub(self.ns as u64))
@@ -53,7 +53,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// The same at another time: drift may have moved the truth.
+    /// Range at another time, wider by the possible drift.
     fn at(self, now: MonotonicNs) -> Self {
         let passed = i128::from(now.0.abs_diff(self.at.0));
         let drift = (passed * DRIFT_PER_MILLION + 999_999) / 1_000_000;
@@ -61,7 +61,7 @@ impl Interval {
     }
 }
 
-/// The estimate of one other host's clock, from any number of exchanges in any order. Constant
+/// Estimate of one host's clock. Accepts any number of exchanges in any order, and needs constant
 /// memory.
 #[derive(Clone, Debug, Default)]
 pub struct ClockEstimate {
@@ -72,20 +72,20 @@ pub struct ClockEstimate {
 }
 
 impl ClockEstimate {
-    /// Takes in an exchange. `false`: it makes no sense (an answer before its question) and was
-    /// only counted.
+    /// Adds an exchange. `false`: it is impossible (an answer before its request) and was only
+    /// counted.
     pub fn exchange(&mut self, e: &Exchange) -> bool {
         if e.returned < e.sent || e.answered < e.received {
             self.nonsense += 1;
             return false;
         }
         let ns = |t: MonotonicNs| i128::from(t.0);
-        // While it lasted the clocks have drifted, too.
+        // The clocks drift during the exchange, too.
         let drift = (ns(e.returned) - ns(e.sent)) * DRIFT_PER_MILLION / 1_000_000 + 1;
         let (low, high) =
             (ns(e.answered) - ns(e.returned) - drift, ns(e.received) - ns(e.sent) + drift);
         if low > high {
-            // The other host claims to have taken longer than the whole exchange took.
+            // The other host claims to have taken longer than the whole exchange.
             self.nonsense += 1;
             return false;
         }
@@ -101,7 +101,7 @@ impl ClockEstimate {
         self.interval = Some(if low <= high {
             Interval { at: now, low, high }
         } else {
-            // Both cannot be true: a clock was set.
+            // The ranges contradict each other: a clock was set.
             self.steps += 1;
             new
         });
@@ -114,12 +114,12 @@ impl ClockEstimate {
         let i = self.interval?.at(now);
         let middle = i.low + (i.high - i.low) / 2;
         let bound = |v: i128| u64::try_from(v).unwrap_or(u64::MAX);
-        // What the numbers of a host that lies make of it is of its own making.
+        // A host that sends false numbers harms only its own estimate.
         let ns = middle.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
         Some(Offset { ns, error_ns: bound((i.high - middle).max(middle - i.low)) })
     }
 
-    /// Exchanges that were taken in.
+    /// Number of exchanges used.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
         self.exchanges
@@ -131,7 +131,7 @@ impl ClockEstimate {
         self.steps
     }
 
-    /// Exchanges that could not be.
+    /// Number of impossible exchanges.
     #[must_use]
     pub fn nonsense(&self) -> u64 {
         self.nonsense

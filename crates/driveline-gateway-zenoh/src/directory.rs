@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishers of other hosts, and which of them have a remote publisher here:
+//! Publishers of other hosts, and their remote publishers on this host:
 //! `docs/protocols/network.md`, section 3. No thread, no network, no clock: received messages and
-//! the time are arguments, requests to send are results.
+//! the time are arguments; requests to send are results.
 //!
-//! Announcements and answers may arrive late, twice, in any order, or not at all. In the end
+//! Announcements and answers may arrive late, twice, in any order, or not at all. In the end,
 //! exactly the living publishers have remote publishers.
 
 mod places;
@@ -18,47 +18,47 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Most hosts that are heard.
+/// Maximum number of hosts that are heard.
 pub const MAX_HOSTS: usize = 64;
-/// A list is asked for no sooner than this after the question before was answered …
+/// Shortest pause before a list is requested again after an answer.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// … or not answered; and then less and less often.
+/// First pause before a list is requested again without an answer. It grows.
 const UNANSWERED: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 /// First pause before a list with refused entries is requested again; it doubles.
 const REFUSED: Duration = Duration::from_secs(5);
-/// Topics of a host that are not received here, so many of which are known …
+/// Maximum number of remembered topics of a host that are not received here.
 const MAX_OTHERS: usize = 256;
-/// … and number of topics compared in all, with so many topics that no host sends. Longer names are
-/// not compared.
+/// Maximum number of topics compared in all, and of topics that no host sends. Longer names are not
+/// compared.
 const MAX_COMPARED: [usize; 2] = [1_024, 64];
 const LONGEST_COMPARED: usize = 64;
-/// Shortest pause between requests for a list caused by samples of an unknown publisher.
+/// Shortest pause between list requests that samples of an unknown publisher cause.
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// State of a publisher on another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is there.
+    /// It exists.
     There,
     /// It has ended.
     Ended {
-        /// Number of samples that it has written in all.
+        /// Number of samples written in all.
         last: u64,
-        /// The first of them that was to come here. `None`: its gateway does not know.
+        /// First of them that was sent to this host. `None`: its gateway does not know.
         first: Option<u64>,
     },
-    /// It is not known how many samples it has written.
+    /// The number of its samples is unknown.
     Unknown(Uncounted),
 }
 
 /// Creates and removes the local publishers of remote ones.
-pub trait Inlets {
-    /// One of them.
+pub trait RemotePublishers {
+    /// A remote publisher.
     type RemotePublisher;
-    /// Makes one.
+    /// Creates one.
     ///
     /// # Errors
-    /// Why that is not possible.
+    /// Reason why that is not possible.
     fn open(
         &mut self,
         from: &HostId,
@@ -67,34 +67,34 @@ pub trait Inlets {
         topic: &TopicName,
         offer: &Offer,
     ) -> Result<Self::RemotePublisher, String>;
-    /// Its publisher's host has a new gateway, which goes on with it.
+    /// Continues one for the new gateway of its publisher's host.
     fn goes_on(
         &mut self,
         remote_publisher: &Self::RemotePublisher,
         from: &HostId,
         clock: &Arc<Mutex<ClockEstimate>>,
     );
-    /// Says what became of its publisher. `false`: it is busy, and is to be asked again soon.
+    /// Notes the state of its publisher. `false`: it is busy; call again soon.
     fn fate(&mut self, remote_publisher: &Self::RemotePublisher, fate: Fate) -> bool;
     /// Ends one.
     fn close(&mut self, id: EndpointId, remote_publisher: Self::RemotePublisher);
-    /// Says something to people.
-    fn tell(&mut self, line: String);
+    /// Writes a line to the log.
+    fn log(&mut self, line: String);
 }
 
 /// Another host.
 pub struct Host {
-    /// Its gateway is there.
+    /// Its gateway is present.
     pub alive: bool,
     /// Time of its last arrival or departure.
     pub changed: MonotonicNs,
-    /// Number of its returns …
+    /// Number of its returns.
     pub outages: u64,
-    /// … and how long it was gone until then.
+    /// Time that it was gone before its last return.
     pub outage: Duration,
-    /// Time of the newest answered request for the time since it arrived: it was reachable then.
+    /// Time of the newest answered time request since it arrived. It was reachable then.
     answered: Option<MonotonicNs>,
-    /// It was there at some time.
+    /// It was present at some time.
     met: bool,
     /// Its clock.
     pub clock: Arc<Mutex<ClockEstimate>>,
@@ -102,30 +102,30 @@ pub struct Host {
     /// requested yet.
     change: Option<u64>,
     listings: BTreeMap<TopicName, Listing>,
-    /// Topics that it says it sends, and that are not received here.
+    /// Topics that it sends and this host does not receive.
     others: BTreeSet<TopicName>,
-    /// No list of this host is to be asked for before.
+    /// Earliest time of the next list request to this host.
     next: Option<MonotonicNs>,
 }
 
 /// Known publishers of a topic on a host.
 #[derive(Default)]
 struct Listing {
-    /// The host says that it sends the topic.
+    /// The host sends the topic.
     announced: bool,
     /// Time of the next request for the list.
     due: Option<MonotonicNs>,
     /// Time and number of the last request.
     asked: Option<(MonotonicNs, u64)>,
-    /// That question was not answered.
+    /// The last request has no answer yet.
     waiting: bool,
     /// Number of consecutive requests without a usable answer.
-    in_vain: u32,
-    /// The change that the newest list has.
+    unanswered: u32,
+    /// Change number of the newest list.
     applied: Option<u64>,
     /// Newest announced change.
-    told: u64,
-    /// A change may have been missed since it was asked for.
+    newest_change: u64,
+    /// A change after the last request may have been missed.
     stale: bool,
     /// Listed publishers without a remote publisher, with the reason.
     refused: BTreeMap<EndpointId, String>,
@@ -136,9 +136,9 @@ struct Listing {
 }
 
 impl Host {
-    /// Returns since when it is present or gone. Zenoh reports a silent host only when its lease is
-    /// over, and reports departures and arrivals together when this process was stopped. So a host
-    /// is gone since its last answer; one that never answered, since the report.
+    /// Returns the time since which it is present or gone. Zenoh reports a silent host only after
+    /// its lease. If this process was stopped, Zenoh reports departures and arrivals together. So a
+    /// host is gone since its last answer. If it never answered, it is gone since the report.
     pub fn since(&self) -> MonotonicNs {
         if self.alive { self.changed } else { self.answered.unwrap_or(self.changed) }
     }
@@ -148,7 +148,7 @@ impl Host {
         self.listings.values().any(|l| l.announced)
     }
 
-    /// Has a list asked for at `at`, or as soon after it as is permitted.
+    /// Schedules a list request at `at`, or at the first permitted time after it.
     fn schedule(next: &mut Option<MonotonicNs>, listing: &mut Listing, at: MonotonicNs) {
         let pause = if listing.waiting { UNANSWERED } else { ASK_AGAIN };
         let at = listing.asked.map_or(at, |(asked, _)| at.max(asked + pause));
@@ -159,28 +159,28 @@ impl Host {
 
     fn all_may_have_changed(&mut self, now: MonotonicNs) {
         for listing in self.listings.values_mut().filter(|l| l.announced) {
-            (listing.stale, listing.in_vain) = (true, 0);
+            (listing.stale, listing.unanswered) = (true, 0);
             Self::schedule(&mut self.next, listing, now);
         }
     }
 }
 
-/// A question for a list.
+/// A request for a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Of which host.
+    /// Host to ask.
     pub host: HostId,
-    /// Of which topic.
+    /// Topic of the list.
     pub topic: TopicName,
     /// Number of the request; the answer carries it.
     pub number: u64,
 }
 
-/// Something that is not received, and why.
+/// A topic that is not received, and the reason.
 pub struct NotReceived<'a> {
-    /// Of which host.
+    /// Sending host.
     pub host: &'a HostId,
-    /// Of which topic.
+    /// The topic.
     pub topic: &'a TopicName,
     /// Reason.
     pub reason: String,
@@ -188,7 +188,7 @@ pub struct NotReceived<'a> {
     pub retry_at: Option<MonotonicNs>,
 }
 
-/// There are so many hosts that this one is not heard.
+/// There are too many hosts to hear this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyHosts;
 
@@ -200,12 +200,12 @@ pub struct Directory<I> {
     hosts: BTreeMap<HostId, Host>,
     publishers: BTreeMap<EndpointId, Publisher<I>>,
     questions: u64,
-    /// Something has gone: what was refused for want of room may have some.
+    /// A place became free: entries refused for lack of space may fit now.
     room: bool,
 }
 
 impl<I> Directory<I> {
-    /// Of these topics, for this host.
+    /// Makes a directory of these topics, for this host.
     pub fn new(topics: impl IntoIterator<Item = TopicName>, me: HostId) -> Self {
         let topics = topics.into_iter().collect();
         Self {
@@ -218,7 +218,7 @@ impl<I> Directory<I> {
         }
     }
 
-    /// Hosts that are there, or may come back.
+    /// Hosts that are present or may return.
     pub fn hosts(&self) -> &BTreeMap<HostId, Host> {
         &self.hosts
     }
@@ -228,10 +228,10 @@ impl<I> Directory<I> {
         &self.publishers
     }
 
-    /// A host, which may not have said that it is there yet.
+    /// Returns a host, and adds it if it has not announced itself yet.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many hosts.
     pub fn host(&mut self, id: &HostId, now: MonotonicNs) -> Result<&mut Host, TooManyHosts> {
         if !self.hosts.contains_key(id) && self.hosts.len() >= MAX_HOSTS {
             let gives_way = self.gives_way(id).ok_or(TooManyHosts)?;
@@ -253,7 +253,7 @@ impl<I> Directory<I> {
         Ok(self.hosts.entry(id.clone()).or_insert_with(new))
     }
 
-    /// A gateway has come or gone. Gives whether that is new.
+    /// Notes the arrival or departure of a gateway. Returns true if that is new.
     ///
     /// # Errors
     /// There are too many hosts.
@@ -287,7 +287,7 @@ impl<I> Directory<I> {
         Ok(true)
     }
 
-    /// A host says that it sends a topic, or says so no longer.
+    /// Notes that a host sends a topic, or no longer does.
     ///
     /// # Errors
     /// There are too many hosts.
@@ -330,9 +330,9 @@ impl<I> Directory<I> {
         self.hosts.values().any(|h| h.alive && h.others.contains(topic))
     }
 
-    /// Topics of these that no host sends, each with one that a host sends, that is not among
-    /// `carried`, and whose name is much the same: perhaps one of the two is misspelt. Takes time
-    /// that grows with the product of both, and is bounded.
+    /// Returns the topics of these that no host sends, each with a topic of a similar name that a
+    /// host sends and that is not in `carried`: one of the two may be misspelt. The time grows with
+    /// the product of both numbers, and is bounded.
     pub fn similar(&self, carried: &BTreeSet<TopicName>) -> BTreeMap<TopicName, TopicName> {
         let short = |t: &&TopicName| t.as_str().len() <= LONGEST_COMPARED;
         let others = self
@@ -350,7 +350,7 @@ impl<I> Directory<I> {
         silent.filter_map(|t| Some((t.clone(), like(t)?))).collect()
     }
 
-    /// A host says that it has changed the list of a topic, as its change number `change`.
+    /// Notes change number `change` of a host's lists, which concerns this topic.
     pub fn changed(&mut self, id: &HostId, topic: &TopicName, change: u64, now: MonotonicNs) {
         let Some(host) = self.hosts.get_mut(id) else { return };
         let before = host.change;
@@ -358,21 +358,21 @@ impl<I> Directory<I> {
             host.change = Some(change);
         }
         if before.is_some_and(|b| change > b.saturating_add(1)) {
-            // Some that came before it did not come here.
+            // Earlier changes were missed.
             host.all_may_have_changed(now);
         }
         let Some(listing) = host.listings.get_mut(topic) else { return };
-        listing.told = listing.told.max(change);
+        listing.newest_change = listing.newest_change.max(change);
         if listing.announced && listing.applied.is_none_or(|a| a < change) {
             Host::schedule(&mut host.next, listing, now);
         }
     }
 
-    /// A host was asked for the time at `asked`, and has answered that its lists had so many
-    /// changes.
+    /// Notes the number of changes of a host's lists, from its answer to the time request sent at
+    /// `asked`.
     pub fn counted(&mut self, id: &HostId, changes: u64, asked: MonotonicNs, now: MonotonicNs) {
         let Some(host) = self.hosts.get_mut(id).filter(|h| h.alive) else { return };
-        // An answer that comes after it has come back may be to a question from before it went.
+        // An answer after a host's return may belong to a request from before its departure.
         if asked >= host.changed {
             host.answered = host.answered.max(Some(asked));
         }
@@ -388,7 +388,7 @@ impl<I> Directory<I> {
         }
     }
 
-    /// A sample came whose publisher is not known.
+    /// Handles a sample of an unknown publisher.
     pub fn unknown(&mut self, id: &HostId, topic: &TopicName, now: MonotonicNs) {
         let Some(host) = self.hosts.get_mut(id) else { return };
         let Some(listing) = host.listings.get_mut(topic).filter(|l| l.announced) else { return };
@@ -396,7 +396,7 @@ impl<I> Directory<I> {
         Host::schedule(&mut host.next, listing, at);
     }
 
-    /// The lists to be asked for now; and when to look again.
+    /// Returns the list requests to send now, and the time of the next check.
     pub fn questions(&mut self, now: MonotonicNs) -> (Vec<Question>, Option<MonotonicNs>) {
         if std::mem::take(&mut self.room) {
             for host in self.hosts.values_mut() {
@@ -424,8 +424,8 @@ impl<I> Directory<I> {
                     });
                     listing.asked = Some((now, self.questions));
                     (listing.waiting, listing.stale) = (true, false);
-                    listing.due = Some(now + pause(UNANSWERED, listing.in_vain));
-                    listing.in_vain = listing.in_vain.saturating_add(1);
+                    listing.due = Some(now + pause(UNANSWERED, listing.unanswered));
+                    listing.unanswered = listing.unanswered.saturating_add(1);
                 }
                 host.next =
                     host.listings.values().filter(|l| l.announced).filter_map(|l| l.due).min();
@@ -435,12 +435,12 @@ impl<I> Directory<I> {
         (questions, next)
     }
 
-    /// A question was answered with something that is no list.
+    /// Handles an answer that is not a valid list.
     pub fn unusable(
         &mut self,
         question: &Question,
         reason: String,
-        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
+        remote_publishers: &mut impl RemotePublishers<RemotePublisher = I>,
     ) {
         let listing =
             self.hosts.get_mut(&question.host).and_then(|h| h.listings.get_mut(&question.topic));
@@ -448,9 +448,9 @@ impl<I> Directory<I> {
         else {
             return;
         };
-        // It is asked for again as if it had not been answered.
+        // The list is requested again, as without an answer.
         if listing.unusable.as_ref() != Some(&reason) {
-            remote_publishers.tell(format!(
+            remote_publishers.log(format!(
                 "topic '{}': nothing is received from host '{}': {reason}",
                 question.topic,
                 question.host.name()
@@ -459,13 +459,13 @@ impl<I> Directory<I> {
         listing.unusable = Some(reason);
     }
 
-    /// A question was answered.
+    /// Handles the answer to a list request.
     pub fn listed(
         &mut self,
         question: &Question,
         list: &List,
         now: MonotonicNs,
-        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
+        remote_publishers: &mut impl RemotePublishers<RemotePublisher = I>,
     ) {
         let Question { host: id, topic, number } = question;
         if list.topic != *topic {
@@ -475,7 +475,7 @@ impl<I> Directory<I> {
                 remote_publishers,
             );
         }
-        // What comes from a host that is gone again is asked for when it is back.
+        // Lists of a departed host are requested after its return.
         let Some(host) = self.hosts.get(id).filter(|h| h.alive) else { return };
         let clock = host.clock.clone();
         let Some(listing) = host.listings.get(topic).filter(|l| l.announced && l.asked.is_some())
@@ -492,7 +492,7 @@ impl<I> Directory<I> {
                 self.take(id, &clock, *publisher, list, offer, now, remote_publishers)
             {
                 if before.get(publisher) != Some(&reason) {
-                    remote_publishers.tell(format!(
+                    remote_publishers.log(format!(
                         "topic '{topic}': a publisher of host '{}' is not received: {reason}",
                         id.name()
                     ));
@@ -527,25 +527,25 @@ impl<I> Directory<I> {
             return;
         }
         (listing.waiting, listing.due) = (false, None);
-        if listing.told > list.change || listing.stale {
-            // A host that announces changes which its lists do not have is asked less and less
+        if listing.newest_change > list.change || listing.stale {
+            // A host may announce changes that its lists do not have. It is asked less and less
             // often.
-            let times = if progress { 0 } else { listing.in_vain };
+            let times = if progress { 0 } else { listing.unanswered };
             Host::schedule(&mut host.next, listing, now + pause(ASK_AGAIN, times));
             return;
         }
-        listing.in_vain = 0;
+        listing.unanswered = 0;
         if listing.refused.is_empty() {
             listing.refusals = 0;
         } else {
-            // What was missing here (memory, a free place) may be there then.
+            // The missing resource (memory, a free place) may be available then.
             let at = now + pause(REFUSED, listing.refusals);
             listing.refusals = listing.refusals.saturating_add(1);
             Host::schedule(&mut host.next, listing, at);
         }
     }
 
-    /// Publishers that are listed and will not be received as things are.
+    /// Returns the publishers that are listed and cannot be received at present.
     pub fn refused(&self) -> BTreeSet<EndpointId> {
         self.hosts
             .values()
@@ -571,7 +571,7 @@ impl<I> Directory<I> {
                 match &listing.unusable {
                     Some(reason) => not(reason),
                     None if listing.applied.is_none() && listing.waiting => {
-                        not("it was asked for its publishers and has not answered yet")
+                        not("it has not answered the request for its publishers yet")
                     }
                     None => {}
                 }
@@ -582,14 +582,14 @@ impl<I> Directory<I> {
     }
 }
 
-/// Doubles each time, up to a minute.
+/// Returns a pause that doubles each time, up to a minute.
 fn pause(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1 << times.min(12)).min(LONGEST)
 }
 
-/// Returns true if one name may be a misspelling of the other: capitals, or one place with up to
-/// two letters added, removed or changed. Digits are excluded, because several sensors differ in
-/// them.
+/// Returns true if one name may be a misspelling of the other. They may differ in capitals, or in
+/// one place where up to two letters were added, removed or changed. Names that differ in digits do
+/// not count, because several sensors often do.
 fn much_the_same(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;

@@ -109,7 +109,7 @@ fn a_host_that_does_not_come_back_leaves_counts_unknown() {
 }
 
 #[test]
-fn an_inlet_that_is_busy_is_told_again() {
+fn a_busy_remote_publisher_is_notified_again() {
     let mut there = There::new();
     there.side.open.busy = true;
     there.host_is(false);

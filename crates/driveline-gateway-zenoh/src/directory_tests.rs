@@ -35,19 +35,19 @@ fn list(name: &str, change: u64, publishers: &[u128]) -> List {
     List { topic: topic(name), change, publishers, ended: Vec::new() }
 }
 
-/// Inlets that are open, and whose they are.
+/// RemotePublishers that are open, and whose they are.
 #[derive(Default)]
 struct Open {
     remote_publishers: BTreeMap<EndpointId, HostId>,
     /// Nothing can be opened.
     full: bool,
-    told: Vec<String>,
+    logged: Vec<String>,
     /// State reported for each one, closed ones included.
     fates: BTreeMap<EndpointId, Fate>,
     busy: bool,
 }
 
-impl Inlets for Open {
+impl RemotePublishers for Open {
     type RemotePublisher = (EndpointId, TopicName);
 
     fn open(
@@ -91,8 +91,8 @@ impl Inlets for Open {
         assert!(self.remote_publishers.remove(&id).is_some(), "{id} has no remote publisher");
     }
 
-    fn tell(&mut self, line: String) {
-        self.told.push(line);
+    fn log(&mut self, line: String) {
+        self.logged.push(line);
     }
 }
 
@@ -269,7 +269,7 @@ fn a_question_without_an_answer_is_repeated_less_and_less_often() {
 }
 
 #[test]
-fn what_one_change_told_of_and_what_was_missed_before_it_is_asked_for() {
+fn an_announced_change_and_the_changes_missed_before_it_are_requested() {
     let a = host("a", 1);
     let mut side = Side::with(&[&a]);
     let both = |side: &mut Side, now| side.directory.questions(now).0;
@@ -312,7 +312,7 @@ fn what_one_change_told_of_and_what_was_missed_before_it_is_asked_for() {
 }
 
 #[test]
-fn an_answer_may_be_older_than_what_was_missed_since_its_question() {
+fn an_answer_may_be_older_than_a_change_missed_since_its_request() {
     let a = host("a", 1);
     let mut side = Side::with(&[&a]);
     let first = side.asks(at(0)).unwrap();
@@ -331,7 +331,7 @@ fn an_answer_may_be_older_than_what_was_missed_since_its_question() {
 }
 
 #[test]
-fn who_tells_of_changes_that_its_lists_never_have_is_asked_less_and_less_often() {
+fn a_host_whose_lists_lack_its_announced_changes_is_asked_less_and_less_often() {
     let a = host("a", 1);
     let mut side = Side::with(&[&a]);
     side.directory.changed(&a, &topic("t"), u64::MAX, at(0));
@@ -353,7 +353,7 @@ fn who_tells_of_changes_that_its_lists_never_have_is_asked_less_and_less_often()
 }
 
 #[test]
-fn a_sample_of_somebody_unknown_has_the_list_asked_for_once_a_second() {
+fn a_sample_of_an_unknown_publisher_causes_a_list_request_once_a_second() {
     let a = host("a", 1);
     let mut side = Side::with(&[&a]);
     side.lists(&a, &list("t", 0, &[]), at(0));
@@ -387,7 +387,7 @@ fn a_host_that_was_there_is_known_until_another_start_of_it_is_there() {
 }
 
 #[test]
-fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
+fn a_topic_that_no_host_sends_is_compared_with_topics_not_received_here() {
     let (a, now) = (host("a", 1), at(0));
     let names = ["camera/imag", "lidar_1/points", "map", "t", "scan/all"].map(topic);
     let mut directory = Directory::<()>::new(names, host("me", 1));
@@ -475,7 +475,7 @@ fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_ove
 }
 
 #[test]
-fn a_restarted_gateway_goes_on_with_what_is_the_same_and_with_nothing_else() {
+fn a_restarted_gateway_continues_only_unchanged_publishers() {
     let (a, next, other) = (host("a", 1), host("a", 2), host("b", 1));
     let mut side = Side::with(&[&a]);
     side.lists(&a, &list("t", 1, &[7, 8]), at(0));
@@ -484,7 +484,11 @@ fn a_restarted_gateway_goes_on_with_what_is_the_same_and_with_nothing_else() {
     side.comes(&other, at(100));
     side.comes(&next, at(100));
     side.lists(&other, &list("t", 1, &[7]), at(100));
-    assert!(side.reasons().iter().any(|r| r.contains("has the same one")), "{:?}", side.reasons());
+    assert!(
+        side.reasons().iter().any(|r| r.contains("lists the same publisher")),
+        "{:?}",
+        side.reasons()
+    );
     let whose = |side: &Side, id| side.directory.publishers()[&EndpointId(id)].host.clone();
     assert_eq!(whose(&side, 7), a);
     side.goes(&a, at(200));
@@ -507,14 +511,14 @@ fn a_restarted_gateway_goes_on_with_what_is_the_same_and_with_nothing_else() {
 }
 
 #[test]
-fn what_a_host_has_left_is_taken_by_no_host_of_another_name_before_it_is_forgotten() {
+fn publishers_of_a_departed_host_go_to_no_host_of_another_name() {
     let (a, b) = (host("a", 1), host("b", 1));
     let mut side = Side::with(&[&a, &b]);
     side.lists(&a, &list("t", 1, &[7]), at(0));
     side.goes(&a, at(1_000));
     side.lists(&b, &list("t", 1, &[7]), at(1_000));
     assert!(
-        side.reasons().iter().any(|r| r.contains("was one of host 'a.")),
+        side.reasons().iter().any(|r| r.contains("belonged to host 'a.")),
         "{:?}",
         side.reasons()
     );
@@ -525,7 +529,7 @@ fn what_a_host_has_left_is_taken_by_no_host_of_another_name_before_it_is_forgott
 }
 
 #[test]
-fn places_are_counted_once_and_what_is_gone_gives_way_first_what_promises_least() {
+fn places_are_counted_once_and_departed_publishers_give_way_weakest_promise_first() {
     let (a, b) = (host("a", 1), host("b", 1));
     let mut side = Side::with(&[&a, &b]);
     let ids: Vec<u128> = (1..=MAX_PUBLISHERS_OF_TOPIC as u128).collect();
@@ -554,7 +558,7 @@ fn places_are_counted_once_and_what_is_gone_gives_way_first_what_promises_least(
         side.remote_publishers().starts_with(&[2]),
         "what is kept for late subscriptions goes last"
     );
-    assert!(side.open.told.iter().any(|l| l.contains("gave way")), "{:?}", side.open.told);
+    assert!(side.open.logged.iter().any(|l| l.contains("gave way")), "{:?}", side.open.logged);
     side.comes(&a, at(3_000));
     side.lists(&a, &full, at(3_000));
     assert_eq!(
@@ -565,7 +569,7 @@ fn places_are_counted_once_and_what_is_gone_gives_way_first_what_promises_least(
 }
 
 #[test]
-fn what_was_refused_is_tried_again_and_at_once_when_somebody_has_gone() {
+fn a_refused_publisher_is_retried_and_at_once_when_another_has_gone() {
     let (a, b) = (host("a", 1), host("b", 1));
     let mut side = Side::with(&[&a, &b]);
     side.lists(&b, &list("t", 1, &[1]), at(0));
@@ -575,7 +579,7 @@ fn what_was_refused_is_tried_again_and_at_once_when_somebody_has_gone() {
     let request = side.asks(at(5_500)).unwrap();
     side.answers(&request, &list("t", 1, &[7]), at(5_500));
     assert_eq!(
-        (side.open.told.len(), side.asks(at(15_499))),
+        (side.open.logged.len(), side.asks(at(15_499))),
         (1, None),
         "reported once, and with longer pauses"
     );
@@ -588,7 +592,7 @@ fn what_was_refused_is_tried_again_and_at_once_when_somebody_has_gone() {
 }
 
 #[test]
-fn answers_that_cannot_be_used_are_told_and_asked_for_again() {
+fn unusable_answers_are_logged_and_requested_again() {
     let a = host("a", 1);
     let mut side = Side::with(&[&a]);
     side.lists(&a, &List { topic: topic("t"), ..list("u", 1, &[7]) }, at(0));
@@ -625,7 +629,7 @@ fn one_host_too_many_is_heard_when_another_is_gone() {
 }
 
 #[test]
-fn a_host_that_was_started_again_gets_the_place_that_it_had_and_what_it_had_published_goes_on() {
+fn a_restarted_host_gets_its_place_again_and_its_publishers_continue() {
     let mut side = Side::new();
     for n in 0..MAX_HOSTS as u64 {
         side.comes(&host(&format!("h{n}"), 1), at(n));

@@ -10,7 +10,7 @@ struct World {
     gateways: Vec<Gateway>,
     flight: Vec<Flight>,
     /// Gateways reported as present.
-    told: BTreeSet<HostId>,
+    reported: BTreeSet<HostId>,
     /// Publishers by id: their host and topic, and whether they live.
     publishers: BTreeMap<u128, (usize, usize, bool)>,
     starts: u64,
@@ -51,10 +51,17 @@ const TOPICS: [&str; 2] = ["t", "u"];
 
 impl World {
     fn new() -> Self {
-        let (gateways, flight, told, publishers) =
+        let (gateways, flight, reported, publishers) =
             (Vec::new(), Vec::new(), BTreeSet::new(), BTreeMap::new());
-        let mut world =
-            Self { side: Side::new(), now: at(0), gateways, flight, told, publishers, starts: 0 };
+        let mut world = Self {
+            side: Side::new(),
+            now: at(0),
+            gateways,
+            flight,
+            reported,
+            publishers,
+            starts: 0,
+        };
         for n in 0..NAMES.len() {
             let first = world.gateway(n);
             world.gateways.push(first);
@@ -98,16 +105,16 @@ impl World {
         let gateway = &self.gateways[n];
         let (id, there) = (gateway.id.clone(), gateway.connected);
         let of_name =
-            self.told.iter().filter(|h| h.name() == NAMES[n] && (**h != id || !there)).cloned();
+            self.reported.iter().filter(|h| h.name() == NAMES[n] && (**h != id || !there)).cloned();
         let mut events: Vec<_> = of_name.map(|h| (h, false)).collect();
-        if there && !self.told.contains(&id) {
+        if there && !self.reported.contains(&id) {
             events.push((id, true));
         }
         for (id, there) in events {
             if there {
-                self.told.insert(id.clone())
+                self.reported.insert(id.clone())
             } else {
-                self.told.remove(&id)
+                self.reported.remove(&id)
             };
             let (directory, now) = (&mut self.side.directory, self.now);
             let tell_topics = |directory: &mut Directory<_>| {
@@ -270,7 +277,8 @@ proptest! {
         let living: Vec<u128> = world.publishers.iter().filter(|(_, p)| p.2).map(|(id, _)| *id).collect();
         prop_assert_eq!((world.side.remote_publishers(), world.side.there()), (living.clone(), living), "{:?}", world.side.reasons());
         for p in world.side.directory.publishers().values() {
-            prop_assert!(world.gateways.iter().any(|g| g.id == p.host), "of a gateway that is there");
+            prop_assert!(world.gateways.iter().any(|g| g.id == p.host), "of a gateway that is \
+                 there");
         }
         // No more requests are due.
         prop_assert_eq!(world.side.directory.questions(world.now + Duration::from_secs(600)).0, vec![]);

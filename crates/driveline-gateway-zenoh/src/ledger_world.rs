@@ -12,7 +12,7 @@
 
 use crate::arrival::{Arrivals, localized};
 use crate::clock::{ClockEstimate, Offset};
-use crate::directory::{Directory, Fate, Inlets, Question};
+use crate::directory::{Directory, Fate, Question, RemotePublishers};
 use crate::offering::Offering;
 use crate::wire::{HostId, List, Offer, SampleHead};
 use driveline::{
@@ -124,7 +124,7 @@ struct Here {
     remote_publishers: BTreeMap<EndpointId, (Publisher, Arrivals, Fate)>,
 }
 
-impl Inlets for Here {
+impl RemotePublishers for Here {
     type RemotePublisher = EndpointId;
 
     fn open(
@@ -159,7 +159,7 @@ impl Inlets for Here {
         assert!(self.remote_publishers.remove(&id).is_some());
     }
 
-    fn tell(&mut self, _: String) {}
+    fn log(&mut self, _: String) {}
 }
 
 /// The gateway of the receiving host.
@@ -315,7 +315,7 @@ impl World {
             }
         }
         self.want();
-        self.note_what_is_known();
+        self.note_known();
     }
 
     /// After each change, so that one that goes and another that comes are not mistaken for each
@@ -344,7 +344,7 @@ impl World {
     }
 
     /// From the announcements, as the receiving gateway takes them.
-    fn note_what_is_known(&mut self) {
+    fn note_known(&mut self) {
         for (id, (_, _, fate)) in &self.receiver.here.remote_publishers {
             let source = self.sources.get_mut(id).unwrap();
             match *fate {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Network reach: carries topics between the domains of two hosts, over Zenoh.
 //!
-//! One gateway for each host and domain takes part in the host transport as any process does. What
-//! two gateways agree on: `docs/protocols/network.md`. Without the feature `engine` this crate has
-//! the parts that need no Zenoh.
+//! Each host has one gateway for each domain. It takes part in the host transport as any process
+//! does. The protocol between two gateways is in `docs/protocols/network.md`. Without the feature
+//! `engine`, this crate has only the parts that need no Zenoh.
 //!
-//! Not here: graph files (`driveline-runtime`), ROS 2.
+//! Other crates have graph files (`driveline-runtime`) and ROS 2 (`driveline-gateway-ros2`).
 
 pub mod arrival;
 pub mod clock;

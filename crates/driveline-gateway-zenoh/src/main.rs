@@ -4,7 +4,7 @@
 use driveline_gateway_zenoh::engine::Gateway;
 use std::process::ExitCode;
 
-/// Logs of Zenoh, for people who look for a fault in the network.
+/// Variable with the filter for Zenoh's log lines, for problems of the network.
 const LOG: &str = "DRIVELINE_GATEWAY_LOG";
 
 fn main() -> ExitCode {

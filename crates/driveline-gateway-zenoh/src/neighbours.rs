@@ -2,12 +2,11 @@
 //! Hosts that this one is connected to, and those to reconnect to:
 //! `docs/protocols/network-faults.md`. No thread, no network, no clock.
 //!
-//! Zenoh reconnects to endpoints under `connect`, and connects to hosts that are reported by
-//! multicast, or by a third host when one arrives there. If two hosts have met in this way and lose
-//! only their own connection, no host reports them again. So the end that had connected reconnects,
-//! to the same place, which is known to be right. If both had connected, because each was reported
-//! to the other at once, only one of them reconnects: Zenoh keeps two connections that are made at
-//! the same moment.
+//! Zenoh reconnects to endpoints under `connect`. It also connects to hosts that multicast or a
+//! third host reports. If two hosts met in this way and lose only their own connection, no host
+//! reports them again. So the end that had connected reconnects, to the same address. Both ends may
+//! have connected, because each was reported to the other at once. Then only one of them
+//! reconnects: Zenoh keeps both of two simultaneous connections.
 
 use driveline_types::MonotonicNs;
 use std::collections::BTreeMap;
@@ -18,16 +17,16 @@ pub const MAX_LOST: usize = 64;
 /// Pause between two attempts, the same as for endpoints under `connect`. An attempt has its own
 /// time-out.
 pub const AGAIN_EVERY: Duration = Duration::from_millis(200);
-/// Time of attempts to a gateway that never announced itself in this domain: it may be of another
-/// domain, and its restart would not be noticed here.
+/// Duration of attempts to a gateway that never announced itself in this domain. It may belong to
+/// another domain, and this host would not notice its restart.
 pub const STRANGER_FOR: Duration = Duration::from_secs(60);
 
-/// Time during which a lost host is sought only at its last place, and only by the end that had
-/// connected. An attempt at a reported place would delay it, and two attempts at the same moment
-/// make two connections.
+/// Time during which a lost host is sought only at its last address, and only by the end that had
+/// connected. An attempt at a reported address would delay it, and two simultaneous attempts make
+/// two connections.
 const SOUGHT_FOR: Duration = Duration::from_secs(30);
-/// A connection that ends this soon was refused by the host that had made it, because it had
-/// another one at that moment: that host does not know where this one is.
+/// A connection that ends this soon was refused by the host that made it, because it had another
+/// connection at that moment. That host does not know this host's address.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// State of the gateway at the other end of an ended connection.
@@ -52,19 +51,19 @@ pub enum Made {
 
 #[derive(Debug, Default)]
 struct Neighbour {
-    /// Place that this host has connected to.
+    /// Address that this host has connected to.
     at: Option<String>,
-    /// Time since which a connection made by the other host exists.
+    /// Start of a connection that the other host has made.
     calls: Option<MonotonicNs>,
-    /// Time since which there is no connection, and this host is to make one.
+    /// Time since which the connection is lost and this host is to reconnect.
     lost: Option<MonotonicNs>,
-    /// Time since which there is no connection, and the other host is to make one.
+    /// Time since which the connection is lost and the other host is to reconnect.
     awaited: Option<MonotonicNs>,
-    /// Earliest time of the next attempt, however soon the last connection has ended.
+    /// Earliest time of the next attempt, even if the last connection ended soon.
     next: MonotonicNs,
 }
 
-/// Neighbours of this host. Each is identified by the number of its gateway's start.
+/// Neighbours of this host, by the start number of their gateways.
 #[derive(Debug)]
 pub struct Neighbours {
     me: u64,
@@ -72,7 +71,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Makes an empty table. `me`: the number of this gateway's start.
+    /// Makes an empty table. `me`: start number of this gateway.
     pub fn new(me: u64) -> Self {
         Self { me, all: BTreeMap::new() }
     }
@@ -87,8 +86,8 @@ impl Neighbours {
         (neighbour.lost, neighbour.awaited) = (None, None);
     }
 
-    /// Returns true if it was lost so recently that one of the two seeks the other at its last
-    /// place, rather than at a reported one.
+    /// Returns true if the connection was lost so recently that one end seeks the other at its last
+    /// address, not at a reported one.
     pub fn is_sought(&self, start: u64, now: MonotonicNs) -> bool {
         self.all
             .get(&start)
@@ -96,14 +95,14 @@ impl Neighbours {
             .is_some_and(|since| now.since(since) < SOUGHT_FOR)
     }
 
-    /// Notes a connection, made by either end.
+    /// Notes that a connection exists, made by either end.
     pub fn is_connected(&mut self, start: u64) {
         if let Some(neighbour) = self.all.get_mut(&start) {
             (neighbour.lost, neighbour.awaited) = (None, None);
         }
     }
 
-    /// Notes the end of a connection that the other host had made.
+    /// Notes the end of a connection that the other host made.
     pub fn call_ended(&mut self, start: u64, now: MonotonicNs) {
         if let Some(neighbour) = self.all.get_mut(&start) {
             neighbour.calls.take_if(|since| now.since(*since) < REFUSED_WITHIN);
@@ -113,7 +112,7 @@ impl Neighbours {
     /// Notes that no connection to a host remains.
     pub fn lost(&mut self, start: u64, now: MonotonicNs) {
         match self.all.get_mut(&start) {
-            // If both know the other's place, the host with the lower number reconnects.
+            // If both know the other's address, the host with the lower number reconnects.
             Some(n) if n.at.is_some() && (n.calls.is_none() || self.me < start) => {
                 n.lost = Some(now)
             }
@@ -126,7 +125,7 @@ impl Neighbours {
         self.forget_longest(|n| n.awaited);
     }
 
-    /// Forgets the oldest if there are too many of a kind.
+    /// Forgets the oldest neighbour if there are too many in one state.
     fn forget_longest(&mut self, since: impl Fn(&Neighbour) -> Option<MonotonicNs>) {
         let all = || self.all.iter().filter_map(|(start, n)| Some((since(n)?, *start)));
         if all().count() > MAX_LOST
@@ -136,8 +135,8 @@ impl Neighbours {
         }
     }
 
-    /// Returns the hosts and places to connect to now, and the time of the next check. Replaced
-    /// hosts are forgotten.
+    /// Returns the hosts to connect to now with their addresses, and the time of the next check.
+    /// Forgets replaced hosts.
     pub fn due(
         &mut self,
         now: MonotonicNs,
@@ -202,7 +201,7 @@ mod tests {
         assert_eq!(due(&mut neighbours, 3_700_000, Standing::Host), [0; 0]);
         neighbours.lost(1, at(3_800_000));
         assert_eq!(due(&mut neighbours, 3_800_000, Standing::Host), [1]);
-        // The attempt made one, which has ended.
+        // The attempt made a connection, which has ended.
         neighbours.connected(1, here(), at(3_800_010));
         neighbours.lost(1, at(3_800_020));
         assert_eq!(
@@ -246,7 +245,7 @@ mod tests {
             neighbours.call_ended(other, at(1_000));
             neighbours.lost(other, at(1_000));
             assert_eq!(due(&mut neighbours, 1_000, Standing::Host).len(), usize::from(me == 1));
-            // A refused connection is no connection.
+            // A refused connection does not count.
             for made in [here(), Made::There] {
                 neighbours.connected(other, made, at(2_000));
             }

@@ -10,12 +10,12 @@ use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Time for which a departed publisher stays on offer, so that its last samples can be taken; then
-/// it stays while some are in flight.
+/// Time for which a departed publisher stays on offer, so that its last samples can be fetched.
+/// After that it stays while some of them are in flight.
 const LINGERS: Duration = Duration::from_millis(300);
 const LINGERS_LONGEST: Duration = Duration::from_secs(10);
-/// Time for which the last number of a publisher is announced. Other hosts keep its place for a
-/// minute when they do not reach this one.
+/// Time for which the last number of a publisher is announced. Hosts that lose this one keep its
+/// place for a minute.
 const ANNOUNCED: Duration = Duration::from_secs(120);
 
 /// See the module.
@@ -24,7 +24,7 @@ pub struct Offering {
     publishers: BTreeMap<EndpointId, Offered>,
     /// Publishers that are not announced because the list is full, with the reason.
     left_out: BTreeMap<EndpointId, String>,
-    /// The newest last.
+    /// Ended publishers, newest last.
     ended: VecDeque<(MonotonicNs, EndpointId, Option<u64>)>,
 }
 
@@ -32,22 +32,21 @@ pub struct Offering {
 struct Offered {
     offer: Offer,
     gone_since: Option<MonotonicNs>,
-    /// Number of the last sample that it has written, once it is gone. `None` then: the news of its
-    /// end was lost.
+    /// Number of its last sample, after its end. `None` if the event of its end was lost.
     last: Option<u64>,
 }
 
 /// Result of a comparison.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// The list is another one now.
+    /// The list has changed.
     pub changed: bool,
-    /// Reasons for publishers that are newly skipped.
+    /// Reasons for newly skipped publishers.
     pub left_out: Vec<String>,
 }
 
 impl Offering {
-    /// Of a topic.
+    /// Makes the empty offering of a topic.
     #[must_use]
     pub fn new(topic: TopicName) -> Self {
         Self {
@@ -64,7 +63,7 @@ impl Offering {
         self.publishers.values().any(|p| p.gone_since.is_some())
     }
 
-    /// A local publisher has ended after it wrote its sample number `last`.
+    /// Notes the end of a local publisher. `last`: number of its last sample.
     pub fn ended(&mut self, id: EndpointId, last: u64) {
         if let Some(offered) = self.publishers.get_mut(&id) {
             offered.last = Some(last);
@@ -76,7 +75,7 @@ impl Offering {
         self.publishers.iter().map(|(id, o)| (id, &o.offer))
     }
 
-    /// Publishers that there is no room for in the list, and why.
+    /// Publishers that do not fit into the list, with the reason.
     #[must_use]
     pub fn left_out(&self) -> &BTreeMap<EndpointId, String> {
         &self.left_out
@@ -115,7 +114,7 @@ impl Offering {
         });
         ended.drain(..ended.len().saturating_sub(MAX_ENDED_LISTED));
         self.left_out.retain(|id, _| is_there(id));
-        // Earlier publishers stay; skipped ones take free places.
+        // Publishers in the list stay; skipped ones take free places.
         for (publisher, offer) in there {
             if self.publishers.contains_key(&publisher) {
                 continue;
@@ -132,12 +131,13 @@ impl Offering {
         compared
     }
 
-    /// Takes a publisher into the list. Gives why there is no room for it.
+    /// Adds a publisher to the list, or returns the reason why it does not fit.
     fn admit(&mut self, id: EndpointId, offer: Offer) -> Result<(), String> {
         let node = offer.node.clone();
         if self.publishers.len() >= MAX_LISTED {
             return Err(format!(
-                "'{node}' is one too many: other hosts receive a list of {MAX_LISTED} publishers of a topic; have fewer, or use more topics"
+                "'{node}' is one too many: the list of a topic for other hosts has at most \
+                 {MAX_LISTED} publishers; use fewer publishers, or more topics"
             ));
         }
         self.publishers.insert(id, Offered { offer, gone_since: None, last: None });
@@ -146,7 +146,8 @@ impl Offering {
         Err(match e {
             ListError::TooLong { .. } => {
                 format!(
-                    "no space for '{node}': the list of a topic's types for other hosts has at most {MAX_LIST_LEN} bytes; use one type"
+                    "no space for '{node}': the list of a topic's types for other hosts has at \
+                     most {MAX_LIST_LEN} bytes; use one type"
                 )
             }
             e => format!("'{node}': {e}"),
@@ -158,8 +159,8 @@ impl Offering {
         List { topic: self.topic.clone(), change, publishers, ended: Vec::new() }
     }
 
-    /// The list, as others get it. `first`: the first sample of a publisher that was to go to each
-    /// host. Last numbers that find no room are left out, the oldest first.
+    /// Encodes the list for other hosts. `first`: first sample of a publisher for each host. If
+    /// last numbers do not fit, the oldest are left out.
     ///
     /// # Errors
     /// [`ListError`] if it is too long.
@@ -252,7 +253,7 @@ mod tests {
             offering.compare(there(&[]), at(1_000), |_| false);
         }
         assert_eq!(listed(&offering).1.len(), MAX_ENDED_LISTED);
-        // Each with as many hosts as there can be and a list that is nearly full without.
+        // Each names as many hosts as possible, in a list that is nearly full without them.
         let large = |n: u128| offer(format!("{n:030000}"));
         let all: Vec<_> = (1_000..1_008).map(|n| (EndpointId(n), large(n))).collect();
         assert_eq!(offering.compare(all, at(1_001), |_| false).left_out, Vec::<String>::new());

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that others reach and this one does not: `docs/protocols/network-faults.md`, "Hosts that
-//! others know". No thread, no network, no clock.
+//! Finds hosts that others reach and this one does not: `docs/protocols/network-faults.md`, "Hosts
+//! that others know". No thread, no network, no clock.
 //!
-//! When a host connects to a third one, Zenoh reports it to the others there, once, and each tries
-//! once. So each gateway asks the hosts that it hears for the hosts they hear and their addresses.
-//! It tries each place once for each answer, one after the other. The answering hosts take turns,
-//! so that one with many wrong addresses does not delay the others.
+//! When a host connects to a third one, Zenoh reports it once to the others there, and each of them
+//! tries to connect once. So each gateway also asks the hosts that it hears: which hosts do they
+//! hear, and at which addresses? It tries each address once per answer, one after the other. The
+//! answering hosts take turns, so that a host with many wrong addresses does not delay the others.
 
 use crate::wire::{HostId, KnownHosts, place};
 use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Shortest period of requests to each host. Each gateway adds up to a fifth, because two that ask
-/// at the same moments would connect to each other at the same moments.
+/// Shortest period of requests to each host. Each gateway adds up to a fifth: two gateways with
+/// equal periods would connect to each other simultaneously.
 pub const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Pause between two attempts, which also limits attempts that one host can cause at a third one.
 pub const ATTEMPT_EVERY: Duration = Duration::from_millis(125);
-/// Of two hosts that are reported to each other, the one with the lower number tries. The other one
-/// tries only after this time, in case only it can: Zenoh keeps both connections of two
-/// simultaneous attempts.
+/// Of two hosts that are reported to each other, the one with the lower number tries first. The
+/// other one tries after this time, in case only it can connect. Zenoh would keep both connections
+/// of two simultaneous attempts.
 const YIELDS_FOR: Duration = Duration::from_secs(20);
 /// Time of reports and failed attempts before a host is logged as not reached.
-const TOLD_AFTER: Duration = Duration::from_secs(10);
+const LOGGED_AFTER: Duration = Duration::from_secs(10);
 /// Maximum number of hosts logged as not reached: there are no more in a domain.
 const MAX_UNREACHED: usize = 64;
-/// Maximum number of log lines in that time; the others follow later if they are still not reached.
-const MAX_NEWS: usize = 8;
-const NEWS_EVERY: Duration = Duration::from_secs(600);
-/// Number of tried places of one host in a log line.
+/// Maximum number of log lines within `LOGGED_EVERY`. Further hosts are logged later, if they are
+/// still not reached.
+const MAX_LOGGED: usize = 8;
+const LOGGED_EVERY: Duration = Duration::from_secs(600);
+/// Number of tried addresses of one host in a log line.
 const MAX_TRIED: usize = 4;
 
 /// One attempt to connect to a host.
@@ -38,7 +39,7 @@ pub struct Attempt {
     pub host: HostId,
     /// Reported address.
     pub at: String,
-    /// Reporting host and tried places, if the attempt has failed before and is to be logged now.
+    /// Reporting host and tried addresses, if earlier attempts failed and this is to be logged now.
     pub events: Option<(HostId, Vec<String>)>,
 }
 
@@ -48,7 +49,7 @@ struct Known {
     listens: Vec<String>,
     /// Reported addresses still to be tried.
     untried: VecDeque<(HostId, String)>,
-    /// Last tried address of these: the next answer continues after it.
+    /// Last tried address. The next answer continues after it.
     tried: Option<(HostId, String)>,
 }
 
@@ -58,7 +59,7 @@ struct Unreached {
     since: MonotonicNs,
     last: MonotonicNs,
     tried: BTreeSet<String>,
-    is_told: bool,
+    is_logged: bool,
 }
 
 /// See the module.
@@ -66,15 +67,15 @@ struct Unreached {
 pub struct PeerDiscovery {
     me: HostId,
     listens: Vec<String>,
-    /// Protocols of this host's endpoints. Reports must not make it connect in another way, for
-    /// example over TCP instead of TLS.
+    /// Protocols of this host's endpoints. A report must not change the protocol, for example from
+    /// TLS to TCP.
     protocols: BTreeSet<String>,
-    /// Of each host that is here.
+    /// State of each present host.
     known: BTreeMap<HostId, Known>,
     /// Reported hosts that are not reached.
     unreached: BTreeMap<HostId, Unreached>,
     every: Duration,
-    /// Host whose turn it was last, and time of the next attempt.
+    /// Host that had the last turn, and time of the next attempt.
     turn: Option<HostId>,
     next_attempt: MonotonicNs,
     /// Times of log lines.
@@ -106,8 +107,8 @@ impl PeerDiscovery {
         }
     }
 
-    /// Returns the hosts to ask now, of those present, and the time of the next check. Forgets all
-    /// others.
+    /// Returns the present hosts to ask now, and the time of the next check. Forgets all other
+    /// hosts.
     pub fn due<'a>(
         &mut self,
         here: impl Iterator<Item = &'a HostId>,
@@ -134,7 +135,7 @@ impl PeerDiscovery {
         (due, next)
     }
 
-    /// Returns the answer of this host to such a request.
+    /// Returns this host's answer to such a request.
     #[must_use]
     pub fn answer(&self) -> KnownHosts {
         let hears = self.known.iter().filter(|(_, known)| !known.listens.is_empty());
@@ -144,10 +145,10 @@ impl PeerDiscovery {
         }
     }
 
-    /// A host has answered: those whom it hears and this host does not are to be tried, in place of
-    /// those of its answer before.
+    /// Handles an answer: the hosts that `by` hears and this host does not replace those of its
+    /// previous answer.
     pub fn answered(&mut self, by: &HostId, answer: KnownHosts, now: MonotonicNs) {
-        let mut told = VecDeque::new();
+        let mut reported = VecDeque::new();
         for (host, listens) in answer.hears {
             if host == self.me || self.known.contains_key(&host) {
                 continue;
@@ -157,7 +158,7 @@ impl PeerDiscovery {
                     .split_once('/')
                     .is_some_and(|(protocol, _)| self.protocols.contains(protocol))
             };
-            told.extend(
+            reported.extend(
                 listens
                     .into_iter()
                     .filter(|endpoint| of_mine(endpoint))
@@ -166,28 +167,32 @@ impl PeerDiscovery {
         }
         let Some(known) = self.known.get_mut(by) else { return };
         known.listens = answer.listens;
-        for (host, _) in &told {
+        for (host, _) in &reported {
             if self.unreached.len() < MAX_UNREACHED || self.unreached.contains_key(host) {
-                let new =
-                    || Unreached { since: now, last: now, tried: BTreeSet::new(), is_told: false };
+                let new = || Unreached {
+                    since: now,
+                    last: now,
+                    tried: BTreeSet::new(),
+                    is_logged: false,
+                };
                 self.unreached.entry(host.clone()).or_insert_with(new).last = now;
             }
         }
         let others_turn = |host: &HostId| {
-            let told_for = self.unreached.get(host).map(|unreached| now.since(unreached.since));
+            let reported_for = self.unreached.get(host).map(|unreached| now.since(unreached.since));
             !self.listens.is_empty()
                 && host.incarnation() < self.me.incarnation()
-                && !told_for.is_some_and(is_own_turn)
+                && !reported_for.is_some_and(is_own_turn)
         };
-        told.retain(|(host, _)| !others_turn(host));
-        if let Some(at) = told.iter().position(|entry| Some(entry) == known.tried.as_ref()) {
-            told.rotate_left((at + 1) % told.len());
+        reported.retain(|(host, _)| !others_turn(host));
+        if let Some(at) = reported.iter().position(|entry| Some(entry) == known.tried.as_ref()) {
+            reported.rotate_left((at + 1) % reported.len());
         }
-        known.untried = told;
+        known.untried = reported;
     }
 
     /// Returns the address to try now, of hosts that `is_free` permits, and the time of the next
-    /// check: `None` if no address remains.
+    /// check. `None` if no address remains.
     pub fn attempt(
         &mut self,
         now: MonotonicNs,
@@ -221,7 +226,7 @@ impl PeerDiscovery {
         }
         let waits = self.known.values().any(|known| !known.untried.is_empty());
         let attempt = found.map(|(by, (host, at))| {
-            let events = self.news_of(&by, &host, &at, now);
+            let events = self.log_line_of(&by, &host, &at, now);
             self.turn = Some(by);
             Attempt { host, at, events }
         });
@@ -229,7 +234,7 @@ impl PeerDiscovery {
     }
 
     /// Returns the data of the log line for a host that is being tried.
-    fn news_of(
+    fn log_line_of(
         &mut self,
         by: &HostId,
         host: &HostId,
@@ -241,26 +246,26 @@ impl PeerDiscovery {
         if !repeated && unreached.tried.len() < MAX_TRIED {
             unreached.tried.insert(at.to_owned());
         }
-        while self.events.front().is_some_and(|told| now >= *told + NEWS_EVERY) {
+        while self.events.front().is_some_and(|reported| now >= *reported + LOGGED_EVERY) {
             self.events.pop_front();
         }
-        if unreached.is_told
+        if unreached.is_logged
             || !repeated
-            || now < unreached.since + TOLD_AFTER
-            || self.events.len() >= MAX_NEWS
+            || now < unreached.since + LOGGED_AFTER
+            || self.events.len() >= MAX_LOGGED
         {
             return None;
         }
-        unreached.is_told = true;
+        unreached.is_logged = true;
         self.events.push_back(now);
         Some((by.clone(), unreached.tried.iter().cloned().collect()))
     }
 }
 
-/// Returns true if the yielding one of two hosts tries now. It has answers from each host by then.
-fn is_own_turn(told_for: Duration) -> bool {
-    told_for >= YIELDS_FOR
-        && told_for.as_nanos() % YIELDS_FOR.as_nanos() < (ASK_EVERY + ASK_EVERY / 5).as_nanos()
+/// Returns true if the second of two hosts may try now. By then it has answers from each host.
+fn is_own_turn(reported_for: Duration) -> bool {
+    reported_for >= YIELDS_FOR
+        && reported_for.as_nanos() % YIELDS_FOR.as_nanos() < (ASK_EVERY + ASK_EVERY / 5).as_nanos()
 }
 
 #[cfg(test)]

@@ -100,17 +100,17 @@ fn two_that_a_third_hears_learn_of_each_other_with_every_answer_until_they_are_h
 }
 
 #[test]
-fn nobody_is_to_connect_otherwise_or_to_themselves() {
+fn a_report_changes_no_protocol_and_names_no_own_address() {
     let mut over_tls = PeerDiscovery::new(host(1), &["tls/10.0.0.1:7450".into()], &[]);
     over_tls.due([&host(2)].into_iter(), at(0));
-    let told = hears([
+    let reported = hears([
         (3, place_of(3)),
         (1, place_of(1)),
         (4, vec!["tcp/10.0.0.4:7450".into(), "tls/10.0.0.4:7450".into()]),
     ]);
-    over_tls.answered(&host(9), told.clone(), at(0));
+    over_tls.answered(&host(9), reported.clone(), at(0));
     assert_eq!(tries(&mut over_tls, 0), [], "no host was asked");
-    over_tls.answered(&host(2), told, at(0));
+    over_tls.answered(&host(2), reported, at(0));
     assert_eq!(
         tries(&mut over_tls, 0),
         [Attempt { host: host(4), at: "tls/10.0.0.4:7450".into(), events: None }]
@@ -121,16 +121,16 @@ fn nobody_is_to_connect_otherwise_or_to_themselves() {
 }
 
 #[test]
-fn who_tells_of_many_leaves_others_theirs() {
+fn a_host_that_reports_many_leaves_other_reports_their_turn() {
     let mut me = new(1);
     // The last of the reporting hosts is honest.
-    let tellers: Vec<HostId> = (2..=64).map(host).collect();
-    me.due(tellers.iter(), at(0));
-    for (n, teller) in tellers.iter().enumerate() {
+    let reporters: Vec<HostId> = (2..=64).map(host).collect();
+    me.due(reporters.iter(), at(0));
+    for (n, reporter) in reporters.iter().enumerate() {
         let lies = (0..100).map(|m| (1_000 + 100 * n as u64 + m, place_of(m)));
         me.answered(
-            teller,
-            if n + 1 == tellers.len() { hears([(70, place_of(70))]) } else { hears(lies) },
+            reporter,
+            if n + 1 == reporters.len() { hears([(70, place_of(70))]) } else { hears(lies) },
             at(0),
         );
     }
@@ -154,8 +154,8 @@ fn who_tells_of_many_leaves_others_theirs() {
 fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_last_ended() {
     let mut me = new(1);
     me.due([host(2)].iter(), at(0));
-    let told = || hears([(3, place_of(3)), (4, place_of(4)), (5, place_of(5))]);
-    me.answered(&host(2), told(), at(0));
+    let reported = || hears([(3, place_of(3)), (4, place_of(4)), (5, place_of(5))]);
+    me.answered(&host(2), reported(), at(0));
     let tried = |me: &mut PeerDiscovery, ms: u64, busy: Option<u64>| {
         let now = MonotonicNs(ms * 1_000_000);
         let (attempt, next) = me.attempt(now, |host| Some(host.incarnation()) != busy);
@@ -165,7 +165,7 @@ fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_
     assert_eq!(tried(&mut me, 100, None), (None, Some(25)));
     assert_eq!(tried(&mut me, 125, None), (Some(3), Some(125)));
     // The last of them has had no turn when it is reported once more.
-    me.answered(&host(2), told(), at(1));
+    me.answered(&host(2), reported(), at(1));
     for (ms, whom, next) in [(1_000, 4, Some(125)), (1_125, 5, Some(125)), (1_250, 3, None)] {
         assert_eq!(tried(&mut me, ms, None), (Some(whom), next));
     }
@@ -173,7 +173,7 @@ fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_
 }
 
 #[test]
-fn of_two_that_are_told_of_each_other_one_tries_and_the_other_one_now_and_then() {
+fn of_two_hosts_reported_to_each_other_one_tries_and_the_other_sometimes() {
     let tries_at = |me: &mut PeerDiscovery, of: u64| {
         me.due([host(1)].iter(), at(0));
         let mut tried = Vec::new();
@@ -190,24 +190,24 @@ fn of_two_that_are_told_of_each_other_one_tries_and_the_other_one_now_and_then()
 }
 
 #[test]
-fn people_are_told_of_few_at_a_time_and_of_the_rest_later() {
+fn few_hosts_are_logged_at_a_time_and_the_rest_later() {
     let mut me = new(1);
     me.due([host(2)].iter(), at(0));
-    let mut told = |s: u64| {
+    let mut reported = |s: u64| {
         me.answered(&host(2), hears((10..40).map(|n| (n, place_of(n)))), at(s));
         tries(&mut me, s).iter().filter(|a| a.events.is_some()).count()
     };
-    assert_eq!([0, 5, 10, 15].map(&mut told), [0, 0, MAX_NEWS, 0]);
-    assert_eq!([300, 600, 615, 620, 1_230].map(told), [0, 0, MAX_NEWS, 0, MAX_NEWS]);
+    assert_eq!([0, 5, 10, 15].map(&mut reported), [0, 0, MAX_LOGGED, 0]);
+    assert_eq!([300, 600, 615, 620, 1_230].map(reported), [0, 0, MAX_LOGGED, 0, MAX_LOGGED]);
 }
 
 proptest! {
     #[test]
-    fn what_is_kept_is_bounded_whatever_is_told(told in prop::collection::vec((0..4_u64, 0..2_000_u64), 0..3_000)) {
+    fn memory_is_bounded_whatever_is_reported(reported in prop::collection::vec((0..4_u64, 0..2_000_u64), 0..3_000)) {
         let mut me = PeerDiscovery::new(host(5_000), &[], &place_of(1));
         let here: Vec<HostId> = (0..4).map(host).collect();
         me.due(here.iter(), at(0));
-        for (by, of) in told {
+        for (by, of) in reported {
             me.answered(&host(by), hears([(of, place_of(of % 250))]), at(0));
         }
         prop_assert!(me.unreached.len() <= MAX_UNREACHED && me.known.len() == 4);

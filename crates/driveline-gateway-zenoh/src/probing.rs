@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Times of requests for the clocks of other hosts, and the consequence of missing answers.
+//! Schedules time requests to other hosts, and detects hosts that do not answer.
 //!
 //! Reasons: `docs/protocols/network.md`, section 6, and `network-faults.md`.
 
@@ -9,26 +9,26 @@ use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The first questions come fast, so that there is an estimate when the first sample comes.
+/// Number of fast first requests, so that an estimate exists when the first sample arrives.
 const QUICK: u32 = 5;
 const QUICK_EVERY: Duration = Duration::from_millis(50);
 /// Period of requests to a host that sends no topic.
 pub const ASK_OTHERS_EVERY: Duration = Duration::from_secs(2);
-/// Without an answer for so long, a host is not just slow: who dies or stands still is gone after a
-/// lease, 2 s or, behind routers with Zenoh's own settings, 10 s.
+/// Time without an answer after which a host counts as silent. A host that dies or stops is gone
+/// after its lease: 2 s, or 10 s behind routers with Zenoh's own settings.
 pub const SILENT_AFTER: Duration = Duration::from_secs(20);
-/// And not to so many questions: this gateway may have stood still itself.
+/// Minimum number of unanswered requests as well: this gateway may have been stopped itself.
 const SILENT_TO: u32 = 10;
 
-/// Of one host.
+/// State of one host.
 #[derive(Clone, Copy, Debug)]
 struct Host {
-    /// Time of its arrival; it is asked again from then on.
+    /// Time of its arrival. Requests start then.
     since: MonotonicNs,
     every: Duration,
     asked: u32,
     next: MonotonicNs,
-    /// Questions since the last answer, and when the first of them was asked.
+    /// Number of requests since the last answer, and time of the first of them.
     unanswered: u32,
     unanswered_since: MonotonicNs,
 }
@@ -39,19 +39,18 @@ impl Host {
     }
 }
 
-/// The questions for the time to all hosts.
+/// Time requests to all hosts.
 #[derive(Debug, Default)]
 pub struct Probing {
     hosts: BTreeMap<HostId, Host>,
-    /// Names of hosts for which the gateway was restarted and that have not answered since:
-    /// restarting did not help. Names, because a host without answers from this one restarts as
-    /// well, and is then another host: two that cannot ask each other would otherwise restart
-    /// forever.
+    /// Names of hosts for which the gateway was restarted without success. Names, because a host
+    /// that gets no answer from this one restarts too, and then has another id. Otherwise two hosts
+    /// that cannot reach each other would restart forever.
     tried: BTreeSet<String>,
 }
 
 impl Probing {
-    /// `tried`: what [`tried`](Self::tried) of the one before gave.
+    /// `tried`: result of [`tried`](Self::tried) of the previous instance.
     #[must_use]
     pub fn new(tried: BTreeSet<String>) -> Self {
         Self { hosts: BTreeMap::new(), tried }
@@ -77,7 +76,7 @@ impl Probing {
                 unanswered_since: now,
             });
             if every < host.every {
-                // It has something to send now.
+                // There is something to send to it now.
                 host.next = now;
             }
             host.every = every;
@@ -96,7 +95,7 @@ impl Probing {
         (due, soonest)
     }
 
-    /// A host has answered.
+    /// Notes an answer of a host.
     pub fn answered(&mut self, id: &HostId) {
         if let Some(host) = self.hosts.get_mut(id) {
             host.unanswered = 0;
@@ -104,8 +103,9 @@ impl Probing {
         self.tried.remove(id.name());
     }
 
-    /// Returns a present host that does not answer, and for which the gateway was not restarted
-    /// yet. `None` if another start of the same host may answer: then Zenoh still reports a
+    /// Returns a present host that does not answer and for which the gateway was not restarted yet.
+    /// `None` if another start of the same host may answer: then Zenoh still reports a departed
+    /// gateway.
     /// departed one.
     #[must_use]
     pub fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
@@ -125,8 +125,8 @@ impl Probing {
             .map(|(id, _)| id)
     }
 
-    /// State for the next [`Probing`] if the gateway restarts now: one restart is for all silent
-    /// hosts.
+    /// Returns the state for the next [`Probing`] if the gateway restarts now. One restart counts
+    /// for all silent hosts.
     #[must_use]
     pub fn tried(mut self, now: MonotonicNs) -> BTreeSet<String> {
         let silent: Vec<String> = self.all_silent(now).map(|id| id.name().to_owned()).collect();

@@ -74,7 +74,7 @@ fn the_first_questions_come_fast_and_again_when_a_host_has_come_back() {
 }
 
 #[test]
-fn who_begins_to_send_is_asked_at_once() {
+fn a_host_that_starts_to_send_is_asked_at_once() {
     let (mut probing, id) = (Probing::default(), host("roof", 1));
     let mut ask = |now, every| probing.due([(&id, ms(0), every)].into_iter(), ms(now));
     for now in [0, 50, 100, 150] {
@@ -124,7 +124,7 @@ fn the_gateway_starts_anew_for_a_host_until_that_did_not_help() {
 }
 
 #[test]
-fn a_gateway_that_has_stood_still_itself_blames_nobody() {
+fn a_gateway_that_was_stopped_itself_blames_no_host() {
     let id = host("roof", 1);
     let mut time = Time::new(BTreeSet::new());
     time.passes(&[&id], ms(0), Duration::from_secs(1), &[&id]);
@@ -135,7 +135,7 @@ fn a_gateway_that_has_stood_still_itself_blames_nobody() {
 }
 
 #[test]
-fn one_that_is_still_told_of_while_its_successor_answers_is_no_reason() {
+fn a_departed_gateway_that_zenoh_still_reports_causes_no_restart() {
     let (before, after) = (host("roof", 1), host("roof", 2));
     let mut time = Time::new(BTreeSet::new());
     time.passes(&[&before, &after], ms(0), 2 * LONG, &[&after]);
@@ -145,7 +145,7 @@ fn one_that_is_still_told_of_while_its_successor_answers_is_no_reason() {
 }
 
 #[test]
-fn the_gateway_starts_anew_once_for_all_who_are_silent_by_then() {
+fn the_gateway_restarts_once_for_all_silent_hosts() {
     let [roof, trunk, late, fine] = ["roof", "trunk", "late", "fine"].map(|name| host(name, 1));
     let mut time = Time::new(BTreeSet::new());
     time.passes(&[&roof, &trunk, &fine], ms(0), SHORT, &[&fine]);

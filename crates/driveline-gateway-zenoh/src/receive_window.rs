@@ -6,38 +6,38 @@ use crate::window::{MAX_IN_FLIGHT, MAX_WINDOW_BYTES};
 use crate::wire::Outcome;
 use std::collections::VecDeque;
 
-/// Samples that wait to be published: an honest route has half as many in flight, and its successor
-/// as many.
+/// Maximum number of queued samples. A correct route has at most half as many in flight; its
+/// successor may have as many again.
 const MAX_QUEUED: usize = 2 * MAX_IN_FLIGHT;
 
-/// A sample that waits for its turn.
+/// A queued sample.
 #[derive(Debug)]
 pub struct Queued<T> {
     /// Its number on its route.
     pub number: u64,
-    /// Its place among those in flight; 0: order does not matter.
+    /// Its place among the samples in flight. 0: order does not matter.
     pub place: u16,
     len: usize,
-    /// Outcome, if it is decided; otherwise the sample is to be published.
+    /// Outcome, if it is known already. Otherwise the sample is to be published.
     pub fate: Option<Outcome>,
-    /// Itself.
+    /// Content of the sample.
     pub what: T,
 }
 
 /// Decision on an arrived sample.
 #[derive(Debug)]
 pub enum Entry<T> {
-    /// It waits for its turn.
+    /// The sample is in the queue.
     Queued,
-    /// It was taken before and has not ended, or there is no room. Nothing is said now.
+    /// No acknowledgement is sent now: the sample is being processed already, or the queue is full.
     Silent,
-    /// This is to be said.
+    /// An acknowledgement is sent.
     Reply {
         /// The sample.
         what: T,
         /// Outcome.
         outcome: Outcome,
-        /// Of which number.
+        /// Number of the sample that the outcome belongs to.
         number: u64,
     },
 }
@@ -45,9 +45,10 @@ pub enum Entry<T> {
 /// Receiving state of one route.
 #[derive(Debug)]
 pub struct ReceiveWindow<T> {
-    /// Of those in order, the one to be taken next.
+    /// Next number to accept, of samples with a place.
     next: u64,
-    /// All up to this one have ended; those between are in the queue, or just being published.
+    /// All samples up to this number have an outcome. Samples between it and `next` are in the
+    /// queue or being published.
     ended: u64,
     queue: VecDeque<Queued<T>>,
     bytes: usize,
@@ -60,8 +61,8 @@ impl<T> Default for ReceiveWindow<T> {
 }
 
 impl<T> ReceiveWindow<T> {
-    /// A sample has come. Place 1 is the oldest that is in flight: all before that have ended, as
-    /// its sender knows.
+    /// Handles an arrived sample. Place 1 is the oldest sample in flight: the sender knows that all
+    /// samples before it have an outcome.
     pub fn enter(
         &mut self,
         number: u64,
@@ -88,8 +89,8 @@ impl<T> ReceiveWindow<T> {
         if let Some(outcome) = fate.filter(|outcome| place == 0 || *outcome == Outcome::NotYet) {
             return Entry::Reply { what, outcome, number };
         }
-        // A sample of any length has room where something has: more in flight no route has, and its
-        // own time-out brings the rest again.
+        // A sample of any length is accepted while the queue has space: no route has more in
+        // flight. The sender repeats a rejected sample after its time-out.
         if self.queue.len() >= MAX_QUEUED || self.bytes >= MAX_WINDOW_BYTES {
             return Entry::Silent;
         }
@@ -101,16 +102,15 @@ impl<T> ReceiveWindow<T> {
         Entry::Queued
     }
 
-    /// The one whose turn it is. [`Self::finished`] is to be said of it before the next one is
-    /// asked for.
+    /// Returns the next sample of the queue. Call [`Self::finished`] for it before the next call.
     pub fn next_in_turn(&mut self) -> Option<Queued<T>> {
         let next = self.queue.pop_front()?;
         self.bytes -= next.len;
         Some(next)
     }
 
-    /// The next sample has ended with this outcome, or must be sent again together with its
-    /// successors.
+    /// Notes the outcome of the sample from [`Self::next_in_turn`]. With `NotYet` it and its
+    /// successors must be sent again.
     pub fn finished(&mut self, number: u64, place: u16, outcome: Outcome) {
         if place == 0 {
             return;
@@ -123,7 +123,7 @@ impl<T> ReceiveWindow<T> {
         }
     }
 
-    /// Another route's samples come from now on, which counts from elsewhere.
+    /// Starts again for another route, which has other numbers.
     pub fn begin_anew(&mut self) {
         self.drop_ordered();
         (self.next, self.ended) = (0, 0);

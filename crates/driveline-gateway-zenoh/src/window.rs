@@ -10,30 +10,30 @@ use std::time::Duration;
 /// Maximum number of samples in flight.
 pub const MAX_IN_FLIGHT: usize = 32;
 /// Size of the window, as the time in which the link carries it. With a full window, no further
-/// sample is sent; a sample longer than the window travels alone, or as the last one. The kernel
-/// takes about as much; more would only wait in Zenoh.
+/// sample is sent. A sample longer than the window is sent alone or last. The kernel buffers about
+/// as much; more would only wait in Zenoh.
 const WINDOW_US: u64 = 5_000;
 /// Bounds of the window. Slow links hold a batch and the kernel's buffer anyway; the upper bound
 /// limits memory.
 const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
 /// Maximum number of bytes that any sender has in flight before its last sample.
 pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
-/// Time-out of an acknowledgement after the sample was handed to Zenoh, which takes the time of
-/// the link if that is slow …
+/// Time-out of an acknowledgement, from the hand-over of the sample to Zenoh. The hand-over takes
+/// as long as a slow link does.
 const ACK_WITHIN: Duration = Duration::from_secs(2);
-/// … and for each byte in flight.
+/// Addition to the time-out for each byte in flight.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
 
-/// First pause before a sample is sent again that the receiver does not accept yet. It doubles …
+/// First pause before a sample is sent again that the receiver does not accept yet. It doubles.
 const NOT_YET_FIRST: Duration = Duration::from_millis(10);
-/// … up to this.
+/// Maximum of that pause.
 const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
 
 /// Time after the last hand-over or acknowledgement when a nudge follows the samples in flight. It
-/// is never shorter than a round trip. The next nudge comes after twice the time, and so on …
+/// is never shorter than a round trip. The pauses between nudges double.
 const NUDGE_FIRST: Duration = Duration::from_millis(4);
-/// … up to this many: they cover at least a quarter of a second, in which TCP detects a loss by
-/// itself.
+/// Maximum number of nudges. Together they last at least a quarter of a second, in which TCP
+/// detects a loss by itself.
 const MAX_NUDGES: u32 = 6;
 
 /// A sample that was handed to Zenoh and not acknowledged.
@@ -42,7 +42,7 @@ struct Flying {
     number: u64,
     len: usize,
     until: MonotonicNs,
-    /// True if it travelled with long samples: it is one, or was behind one.
+    /// True if the sample is long, or was sent behind a long one.
     with_long: bool,
 }
 
@@ -59,7 +59,8 @@ pub struct WindowCounters {
     pub sent_again: u64,
     /// Samples acknowledged as published at the receiver.
     pub delivered: u64,
-    /// Samples acknowledged as dropped at the receiver, or without a remote publisher for too long.
+    /// Samples that the receiver acknowledged as dropped, or for which it had no remote publisher
+    /// for too long.
     pub refused: u64,
     /// Samples given up because no acknowledgement came.
     pub unacknowledged: u64,
@@ -83,16 +84,16 @@ pub struct Window {
     reliable: bool,
     /// Number of bytes in flight at which no further sample is sent.
     full_at: usize,
-    /// Maximum number of samples in flight; of a reliable route, as the receiver says.
+    /// Maximum number of samples in flight. For a reliable route, the receiver sets it.
     most: usize,
     flying: VecDeque<Flying>,
     bytes: usize,
     last: u64,
-    /// True if no sample follows the last one before its acknowledgement: the last one's publisher
-    /// may have no remote publisher at the receiver yet.
+    /// True if no sample follows the last one before its acknowledgement, because the receiver may
+    /// not have a remote publisher for it yet.
     alone: bool,
     rewind: Option<Rewind>,
-    /// Time of the last rewind: answers to earlier samples have no meaning any more.
+    /// Time of the last rewind. Answers to earlier samples are ignored.
     went_back: MonotonicNs,
     /// Number of rewinds since the last acknowledgement.
     stuck: u32,
@@ -102,7 +103,7 @@ pub struct Window {
     counters: WindowCounters,
 }
 
-/// The next nudge, if nothing is handed over or acknowledged before.
+/// Next nudge, if no sample is handed over and none is acknowledged before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Nudge {
     at: MonotonicNs,
@@ -175,7 +176,7 @@ impl Window {
         self.reliable
     }
 
-    /// Returns true if a sample of this length may be followed before its acknowledgement.
+    /// Returns true if further samples may follow one of this length before its acknowledgement.
     #[must_use]
     pub fn may_be_followed(&self, len: usize) -> bool {
         len < self.full_at
@@ -188,8 +189,8 @@ impl Window {
         self.flying.is_empty() || open && self.flying.len() < self.most && self.bytes < self.full_at
     }
 
-    /// Adds a sample that is about to be sent. `alone`: none follows it before its acknowledgement,
-    /// so that it can be sent again.
+    /// Adds a sample that is about to be sent. `alone`: none follows before its acknowledgement, so
+    /// that it can be repeated.
     pub fn send(&mut self, len: usize, alone: bool, now: MonotonicNs) -> Place {
         self.last += 1;
         self.bytes += len;
@@ -239,9 +240,9 @@ impl Window {
             + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
     }
 
-    /// Decides if a sample about to be passed on travels with those longer than `than`. It does if
-    /// it is that long, or if an earlier one in flight did: a sample that overtook that one would
-    /// be taken for its successor. The long one itself may have arrived since.
+    /// Returns true if the sample travels with samples longer than `than`: it is that long, or an
+    /// earlier one in flight is. A sample that overtook a long one would count as its successor.
+    /// The long one may have arrived since.
     pub fn goes_with_long(&mut self, number: u64, than: usize) -> bool {
         let mut with_long = false;
         if let Some(at) = self.flying.iter().position(|f| f.number == number) {
@@ -252,8 +253,8 @@ impl Window {
     }
 
     /// Handles a "not yet": the receiver has no remote publisher for this sample yet. The sample
-    /// stays in flight; it and all samples after it are due again after a pause. `false`: it is not
-    /// in flight, or it cannot be sent again.
+    /// stays in flight; it and all later ones are sent again after a pause. `false`: it is not in
+    /// flight, or it cannot be sent again.
     pub fn not_yet(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let in_flight = self.flying.iter().any(|f| f.number == ack.number);
         let kept = self.reliable || self.alone && ack.number == self.last;
@@ -274,23 +275,23 @@ impl Window {
         true
     }
 
-    /// Handles a refusal: the receiver has no remote publisher for this sample, and does not wait
-    /// for one any longer. `true`: a sample is no longer in flight.
+    /// Handles a refusal: the receiver has no remote publisher for this sample and no longer waits
+    /// for one. `true`: a sample is no longer in flight.
     pub fn refused(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         if !self.reliable {
             return self.acknowledged(ack, now);
         }
         if ack.sent < self.went_back {
-            // It was sent again since then.
+            // The sample was sent again since then.
             return false;
         }
         if self.flying.front().is_none_or(|f| f.number != ack.number) {
-            // Its turn comes when the samples before it have been published.
+            // It is decided after the samples before it have been published.
             self.not_yet(ack, now);
             return false;
         }
         self.settled(ack.number, ack.outcome, now);
-        // The receiver took none of the samples after it.
+        // The receiver accepted none of the samples after it.
         if self.rewind.is_none() {
             self.go_back(now);
             self.stuck = 0;
@@ -298,9 +299,9 @@ impl Window {
         true
     }
 
-    /// Handles a gap: the receiver got a sample before an earlier one. All samples after the last
-    /// one that arrived are due again: at once, or after a pause if that did not help. `true`: a
-    /// sample is no longer in flight.
+    /// Handles a gap: a sample arrived before an earlier one. All samples after the last arrived
+    /// one are sent again: at once, or after a pause if that did not help. `true`: a sample is no
+    /// longer in flight.
     pub fn gap(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let advanced = self.acknowledged(ack, now);
         if self.reliable
@@ -346,8 +347,8 @@ impl Window {
         while let Some(first) = self.flying.front().filter(|f| f.number <= number).copied() {
             self.flying.pop_front();
             self.bytes -= first.len;
-            // The individual outcomes of skipped acknowledgements are unknown; their samples have
-            // arrived.
+            // Skipped acknowledgements leave the outcomes of their samples unknown. Those samples
+            // have arrived.
             if first.number == number && !matches!(outcome, Outcome::Published | Outcome::Gap) {
                 self.counters.refused += 1;
             } else {
@@ -399,12 +400,12 @@ impl Window {
     }
 
     fn quiet_since(&mut self, now: MonotonicNs) {
-        // A quarter more for the processing of the answer.
+        // A quarter more, for the processing of the answer.
         let pause = NUDGE_FIRST.max(self.round_trip * 5 / 4);
         self.nudge = Nudge { at: now + pause, pause, sent: 0 };
     }
 
-    /// Updates the minimum round-trip time: no acknowledgement arrives sooner.
+    /// Updates the minimum round-trip time. No acknowledgement can arrive sooner.
     pub fn takes(&mut self, round_trip: Duration) {
         self.round_trip = round_trip;
     }

@@ -47,12 +47,12 @@ fn resend(w: &mut Window, now: MonotonicNs) -> Vec<(u64, u16)> {
 }
 
 #[test]
-fn what_the_link_carries_in_five_milliseconds_is_in_flight_within_bounds() {
+fn the_window_is_five_milliseconds_of_the_link_within_bounds() {
     assert_eq!([1, 100, 1000, 400_000].map(bytes_in_flight), [32_768, 62_500, 625_000, 1 << 20]);
 }
 
 #[test]
-fn what_takes_long_to_be_handed_over_is_not_given_up_for_that() {
+fn a_sample_with_a_long_hand_over_is_not_given_up() {
     let mut w = best_effort();
     let Place { number, .. } = w.send(4 << 20, false, MonotonicNs(0));
     w.handed_over(number, MonotonicNs(60 * S));
@@ -83,7 +83,7 @@ fn nothing_follows_before_an_acknowledgement_can_have_come_and_a_late_thread_mak
 }
 
 #[test]
-fn something_follows_what_is_in_flight_now_and_then_until_tcp_knows() {
+fn nudges_follow_samples_in_flight_until_tcp_detects_a_loss() {
     for mut w in [best_effort(), Window::new(true, FULL, 0)] {
         assert_eq!(w.nudge_at(), None, "nothing is in flight");
         let Place { number, .. } = w.send(4 << 20, false, MonotonicNs(0));
@@ -154,7 +154,7 @@ fn small_samples_need_not_wait_for_each_other_up_to_a_bound() {
 }
 
 #[test]
-fn what_is_not_acknowledged_is_given_up_after_a_time_for_its_length() {
+fn a_sample_without_acknowledgement_is_given_up_after_a_time_for_its_length() {
     let mut w = best_effort();
     w.send(1_000_000, false, MonotonicNs(S));
     assert_eq!(w.deadline(), Some(MonotonicNs(4 * S)));
@@ -216,7 +216,7 @@ fn a_reliable_sample_is_sent_until_it_has_arrived() {
 }
 
 #[test]
-fn what_follows_a_lost_sample_is_sent_again_with_it() {
+fn samples_after_a_lost_one_are_sent_again_with_it() {
     let mut w = reliable(4);
     let now = MonotonicNs(S);
     // 2 has arrived, 3 has not.
@@ -246,7 +246,7 @@ fn those_that_have_waited_for_others_have_their_time_from_then_on() {
 }
 
 #[test]
-fn what_has_no_inlet_yet_is_sent_again_after_pauses_and_nothing_follows_it() {
+fn a_sample_without_remote_publisher_is_repeated_after_pauses_and_none_follows_it() {
     for reliable in [true, false] {
         let mut w = Window::new(reliable, FULL, 0);
         if !reliable {
@@ -335,7 +335,8 @@ proptest! {
                     prop_assert_eq!(place.number, w.counters().sent);
                     prop_assert_eq!(usize::from(place.place), if reliable { w.in_flight() } else { 0 });
                 }
-                Step::Send(..) => prop_assert!(w.deadline().is_some(), "closed, and nothing will open it"),
+                Step::Send(..) => prop_assert!(w.deadline().is_some(), "closed, and nothing will \
+                     open it"),
                 Step::NotYet(number, refused) => {
                     let answer = answer(Outcome::NotYet, number, now.0);
                     if refused {
@@ -370,7 +371,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_overtakes_what_went_behind_a_longer_one() {
+fn no_sample_overtakes_one_that_went_behind_a_longer_one() {
     let mut w = best_effort();
     let long = |w: &mut Window, len| {
         let number = w.send(len, false, MonotonicNs(0)).number;

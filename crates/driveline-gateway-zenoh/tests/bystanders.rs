@@ -14,7 +14,7 @@ use driveline::types::Qos;
 use rig::certificates::Fleet;
 use rig::net::{Net, Wire};
 use rig::readings::deep;
-use rig::stopwatch::{Gaps, Stopwatch, Took, tell};
+use rig::stopwatch::{Gaps, Stopwatch, Took, print_measured};
 use rig::{Host, alone, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -23,8 +23,8 @@ use std::time::Duration;
 #[test]
 fn a_host_that_stands_still_delays_no_other() {
     const LEN: usize = 256 << 10;
-    /// Long enough for a sample to arrive at both before the next one, so that it is not the
-    /// machine that leaves any out.
+    /// Long enough for a sample to arrive at both hosts before the next one, so that the machine
+    /// causes no losses.
     const PACE: Duration = Duration::from_millis(20);
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
@@ -71,7 +71,7 @@ fn a_host_that_stands_still_delays_no_other() {
         }
         received
     };
-    // How many of a hundred the first one receives, until something is so.
+    // Returns the share of samples that the first host receives until `done` returns true.
     let share =
         |what: &str, turn: &mut dyn FnMut() -> [u32; 2], holds: &mut dyn FnMut(u32) -> bool| {
             let (begun, mut turns, mut last) = (turn()[0], 0, 0);
@@ -85,13 +85,14 @@ fn a_host_that_stands_still_delays_no_other() {
     eventually("received by both", || turn().iter().all(|n| *n >= 10));
     let beside_one_that_runs = share("a hundred", &mut turn, &mut |turns| turns >= 100);
     others[1].stand_still(true);
-    // Long before other hosts report it as stopped, until they give it up.
+    // Long before other hosts report the stopped host, until they give it up.
     let beside_one_that_stands = share("known to be gone", &mut turn, &mut |_| {
         a.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("c.") && !h.alive))
     });
     let after = share("a hundred", &mut turn, &mut |turns| turns >= 100);
     println!(
-        "of 100: {beside_one_that_runs}, {beside_one_that_stands} while the other one stood still, {after} when that was known"
+        "of 100: {beside_one_that_runs}, {beside_one_that_stands} while the other one stood still, \
+         {after} when that was known"
     );
     for with in [beside_one_that_stands, after] {
         assert!(
@@ -104,7 +105,7 @@ fn a_host_that_stands_still_delays_no_other() {
     eventually("received by both again", || turn()[1] >= before + 10);
 }
 
-/// Until a host is known to be gone on another.
+/// Waits until one host reports another as gone.
 fn until_gone(on: &Host, name: &str) {
     let is_gone = || {
         on.report().is_some_and(|r| {
@@ -114,21 +115,21 @@ fn until_gone(on: &Host, name: &str) {
     eventually("known to be gone", is_gone);
 }
 
-/// Zenoh ends a connection only when nothing waits for space in it any more, which takes as long as
-/// a large sample may. One of its threads is blocked there meanwhile.
+/// Zenoh ends a connection only when nothing waits for space in it any more. That takes as long as
+/// a large sample may, and blocks one of Zenoh's threads meanwhile.
 #[test]
 fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
-    // A sample comes each 10 ms; this is far less than the large one has.
-    beside_one_that_ends(Ends::FallsSilent, 20, false, Duration::from_millis(500));
+    // A sample arrives every 10 ms; the large one takes far longer.
+    next_to_a_host_that_ends(Ends::FallsSilent, 20, false, Duration::from_millis(500));
 }
 
-/// With TLS, one thread receives and sends everything. The link is faster, so that the large sample
-/// waits for space no longer than until the connection ends; nothing must wait for the rest in the
-/// socket then.
+/// With TLS, one thread receives and sends everything. The link is faster, so the large sample
+/// waits for space only until the connection ends. After that, nothing must wait for the data in
+/// the socket.
 #[test]
 fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_no_other() {
     for how in [Ends::FallsSilent, Ends::StandsStill] {
-        beside_one_that_ends(how, 100, true, Duration::from_secs(2));
+        next_to_a_host_that_ends(how, 100, true, Duration::from_secs(2));
     }
 }
 
@@ -136,7 +137,7 @@ fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_
 /// thread.
 #[test]
 fn over_tls_a_gateway_that_is_stopped_in_a_large_sample_delays_no_other() {
-    beside_one_that_ends(Ends::IsStopped, 20, true, Duration::from_millis(500));
+    next_to_a_host_that_ends(Ends::IsStopped, 20, true, Duration::from_millis(500));
 }
 
 /// Reason for the end of a connection.
@@ -147,16 +148,16 @@ enum Ends {
     IsStopped,
 }
 
-/// The longest time without a received sample on a connection next to one that carries large
-/// samples at this bandwidth, and that ends, is at most `gap`; the loss of the host is known after
-/// the lease, and before a gateway without answers would restart.
-fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
-    /// The lease, and what there is left to write.
+/// Checks a connection next to one that carries large samples at this bandwidth and ends. The
+/// longest time without a received sample is at most `gap`. The loss of the host is known after the
+/// lease, and before a gateway without answers would restart.
+fn next_to_a_host_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
+    /// The lease, and the time for the remaining data.
     const KNOWN_WITHIN: Duration = Duration::from_secs(6);
     const LARGE: usize = 4 << 20;
     const SMALL: usize = 64;
-    // Longer than Zenoh would wait for a socket to be empty; it does not wait if the other end has
-    // closed it.
+    // Longer than Zenoh would wait for a socket to be empty. It does not wait if the other end has
+    // closed the socket.
     let afterwards = Duration::from_secs(if matches!(how, Ends::IsStopped) { 3 } else { 11 });
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
@@ -200,7 +201,7 @@ fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
             gaps.heard();
         }
     };
-    // So the next one is on its way.
+    // Then the next one is in flight.
     eventually("a large one has arrived", || {
         turn(&mut gaps);
         seen.take().unwrap().is_some()
@@ -225,31 +226,31 @@ fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
             turn(&mut gaps);
         }
         let known = gone.join().unwrap();
-        tell(&format!("{how:?}: known to be gone"), known, KNOWN_WITHIN);
+        print_measured(&format!("{how:?}: known to be gone"), known, KNOWN_WITHIN);
         assert!(
             known.is_within(KNOWN_WITHIN),
             "{how:?}: that a host is gone was known after {known:?}"
         );
     });
     let took = Took { time: gaps.longest(), ..watch.read() };
-    tell(&format!("{how:?}: beside it, the next one"), took, gap);
+    print_measured(&format!("{how:?}: pause of the other host"), took, gap);
     assert!(
         took.is_within(gap),
-        "{how:?}: nothing was heard for {took:?} beside a connection that ended"
+        "{how:?}: nothing was heard from another host for {took:?} after a connection ended"
     );
     if matches!(how, Ends::StandsStill) {
         b.stand_still(false);
     }
 }
 
-/// The way to the silent host is full, and it is asked for the time again and again.
+/// The path to the silent host is full, and the gateway keeps asking it for the time.
 #[test]
-fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
+fn next_to_a_silent_host_new_publishers_of_another_are_heard_at_once() {
     const LARGE: usize = 4 << 20;
     const SMALL: usize = 64;
     const SOON: Duration = Duration::from_millis(700);
-    /// No more is put down to the machine: together that is less than the 1.5 s for which a thread
-    /// waits that finds no room.
+    /// Maximum delay attributed to the machine. Together with `SOON` it is less than the 1.5 s that
+    /// a thread without space waits.
     const MACHINE: Duration = Duration::from_millis(500);
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
@@ -313,12 +314,12 @@ fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
         });
         net.drop_silently(wires[0], false);
         println!(
-            "beside a silent host, a new publisher was heard after at most {:?}",
+            "next to a silent host, a new publisher was heard after at most {:?}",
             all.iter().map(|took| took.time).max()
         );
         all.iter().all(|took| took.is_within_but_for(SOON, MACHINE))
     };
-    // A thread that waits for room does so each time; that the machine stood still for once says
-    // nothing.
+    // A thread that waits for space does so in each case. A single late case may be due to the
+    // machine.
     assert!((0..3).any(|_| cut()), "in none of three cuts was every new publisher heard in time");
 }

@@ -18,8 +18,8 @@ use rig::{Host, Rig, carried, eventually};
 use serde_json::json;
 use std::time::Duration;
 
-/// The other host's clock less its own, and the bound, as soon as it says something: a slow
-/// exchange bounds little.
+/// Returns the other host's clock offset and its error, as soon as they are known: a slow exchange
+/// bounds little.
 fn known(host: &Host) -> Option<(i64, u64)> {
     let report = host.report()?;
     let other = report.hosts.first()?;
@@ -27,7 +27,7 @@ fn known(host: &Host) -> Option<(i64, u64)> {
 }
 
 #[test]
-fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
+fn offsets_of_seconds_are_known_within_their_stated_error() {
     if !rig::clocks_can_be_shifted() {
         rig::skipped("clocks that differ", "no time namespaces here", rig::AS_ROOT);
         return;
@@ -35,7 +35,7 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
     for shift_s in [3, -3] {
         let rig = Rig::with_shifted_clock(&small(), &deep(), shift_s);
         let (mut publisher, mut subscription) = pair(&rig, &deep());
-        // When each was published, in this process's time, which is the first host's.
+        // Publish time of each sample in this process's time, which is the first host's.
         let mut published = Vec::new();
         for number in 1..=50 {
             let before = MonotonicNs::now();
@@ -44,12 +44,12 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
             // time: paces the publisher
             std::thread::sleep(Duration::from_millis(5));
         }
-        let mut told = None;
+        let mut reported = None;
         eventually("reported", || {
-            told = known(&rig.b);
-            told.is_some()
+            reported = known(&rig.b);
+            reported.is_some()
         });
-        let (offset, error) = told.unwrap();
+        let (offset, error) = reported.unwrap();
         let truth = -i64::from(shift_s) * 1_000_000_000;
         assert!(
             (offset - truth).unsigned_abs() <= error,
@@ -59,7 +59,8 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
         let mut seen = 0;
         while let Some(sample) = subscription.take().unwrap() {
             let remote = sample.header().remote.unwrap();
-            // In that host's time, shifted back by the offset, which no process there knows.
+            // Arrival in that host's time, shifted back by the offset, which no process there
+            // knows.
             let arrived =
                 sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
             let (before, after) = published[sample.view().unwrap().number as usize - 1];
@@ -73,13 +74,13 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
             seen += 1;
         }
         assert!(seen > 0, "fifty were sent");
-        // The host that sends knows the other one's clock from acknowledgements.
-        let mut told = None;
+        // The sending host knows the other clock from acknowledgements.
+        let mut reported = None;
         eventually("reported by the other one", || {
-            told = known(&rig.a);
-            told.is_some()
+            reported = known(&rig.a);
+            reported.is_some()
         });
-        let (offset, error) = told.unwrap();
+        let (offset, error) = reported.unwrap();
         assert!(
             (offset + truth).unsigned_abs() <= error,
             "{offset} is not within {error} of {}",
@@ -128,7 +129,8 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
                     "the difference of 40 ms leaves 20 ms in doubt: {remote:?}"
                 );
                 assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
-                // Samples go from the host that was called, so by the way back.
+                // Samples are sent by the host that accepted the connection, so they take the way
+                // back.
                 let (way, error) = (back.as_nanos() as i64, remote.offset_error_ns as i64);
                 assert!(
                     remote.transit_ns + error >= way,
@@ -136,10 +138,10 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
                 );
                 seen += 1;
             }
-            // The sender learns from acknowledgements, the receiver asks.
+            // The sender measures with acknowledgements, the receiver with requests.
             let both = [known(&a), known(&b)];
             for (offset, error) in both.iter().flatten() {
-                // One clock: zero is the truth.
+                // Both hosts have one clock, so the true offset is 0.
                 assert!(offset.unsigned_abs() <= *error, "{offset} is not within {error} of 0");
             }
             // time: paces the publisher
@@ -153,7 +155,7 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
 struct Way {
     transit_ns: i64,
     error_ns: i64,
-    /// The publisher's time lies between these.
+    /// The true transit time lies between these.
     shortest_ns: i64,
     longest_ns: i64,
 }
@@ -165,7 +167,7 @@ impl Way {
     }
 }
 
-/// Says something on the first host, and looks at what comes to the second, whose clock is ahead.
+/// Publishes on the first host, and checks arrivals on the second, whose clock is ahead.
 struct Ways {
     publisher: Publisher<Reading>,
     subscription: Subscription<Reading>,
@@ -186,7 +188,7 @@ impl Ways {
         }
     }
 
-    /// Says the next one, and looks at all there are.
+    /// Publishes the next sample, and checks all that have arrived.
     fn say(&mut self) {
         let before = MonotonicNs::now().0 as i64;
         say(&mut self.publisher, self.published.len() as u64);
@@ -206,8 +208,7 @@ impl Ways {
 }
 
 #[test]
-fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_known_to_within_what_is_said()
- {
+fn offsets_over_an_asymmetric_path_are_known_within_their_stated_error() {
     const READINGS: usize = 1000;
     if !rig::clocks_can_be_shifted() {
         rig::skipped("clocks that differ", "no time namespaces here", rig::AS_ROOT);
@@ -217,7 +218,7 @@ fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_
     for (shift_s, delays) in [(3, [short, long]), (-3, [long, short])] {
         let Some(rig) = Rig::with_delays(&small(), &deep(), shift_s, delays) else { return };
         let mut ways = Ways::new(&rig, shift_s);
-        let (mut told, mut wrong) = (0, 0);
+        let (mut reported, mut wrong) = (0, 0);
         eventually("enough was looked at", || {
             for _ in 0..20 {
                 ways.say();
@@ -232,24 +233,25 @@ fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_
             .into_iter()
             .flatten()
             {
-                told += 1;
+                reported += 1;
                 wrong += usize::from(offset.unsigned_abs() > error);
                 assert!(
                     error >= 6_900_000,
                     "the difference of 10 ms and both ways leave 7 ms in doubt: {error}"
                 );
             }
-            ways.seen.len() >= READINGS && told >= 2
+            ways.seen.len() >= READINGS && reported >= 2
         });
         let outside = ways.seen.iter().filter(|way| !way.is_within_bound()).count();
         let most = ways.seen.iter().map(|way| way.error_ns).max();
         println!(
-            "{shift_s} s: {outside} of {} samples and {wrong} of {told} offsets outside of the bound, at most {most:?} ns",
+            "{shift_s} s: {outside} of {} samples and {wrong} of {reported} offsets outside of the \
+             bound, at most {most:?} ns",
             ways.seen.len()
         );
         assert!(
             1000 * outside <= ways.seen.len() && wrong == 0,
-            "{outside} of {}, {wrong} of {told}",
+            "{outside} of {}, {wrong} of {reported}",
             ways.seen.len()
         );
         let physics = delays[0].as_nanos() as i64;
@@ -257,15 +259,15 @@ fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_
     }
 }
 
-/// The clock was measured over a way that took long in this direction alone, so half of that is
-/// what the estimate is wrong by. When the way becomes short, samples seem to have arrived before
-/// they were sent, until it is measured again.
+/// The clock was measured over a path with a long delay in one direction only, so the estimate is
+/// wrong by half of it. When the delay ends, samples seem to arrive before they were sent, until
+/// the clock is measured again.
 #[test]
-fn a_way_that_becomes_short_is_told_as_negative_and_not_made_to_fit() {
+fn a_transit_time_that_becomes_short_is_reported_as_negative() {
     let long = Duration::from_millis(40);
-    // Half a second passes between two measurements. One that comes at the wrong moment, or a
-    // machine that stands still meanwhile, leaves nothing to see: then it is tried again.
-    eventually("told as negative", || {
+    // Half a second passes between two measurements. If one comes at the wrong moment, or the
+    // machine stops meanwhile, nothing can be seen, and the test tries again.
+    eventually("reported as negative", || {
         let Some(rig) = Rig::with_delays(&small(), &deep(), 0, [long, Duration::ZERO]) else {
             return true;
         };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Endpoints that come and go, and gateways that do, leave nothing behind; connections that break
-//! leave a reliable stream complete. What links that are cut and hosts that die cost, and for how
-//! long: `outages.rs`.
+//! Endpoints and gateways that come and go leave nothing behind. Connections that break leave a
+//! reliable stream complete. `outages.rs` has the costs of cut links and dying hosts.
 //!
-//! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
+//! Tests that take minutes are ignored by default: `make test-gateways ONLY=hosts-long`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,13 +18,13 @@ use rig::talk::{Speech, Talk};
 use rig::{Rig, eventually, publisher_options, subscription_options};
 use std::time::Duration;
 
-/// Publishers come, say something that is heard on the other host, and go. What stays in the
-/// gateways does not grow with them: memory is looked at again and again, once queues, tables and
-/// the allocator have their size. What is kept of each publisher shows in every part; the
-/// allocator's lumps, not in all.
+/// Creates publishers, waits until each is heard on the other host, and drops them. The gateways'
+/// memory must not grow with them. It is measured repeatedly, after queues, tables and the
+/// allocator have reached their sizes. Memory kept for each publisher shows in every part; growth
+/// of the allocator shows in some.
 fn churn(publishers: u64, most_bytes_each: u64) {
     const PARTS: u64 = 9;
-    // As many are there at a time.
+    // Number of publishers at a time.
     const TOGETHER: u64 = 4;
     let rig = Rig::new(&small(), &deep());
     let mut subscription =
@@ -76,24 +75,25 @@ fn churn(publishers: u64, most_bytes_each: u64) {
         let mut grown: Vec<u64> =
             memory.windows(2).map(|w| w[1][side].saturating_sub(w[0][side]) / part).collect();
         println!(
-            "{name}: {part} publishers more came and went {PARTS} times; private memory grew by {grown:?} bytes for each"
+            "{name}: {part} publishers more came and went {PARTS} times; private memory grew by \
+             {grown:?} bytes for each"
         );
         grown.sort_unstable();
         let kept = grown[grown.len() / 4];
         assert!(kept < most_bytes_each, "the {name} gateway keeps {kept} bytes of each publisher");
     }
-    // And the next one works.
+    // The next one still works.
     come_and_go(1);
 }
 
 #[test]
 fn ten_thousand_publishers_that_come_and_go_leave_nothing_behind() {
-    // Nothing that is kept of it: its id alone has 16 bytes. The first version of the protocol,
-    // which had a token for each, left 800 and more.
+    // Less than anything kept for a publisher: its id alone has 16 bytes. The first version of the
+    // protocol had a token for each, and kept 800 bytes and more.
     churn(10_000, 50);
 }
 
-/// Many are in flight at a time, so a break loses some of them and leaves others behind them.
+/// Many samples are in flight at a time, so a break loses some and leaves later ones.
 #[test]
 fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
     const LAST: u64 = 20_000;
@@ -151,20 +151,19 @@ fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {
         for _ in 0..20 {
             talk.restart(&mut rig, 0);
         }
-        // What is kept for its return goes after a minute.
+        // State that is kept for its return is dropped after a minute.
         eventually("those before it forgotten", || {
             talk.read();
             rig.b.report().is_some_and(|r| r.hosts.len() == 1)
         });
         memory.push(rig.b.private_memory());
     }
-    // Tables and the allocator have their size after the first half.
+    // Tables and the allocator reach their sizes in the first half.
     let grown = memory[5].saturating_sub(memory[2]);
     println!(
         "every 20 starts of the other gateway: {memory:?} bytes; the last 60 took {} each",
         grown / 60
     );
-    // Up to 68 kB each were seen, in lumps: the allocator's, of which there are fewer the longer it
-    // goes on.
+    // Up to 68 kB each were seen, in steps of the allocator, which become rarer over time.
     assert!(grown < 60 * 100_000, "{grown} bytes");
 }

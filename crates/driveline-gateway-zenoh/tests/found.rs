@@ -26,7 +26,7 @@ use std::time::Duration;
 /// received, in bytes. The kernel doubles it.
 const BUFFERS: [u32; 2] = [32 * 1024, 208 * 1024];
 
-/// Of each connection between gateways that a host has, what the kernel keeps at most, sent and
+/// Returns the kernel's buffer limits of each connection of a host to other gateways, sent and
 /// received.
 fn buffers(net: &Net, host: usize) -> Vec<[u32; 2]> {
     let mut words = net.on(host);
@@ -43,8 +43,8 @@ fn buffers(net: &Net, host: usize) -> Vec<[u32; 2]> {
     text.lines().map(|line| ["tb", "rb"].map(|key| figure(line, key))).collect()
 }
 
-/// That three hosts have one connection for each two of them. A second one may be open until it is
-/// refused; one that stays is a mistake.
+/// Waits until three hosts have one connection for each pair. A second one may be open until it is
+/// refused; a second one that stays is a mistake.
 #[track_caller]
 fn one_for_each_pair(net: &Net) {
     eventually("one connection for each pair", || (0..3).all(|host| buffers(net, host).len() == 2));
@@ -159,7 +159,7 @@ fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_o
         let of_third = hosts[0].report().expect("a report");
         assert!(
             of_third.hosts.iter().all(|h| h.outages == 0),
-            "the third one lost somebody: {of_third:?}"
+            "the third host lost another one: {of_third:?}"
         );
     }
 }
@@ -201,7 +201,7 @@ fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
     let mut talk = Talk::new(&hosts[1], &hosts[2], &speech);
     talk.until_heard(20);
     for _ in 0..if measures() { 3 } else { 1 } {
-        talk.recovers("a host of which a third one tells places that lead nowhere", |talk| {
+        talk.recovers("a host that a third one reports with wrong addresses", |talk| {
             net.part(1, 2, true);
             talk.go_on_for(AWAY);
             net.part(1, 2, false);
@@ -217,12 +217,12 @@ fn start_parted(hosts: &mut [Host], net: &Net, away: Duration, speech: &Speech) 
     net.part(1, 2, true);
     hosts.iter_mut().for_each(Host::start);
     eventually("all at the first one", || others(&hosts[0]) == 2);
-    let mut talk = Talk::to_nobody_yet(&hosts[1], &hosts[2], speech);
+    let mut talk = Talk::without_subscription(&hosts[1], &hosts[2], speech);
     talk.go_on_for(away);
     assert_eq!(
         [1, 2].map(|host| others(&hosts[host])),
         [1; 2],
-        "two reach nobody but the first one"
+        "two hosts reach only the first one"
     );
     net.part(1, 2, false);
     let since = talk.now();
@@ -232,7 +232,7 @@ fn start_parted(hosts: &mut [Host], net: &Net, away: Duration, speech: &Speech) 
 /// Zenoh tries once when the third host announces them. The gateways ask it every 5 to 6 s for its
 /// neighbours, and an attempt has 2 s.
 #[test]
-fn hosts_that_a_third_told_of_each_other_while_they_were_parted_meet_when_they_are_not() {
+fn hosts_that_a_third_reported_while_they_were_parted_meet_afterwards() {
     const AWAY: Duration = Duration::from_secs(4);
     const MEET: Duration = Duration::from_secs(10);
     let _alone = alone();
@@ -244,11 +244,7 @@ fn hosts_that_a_third_told_of_each_other_while_they_were_parted_meet_when_they_a
         return;
     };
     let (mut talk, since) = start_parted(&mut hosts, &net, AWAY, &speech);
-    talk.recovers_within(
-        MEET,
-        &since,
-        "hosts that were parted when a third told them of each other",
-    );
+    talk.recovers_within(MEET, &since, "hosts that were parted when a third one reported them");
     net.part(1, 2, true);
     hosts[2].kill_gateway();
     hosts[2].start();
@@ -338,7 +334,7 @@ fn hosts_that_know_each_other_by_multicast_alone_hear_each_other_again_in_time()
 }
 
 #[test]
-fn what_an_endpoint_says_of_its_buffers_is_so() {
+fn buffer_sizes_of_an_endpoint_take_effect() {
     let dir = tempfile::tempdir().unwrap();
     let Some((_hosts, net)) = met(&["a", "b"], dir.path(), &|name, endpoints| match name {
         "a" => json!({ "host": name, "listen": [endpoints[0]] }),

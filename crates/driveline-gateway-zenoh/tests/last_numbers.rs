@@ -63,7 +63,7 @@ fn publish(rig: &Rig, qos: &Qos) -> (driveline::RawPublisher, RawSubscription) {
     assert_eq!(
         total(&subscription.stats()),
         PUBLISHED - last,
-        "those after the last one that came nobody knows yet"
+        "the samples after the last arrived one are not known yet"
     );
     (publisher, subscription)
 }

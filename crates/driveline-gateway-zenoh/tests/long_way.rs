@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reliable samples over a way that takes long, on which several are in flight at a time; and
-//! acknowledgements over one that is full.
+//! Reliable samples over a path with a long delay, on which several are in flight at a time; and
+//! acknowledgements over a full path.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// Each direction.
+/// Delay of each direction.
 const WAY: Duration = Duration::from_millis(10);
 const TOPIC: &str = "lidar/objects";
 
-/// A stream of so many samples of that length is complete and in order, and sent on before each one
-/// is acknowledged. How long it takes is not for a test: a packet that is lost may keep TCP for a
-/// second.
+/// Checks that a stream of samples of this length is complete and in order, and that the next ones
+/// are sent before the first is acknowledged. The test does not judge the duration: a lost packet
+/// may delay TCP for a second.
 fn stream(len: usize, last: u64, loss_percent: u32) {
     // The publisher waits as long as a test may take.
     let qos = Qos {
@@ -71,7 +71,8 @@ fn stream(len: usize, last: u64, loss_percent: u32) {
     });
     let figures = figures.unwrap();
     println!(
-        "{last} of {len} bytes, {loss_percent} % lost: at most {most_in_flight} seen in flight: {figures:?}"
+        "{last} of {len} bytes, {loss_percent} % lost: at most {most_in_flight} seen in flight: \
+         {figures:?}"
     );
     assert_eq!(
         (figures.refused, figures.unacknowledged, figures.superseded),
@@ -95,8 +96,8 @@ fn reliable_samples_share_a_window_over_a_long_way_that_loses_packets() {
     stream(16 << 10, 200, 2);
 }
 
-/// Each of these is alone in flight, and its acknowledgement shares the priority of what fills the
-/// way back. One that was lost would cost seconds.
+/// Each sample is alone in flight. Its acknowledgement has the priority of the data that fills the
+/// way back. Losing one would cost seconds.
 #[test]
 fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     const LARGE: usize = 64 << 10;
@@ -155,8 +156,8 @@ fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     assert!(figures.iter().map(|f| f.unacknowledged).sum::<u64>() <= 1, "{figures:?}");
 }
 
-/// The other host is alive all the while: what it says is not held up by what it is sent, and what
-/// it is sent is acknowledged bit by bit.
+/// The other host is alive all the time. Received data does not delay the data that it sends, and
+/// it acknowledges received data step by step.
 #[test]
 fn a_sample_that_is_on_its_way_for_longer_than_a_lease_ends_no_connection() {
     ends_no_connection(&|_, endpoint| {

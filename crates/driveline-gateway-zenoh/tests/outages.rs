@@ -23,7 +23,7 @@ use rig::{Carried, Host, Rig, alone, eventually, publisher_options, subscription
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// A way to cut the link, or to mend it. `false`: there is none that could be cut.
+/// Cuts the link, or repairs it. `false`: there is none that can be cut.
 type Cut = fn(&Rig, bool) -> bool;
 /// Both ends see that the link is gone, or neither end is notified.
 const CUTS: [(&str, Cut); 2] = [
@@ -65,19 +65,19 @@ fn fast() -> Speech {
     Speech::small(&deep())
 }
 
-/// The publisher waits for a slow subscription, for a while.
+/// The publisher waits for a slow subscription, up to a limit.
 fn reliable() -> Speech {
     Speech::small(&Qos { reliability: Reliability::Reliable, max_blocking_ms: 200, ..deep() })
 }
 
-/// Many packets each, so that a cut is in the middle of one; 3 MB/s.
+/// Many packets for each sample, so that a cut is in the middle of one; 3 MB/s.
 fn large(reliability: Reliability) -> Speech {
     let qos = Qos { depth: 4, reliability, max_blocking_ms: 200, ..Qos::default() };
     Speech { qos, len: 256 << 10, pause: Duration::from_millis(80) }
 }
 
-/// Cuts the link in some way, once for each of these times, and checks the losses, the recovery and
-/// its duration, and that nothing waits for it.
+/// Cuts the link, once for each of these durations. Checks the losses, the recovery and its
+/// duration, and that nothing waits for the link.
 fn outages(speech: &Speech, cut: (&str, Cut), lengths_ms: &[u64]) {
     outages_on(&Rig::new(&speech.topics(), &speech.qos), speech, cut, lengths_ms);
 }
@@ -98,29 +98,33 @@ fn outages_on(rig: &Rig, speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &
             talk.now()
         });
         let after = [&rig.a, &rig.b].map(out_of_reach);
-        let told = after
+        let is_reported = after
             .iter()
             .zip(before)
             .all(|(after, before)| *after >= before + Duration::from_millis(ms));
-        assert!(told || ms < TOLD_MS, "{how} for {ms} ms: of {before:?} there are {after:?}");
+        assert!(
+            is_reported || ms < REPORTED_MS,
+            "{how} for {ms} ms: of {before:?} there are {after:?}"
+        );
     }
     talk.all_accounted_for();
     no_dead_routes(rig);
 }
 
-/// A link that was away for so long was reported as gone, whatever was in flight.
-const TOLD_MS: u64 = 15_000;
+/// A link that was away for at least this long was reported as gone, whatever was in flight.
+const REPORTED_MS: u64 = 15_000;
 
-/// Time for which the other host was gone, according to this one.
+/// Returns the time for which the other host was gone, according to this one.
 fn out_of_reach(host: &Host) -> Duration {
     let report = host.report().expect("a report");
     Duration::from_millis(report.hosts.iter().map(|h| h.outage_ms).sum())
 }
 
-/// As long as inlets of a host are kept for its return, which is a little later than the cut.
+/// Time for which the remote publishers of a host are kept for its return. It starts a little later
+/// than the cut.
 const KEPT_MS: u64 = 60_000;
 
-/// The only publisher goes one way to one place.
+/// The only publisher has one route to one host.
 fn no_dead_routes(rig: &Rig) {
     let sender = rig.a.report().expect("a report");
     assert_eq!(sender.edges.iter().filter(|e| !e.parked).count(), 1, "dead routes: {sender:?}");
@@ -158,8 +162,8 @@ fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
     }
 }
 
-/// There the kernel breaks a connection whose packets are not acknowledged for a lease, whatever
-/// Zenoh is doing.
+/// With this, the kernel breaks a connection whose packets are not acknowledged within a lease,
+/// whatever Zenoh does.
 #[test]
 fn over_tls_a_link_that_was_away_carries_samples_again_in_time() {
     let _alone = alone();
@@ -176,7 +180,7 @@ fn over_tls_a_link_that_was_away_carries_samples_again_in_time() {
 fn outages_of_about_a_lease_are_over_in_time() {
     let _alone = alone();
     for cut in CUTS {
-        // Both ends of a connection may differ on whether it is still there.
+        // The two ends may disagree on whether the connection still exists.
         outages(&fast(), cut, &[1_000, 1_500, 2_000, 2_500, 3_000]);
         outages(&reliable(), cut, &[300, 1_500, 15_000]);
         for reliability in [Reliability::BestEffort, Reliability::Reliable] {
@@ -185,7 +189,7 @@ fn outages_of_about_a_lease_are_over_in_time() {
     }
 }
 
-/// Both at the same time: networks of their own, on which a minute passes without work.
+/// Tests both at the same time, in networks of their own: a minute passes without work.
 fn outages_of(ms: u64) {
     let _alone = alone();
     std::thread::scope(|scope| {
@@ -242,7 +246,7 @@ fn many_topics_are_heard_again_as_soon_as_one() {
     const PACE: Duration = Duration::from_millis(10);
     let _alone = alone();
     let qos = Qos { depth: 8, ..Qos::default() };
-    // All of them wait for room in the same queue of a link that is dead.
+    // All of them wait for space in the same queue of a dead link.
     let names: Vec<String> = (0..20).map(|n| format!("wheel/{n}")).collect();
     let topics: Vec<_> = names.iter().map(|name| Carried::from_a(name, LEN as u64)).collect();
     let rig = Rig::new(&topics, &qos);
@@ -261,7 +265,7 @@ fn many_topics_are_heard_again_as_soon_as_one() {
         }
         std::thread::sleep(PACE);
     };
-    // Goes on until one was heard of each topic that was published since then.
+    // Continues until a sample published since then was heard on each topic.
     let mut all_heard = |go_on: &mut dyn FnMut(), since: MonotonicNs| {
         let mut heard = vec![false; names.len()];
         eventually("heard of each topic", || {
@@ -315,8 +319,8 @@ fn in_order_and_counted(heard: &[Word]) {
     }
 }
 
-/// All processes of one host are gone at once, without a farewell, and so is what its kernel knew;
-/// after some time it starts anew.
+/// All processes of one host die at once, and so does the state of its kernel. No end is announced.
+/// After some time the host starts again.
 fn switched_off_and_on(side: usize) {
     let topics = [
         Carried::from_a(TOPICS[0], LEN as u64),
@@ -335,7 +339,7 @@ fn switched_off_and_on(side: usize) {
         stays.bytes_subscription(TOPICS[side], "raw", subscription_options(&deep())).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Not for as long as the test goes on if that panics.
+        // Ends with the test, also if it panics.
         let _end = OnDrop(&stop);
         let speaks = scope.spawn(|| {
             let (own, mut longest) = (this_thread(), Duration::ZERO);
@@ -355,7 +359,7 @@ fn switched_off_and_on(side: usize) {
         });
         let mut process = Some(start(&mut rig, 1));
         let (mut here, mut there): (Vec<Word>, Vec<Word>) = (Vec::new(), Vec::new());
-        // Both directions, of the process with this number.
+        // Waits for samples in both directions, of the process with this number.
         let mut both = |process: Option<&Process>, of: u64, more: usize, there: &mut Vec<Word>| {
             let mut here_of = 0;
             eventually("heard on both hosts", || {
@@ -383,7 +387,7 @@ fn switched_off_and_on(side: usize) {
                         );
                     }
                     std::thread::sleep(Duration::from_millis(off_ms));
-                    // What has come before.
+                    // Samples that arrived before.
                     both(None, of, 0, &mut there);
                     there.clear();
                     let since = Stopwatch::start();

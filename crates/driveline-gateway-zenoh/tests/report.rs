@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Report of a running gateway: carried topics, topics that are not carried and the reasons, and
-//! that these change.
+//! Report of a running gateway: carried topics, and topics that are not carried, with the reasons.
+//! Both change over time.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,7 +16,7 @@ use driveline_runtime::launch::Build;
 use rig::{Carried, GATEWAY, Host, Rig, eventually, publisher_options, subscription_options};
 use std::path::Path;
 
-/// The first report of which something holds.
+/// Returns the first report that meets a condition.
 #[track_caller]
 fn reports(host: &Host, what: &str, holds: impl Fn(&Report) -> bool) -> Report {
     let mut found = None;
@@ -28,7 +28,7 @@ fn reports(host: &Host, what: &str, holds: impl Fn(&Report) -> bool) -> Report {
 }
 
 #[test]
-fn what_a_gateway_was_built_from_is_told_by_its_program_and_its_report() {
+fn program_and_report_name_the_commit_of_a_gateway() {
     let build = Build::of_program(Path::new(GATEWAY)).unwrap();
     assert_eq!(
         (build.version.as_str(), build.commit.is_empty()),
@@ -41,7 +41,7 @@ fn what_a_gateway_was_built_from_is_told_by_its_program_and_its_report() {
 }
 
 #[test]
-fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
+fn refused_topics_and_dead_gateways_are_reported_with_the_reason() {
     let topics = [
         Carried::from_a("wheel", 64),
         Carried::from_a("camera", 64),
@@ -49,7 +49,7 @@ fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
     ];
     let qos = Qos::default();
     let mut rig = Rig::new(&topics, &qos);
-    // Also of a gateway that carries nothing.
+    // A gateway that carries no topics has a report, too.
     let idle = reports(&rig.b, "connected", |r| r.network.peers == 1);
     assert_eq!(
         (idle.gateway.as_str(), idle.domain.as_str(), idle.topics.len()),
@@ -61,20 +61,24 @@ fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
     let mut wheel =
         rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
     let _camera = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, 65)).unwrap();
-    let told = reports(&rig.b, "refused and offered", |r| {
+    let reported = reports(&rig.b, "refused and offered", |r| {
         r.refused.iter().any(|r| r.reason.contains("64 are permitted here"))
             && r.inlets.iter().any(|i| i.state == RemotePublisherState::NobodySubscribes)
     });
-    let refused = &told.refused[0];
+    let refused = &reported.refused[0];
     assert_eq!(
         (refused.topic.as_str(), refused.outgoing, refused.again_ms.is_some()),
         ("camera", false, true),
-        "{told:?}"
+        "{reported:?}"
     );
     assert_eq!(
-        (told.inlets[0].topic.as_str(), told.inlets[0].node.as_str(), told.inlets[0].max_payload),
+        (
+            reported.inlets[0].topic.as_str(),
+            reported.inlets[0].node.as_str(),
+            reported.inlets[0].max_payload
+        ),
         ("wheel", "a", 64),
-        "{told:?}"
+        "{reported:?}"
     );
     let sender = rig.a.report().unwrap();
     let published: Vec<_> =
@@ -82,7 +86,7 @@ fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
     assert_eq!(published, [("wheel", true, 1), ("camera", true, 1), ("nobody", true, 0)]);
     assert!(
         sender.edges.is_empty() && sender.refused.is_empty(),
-        "nobody wants anything: {sender:?}"
+        "no topic is requested: {sender:?}"
     );
 
     let mut subscription =
@@ -123,7 +127,7 @@ fn a_publisher_that_had_no_place_gets_the_next_free_one() {
     let mut publishers: Vec<_> = (0..PLACES).map(|_| new()).collect();
     let full = reports(&rig.b, "all received", |r| r.inlets.len() == PLACES);
     publishers.push(new());
-    // Its own gateway says so, whose list is full.
+    // The gateway of the publisher, whose list is full, reports this.
     let more = reports(&rig.a, "one too many", |r| !r.refused.is_empty());
     let refused = &more.refused[0];
     assert!(
@@ -132,9 +136,9 @@ fn a_publisher_that_had_no_place_gets_the_next_free_one() {
         more.refused
     );
     drop(publishers.swap_remove(0));
-    reports(&rig.a, "nobody left out", |r| r.refused.is_empty());
+    reports(&rig.a, "no publisher left out", |r| r.refused.is_empty());
     let known = |r: &Report, id: &String| r.inlets.iter().any(|i| i.publisher == *id);
-    let after = reports(&rig.b, "the one that waited", |r| {
+    let after = reports(&rig.b, "the publisher that waited", |r| {
         r.refused.is_empty()
             && r.inlets.len() == PLACES
             && r.inlets.iter().any(|i| !known(&full, &i.publisher))
@@ -143,7 +147,7 @@ fn a_publisher_that_had_no_place_gets_the_next_free_one() {
 }
 
 #[test]
-fn who_is_left_out_keeps_no_other_waiting() {
+fn a_publisher_left_out_delays_no_other() {
     const PLACES: usize = 64;
     let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
     let rig = Rig::new(&[Carried::from_a("wheel", 64)], &qos);
@@ -173,6 +177,6 @@ fn who_is_left_out_keeps_no_other_waiting() {
         (PLACES as u64, left_out.len() as u64),
         "{figures:?}"
     );
-    // Ten seconds of each would have shown.
+    // Ten seconds of repetitions would have shown.
     assert!(figures.sent_again <= left_out.len() as u64, "{figures:?}");
 }

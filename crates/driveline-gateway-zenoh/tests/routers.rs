@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts in networks of their own, joined by routers: gateways whose Zenoh configuration says
-//! `mode: "router"`, and that carry no topics. Each test measures, so they run one after the other.
+//! Hosts in networks of their own, joined by routers: gateways that carry no topics and whose Zenoh
+//! configuration says `mode: "router"`. Each test measures, so they run one after the other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,18 +13,18 @@ mod rig;
 use driveline::types::Qos;
 use rig::net::{Net, Wire};
 use rig::readings::{TOPIC, deep};
-use rig::stopwatch::{Gaps, Stopwatch, Took, tell};
+use rig::stopwatch::{Gaps, Stopwatch, Took, print_measured};
 use rig::talk::{RECOVERY, Speech, Talk};
 use rig::{Host, alone, carried, eventually, publisher_options, subscription_options};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longest sample, in bytes.
+/// Length of the longest sample, in bytes.
 const LEN: u64 = 64;
 
-/// A gateway that is a router as the example is, with one network at the first of these cables and
-/// one at all the others, and other routers at those; to some of them it connects.
+/// Makes a router as in the example. It has one network at the first of these cables, and one at
+/// each other cable. It connects to some of the other routers there.
 fn router(
     directory: &Path,
     name: &str,
@@ -75,13 +75,13 @@ fn host(directory: &Path, name: &str, words: Vec<String>, connect: String, topic
     host
 }
 
-/// After so long without a packet a connection is known to be gone: the lease, and half a second
-/// for what is still to be written.
+/// Time without a packet after which a connection is known to be gone: the lease, and half a second
+/// for the remaining data.
 const KNOWN_TO_BE_GONE: Duration = Duration::from_millis(2_500);
 
-/// Goes on for a while, and until all that was sent has arrived or is counted, and none was heard
-/// twice. What comes after a later one, as where routes change, has been counted as lost by then;
-/// what comes twice has not.
+/// Continues for a while, until all sent samples have arrived or are counted. No sample was heard
+/// twice. A sample that arrives after a later one, as when routes change, was already counted as
+/// lost; a sample that arrives twice was not.
 fn nothing_lost_and_nothing_twice(talk: &mut Talk, b: &Host) {
     talk.until_heard(50);
     talk.all_accounted_for();
@@ -160,8 +160,8 @@ fn three_routers_in_a_ring_carry_samples_by_the_way_that_is_left() {
     nothing_lost_and_nothing_twice(&mut talk, &b);
 }
 
-/// The choice between two ways of the same length is not defined, so that one of the deaths is of a
-/// router that carries.
+/// The choice between two paths of equal length is not defined. So both routers die, one after the
+/// other, and one of them carries the samples.
 #[test]
 fn when_a_router_in_a_ring_dies_samples_go_the_other_way_round() {
     let _alone = alone();
@@ -203,7 +203,7 @@ fn when_a_router_in_a_ring_dies_samples_go_the_other_way_round() {
     talk.until_heard(50);
     for n in [0, 1] {
         between[n].kill_gateway();
-        // What has passed it before.
+        // A repair follows from earlier samples.
         talk.recovers_within(RECOVERY, &talk.now(), "a router of the ring killed");
         between[n].start();
         whole(&between);
@@ -265,8 +265,8 @@ fn routers_that_are_started_again_and_a_partition_that_heals_carry_samples_in_ti
     nothing_lost_and_nothing_twice(&mut talk, &b);
 }
 
-/// Data for which the router has no space at once waits there: otherwise samples longer than the
-/// link carries in a few milliseconds would be lost.
+/// A router queues data for which it has no space. Otherwise samples longer than the link carries
+/// in a few milliseconds would be lost.
 #[test]
 fn samples_of_any_length_get_through_a_router_whose_outgoing_link_is_slow() {
     const LENGTHS: [usize; 3] = [64, 64 << 10, 1 << 20];
@@ -320,7 +320,7 @@ fn samples_of_any_length_get_through_a_router_whose_outgoing_link_is_slow() {
     assert!(report.edges.iter().map(|e| e.figures.unacknowledged).sum::<u64>() <= 1, "{report:?}");
 }
 
-/// The router waits for space on the way to the silent host, and reads nothing meanwhile from the
+/// The router waits for space on the path to the silent host, and meanwhile reads nothing from the
 /// sender.
 #[test]
 fn behind_a_router_a_host_that_falls_silent_delays_the_others_for_less_than_a_lease() {
@@ -328,8 +328,8 @@ fn behind_a_router_a_host_that_falls_silent_delays_the_others_for_less_than_a_le
     const SMALL: usize = 64;
     const CAMERAS: [&str; 3] = ["camera/front", "camera/left", "camera/right"];
     const GAP: Duration = Duration::from_millis(1_600);
-    /// No more is put down to the machine: together that is less than what it was when the router
-    /// waited as long as gateways do, 3.6 s.
+    /// Maximum delay attributed to the machine. Together with the limit it is less than the 3.6 s
+    /// measured when the router waited as long as gateways do.
     const MACHINE: Duration = Duration::from_millis(800);
     let _alone = alone();
     // Hosts 0 to 2 at the router 3.
@@ -393,8 +393,10 @@ fn behind_a_router_a_host_that_falls_silent_delays_the_others_for_less_than_a_le
         turn(&mut gaps);
     }
     let took = Took { time: gaps.longest(), ..watch.read() };
-    tell(
-        &format!("beside a host that fell silent behind a router, nothing ({before:.2?} before)"),
+    print_measured(
+        &format!(
+            "next to a host that fell silent behind a router, no sample ({before:.2?} before)"
+        ),
         took,
         GAP,
     );

@@ -24,7 +24,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-/// The figures of the first host's only edge, once something holds of them.
+/// Returns the figures of the first host's only route, once they meet a condition.
 #[track_caller]
 fn edge(host: &Host, what: &str, holds: impl Fn(&RouteFigures) -> bool) -> RouteFigures {
     let mut figures = None;
@@ -35,7 +35,7 @@ fn edge(host: &Host, what: &str, holds: impl Fn(&RouteFigures) -> bool) -> Route
     figures.unwrap()
 }
 
-/// Publishes until one more is heard.
+/// Publishes until one more sample is heard.
 fn until_heard(
     number: &mut u64,
     publisher: &mut Publisher<Reading>,
@@ -60,7 +60,7 @@ fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
     let rig = Rig::new(&small(), &qos);
     let (mut publisher, mut subscription) = pair(&rig, &qos);
     let (mut heard, mut number, mut stale, mut there) = (Heard::default(), 0, Vec::new(), None);
-    // Where the sending gateway is kept from its work for as long, it drops the sample itself.
+    // If the sending gateway is delayed for as long, it drops the sample itself.
     eventually("one that is too old when it arrives", || {
         until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
         rig.b.stand_still(true);
@@ -72,12 +72,12 @@ fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
         rig.b.stand_still(false);
         until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
         there = rig.b.report().and_then(|r| Some(r.inlets.first()?.figures));
-        // If this took longer than an acknowledgement may, the sender has given the sample up, and
-        // received no notice.
-        let told = rig.a.report().and_then(|r| Some(r.edges.first()?.figures.refused));
-        there.is_some_and(|f| f.expired > 0 && told >= Some(f.expired))
+        // If this took longer than the time-out of an acknowledgement, the sender has given the
+        // sample up, and received no notice.
+        let text = rig.a.report().and_then(|r| Some(r.edges.first()?.figures.refused));
+        there.is_some_and(|f| f.expired > 0 && text >= Some(f.expired))
     });
-    // The last one may have been too old as well.
+    // The last sample may have been too old as well.
     while heard.numbers.last() != Some(&number) {
         until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
     }
@@ -105,8 +105,8 @@ fn a_link_that_falls_silent_is_a_missed_deadline_there() {
     heard.read(&mut subscription);
     while subscription.raw().poll_event().is_some() {}
     let mut missed = false;
-    eventually("told", || {
-        // The publisher goes on, and the other host receives nothing.
+    eventually("text", || {
+        // The publisher continues, and the other host receives nothing.
         number += 1;
         say(&mut publisher, number);
         while let Some(event) = subscription.raw().poll_event() {
@@ -122,7 +122,7 @@ fn a_link_that_falls_silent_is_a_missed_deadline_there() {
 #[test]
 fn no_more_samples_go_than_the_rate_permits_and_they_are_the_newest() {
     const HZ: f64 = 4.0;
-    // However many are kept: a rate is for who wants few and fresh ones.
+    // The depth does not matter: a rate limit is for few and fresh samples.
     let topic = Carried { max_rate_hz: Some(HZ), ..Carried::from_a(TOPIC, 64) };
     let rig = Rig::new(&[topic], &deep());
     let (mut publisher, mut subscription) = pair(&rig, &deep());
@@ -131,8 +131,8 @@ fn no_more_samples_go_than_the_rate_permits_and_they_are_the_newest() {
     (1..=60).for_each(|number| say(&mut publisher, number));
     let published = began.elapsed();
     heard.until(&mut subscription, 60);
-    // What comes before the burst is over, the first one, and its end; one by one they would be
-    // sixty.
+    // Samples before the burst is over, its first and its last one. Without the limit there would
+    // be sixty.
     let permitted = published.as_secs_f64() * HZ + 3.0;
     assert!(
         (heard.numbers.len() as f64) < permitted,
@@ -189,10 +189,10 @@ fn a_sample_goes_over_the_network_once_however_many_read_it_there() {
 }
 
 #[test]
-fn what_has_come_over_a_network_is_not_sent_on() {
+fn samples_from_the_network_are_not_sent_on() {
     let rig = Rig::new(&small(), &deep());
     let (_publisher, mut subscription) = pair(&rig, &deep());
-    // As the gateway to another network would publish it here.
+    // As a gateway to another network would publish it here.
     let config =
         ParticipantConfig { domain_dir: Some(rig.a.domain_dir().to_owned()), name: "other".into() };
     let participant = Participant::open(config).unwrap();
@@ -262,12 +262,12 @@ fn a_gateway_inside_another_process_carries_what_that_process_publishes() {
         gateway.report().edges.first().is_some_and(|e| e.figures.delivered == 100)
     });
     assert_eq!(gateway.report().pid, std::process::id());
-    // Its end is announced, as that of a process is.
+    // Its end is announced, as that of a process.
     drop(gateway);
     eventually("gone", || outside.report().is_some_and(|r| r.hosts.iter().all(|h| !h.alive)));
 }
 
-/// Port of the multicast with which peers of a Zenoh network find each other.
+/// Port of the multicast by which peers of a Zenoh network find each other.
 const MULTICAST_PORT: u16 = 7446;
 
 /// Returns whether a process in this network namespace listens there.
@@ -277,7 +277,7 @@ fn listens_for_others(host: &Host) -> bool {
 }
 
 #[test]
-fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named() {
+fn hosts_discover_each_other_only_on_a_named_interface() {
     let interface = |name: &str| json!({ "host": name, "interface": "dl0" });
     let rig = Rig::with(&small(), &deep(), 0, &|_, _| [interface("a"), interface("b")]);
     if rig.cable.hosts().is_none() {
@@ -294,7 +294,7 @@ fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named
     assert!(listens_for_others(&rig.a) && listens_for_others(&rig.b));
     drop((publisher, subscription, rig));
 
-    // The same two, each with an address and none that it connects to.
+    // The same two hosts, each with an address, but without discovery and without `connect`.
     let silent = Rig::with(&small(), &deep(), 0, &|_, endpoint| {
         [
             json!({ "host": "a", "listen": [endpoint] }),
@@ -309,7 +309,7 @@ fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named
 }
 
 #[test]
-fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_meant() {
+fn a_zenoh_file_without_listen_is_refused_unless_it_is_declared_insecure() {
     let Some(net) = Net::new(1) else { return };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("zenoh.json5");
@@ -326,12 +326,12 @@ fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_
     let refused = host(json!({ "zenoh": file }));
     let config: GatewayConfig =
         serde_json::from_slice(&std::fs::read(refused.config()).unwrap()).unwrap();
-    let told = Gateway::start(config).map(|_| ()).unwrap_err().to_string();
+    let text = Gateway::start(config).map(|_| ()).unwrap_err().to_string();
     assert!(
-        told.contains("zenoh.json5")
-            && told.contains("listen at `tcp/[::]:0`")
-            && told.contains("`insecure: true` next to `zenoh:`"),
-        "{told}"
+        text.contains("zenoh.json5")
+            && text.contains("listen at `tcp/[::]:0`")
+            && text.contains("`insecure: true` next to `zenoh:`"),
+        "{text}"
     );
     drop(refused);
     let mut meant = host(json!({ "zenoh": file, "insecure": true }));
@@ -342,7 +342,8 @@ fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_
         caution.is_some()
     });
     let said = format!(
-        "{} has this host listen on all addresses and request no certificate (tcp/[::]:0), and look for others by multicast",
+        "{} has this host listen on all addresses and request no certificate (tcp/[::]:0), and \
+         look for others by multicast",
         file.display()
     );
     assert_eq!(caution, Some(said));
@@ -350,7 +351,7 @@ fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_
 }
 
 #[test]
-fn what_cannot_be_is_all_told_before_anything_is_opened() {
+fn all_configuration_errors_are_reported_before_anything_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let topic = |pins: u32| json!({ "topic": "a", "send": true, "receive": false, "max_payload": 8, "pins": pins });
     let tls = json!({ "authority": "/nowhere/ca.pem", "certificate": "/nowhere/a.pem", "private_key": "/nowhere/a.key" });
@@ -362,7 +363,7 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
     });
     let file = dir.path().join("config.json");
     std::fs::write(&file, config.to_string()).unwrap();
-    // Nothing here ends it: it has to do that itself.
+    // Nothing ends it from outside.
     let ended = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
@@ -396,7 +397,7 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
 }
 
 #[test]
-fn what_a_run_is_told_is_not_said_twice() {
+fn lines_reported_to_a_run_are_not_logged_twice() {
     for config in ["[]", r#"{"domain": "a/b", "domain_dir": "/nowhere", "topics": []}"#] {
         let (mut run, gateway) = std::os::unix::net::UnixStream::pair().unwrap();
         writeln!(run, "{config}").unwrap();
@@ -405,16 +406,16 @@ fn what_a_run_is_told_is_not_said_twice() {
             .stdin(std::os::fd::OwnedFd::from(gateway))
             .output()
             .unwrap();
-        let mut told = String::new();
-        run.read_to_string(&mut told).unwrap();
+        let mut text = String::new();
+        run.read_to_string(&mut text).unwrap();
         assert_eq!(started.status.code(), Some(1));
-        assert!(told.contains("failed"), "{told}");
-        assert_eq!(String::from_utf8_lossy(&started.stderr), "", "{told}");
+        assert!(text.contains("failed"), "{text}");
+        assert_eq!(String::from_utf8_lossy(&started.stderr), "", "{text}");
     }
 }
 
 #[test]
-fn whose_certificates_are_broken_is_told_to_look_at_them_and_whose_address_is_taken_at_that() {
+fn errors_name_broken_certificates_and_addresses_in_use() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.pem");
     std::fs::write(&file, "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n").unwrap();
@@ -422,28 +423,28 @@ fn whose_certificates_are_broken_is_told_to_look_at_them_and_whose_address_is_ta
         let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
         Gateway::start(serde_json::from_value(config).unwrap()).map(|_| ()).unwrap_err().to_string()
     };
-    let told = start(
+    let text = start(
         &json!({ "listen": ["tls/127.0.0.1:0"], "tls": { "authority": file, "certificate": file, "private_key": file } }),
     );
     assert!(
-        told.contains("network.tls.certificate: ")
-            && told.contains("a.pem has no certificate that can be read"),
-        "{told}"
+        text.contains("network.tls.certificate: ")
+            && text.contains("a.pem has no certificate that can be read"),
+        "{text}"
     );
-    assert!(told.contains("openssl x509") && !told.contains("ss -ltnp"), "{told}");
-    // Files that a file of Zenoh's names it reads by itself.
+    assert!(text.contains("openssl x509") && !text.contains("ss -ltnp"), "{text}");
+    // Zenoh itself reads the files that a Zenoh file names.
     let of_zenoh = dir.path().join("zenoh.json5");
     let of_tls = json!({ "root_ca_certificate": file, "listen_certificate": file, "listen_private_key": file, "enable_mtls": true });
     let zenoh = json!({ "mode": "peer", "listen": { "endpoints": ["tls/127.0.0.1:0"] }, "scouting": { "multicast": { "enabled": false } }, "transport": { "link": { "tls": of_tls } } });
     std::fs::write(&of_zenoh, zenoh.to_string()).unwrap();
-    let told = start(&json!({ "zenoh": of_zenoh }));
-    assert!(told.contains("certificates in PEM") && !told.contains("ss -ltnp"), "{told}");
+    let text = start(&json!({ "zenoh": of_zenoh }));
+    assert!(text.contains("certificates in PEM") && !text.contains("ss -ltnp"), "{text}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let told = start(&json!({ "listen": [format!("tcp/{}", taken.local_addr().unwrap())] }));
-    assert!(told.contains("ss -ltnp") && !told.contains("PEM"), "{told}");
-    // Here Zenoh does not say of which endpoint.
-    let told = start(&json!({ "listen": ["tcp/nosuch.invalid:7450"] }));
-    assert!(told.contains("tcp/nosuch.invalid:7450") && !told.contains(".rs"), "{told}");
+    let text = start(&json!({ "listen": [format!("tcp/{}", taken.local_addr().unwrap())] }));
+    assert!(text.contains("ss -ltnp") && !text.contains("PEM"), "{text}");
+    // Zenoh's text does not name the endpoint here.
+    let text = start(&json!({ "listen": ["tcp/nosuch.invalid:7450"] }));
+    assert!(text.contains("tcp/nosuch.invalid:7450") && !text.contains(".rs"), "{text}");
 }
 
 #[test]
@@ -454,7 +455,7 @@ fn an_address_and_an_interface_that_this_host_does_not_have_yet_are_no_mistakes(
             json!({ "listen": ["tcp/127.0.0.1:0#iface=nosuch"] }),
             ["interface nosuch is not there", "`ip address` lists"],
         ),
-        // What is kept for documentation is no computer's.
+        // An address reserved for documentation belongs to no host.
         (
             json!({ "listen": ["tcp/192.0.2.1:7450"] }),
             ["this host has no address 192.0.2.1", "`ip address` lists"],
@@ -463,8 +464,8 @@ fn an_address_and_an_interface_that_this_host_does_not_have_yet_are_no_mistakes(
     ] {
         let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
         let gateway = Gateway::start(serde_json::from_value(config).unwrap()).unwrap();
-        let told = gateway.take_notices();
-        let [line] = told.as_slice() else { panic!("{told:?}") };
+        let text = gateway.take_notices();
+        let [line] = text.as_slice() else { panic!("{text:?}") };
         assert!(
             line.starts_with("not in the network, which is tried again each second: ")
                 && !line.contains(".rs"),
@@ -506,7 +507,7 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
     by_address.start();
     by_interface.start();
     let out = |host: &Host| host.report().and_then(|r| r.network.kept_out);
-    eventually("told", || [&by_address, &by_interface].iter().all(|host| out(host).is_some()));
+    eventually("text", || [&by_address, &by_interface].iter().all(|host| out(host).is_some()));
     namespace.run("ip link add dl9 type veth peer name dl8").unwrap();
     // time: longer than between two attempts; a slow machine makes fewer
     std::thread::sleep(Duration::from_millis(1_500));
@@ -525,9 +526,9 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
     eventually("in the network", || {
         met(&by_address, "interface.") && met(&by_interface, "address.")
     });
-    // It goes, and another one of its name comes.
+    // The interface is deleted, and another one with the same name is created.
     namespace.run("ip link delete dl9").unwrap();
-    eventually("told", || out(&by_interface).is_some());
+    eventually("text", || out(&by_interface).is_some());
     namespace.run("ip link add dl9 type veth peer name dl8").unwrap();
     namespace.add_address("dl9", std::net::Ipv4Addr::new(10, 98, 0, 1)).unwrap();
     namespace.run("ip link set dl8 up").unwrap();
@@ -551,7 +552,7 @@ fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_fo
         host.report().is_some_and(|r| r.hosts.iter().any(|h| h.alive && h.host.starts_with(other)))
     };
     eventually("met", || met(&hosts[0], "b.") && met(&hosts[1], "a."));
-    // One more is no reason to end, nor is none for a while.
+    // An additional address is no reason to end, and neither is a time without any.
     net.run(0, &format!("ip address add 10.98.77.1/24 dev {}", wire.card()));
     // time: longer than between two looks at the addresses; a slow machine takes fewer
     std::thread::sleep(Duration::from_millis(2_500));
@@ -568,7 +569,7 @@ fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_fo
 }
 
 #[test]
-fn a_topic_that_is_perhaps_misspelt_is_told() {
+fn a_topic_that_may_be_misspelt_is_logged() {
     let dir = tempfile::tempdir().unwrap();
     let socket = format!("unixsock-stream/{}/socket", dir.path().display());
     let start = |name: &str, topic: &str, network: serde_json::Value| {
@@ -578,17 +579,18 @@ fn a_topic_that_is_perhaps_misspelt_is_told() {
     };
     let _roof = start("roof", "camera/image", json!({ "host": "roof", "listen": [socket] }));
     let trunk = start("trunk", "camera/imag", json!({ "host": "trunk", "connect": [socket] }));
-    let mut told = Vec::new();
-    let hint = "no other host sends topic 'camera/imag' yet; 'camera/image' is sent, and is not received here: is one of the two misspelt?";
-    eventually("told", || {
-        told.extend(trunk.take_notices());
-        told.iter().any(|line| line == hint)
+    let mut text = Vec::new();
+    let hint = "no other host sends topic 'camera/imag' yet; 'camera/image' is sent, and is not \
+         received here: is one of the two misspelt?";
+    eventually("text", || {
+        text.extend(trunk.take_notices());
+        text.iter().any(|line| line == hint)
     });
     assert_eq!(trunk.report().topics[0].similar.as_deref(), Some("camera/image"));
 }
 
 #[test]
-fn a_host_that_finds_nobody_says_so_once() {
+fn a_host_that_finds_no_other_logs_it_once() {
     let dir = tempfile::tempdir().unwrap();
     let endpoint = format!("unixsock-stream/{}/nobody", dir.path().display());
     let start = |network: &str, says: &str| {
@@ -597,7 +599,7 @@ fn a_host_that_finds_nobody_says_so_once() {
         let config = json!({ "domain": "car", "domain_dir": dir.path().join(says), "network": network, "topics": [] });
         Gateway::start(serde_json::from_value(config).unwrap()).unwrap()
     };
-    // First, so that it has had as long as the others.
+    // Started first, so that it has had as long as the others.
     let silent = start("{}", "silent");
     let (waits, calls) = (
         start(r#"{ "listen": ["tcp/127.0.0.1:0"] }"#, "waits"),
@@ -608,20 +610,21 @@ fn a_host_that_finds_nobody_says_so_once() {
         (
             calls,
             format!(
-                "no gateway answers at {endpoint}, or it refuses this host; does a gateway run there, and does a firewall let it through?"
+                "no gateway answers at {endpoint}, or it refuses this host; does a gateway run \
+                 there, and does a firewall let it through?"
             ),
         ),
     ] {
-        let mut told = Vec::new();
-        eventually("told", || {
-            told.extend(gateway.take_notices());
-            !told.is_empty()
+        let mut text = Vec::new();
+        eventually("text", || {
+            text.extend(gateway.take_notices());
+            !text.is_empty()
         });
-        // It looks again before it answers.
+        // It checks again before it answers.
         assert!(!gateway.report().stale);
-        told.extend(gateway.take_notices());
+        text.extend(gateway.take_notices());
         assert_eq!(
-            told,
+            text,
             [format!("no other host was reached yet, and the gateway goes on trying: {says}")]
         );
     }
@@ -634,7 +637,7 @@ fn a_host_that_finds_nobody_says_so_once() {
 }
 
 #[test]
-fn a_start_that_fails_leaves_nobody_in_the_network() {
+fn a_failed_start_leaves_no_gateway_in_the_network() {
     let dir = tempfile::tempdir().unwrap();
     let port = Port::new().unwrap();
     let network = json!({ "host": "car", "listen": [port.endpoint()] });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Behaviour of a gateway when a connection is broken that Zenoh takes for intact, and when a peer
-//! reads nothing.
+//! Behaviour of a gateway if Zenoh takes a broken connection for intact, or if a peer reads
+//! nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -71,7 +71,7 @@ fn a_host_that_is_there_and_answers_nothing_any_more_has_the_gateway_start_anew(
 }
 
 #[test]
-fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publisher() {
+fn a_restarted_gateway_publishes_nothing_that_still_waited_for_a_reader() {
     let qos = Qos {
         reliability: Reliability::Reliable,
         depth: 2,
@@ -117,7 +117,7 @@ fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publis
         };
         meeting.session.put(&key, vec![0; 8]).attachment(head.encode()).wait().unwrap();
     }
-    // The one after the last that has room waits.
+    // The sample after the last one that fits waits.
     eventually("published", || {
         // time: one of several waits, which `eventually` ends
         subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap()
@@ -126,7 +126,7 @@ fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publis
     eventually("started anew", || {
         meeting.host.report().is_some_and(|r| !r.stale && r.host != meeting.gateway.to_string())
     });
-    // It has looked at all that is there when it has answered twice.
+    // It has checked everything when it has answered twice.
     for _ in 0..2 {
         let report = meeting.host.report().unwrap();
         assert_eq!(
@@ -135,7 +135,7 @@ fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publis
             "it is sent as this host's own"
         );
     }
-    // What begins later is.
+    // A publisher that starts later is offered.
     let _own = meeting
         .host
         .node
@@ -168,7 +168,7 @@ fn threads(pid: u32, name: &str) -> usize {
 #[test]
 fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_asks_for_another_qos()
 {
-    /// More than the kernel keeps for a peer that does not read.
+    /// More than the kernel buffers for a peer that does not read.
     const LEN: usize = 8 << 20;
     let qos =
         Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 0, ..Qos::default() };
@@ -176,7 +176,7 @@ fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_ask
     let mut topic = carried(TOPIC, true, false, LEN as u64, &qos);
     topic["hosts"] = 1.into();
     let meeting = Meeting::of(&topic);
-    // It acknowledges each sample and reads no further until the test allows it.
+    // It acknowledges each sample, and reads no further until the test allows it.
     let arrived = Arc::new(AtomicU32::new(0));
     let of_callback = arrived.clone();
     let (go_on, may_go_on) = std::sync::mpsc::sync_channel::<()>(0);
@@ -227,7 +227,7 @@ fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_ask
     });
     let mut most = 0;
     for n in 0..8 {
-        // Long enough for a thread to take one, for which it has to wait for room.
+        // Long enough for a thread to take a sample and to wait for space.
         for _ in 0..10 {
             publish();
             // time: paces the publisher

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links on which one large sample takes longer than a lease, and that are away for about as long.
-//! Each test measures, so they run one after the other.
+//! Links on which one large sample takes longer than a lease, and that fail for about as long. Each
+//! test measures, so they run one after the other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +14,7 @@ use driveline::types::{MonotonicNs, Qos};
 use driveline::{RawPublisher, RawSubscription};
 use rig::certificates::Fleet;
 use rig::net::{Net, Wire};
-use rig::stopwatch::{Gaps, Stopwatch, Took, tell};
+use rig::stopwatch::{Gaps, Stopwatch, Took, print_measured};
 use rig::talk::RECOVERY;
 use rig::{Host, alone, carried, eventually, publisher_options, subscription_options};
 use serde_json::{Value, json};
@@ -23,15 +23,14 @@ use std::time::{Duration, Instant};
 const LARGE: usize = 4 << 20;
 const SMALL: usize = 64;
 const MBIT: u32 = 10;
-/// A large sample alone on the link: 3.4 s, and what is added to it on its way.
+/// A large sample alone on the link: 3.4 s, and its overhead.
 const TRANSMISSION: Duration = Duration::from_millis(3_600);
-/// Less than a lease and more: one end of a connection may have ended it when the other hears
-/// again.
+/// Less and more than a lease: one end may have closed the connection when the other hears again.
 const AWAY_MS: [u64; 2] = [1_600, 2_200];
 /// Longest time without a sample on another connection of the same host.
 const GAP: Duration = Duration::from_millis(500);
 
-/// A topic on two hosts.
+/// Subscriptions of a topic on two hosts.
 struct Heard {
     len: usize,
     publisher: RawPublisher,
@@ -65,8 +64,8 @@ enum Away {
     Silent,
     /// The receiver stops.
     StandsStill,
-    /// And its kernel takes all that comes meanwhile, so that it is not the sender's kernel who
-    /// finds that it is gone: it is Zenoh, after a lease.
+    /// The receiver stops, and its kernel accepts everything. So Zenoh detects this after a lease,
+    /// and not the sender's kernel.
     StandsStillAndTakesAll,
 }
 
@@ -107,7 +106,7 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
     let mut camera = Heard::new((&a, &b), "camera", LARGE, &qos);
     let mut command = Heard::new((&a, &b), "command", SMALL, &qos);
     let mut beside = Heard::new((&a, &c), "wheel", SMALL, &qos);
-    // For less than a lease nothing ends then.
+    // Outages shorter than a lease end no connection then.
     let away_ms = if takes_all { &AWAY_MS[1..] } else { &AWAY_MS };
     for &ms in away_ms {
         let mut turn = |until: &mut dyn FnMut(&Heard, &Heard) -> bool| {
@@ -117,7 +116,7 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
                 until(&camera, &command)
             });
         };
-        // So the next large one is on its way.
+        // Then the next large sample is in flight.
         let since = MonotonicNs::now();
         turn(&mut |camera, command| camera.newest > since && command.newest > since);
         let end = Instant::now() + Duration::from_millis(400);
@@ -143,13 +142,13 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
         for (what, took, within) in [
             ("a small one", small, RECOVERY),
             ("a large one", large, RECOVERY + TRANSMISSION),
-            ("beside it, the next one", gap, GAP),
+            ("pause of the other topic", gap, GAP),
         ] {
             let what = format!("{how:?} for {ms} ms: {what}");
-            tell(&what, took, within);
-            // When Zenoh ended these connections and their sockets were not shut first, large
-            // samples arrived after 10 to 19 s, small ones after 6 s, and nothing on other
-            // connections for 6 to 15 s over TLS.
+            print_measured(&what, took, within);
+            // Without shutting down the sockets before Zenoh ends these connections, large samples
+            // arrived after 10 to 19 s, small ones after 6 s. Over TLS, other connections carried
+            // nothing for 6 to 15 s.
             assert!(took.is_within(within), "{what} after {took:?}, and {within:?} are promised");
         }
     }
@@ -179,7 +178,7 @@ fn on_a_slow_link_a_host_that_stood_still_and_took_all_meanwhile_hears_samples_a
         .for_each(|over_tls| away_for_about_a_lease(Away::StandsStillAndTakesAll, over_tls));
 }
 
-/// The launcher of a graph waits for its gateway, and ends it after 5 s.
+/// The launcher of a graph waits for its gateway, and kills it after 5 s.
 #[test]
 fn on_a_slow_link_a_gateway_that_is_stopped_ends_before_its_sample_has_arrived() {
     const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -213,12 +212,12 @@ fn on_a_slow_link_a_gateway_that_is_stopped_ends_before_its_sample_has_arrived()
         a.ask_to_end();
         eventually("ended", || a.has_ended());
         let took = watch.read();
-        tell("a gateway that is stopped in a large sample ends", took, ENDS_WITHIN);
+        print_measured("a gateway that is stopped in a large sample ends", took, ENDS_WITHIN);
         assert!(took.is_within(ENDS_WITHIN), "after {took:?}");
     }
 }
 
-/// Longer than what an acknowledgement may take once it was sent: 8.4 s.
+/// 8.4 s: longer than the time-out of an acknowledgement after the hand-over.
 #[test]
 fn a_sample_is_not_given_up_as_long_as_the_link_carries_it() {
     const MBIT: u32 = 4;

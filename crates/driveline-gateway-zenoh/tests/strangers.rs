@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway and a stranger, a peer that the test controls message by message: messages in orders
-//! that are rare between two gateways.
+//! A gateway and a peer that the test controls message by message ("stranger"), for orders of
+//! messages that are rare between two gateways.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -29,7 +29,7 @@ fn mark(reliability: Reliability, durability: Durability) -> QosMark {
     QosMark { reliability, durability }
 }
 
-/// Sends a sample that the peer answers with *not yet* so many times before it accepts it.
+/// Sends a sample. The peer answers *not yet* so many times before it accepts it.
 fn sent_to_one_who_knows_later(
     offered: QosMark,
     refusals: usize,
@@ -90,7 +90,7 @@ fn sent_to_one_who_knows_later(
 }
 
 #[test]
-fn what_must_not_be_lost_is_sent_again_to_one_who_does_not_know_its_publisher_yet() {
+fn reliable_samples_are_repeated_for_a_host_that_does_not_know_their_publisher_yet() {
     for offered in [
         mark(Reliability::Reliable, Durability::Volatile),
         mark(Reliability::BestEffort, Durability::TransientLocal),
@@ -107,7 +107,7 @@ fn what_must_not_be_lost_is_sent_again_to_one_who_does_not_know_its_publisher_ye
             [(0, false), (0, true), (0, true), (0, true)]
         );
     }
-    // Of what may be lost the next one is newer.
+    // After a sample that may be lost, the next one is newer.
     let (heads, figures) =
         sent_to_one_who_knows_later(mark(Reliability::BestEffort, Durability::Volatile), 3);
     assert_eq!(
@@ -118,20 +118,20 @@ fn what_must_not_be_lost_is_sent_again_to_one_who_does_not_know_its_publisher_ye
 }
 
 #[test]
-fn nobody_is_waited_for_longer_than_some_seconds() {
+fn no_host_is_waited_for_longer_than_some_seconds() {
     let (heads, figures) =
         sent_to_one_who_knows_later(mark(Reliability::Reliable, Durability::Volatile), usize::MAX);
     assert_eq!((figures.delivered, figures.refused), (0, 1), "{figures:?}");
-    // With pauses of 10 ms that double up to a second there is room for 16 in ten seconds.
+    // With pauses of 10 ms that double up to a second, at most 16 fit into ten seconds.
     assert!((8..30).contains(&heads.len()), "sent {} times", heads.len());
 }
 
-/// Samples that a gateway sends to a receiver that announces how many it takes in order, and
+/// Samples that a gateway sends to a receiver that announces how many it accepts in order, and
 /// acknowledges only when that many have arrived.
 #[test]
 fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
     let offered = mark(Reliability::Reliable, Durability::Volatile);
-    // A release before places says 0, and has one at a time.
+    // A release without places sends 0, and gets one sample at a time.
     for (accepts, in_flight) in [(0, 1), (3, 3)] {
         let qos = Qos {
             depth: 16,
@@ -169,7 +169,7 @@ fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
             };
             meeting.session.put(meeting.keys.key(&key), ack.encode().to_vec()).wait().unwrap();
         };
-        // Without repetitions after its time-out.
+        // Without the repetitions after its time-out.
         let last_of = |number: u64| {
             let mut found = None;
             eventually("sent", || {
@@ -181,7 +181,7 @@ fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
         eventually("the first one", || !heads.lock().unwrap().is_empty());
         let first = heads.lock().unwrap()[0].number;
         answer(Outcome::Published, &last_of(first), first);
-        // As many as may be, and all of them again if the first of them is missing.
+        // As many as permitted, and all of them again if the first one is missing.
         let wave: Vec<_> = (1..=in_flight).map(|n| last_of(first + n)).collect();
         assert_eq!(
             wave.iter().map(|h| u64::from(h.place)).collect::<Vec<_>>(),
@@ -270,7 +270,7 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
     eventually("the clock is known", || {
         meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
     });
-    // Answers are told apart by the send times of their samples.
+    // The send times of their samples distinguish the answers.
     let mut sent = 0;
     let mut send = |number: u64, place| {
         sent += 1;
@@ -325,8 +325,7 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
     assert_eq!(received, [(10, 0), (11, 0), (12, 0), (13, 0), (15, 1)]);
 }
 
-/// The samples before a sample may be lost, and the first sample to arrive may be one that its
-/// receiver refuses.
+/// Earlier samples may be lost, and the receiver may refuse the first one that arrives.
 #[test]
 fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
     let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
@@ -398,7 +397,7 @@ fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
     assert_eq!(send(12, 1, 2), (Outcome::Unknown, 12));
 }
 
-/// The inlet has slots of what was offered, whatever the topic permits here.
+/// The remote publisher has slots of the offered size, whatever the topic permits here.
 #[test]
 fn a_sample_that_is_longer_than_was_offered_is_refused_and_counted_and_the_next_one_is_taken() {
     const OFFERED: usize = 16;
@@ -482,8 +481,8 @@ fn a_sample_that_is_longer_than_was_offered_is_refused_and_counted_and_the_next_
     }
 }
 
-/// The gateway's own publisher would compute a checksum for what it was given, so it must not be
-/// given anything unverified.
+/// The gateway's own publisher would compute a checksum for an unverified payload. So a payload
+/// must be verified first.
 #[test]
 fn a_sample_without_the_checksum_that_was_offered_is_refused_and_counted() {
     let qos = Qos { depth: 16, checksum: true, ..Qos::default() };
@@ -545,7 +544,7 @@ fn a_sample_without_the_checksum_that_was_offered_is_refused_and_counted() {
     eventually("counted", || meeting.host.report().is_some_and(counted));
 }
 
-/// Losses are counted by the sender's statement; the sum must not overflow.
+/// The sender's numbers determine the losses; their sum must not overflow.
 #[test]
 fn any_number_of_samples_may_be_lost_according_to_a_stranger() {
     let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
@@ -592,9 +591,9 @@ fn any_number_of_samples_may_be_lost_according_to_a_stranger() {
     assert_eq!((subscription.stats().missed, subscription.stats().lost_on_the_way), (0, u64::MAX));
 }
 
-/// A connection that breaks and is made again at once has lost what was on its way all the same.
+/// A connection that breaks and is restored at once has still lost the data in flight.
 #[test]
-fn what_is_wanted_again_at_once_is_sent_again_at_once() {
+fn a_topic_requested_again_at_once_is_sent_again_at_once() {
     let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
     let offered = QosMark::of(&qos);
     let meeting = Meeting::new(true, &qos);
@@ -616,7 +615,8 @@ fn what_is_wanted_again_at_once_is_sent_again_at_once() {
         eventually("sent again", || !heads.lock().unwrap().is_empty());
         took.push(before.elapsed());
     }
-    // With nothing but its time-out it is 2 s. Its own may have come just before.
+    // With only its time-out, this takes 2 s. The sender's own repetition may have come just
+    // before.
     took.sort();
     assert!(took[17] < Duration::from_secs(1), "{took:?}");
 }
@@ -641,7 +641,7 @@ fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_
     let mut came = |what: &str, of: &dyn Fn(&[SampleHead]) -> Option<SampleHead>| {
         let mut found = None;
         eventually(what, || {
-            // What is not acknowledged may make it wait; there is nothing to lose.
+            // A sample without acknowledgement may make it wait; a later loan is not needed.
             if let Ok(loan) = publisher.loan(8) {
                 let _ = publisher.publish(loan);
             }
@@ -657,7 +657,7 @@ fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_
     let edge = || meeting.host.report().and_then(|r| r.edges.into_iter().next());
     eventually("another edge", || edge().is_some_and(|e| e.qos == "rv" && !e.parked));
     let seen = heads.lock().unwrap().len();
-    // Only what must not be lost is sent again; the first edge may just have been sending.
+    // Only reliable samples are sent again; the first route may just have been sending.
     let new = came("the second edge sends again", &|heads| {
         heads[seen..].iter().find(|head| head.sent_again).cloned()
     });
@@ -727,7 +727,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
         meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
     });
     assert_eq!(meeting.send(&answers, offered, 1, 1), Outcome::Published);
-    // More than once where this process was slow to answer.
+    // More than once, if this process was slow to answer.
     let before = *asked.lock().unwrap();
 
     // The second host is not in the list, and no message announces the change.
@@ -742,7 +742,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
         number += 1;
         meeting.send(&answers, offered, number, 2) == Outcome::Published
     });
-    // What is published on this host is kept for a subscription that has yet to find its publisher.
+    // Samples published on this host wait for a subscription that has yet to find its publisher.
     let mut received = Vec::new();
     eventually("received here", || {
         received.extend(std::iter::from_fn(|| {
@@ -752,7 +752,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     });
     assert_eq!(received, [1, 2]);
 
-    // A third one is refused, so there is nothing to wait for.
+    // A third one is refused, so nothing waits for it.
     let too_long = Offer { max_payload: 65, ..offer };
     list.lock().unwrap().publishers.push((EndpointId(3), too_long));
     eventually("refused", || {
@@ -781,7 +781,7 @@ fn a_gateway_of_another_release_is_named_with_the_remedy() {
         report.hosts.into_iter().find(|h| h.host == "old.00000000000000ab")?.problem
     };
     let mut text = None;
-    eventually("told", || {
+    eventually("reported", || {
         text = problem(&meeting);
         text.is_some()
     });
@@ -800,7 +800,7 @@ fn a_host_that_found_no_place_is_heard_when_another_has_gone() {
     let subscription =
         meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
     let token = |n| meeting.token(&Parsed::Host(HostId::new("nobody", n).unwrap()));
-    // Of hosts that answer nothing a gateway thinks that their connection is broken.
+    // A gateway assumes a broken connection to a host that does not answer.
     let clocks =
         meeting.session.declare_queryable(meeting.keys.tokens("clock")).callback(|query| {
             let time =

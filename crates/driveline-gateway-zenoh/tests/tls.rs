@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Admission of hosts: certificates of both ends.
+//! Admission of hosts by the certificates of both ends.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,12 +11,12 @@ mod rig;
 
 use driveline::types::{Qos, Schema};
 use rig::certificates::{authority, calls_over_tls, certificate, tls};
-use rig::stopwatch::{Gaps, Stopwatch, Took, measures, tell};
+use rig::stopwatch::{Gaps, Stopwatch, Took, measures, print_measured};
 use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Long enough for a connection that is admitted to carry samples many times over.
+/// Long enough for an admitted connection to carry many samples.
 // time: nothing is to happen meanwhile; on a slow machine less could
 const LONG: Duration = Duration::from_secs(4);
 
@@ -25,10 +25,10 @@ const LONG: Duration = Duration::from_secs(4);
 enum Shows {
     /// A certificate that this authority has signed.
     Signed(&'static str),
-    /// The fleet's, or none, though it speaks TLS and knows the authority: by Zenoh's own
-    /// configuration, as ours always has one.
+    /// The certificate of the fleet, or none. The host speaks TLS and knows the authority, by a
+    /// Zenoh file, because Driveline's own settings always have a certificate.
     Own { certificate: bool },
-    /// It does not even speak TLS.
+    /// The host does not speak TLS.
     Plain,
 }
 
@@ -96,14 +96,14 @@ fn a_stranger_and_one_without_a_certificate_are_not() {
             rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
         let subscription =
             rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
-        // Its own gateway does watch the publisher, so it is there.
+        // The host's own gateway watches the publisher, so it runs.
         eventually("watched", || publisher.matched() == 1);
         let end = Instant::now() + LONG;
         while Instant::now() < end {
             assert_eq!(
                 (publisher.matched(), subscription.matched()),
                 (1, 0),
-                "{shows:?} was let in"
+                "{shows:?} was admitted"
             );
             // time: a pause between polls
             std::thread::sleep(Duration::from_millis(50));
@@ -119,8 +119,8 @@ fn a_stranger_and_one_without_a_certificate_are_not() {
     }
 }
 
-/// The example's configuration on the first host, with this test's addresses and files, and a
-/// second host of this name with that one's certificate.
+/// Configuration of the example on the first host, with this test's addresses and files. The second
+/// host has this name, and the certificate of host `certified`.
 fn example(name: &str, certified: &str) -> Rig {
     let topics = ["vehicle/command", "wheel"]
         .map(|topic| Carried { from_b: true, ..Carried::from_a(topic, 64) });
@@ -147,8 +147,8 @@ fn example(name: &str, certified: &str) -> Rig {
     })
 }
 
-/// Zenoh does not flush what TLS keeps back when the kernel has no room: the end of a sample would
-/// stay until something else is written.
+/// Zenoh does not flush data that TLS keeps when the kernel has no space: the end of a sample would
+/// stay until the next write.
 #[test]
 fn a_large_sample_arrives_at_once() {
     const LEN: usize = 256 << 10;
@@ -157,8 +157,8 @@ fn a_large_sample_arrives_at_once() {
     /// apart, where the end stays …
     // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_millis(150);
-    /// … which it does in 9 to 20 of them where neither keep-alives nor nudges follow soon. By
-    /// chance, all over TLS stands still in one of a hundred runs.
+    /// Number of samples that may be late. Without keep-alives and nudges in time, 9 to 20 are. In
+    /// one of a hundred runs, all traffic over TLS stops by chance.
     const LATE: usize = 2;
     let qos = Qos::default();
     let rig = Rig::with(&[Carried::from_a("camera", LEN as u64)], &qos, 0, &calls_over_tls);
@@ -176,7 +176,7 @@ fn a_large_sample_arrives_at_once() {
         eventually("received", || subscription.take().unwrap().is_some());
         late.extend(Some(watch.read().since(before)).filter(|took| !took.is_within(WITHIN)));
     }
-    tell(
+    print_measured(
         &format!("{SAMPLES} samples one after the other, {} of them late", late.len()),
         watch.read(),
         SAMPLES as u32 * WITHIN,
@@ -185,18 +185,18 @@ fn a_large_sample_arrives_at_once() {
         !measures() || late.len() <= LATE,
         "of {SAMPLES} samples one after the other these took more than {WITHIN:?}: {late:?}"
     );
-    // Nor does Zenoh permit that a connection is read and written at the same time.
+    // Zenoh also does not read and write a connection at the same time.
     let outages = [&rig.a, &rig.b]
         .map(|host| host.report().unwrap().hosts.iter().map(|h| h.outages).sum::<u64>());
     assert_eq!(outages, [0, 0]);
 }
 
-/// The announcement of a topic's publishers may be longer than all the space that Zenoh has for a
-/// priority, and one thread receives and sends.
+/// The list of a topic's publishers may be longer than Zenoh's space for a priority, and one thread
+/// receives and sends.
 #[test]
 fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
     const PUBLISHERS: usize = 7;
-    /// As long as a type's definition may be, nearly: 210 kB in all.
+    /// Nearly the maximum length of a definition: 210 kB in all.
     const DEFINITION: usize = 30_000;
     /// The usual value is 0.05 s. In one of a hundred runs, next to other tests, all traffic over
     /// TLS stops for the 1.5 s for which Zenoh waits for space: the protocol, section 5. Then a
@@ -286,7 +286,7 @@ fn a_host_gets_the_topics_that_it_has_the_right_to() {
 }
 
 #[test]
-fn what_a_host_publishes_gets_in_where_it_has_the_right_to() {
+fn samples_are_admitted_where_their_host_has_the_right() {
     for (name, may_command) in [("planner", true), ("trunk", false)] {
         let rig = example(name, name);
         commands_pass(&rig.b, &rig.a, may_command, name);
@@ -306,7 +306,7 @@ fn a_host_speaks_for_no_other() {
     eventually("connected", || {
         [&rig.a, &rig.b].iter().all(|host| host.report().is_some_and(|r| r.network.peers == 1))
     });
-    // It hears who is there.
+    // It hears which hosts are present.
     eventually("the roof is known", || {
         rig.b.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("roof.")))
     });
@@ -323,7 +323,7 @@ fn a_host_speaks_for_no_other() {
     drop((publishers, subscriptions));
 }
 
-/// Asserts whether commands pass from one host to the other, next to a topic that always passes.
+/// Checks whether commands pass from one host to the other, next to a topic that always passes.
 fn commands_pass(from: &Host, to: &Host, they_do: bool, name: &str) {
     let qos = Qos::default();
     let publish =
@@ -345,8 +345,8 @@ fn commands_pass(from: &Host, to: &Host, they_do: bool, name: &str) {
         std::thread::sleep(Duration::from_millis(5));
         received
     };
-    // The topic that it has the right to says when the other one would be there, too: its publisher
-    // came first.
+    // The permitted topic shows when the other one would have arrived: the other topic's publisher
+    // was created first.
     eventually("received", || turn()[1] >= 100);
     if they_do {
         eventually("commanded", || turn()[0] >= 10);

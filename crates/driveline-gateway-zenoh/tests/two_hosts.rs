@@ -23,7 +23,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// The same name, and another field.
+/// A type with the same name and another field.
 #[plain_type(name = "test/Reading", crate = driveline::types)]
 #[derive(Debug, Default, PartialEq)]
 struct OtherReading {
@@ -45,7 +45,7 @@ fn samples_arrive_in_order_with_their_numbers_times_and_losses() {
     heard.until(&mut subscription, 300);
     assert_eq!(heard.accounted(), 300, "each was received or counted");
 
-    // The estimate of two hosts with one clock: zero lies within the bound.
+    // Both hosts have one clock, so the error bound includes 0.
     let mut report = None;
     eventually("reported", || {
         report = rig.b.report().filter(|r| {
@@ -95,7 +95,8 @@ fn the_age_of_data_adds_up_on_the_other_host() {
     let parts =
         origin.communication_ns.wrapping_add(origin.computation_ns).wrapping_add(origin.idle_ns);
     assert_eq!(parts, origin.age_ns(header.publish_time));
-    // One clock: translated, the time of measuring is what it was, to within the bound.
+    // Both hosts have one clock: a measurement time stays the same after conversion, within the
+    // error.
     assert!(
         origin.source_oldest.signed_since(measured).unsigned_abs() <= header.clock_error_ns,
         "{header:?}"
@@ -117,10 +118,10 @@ fn large_samples_over_a_slow_and_long_way_arrive_whole_and_the_newest_wins() {
 fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, way: Duration) {
     const LEN: usize = 4 << 20;
     const MBIT: u32 = 100;
-    /// Samples that are published and that arrive, at least.
+    /// Minimum number of samples published and arrived.
     const AT_LEAST: u64 = 40;
     const ARRIVE: u64 = 4;
-    /// Between two samples: a camera's.
+    /// Time between two samples: that of a camera.
     const PERIOD: Duration = Duration::from_millis(20);
     /// Number of bytes that the kernel keeps sent and unacknowledged.
     const WINDOW: f64 = 65_536.0;
@@ -151,8 +152,8 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         }
         (received, missed, first, last, Duration::from_nanos(oldest_ns.max(0).cast_unsigned()))
     };
-    // A third of a second for each: forty of them would take 13 s, and the last one in a queue
-    // would be as old. Over a long way no more than a window is carried in each round trip.
+    // A third of a second for each sample: forty would take 13 s, and the last one in a queue would
+    // be as old. Over a long path, at most a window is carried in each round trip.
     let by_link = LEN as f64 * 8.0 / (f64::from(MBIT) * 1e6);
     let by_window = LEN as f64 / WINDOW * 2.0 * way.as_secs_f64();
     let one = Duration::from_secs_f64(by_link.max(by_window));
@@ -162,8 +163,8 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         let (mut oldest, mut arrived, mut samples) =
             (Took { time: Duration::ZERO, waited: Duration::ZERO }, 0, 0);
         let mut since_the_one_before = Stopwatch::start();
-        // Ages count as long as it goes on: of one that has ended the last sample waits for the one
-        // on its way, and nothing newer takes its turn.
+        // Ages count only while the publisher runs. After its end, the last sample waits for the
+        // one in flight, and no newer one replaces it.
         eventually("received while it goes on", || {
             (all, samples) = (all + 1, samples + 1);
             let mut loan = publisher.loan(LEN - all as usize).unwrap();
@@ -173,7 +174,7 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
             std::thread::sleep(PERIOD);
             let (received, .., age) = read();
             if received - before > arrived {
-                // It was on its way since the one before had arrived.
+                // It was in flight since the previous one arrived.
                 let took = Took {
                     time: age,
                     ..std::mem::replace(&mut since_the_one_before, Stopwatch::start()).read()
@@ -189,12 +190,13 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         eventually("received the newest", || read().3 == all);
         let (received, missed, first, ..) = read();
         assert_eq!(received + missed + first - 1, all, "each was received or counted");
-        // What fits into that time, and then what is on its way and the newest: none has waited in
-        // a queue meanwhile.
+        // The number that fits into this time, the one in flight and the newest: none waited in a
+        // queue.
         let (received, most) = (received - before, (published.as_secs_f64() / by_link) as u64 + 3);
         assert!(
             !(limited && measures()) || received <= most,
-            "{received} of {samples} were received, {most} could be: each takes the link {by_link} s, and they were published in {published:?}"
+            "{received} of {samples} were received, {most} could be: each takes the link {by_link} \
+             s, and they were published in {published:?}"
         );
         oldest
     };
@@ -209,7 +211,7 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
     }
 }
 
-/// The most private memory that a gateway has while something is done, looked at without a pause.
+/// Returns the maximum private memory of a gateway during some work, polled without a pause.
 fn most_memory<T>(host: &Host, work: impl FnOnce() -> T) -> (u64, T) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -233,7 +235,7 @@ fn sending_large_samples_copies_nothing() {
     copies_nothing(&Qos::default());
 }
 
-/// Reliable samples are kept where they were published.
+/// Reliable samples stay in the publisher's memory.
 #[test]
 fn sending_large_reliable_samples_copies_nothing() {
     copies_nothing(&Qos {
@@ -246,7 +248,7 @@ fn sending_large_reliable_samples_copies_nothing() {
 fn copies_nothing(qos: &Qos) {
     const LEN: usize = 8 << 20;
     let rig = Rig::new(&[Carried::from_a("camera", LEN as u64)], qos);
-    // Most of a second for each: what is held meanwhile is seen.
+    // Most of a second for each sample, so that held memory shows.
     if !rig.limit(100, "memory while a sample is on its way") {
         return;
     }
@@ -262,7 +264,7 @@ fn copies_nothing(qos: &Qos) {
             subscription.latest().unwrap().is_some_and(|s| s.header().sequence == number)
         });
     };
-    // Connections, threads and queues have their memory; nothing that is large was sent yet.
+    // Connections, threads and queues have their memory; nothing large was sent yet.
     (0..20).for_each(|_| send(64));
     for n in 1..=3 {
         let before = rig.a.private_memory();
@@ -284,7 +286,7 @@ fn both_directions_of_one_topic_make_no_loop() {
         hosts.map(|h| h.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap());
     let mut subscriptions = hosts
         .map(|h| h.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap());
-    // Its own publisher and that of the other host.
+    // The local publisher and that of the other host.
     eventually("matched", || subscriptions.iter_mut().all(|s| s.raw().matched() == 2));
     eventually("wanted", || publishers.iter_mut().all(|p| p.raw().matched() == 3));
     for number in 1..=50 {
@@ -310,7 +312,7 @@ fn both_directions_of_one_topic_make_no_loop() {
         assert_eq!(*own, (1..=50).collect::<Vec<_>>());
         assert!(remote.is_sorted_by(|a, b| a < b), "{remote:?}");
         let report = host.report().expect("a report");
-        // What came from the other host is on this one, and was not sent back.
+        // Samples from the other host are on this one, and were not sent back.
         assert!(
             report.edges.iter().all(|e| e.figures.sent <= 50)
                 && report.inlets[0].figures.duplicate == 0,
@@ -332,7 +334,7 @@ fn reliable_and_transient_local_topics_lose_nothing() {
     let mut publisher =
         rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
     (1..=10).for_each(|n| say(&mut publisher, n));
-    // Late, and on another host: it gets what was kept.
+    // A late subscription on another host gets the history.
     let mut subscription =
         rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
     let mut heard = Heard::default();
@@ -360,7 +362,7 @@ fn the_only_sample_of_each_further_publisher_of_a_latched_topic_arrives() {
         let mut publishers = Vec::new();
         let mut heard = Vec::new();
         for number in 1..=20 {
-            // From the second one on the edge is there and takes the sample at once, before the
+            // From the second sample on, the route exists and takes the sample at once, before the
             // other host can know of its publisher.
             let mut publisher =
                 rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
@@ -381,7 +383,7 @@ fn the_only_sample_of_each_further_publisher_of_a_latched_topic_arrives() {
 }
 
 #[test]
-fn what_a_publisher_said_last_arrives_however_long_it_takes() {
+fn the_last_sample_of_a_publisher_arrives_however_long_it_takes() {
     const LEN: usize = 2 << 20;
     let qos = Qos { depth: 4, reliability: Reliability::Reliable, ..Qos::default() };
     let rig = Rig::new(&[Carried::from_a("map", LEN as u64)], &qos);
@@ -390,7 +392,7 @@ fn what_a_publisher_said_last_arrives_however_long_it_takes() {
     let mut subscription: RawSubscription =
         rig.b.node.bytes_subscription("map", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
-    // Most of a second for each: the publisher is long gone when the last one is sent.
+    // Most of a second for each sample: the publisher has ended long before the last one is sent.
     rig.limit(20, "a link on which the last samples take long");
     for _ in 1..=4 {
         let loan = publisher.loan(LEN).unwrap();
@@ -405,12 +407,13 @@ fn what_a_publisher_said_last_arrives_however_long_it_takes() {
         numbers.last() == Some(&4)
     });
     assert_eq!(numbers, [1, 2, 3, 4]);
-    eventually("the publisher was told to be gone", || subscription.matched() == 0);
+    eventually("the end of the publisher was reported", || subscription.matched() == 0);
 }
 
-/// So that TCP finds what it has lost at the end: the protocol, section 5.
+/// Samples in flight are followed by requests, so that TCP detects a loss at the end: the protocol,
+/// section 5.
 #[test]
-fn what_waits_for_its_acknowledgement_is_followed_by_questions() {
+fn samples_without_acknowledgement_are_followed_by_time_requests() {
     let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
     let rig = Rig::new(&small(), &qos);
     let (mut publisher, mut subscription) = pair(&rig, &qos);
@@ -422,7 +425,7 @@ fn what_waits_for_its_acknowledgement_is_followed_by_questions() {
     let mut heard = Heard::default();
     say(&mut publisher, 1);
     heard.until(&mut subscription, 1);
-    // It reads no further, so the second of these is not acknowledged.
+    // It reads no further, so the second sample is not acknowledged.
     say(&mut publisher, 2);
     say(&mut publisher, 3);
     let mut before = 0;
@@ -432,19 +435,15 @@ fn what_waits_for_its_acknowledgement_is_followed_by_questions() {
         in_flight > 0
     });
     let begin = Instant::now();
-    eventually(
-        "asked far more often than the once in two seconds that tell whether a host can be reached",
-        || {
-            state()
-                .is_some_and(|(_, exchanges)| exchanges >= before + 4 + begin.elapsed().as_secs())
-        },
-    );
-    assert!(state().unwrap().0 > 0, "acknowledged, though nobody reads");
+    eventually("asked far more often than every two seconds, the period without topics", || {
+        state().is_some_and(|(_, exchanges)| exchanges >= before + 4 + begin.elapsed().as_secs())
+    });
+    assert!(state().unwrap().0 > 0, "acknowledged, although no subscription reads");
     heard.until(&mut subscription, 3);
 }
 
 #[test]
-fn who_comes_late_after_a_volatile_subscription_gets_what_was_kept() {
+fn a_late_subscription_after_a_volatile_one_gets_the_history() {
     let kept = Qos { depth: 16, durability: Durability::TransientLocal, ..Qos::default() };
     let rig = Rig::new(&small(), &kept);
     let mut publisher =
@@ -469,7 +468,7 @@ fn publishers_of_one_topic_with_different_qos_are_each_carried_as_they_are() {
     let (mut sure, mut quick) = (new(&reliable), new(&deep()));
     let subscribe =
         |qos: &Qos| rig.b.node.subscription::<Reading>(TOPIC, subscription_options(qos)).unwrap();
-    // One that needs reliability, and one that takes whatever there is.
+    // One subscription requests reliability; the other accepts any policy.
     let (mut strict, mut all) = (subscribe(&reliable), subscribe(&deep()));
     eventually("matched", || strict.raw().matched() == 1 && all.raw().matched() == 2);
     let edges = || {
@@ -512,7 +511,7 @@ fn publishers_of_one_topic_with_different_qos_are_each_carried_as_they_are() {
 }
 
 #[test]
-fn what_is_left_out_on_purpose_is_counted_on_both_ends() {
+fn samples_skipped_on_purpose_are_counted_on_both_ends() {
     let qos = deep();
     let topic = Carried { every: Some(5), ..Carried::from_a(TOPIC, 64) };
     let rig = Rig::new(&[topic], &qos);
@@ -552,8 +551,8 @@ fn another_type_on_the_other_host_is_refused_with_the_difference() {
     assert!(text.contains("value"), "{text}");
 }
 
-/// The mode of a socket that a gateway has in a directory of this mode and group, and whether
-/// another user's gateway, who is of that group, gets in.
+/// Returns the mode of a gateway's socket in a directory of this mode and group, and whether the
+/// gateway of another user in that group can connect.
 fn lets_in(mode: u32, group: u32, expected: bool) -> (u32, bool) {
     let dir = tempfile::tempdir().unwrap();
     let set_mode = |path: &Path, mode: u32| {
@@ -576,7 +575,7 @@ fn lets_in(mode: u32, group: u32, expected: bool) -> (u32, bool) {
     );
     host.start();
     eventually("it listens", || host.report().is_some_and(|r| !r.network.listens.is_empty()));
-    // The other one has all that it needs in places of its own.
+    // The other gateway has its files in directories of its own.
     let (home, program) = (dir.path().join("b"), dir.path().join("gateway"));
     std::fs::create_dir(&home).unwrap();
     std::fs::hard_link(rig::GATEWAY, &program)
@@ -614,7 +613,7 @@ fn lets_in(mode: u32, group: u32, expected: bool) -> (u32, bool) {
 const OTHER: u32 = 60_017;
 
 #[test]
-fn whoever_may_enter_the_directory_of_a_socket_gets_in_if_not_all_may() {
+fn users_who_may_enter_the_restricted_directory_of_a_socket_connect() {
     if !rustix::process::geteuid().is_root() {
         return rig::skipped(
             "a socket between two users",
@@ -653,8 +652,12 @@ fn sides_that_share_only_a_directory_connect_through_a_socket_in_it() {
     heard.until(&mut subscription, 100);
     assert_eq!(heard.missed, 0);
     let report = a.report().expect("a report");
-    assert_eq!(report.network.listens, [socket.as_str()], "it is told what connects them");
-    // A socket that a dead one has left is no obstacle.
+    assert_eq!(
+        report.network.listens,
+        [socket.as_str()],
+        "the report names the socket that connects them"
+    );
+    // A socket that a dead gateway has left is no obstacle.
     a.kill_gateway();
     a.start();
     let mut number = 100;

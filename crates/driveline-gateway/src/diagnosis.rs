@@ -6,8 +6,10 @@ use crate::endpoint;
 use std::collections::BTreeMap;
 
 /// Further possible causes with TLS, which Zenoh writes to its log only.
-const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `certificate` of the other, are both certificates valid now, and does the listener's have the \
-address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
+const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `certificate` of the \
+     other, are both certificates valid now, and does the listener's have the \
+address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject \
+     Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";
 
 /// Hosts that have gone within so long of each other were ended together. Of one that sends nothing
@@ -37,12 +39,14 @@ impl Report {
                 let at = connects.join(", ");
                 let tls = if is_tls(connects) { ABOUT_TLS } else { "" };
                 format!(
-                    "no gateway answers at {at}, or it refuses this host; does a gateway run there{known}, and does a firewall let it through?{tls}"
+                    "no gateway answers at {at}, or it refuses this host; does a gateway run \
+                     there{known}, and does a firewall let it through?{tls}"
                 )
             }
             ([], 0) => match &self.network.interface {
                 Some(name) => format!(
-                    "no gateway answers the multicast at interface {name}, or it refuses this host; does a gateway run there, and does a firewall let it through?{}",
+                    "no gateway answers the multicast at interface {name}, or it refuses this \
+                     host; does a gateway run there, and does a firewall let it through?{}",
                     if is_tls(listens) { ABOUT_TLS } else { "" }
                 ),
                 None if is_tls(listens) => format!("no host has connected yet.{ABOUT_TLS}"),
@@ -51,12 +55,14 @@ impl Report {
             (_, n) => {
                 let neighbours = if n == 1 { "neighbour" } else { "neighbours" };
                 let tls = if is_tls(connects) || is_tls(listens) {
-                    "; where rules give rights to certificates, does one name this host's certificate and that domain?"
+                    "; where rules give rights to certificates, does one name this host's \
+                     certificate and that domain?"
                 } else {
                     ""
                 };
                 format!(
-                    "of {n} {neighbours} none serves domain '{}': hosts exchange topics where `domain` is the same{tls}",
+                    "of {n} {neighbours} none serves domain '{}': hosts exchange topics where \
+                     `domain` is the same{tls}",
                     self.domain
                 )
             }
@@ -250,7 +256,8 @@ mod tests {
             "host 'trunk' was out of reach 3 times, for 64.2 s in all",
             "'image' to host 'trunk': 30 arrived there, 7 did not (superseded 6, unacknowledged 1)",
             "'lanes' from host 'trunk': 7 arrived, 2 did not",
-            "'lanes' from host 'trunk': 7 arrived, 2 did not (of these, dropped on arrival: no room 1)",
+            "'lanes' from host 'trunk': 7 arrived, 2 did not (of these, dropped on arrival: no \
+             room 1)",
         ];
         assert_eq!(report.losses(), expected);
         let network =

@@ -290,7 +290,8 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
     if what_for == Use::Listen && is_everywhere(host) && protocol != "tls" && !rules.insecure {
         return Some((
             format!(
-                "`{endpoint}` lets everybody who reaches this host on any network publish and subscribe"
+                "`{endpoint}` lets everybody who reaches this host on any network publish and \
+                 subscribe"
             ),
             format!("{}, or write `insecure: true`", rules.instead),
         ));

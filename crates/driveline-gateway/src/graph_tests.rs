@@ -11,7 +11,8 @@ fn a_gateway_that_reads_a_topic_by_a_rule_has_a_pin_of_it() {
     let mut text = SOUND.to_owned();
     for i in 0..4 {
         text += &format!(
-            "      lane{i}: {{library: libdemo.so, class: Lane, inputs: {{image: {{topic: camera/image, max_held: 5}}}}, outputs: {{lanes: lanes}}}}\n"
+            "      lane{i}: {{library: libdemo.so, class: Lane, inputs: {{image: {{topic: \
+             camera/image, max_held: 5}}}}, outputs: {{lanes: lanes}}}}\n"
         );
     }
     let alone = sound(graph(&text));
@@ -36,13 +37,14 @@ fn a_gateway_that_reads_a_topic_by_a_rule_has_a_pin_of_it() {
 }
 
 #[test]
-fn a_mistake_hides_none_of_what_stands_beside_it() {
+fn a_mistake_hides_no_other_next_to_it() {
     let text = SOUND
         .replace("domain: comp\n", "domain: comp\nnetwork: {interface: \"eth0 \"}\n")
         .replace("reach: host, max_payload", "reach: hosst, max_payload")
         .replace("gain: 2", "gian: 2")
         .replace("class: Camera", "class: Camra")
-        + "  more:\n    components:\n      lane: {library: libdemo.so, clas: Lane}\n  most:\n    components:\n      lane: {library: libdemo.so, class: Lan}\n";
+        + "  more:\n    components:\n      lane: {library: libdemo.so, clas: Lane}\n  most:\n    \
+             components:\n      lane: {library: libdemo.so, class: Lan}\n";
     finds(
         &graph(&text),
         &[
@@ -72,6 +74,7 @@ fn the_published_schema_is_that_of_the_types() {
     let generated = json_schema(SECTIONS).to_value();
     assert!(
         committed == generated,
-        "docs/graph.schema.json is out of date; run: cargo run -p driveline-cli -- schema > docs/graph.schema.json"
+        "docs/graph.schema.json is out of date; run: cargo run -p driveline-cli -- schema > \
+         docs/graph.schema.json"
     );
 }

@@ -126,7 +126,8 @@ mod tests {
         assert_eq!(found.to_string(), "network.host: `a [31m b` is no name; use letters");
         found.number("x", f64::NAN, [1.0, 2.0]);
         found.number("y", 2, [1, 2]);
-        let first = "the configuration has 2 mistakes\n  network.host: `a [31m b` is no name; use letters\n  ";
+        let first = "the configuration has 2 mistakes\n  network.host: `a [31m b` is no name; use \
+             letters\n  ";
         assert_eq!(
             found.to_string(),
             format!("{first}x: NaN is out of range; it must be between 1 and 2")

@@ -161,12 +161,16 @@ impl NetworkSpec {
             self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty();
         let named = endpoints || self.tls.is_some() || self.bandwidth_mbit.is_some();
         if self.zenoh.is_some() && named {
-            let message = "Zenoh's own configuration file says everything about endpoints, and something else here does, too".into();
+            let message = "Zenoh's own configuration file says everything about endpoints, and \
+                 something else here does, too"
+                .into();
             add(
                 "zenoh",
                 None,
                 message,
-                "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `bandwidth_mbit`, `tls`".into(),
+                "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, \
+                 `bandwidth_mbit`, `tls`"
+                    .into(),
             );
         }
         if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {
@@ -179,15 +183,18 @@ impl NetworkSpec {
         }
         if let Some(mbit) = self.bandwidth_mbit.filter(|m| !(1..=MAX_BANDWIDTH_MBIT).contains(m)) {
             let help = format!(
-                "write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} Mbit/s, such as 1000"
+                "write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} \
+                 Mbit/s, such as 1000"
             );
             add("bandwidth_mbit", None, format!("no link carries {mbit} Mbit/s"), help);
         }
         let rules = endpoint::Rules {
             protocols: &["tcp", "tls", "udp", "unixsock-stream"],
-            form: "write protocol and address: `tcp/192.168.1.10:7450`, `tls/10.0.0.1:7450`, `unixsock-stream//run/car/gateway`",
+            form: "write protocol and address: `tcp/192.168.1.10:7450`, `tls/10.0.0.1:7450`, \
+                 `unixsock-stream//run/car/gateway`",
             port: PORT,
-            instead: "name the address or the `interface` of the network that is meant, use `tls/…`",
+            instead: "name the address or the `interface` of the network that is meant, use \
+                 `tls/…`",
             tls: self.tls.is_some(),
             insecure: self.insecure,
         };
@@ -229,7 +236,7 @@ impl NetworkSpec {
 
     /// Returns true if another host can discover this one.
     #[must_use]
-    pub fn reaches_anybody(&self) -> bool {
+    pub fn reaches_any_host(&self) -> bool {
         self.interface.is_some()
             || self.zenoh.is_some()
             || !self.listen.is_empty()

@@ -45,7 +45,8 @@ impl Section for NetworkSection {
         let message = format!(
             "the topic `{name}` has `reach: network`, and nothing says how this host is reached"
         );
-        let help = "add `network: {interface: eth0}`, or `network: {listen: [tcp/ADDRESS:7450], connect: [tcp/ADDRESS:7450]}`";
+        let help = "add `network: {interface: eth0}`, or `network: {listen: [tcp/ADDRESS:7450], \
+             connect: [tcp/ADDRESS:7450]}`";
         Some(Diagnostic::warning(message).help(help))
     }
 }
@@ -81,10 +82,11 @@ fn remarks(spec: &NetworkSpec, at: &mut SectionCheck<'_>, graph: &GraphTopics<'_
             "`network:` says how this host is reached, and no topic has `reach: network`",
         )
         .at(at.key_place());
-        at.report(
-            d.help("give the topics that other hosts need `reach: network`; a router needs none, and `zenoh:` with its configuration"),
-        );
-    } else if !spec.reaches_anybody() {
+        at.report(d.help(
+            "give the topics that other hosts need `reach: network`; a router needs none, \
+                 and `zenoh:` with its configuration",
+        ));
+    } else if !spec.reaches_any_host() {
         let d = Diagnostic::warning(
             "`network:` names no interface and no endpoint, so no other host is reached",
         )
@@ -115,12 +117,18 @@ fn by_itself(spec: &NetworkSpec, at: &mut SectionCheck<'_>) -> NetworkSpec {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let d = Diagnostic::warning(format!("this computer has no network interface `{name}`"))
             .at(at.value_place(&path));
-        at.report(d.help("`ip link` lists them; until there is one, the gateway waits for it, and no other host is reached"));
+        at.report(d.help(
+            "`ip link` lists them; until there is one, the gateway waits for it, and \
+             no other host is reached",
+        ));
     }
     for (i, address) in spec.missing_addresses().into_iter().filter(|(i, _)| !refused.contains(i)) {
         let d = Diagnostic::warning(format!("`{address}` is no address of this computer now"))
             .at(at.value_place(&["listen", &i.to_string()]));
-        at.report(d.help("`ip address` lists them; until it is one, the gateway waits for it, and no other host is reached"));
+        at.report(d.help(
+            "`ip address` lists them; until it is one, the gateway waits for it, and \
+             no other host is reached",
+        ));
     }
     let spec = spec.clone().relative_to(&at.directory());
     for (keys, message, help) in spec.unreadable_files() {

@@ -19,7 +19,8 @@ modules:
   sensing:
     components:
       camera: {library: libdemo.so, class: Camera, outputs: {image: camera/image}}
-      fusion: {library: libdemo.so, class: Fusion, inputs: {lanes: lanes, scene: scene}, outputs: {scene: scene}, trigger: {kind: any, on: [lanes]}}
+      fusion: {library: libdemo.so, class: Fusion, inputs: {lanes: lanes, scene: scene}, outputs: \
+     {scene: scene}, trigger: {kind: any, on: [lanes]}}
 ";
 
 #[test]
@@ -87,7 +88,8 @@ fn a_graph_without_network_topics_has_no_gateway() {
 
 #[test]
 fn a_gateway_alone_carries_topics_of_programs_outside_of_the_graph() {
-    let text = "driveline: 1\nnetwork: {listen: [\"tcp/127.0.0.1:7450\"]}\ntopics:\n  camera/image: {reach: network, external: true, max_payload: 2 MiB}\n";
+    let text = "driveline: 1\nnetwork: {listen: [\"tcp/127.0.0.1:7450\"]}\ntopics:\n  \
+         camera/image: {reach: network, external: true, max_payload: 2 MiB}\n";
     let config = GatewayConfig::of_graph(&sound(graph(text)), "pilot", Path::new("/d")).unwrap();
     let carried: Vec<_> = config
         .topics
@@ -121,7 +123,7 @@ fn a_router_carries_no_topics_of_its_own() {
 }
 
 #[test]
-fn mistakes_under_network_are_told_with_their_line() {
+fn mistakes_under_network_are_reported_with_their_line() {
     let with = |network: &str| {
         graph(&CAR.replace("host: car, connect: [\"tcp/10.0.0.2:7450\"], zenoh: null", network))
     };
@@ -183,7 +185,7 @@ fn mistakes_under_network_are_told_with_their_line() {
 }
 
 #[test]
-fn rates_that_cannot_be_are_told_with_their_line() {
+fn impossible_rates_are_reported_with_their_line() {
     let with = |network: &str| graph(&CAR.replace("max_rate_hz: 10, every: 2", network));
     finds(&with("max_rate_hz: 0"), &[(5, "max_rate_hz", "0.001")]);
     finds(&with("max_rate_hz: -1"), &[(5, "max_rate_hz", "0.001")]);
@@ -204,10 +206,13 @@ fn a_receiver_must_know_how_much_may_come() {
 }
 
 #[test]
-fn how_a_topic_goes_to_other_hosts_is_told_in_vain_where_it_does_not() {
+fn network_keys_of_a_topic_without_network_reach_are_reported() {
     for reach in ["reach: host, ", ""] {
         let text = format!(
-            "driveline: 1\ntopics:\n  image: {{{reach}max_payload: 9, network: {{every: 2}}}}\nmodules:\n  m:\n    components:\n      camera: {{library: libdemo.so, class: Camera, outputs: {{image: image}}}}\n      lane: {{library: libdemo.so, class: Lane, inputs: {{image: image}}}}\n"
+            "driveline: 1\ntopics:\n  image: {{{reach}max_payload: 9, network: {{every: \
+             2}}}}\nmodules:\n  m:\n    components:\n      camera: {{library: libdemo.so, class: \
+             Camera, outputs: {{image: image}}}}\n      lane: {{library: libdemo.so, class: Lane, \
+             inputs: {{image: image}}}}\n"
         );
         let loaded = graph(&text);
         finds(
@@ -224,7 +229,8 @@ fn how_a_topic_goes_to_other_hosts_is_told_in_vain_where_it_does_not() {
 
 #[test]
 fn pins_that_are_raised_say_for_whom() {
-    let text = "driveline: 1\nnetwork: {listen: [\"tcp/127.0.0.1:7450\"]}\ntopics:\n  g: {reach: network, external: true, max_payload: 2 MiB, pins: 1}\n";
+    let text = "driveline: 1\nnetwork: {listen: [\"tcp/127.0.0.1:7450\"]}\ntopics:\n  g: {reach: \
+         network, external: true, max_payload: 2 MiB, pins: 1}\n";
     finds(
         &graph(text),
         &[(
@@ -238,7 +244,8 @@ fn pins_that_are_raised_say_for_whom() {
         &graph(&read),
         &[(
             6,
-            "raised from 2 to 6: its subscriptions hold up to 2 samples, the gateway to other hosts needs 4",
+            "raised from 2 to 6: its subscriptions hold up to 2 samples, the gateway to other \
+             hosts needs 4",
             "pins: 6",
         )],
     );

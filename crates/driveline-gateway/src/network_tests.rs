@@ -50,7 +50,7 @@ fn all_addresses_are_all_addresses_however_they_are_written() {
 }
 
 #[test]
-fn of_endpoints_of_zenoh_s_those_on_all_addresses_where_nobody_shows_a_certificate_are_open() {
+fn zenoh_endpoints_on_all_addresses_without_client_certificates_are_open() {
     for open in [
         "tcp/[::]:0",
         "tcp/0.0.0.0:7447",
@@ -92,7 +92,7 @@ fn of_endpoints_of_zenoh_s_those_on_all_addresses_where_nobody_shows_a_certifica
 }
 
 #[test]
-fn each_mistake_is_told_with_its_key_and_a_remedy() {
+fn each_mistake_is_reported_with_its_key_and_a_remedy() {
     for (bad, key, says) in [
         (r#"{"host": "car.local"}"#, "host", "letters, digits"),
         (r#"{"host": ""}"#, "host", "1 to 63"),
@@ -114,7 +114,8 @@ fn each_mistake_is_told_with_its_key_and_a_remedy() {
         (
             r#"{"connect": ["tcp/[::1:7450"]}"#,
             "connect",
-            "has brackets that are not around an address of IPv6 (write an IPv6 address as in `tcp/[::1]:7450`",
+            "has brackets that are not around an address of IPv6 (write an IPv6 address as in \
+             `tcp/[::1]:7450`",
         ),
         (r#"{"connect": ["tcp/::1]:7450"]}"#, "connect", "brackets"),
         (r#"{"connect": ["tcp/[::1]x:7450"]}"#, "connect", "brackets"),
@@ -124,7 +125,8 @@ fn each_mistake_is_told_with_its_key_and_a_remedy() {
         (
             r#"{"listen": ["tcp/[fe80::1%eth0]:7450"]}"#,
             "listen",
-            "names its interface where Zenoh does not read it (write `tcp/[fe80::1]:7450#iface=eth0`)",
+            "names its interface where Zenoh does not read it (write \
+             `tcp/[fe80::1]:7450#iface=eth0`)",
         ),
         (
             r#"{"connect": ["tcp/[fe80::1]:7450"]}"#,
@@ -237,7 +239,7 @@ fn topic(name: &str, more: &str) -> String {
 }
 
 #[test]
-fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
+fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
     let sound = [
         topic("a", ""),
         topic("b", r#", "hosts": 1, "max_rate_hz": 0.5, "every": 1, "qos": {"depth": 1024}"#),
@@ -315,7 +317,9 @@ fn files_that_are_not_there_are_named_with_their_keys() {
     let found = spec.unreadable_files();
     assert!(
         matches!(found.as_slice(), [(["tls", "certificate"], missing, None), (["tls", "private_key"], pipe, None)]
-            if missing.contains("/nowhere/a.pem: No such file") && pipe.ends_with("not a regular file")),
+            if missing.contains("/nowhere/a.pem: No such \
+                 file") && pipe.ends_with("not a regular \
+                 file")),
         "{found:?}"
     );
 }
@@ -362,7 +366,8 @@ fn a_file_that_is_where_a_socket_is_to_be_is_named() {
     };
     let found = spec.unreadable_files();
     assert!(
-        matches!(&found[..], [(["listen"], why, Some(_))] if why.contains("/notes is there and is no socket")),
+        matches!(&found[..], [(["listen"], why, Some(_))] if why.contains("/notes is there and is \
+             no socket")),
         "{found:?}"
     );
 }
@@ -420,7 +425,8 @@ fn files_that_are_no_certificates_or_keys_are_named_with_their_keys() {
     for key in [&b"\x30\x82\xff"[..], certificate, b""] {
         let found = found(certificate, key);
         assert!(
-            matches!(&found[..], [("private_key", why)] if why.contains("a.key: it has no `-----BEGIN PRIVATE KEY-----`")),
+            matches!(&found[..], [("private_key", why)] if why.contains("a.key: it has no \
+                 `-----BEGIN PRIVATE KEY-----`")),
             "{found:?}"
         );
     }
@@ -437,12 +443,12 @@ fn files_that_are_no_certificates_or_keys_are_named_with_their_keys() {
 fn without_an_interface_only_the_loopback_device_is_listened_to() {
     let spec = NetworkSpec::default();
     assert_eq!(
-        (spec.listen_endpoints(), spec.reaches_anybody()),
+        (spec.listen_endpoints(), spec.reaches_any_host()),
         (vec!["tcp/127.0.0.1:0".to_owned()], false)
     );
     let spec = NetworkSpec { interface: Some("eth0".into()), ..spec };
     assert_eq!(
-        (spec.listen_endpoints(), spec.reaches_anybody()),
+        (spec.listen_endpoints(), spec.reaches_any_host()),
         (vec!["tcp/0.0.0.0:7450#iface=eth0".to_owned()], true)
     );
     let tls = serde_json::from_str(

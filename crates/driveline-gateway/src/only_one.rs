@@ -13,7 +13,8 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum OnlyOneError {
     /// Another one is there.
-    #[error("a gateway '{kind}' serves the domain in {} already (process {pid}); end {}, or use another domain", path.display(), who(pid, *run))]
+    #[error("a gateway '{kind}' serves the domain in {} already (process {pid}); end {}, or use \
+         another domain", path.display(), who(pid, *run))]
     Second {
         /// Kind of gateway.
         kind: String,
@@ -164,7 +165,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     #[test]
-    fn a_second_one_is_told_who_is_there_and_takes_over_when_it_has_gone() {
+    fn a_second_gateway_is_refused_and_takes_over_when_the_first_has_gone() {
         let dir = tempfile::tempdir().unwrap();
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         let error = OnlyOne::new(dir.path(), "test").unwrap_err().to_string();
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_gateway_a_run_has_started_is_told_to_end_the_run() {
+    fn the_refusal_names_the_run_that_started_the_gateway() {
         let dir = tempfile::tempdir().unwrap();
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();

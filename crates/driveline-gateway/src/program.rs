@@ -81,7 +81,8 @@ pub trait Gateway: Sized {
 pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     let usage = || {
         format!(
-            "usage: {name} CONFIG.json\n       {name} --version\n\n{} While it runs, `driveline gateway list --explain` says what it carries, and why not.",
+            "usage: {name} CONFIG.json\n       {name} --version\n\n{} While it runs, `driveline \
+             gateway list --explain` says what it carries, and why not.",
             G::ABOUT
         )
     };
@@ -251,7 +252,7 @@ fn run<G: Gateway>(
     if let Some(reader) = from_launcher {
         std::thread::spawn(move || until_end(reader, &ended));
     }
-    tell(&gateway.greeting());
+    log(&gateway.greeting());
     if let Some(launcher) = &mut to_launcher {
         say(launcher, &Record::Ready);
     }
@@ -270,9 +271,9 @@ fn until_over<G: Gateway>(
         let failure = gateway.failure().filter(|_| !over);
         at_most(gateway.take_notices(), &mut limit, Instant::now())
             .iter()
-            .for_each(|line| tell(line));
+            .for_each(|line| log(line));
         if over || failure.is_some() {
-            gateway.farewell().iter().for_each(|line| tell(line));
+            gateway.farewell().iter().for_each(|line| log(line));
         }
         match failure.map(for_people) {
             Some(text) => {
@@ -293,7 +294,8 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
     for notice in notices {
         let verdict = limit.line(now);
         shown.extend((verdict != LineVerdict::Withheld).then_some(notice));
-        let no_more = "this gateway logs no more lines in this minute; `driveline gateway list` shows its state";
+        let no_more = "this gateway logs no more lines in this minute; `driveline gateway list` \
+             shows its state";
         shown.extend((verdict == LineVerdict::Last).then(|| no_more.to_owned()));
     }
     shown.extend(
@@ -305,11 +307,11 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
 }
 
 /// Standard output may be closed; that does not end the gateway. Lines contain foreign names.
-fn tell(line: &str) {
-    let _ = tell_to(&mut io::stdout(), line);
+fn log(line: &str) {
+    let _ = write_line(&mut io::stdout(), line);
 }
 
-fn tell_to(out: &mut impl Write, line: &str) -> io::Result<()> {
+fn write_line(out: &mut impl Write, line: &str) -> io::Result<()> {
     writeln!(out, "{}", clean(line))
 }
 
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_that_cannot_go_on_ends_with_the_reason_and_its_launcher_is_told() {
+    fn a_gateway_that_cannot_continue_ends_with_the_reason_and_notifies_its_launcher() {
         let (ended, wait) = channel();
         let by_hand = until_over(&Broken, &wait, None).unwrap_err();
         assert_eq!((by_hand.text.as_str(), by_hand.told), ("it cannot wait", false));
@@ -381,12 +383,12 @@ mod tests {
     #[test]
     fn names_of_others_do_nothing_to_a_terminal_and_make_no_lines_of_their_own() {
         let mut out = Vec::new();
-        tell_to(&mut out, "topic '\x1b[2J\nall is well' is refused").unwrap();
+        write_line(&mut out, "topic '\x1b[2J\nall is well' is refused").unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "topic ' [2J all is well' is refused\n");
     }
 
     #[test]
-    fn however_much_happens_no_more_is_told_than_can_be_read() {
+    fn log_lines_are_limited_to_what_people_can_read() {
         let (mut limit, start) = (LineLimit::new(2), Instant::now());
         let told = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
         assert!(
@@ -398,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_cannot_be_read_is_told_with_what_was_meant() {
+    fn an_unreadable_configuration_is_reported_with_a_suggestion() {
         let told = |text: &str| parse::<GatewayConfig>(text).unwrap_err();
         let misspelt = told(
             r#"{"domain": "d", "domain_dir": "/d", "network": {"lissten": []}, "topics": []}"#,

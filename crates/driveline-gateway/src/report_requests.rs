@@ -22,7 +22,7 @@ pub struct Notices(Mutex<VecDeque<String>>);
 
 impl Notices {
     /// Keeps a line. A lasting cause is logged once until its line has been taken.
-    pub fn tell(&self, line: String) {
+    pub fn log(&self, line: String) {
         let mut lines = lock(&self.0);
         if lines.contains(&line) {
             return;
@@ -103,12 +103,12 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_same_line_is_told_once_until_it_was_taken_and_the_oldest_give_way() {
+    fn a_line_is_kept_once_until_it_is_taken_and_the_oldest_give_way() {
         let notices = Notices::default();
-        notices.tell("a".into());
-        notices.tell("a".into());
+        notices.log("a".into());
+        notices.log("a".into());
         assert_eq!(notices.take(), ["a"]);
-        (0..=MAX_NOTICES).for_each(|n| notices.tell(n.to_string()));
+        (0..=MAX_NOTICES).for_each(|n| notices.log(n.to_string()));
         let taken = notices.take();
         assert_eq!((taken.len(), taken[0].as_str()), (MAX_NOTICES, "1"));
         assert!(notices.take().is_empty());

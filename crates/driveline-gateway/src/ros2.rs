@@ -263,7 +263,8 @@ fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
             "*" | "**" => {}
             token if is_token(token) => {}
             _ => {
-                let help = "between two `/` there are letters, digits and `_`, not beginning with a digit; or `*`, or `**` at the end";
+                let help = "between two `/` there are letters, digits and `_`, not beginning with \
+                     a digit; or `*`, or `**` at the end";
                 return Some((format!("`{pattern}` cannot be the name of a topic in ROS 2"), help));
             }
         }

@@ -253,9 +253,11 @@ impl Uses<'_> {
                 }) =>
             {
                 let message = format!(
-                    "a component publishes `{first}`, and the rule carries only what ROS 2 nodes publish"
+                    "a component publishes `{first}`, and the rule carries only what ROS 2 nodes \
+                     publish"
                 );
-                let help = "write `direction: to_ros` if ROS 2 nodes read it; declare it `external: true` if they publish it, too";
+                let help = "write `direction: to_ros` if ROS 2 nodes read it; declare it \
+                     `external: true` if they publish it, too";
                 (!leaving.iter().any(|(_, t)| t.external)).then(|| (message, help.into()))
             }
             Direction::ToRos
@@ -264,9 +266,15 @@ impl Uses<'_> {
                     .all(|(name, t)| self.only_read(name) && self.one_way(name, t, true)) =>
             {
                 let message = format!(
-                    "no component publishes `{first}`, so only what programs outside of this graph publish goes to ROS 2"
+                    "no component publishes `{first}`, so only what programs outside of this graph \
+                     publish goes to ROS 2"
                 );
-                Some((message, "write `direction: from_ros` if ROS 2 nodes publish it, and `both` if others do, too".into()))
+                Some((
+                    message,
+                    "write `direction: from_ros` if ROS 2 nodes publish it, and `both` \
+                     if others do, too"
+                        .into(),
+                ))
             }
             _ => None,
         }
@@ -291,13 +299,15 @@ impl Uses<'_> {
             Some((name, pattern)) => {
                 let does = if to_ros { "publishes" } else { "reads" };
                 let message = format!(
-                    "no topic of the graph is covered by `{}`, and no rule covers `{name}`, which a component {does}",
+                    "no topic of the graph is covered by `{}`, and no rule covers `{name}`, which \
+                     a component {does}",
                     rule.topic
                 );
                 Some((message, format!("did you mean `{pattern}`?")))
             }
             None if to_ros => {
-                let help = "check its spelling (`/a/b` is the topic `a/b` of the graph), and that its topics have `reach: host`";
+                let help = "check its spelling (`/a/b` is the topic `a/b` of the graph), and that \
+                     its topics have `reach: host`";
                 Some((
                     format!(
                         "no topic of the graph that leaves its process is covered by `{}`",

@@ -32,8 +32,11 @@ fn a_gateway_is_started_with_the_rules_and_the_topics_that_leave_their_process()
 
 #[test]
 fn without_rules_there_is_no_gateway() {
-    let text =
-        CAR.replace("  topics: [{topic: /camera/**, direction: to_ros}, {topic: /tf_static, direction: from_ros}]\n", "  domain_id: 3\n");
+    let text = CAR.replace(
+        "  topics: [{topic: /camera/**, direction: to_ros}, {topic: /tf_static, \
+             direction: from_ros}]\n",
+        "  domain_id: 3\n",
+    );
     let loaded = graph(&text.replace("  inside: {external: true}\n", ""));
     finds(&loaded, &[(2, "has no rules", "direction: to_ros")]);
     assert_eq!(Ros2GatewayConfig::of_graph(&loaded.graph.unwrap(), "car", Path::new("/d")), None);
@@ -78,7 +81,7 @@ fn services_alone_start_a_gateway() {
 }
 
 #[test]
-fn mistakes_in_services_are_told_with_their_line() {
+fn mistakes_in_services_are_reported_with_their_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("map_msgs/srv")).unwrap();
     std::fs::write(dir.path().join("map_msgs/srv/GetTile.srv"), "---\n").unwrap();
@@ -120,7 +123,8 @@ fn mistakes_in_services_are_told_with_their_line() {
         &[(
             6,
             "`timeout_ms` needs an integer",
-            "in milliseconds. Default 10 s. Write a plain number, which is in milliseconds: `timeout_ms: 2000`",
+            "in milliseconds. Default 10 s. Write a plain number, which is in milliseconds: \
+             `timeout_ms: 2000`",
         )],
     );
     finds(
@@ -142,7 +146,7 @@ fn mistakes_in_services_are_told_with_their_line() {
 }
 
 #[test]
-fn a_service_whose_definition_is_not_complete_is_told_with_the_place_in_it() {
+fn an_incomplete_service_definition_is_reported_with_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
         let path = dir.path().join(path);
@@ -166,7 +170,8 @@ fn a_service_whose_definition_is_not_complete_is_told_with_the_place_in_it() {
         &g(),
         &[(
             5,
-            "map_msgs/srv/GetTile cannot pass: the type geometry_msgs/msg/Point of 'at' is not defined",
+            "map_msgs/srv/GetTile cannot pass: the type geometry_msgs/msg/Point of 'at' is not \
+             defined",
             "package geometry_msgs, such as",
         )],
     );
@@ -194,7 +199,7 @@ fn a_service_whose_definition_is_not_complete_is_told_with_the_place_in_it() {
 }
 
 #[test]
-fn message_types_that_cannot_come_are_told_to_be_left_out() {
+fn message_types_that_cannot_be_converted_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let package = dir.path().join("tf2_msgs/msg");
     std::fs::create_dir_all(&package).unwrap();
@@ -206,7 +211,8 @@ fn message_types_that_cannot_come_are_told_to_be_left_out() {
         &graph(&text),
         &[(
             3,
-            "the message type tf2_msgs/msg/TFMessage is left out of what comes from ROS 2: the type geometry_msgs",
+            "the message type tf2_msgs/msg/TFMessage is left out of what comes from ROS 2: the \
+             type geometry_msgs",
             "geometry_msgs",
         )],
     );
@@ -288,7 +294,7 @@ fn memory_beyond_all_measure_is_remarked_on() {
 }
 
 #[test]
-fn mistakes_under_ros2_are_told_with_their_line() {
+fn mistakes_under_ros2_are_reported_with_their_line() {
     let sound = CAR.replace("  inside: {external: true}\n", "");
     let with = |rules: &str| graph(&sound.replace("{topic: /camera/**, direction: to_ros}", rules));
     finds(
@@ -312,7 +318,8 @@ fn mistakes_under_ros2_are_told_with_their_line() {
     finds(&graph(&inside), &[(3, "`camera/image` does not leave its process", "reach: host")]);
     let listed = sound.replace(
         "[{topic: /camera/**, direction: to_ros}, {topic: /tf_static, direction: from_ros}]",
-        "\n  - {topic: /camera/**, direction: to_ros}\n  - {topic: tf, direction: from_ros}\n  - {topic: /lidar, direction: to_ros}",
+        "\n  - {topic: /camera/**, direction: to_ros}\n  - {topic: tf, direction: from_ros}\n  - \
+         {topic: /lidar, direction: to_ros}",
     );
     finds(
         &graph(&listed),
@@ -345,8 +352,10 @@ modules:
   sensing:
     components:
       camera: {library: libdemo.so, class: Camera, outputs: {image: camera/image}}
-      lane: {library: libdemo.so, class: Lane, inputs: {image: road/image}, outputs: {lanes: road/lanes}}
-      fusion: {library: libdemo.so, class: Fusion, inputs: {lanes: road/lanes, scene: scene}, outputs: {scene: scene}, trigger: {kind: any, on: [lanes]}}
+      lane: {library: libdemo.so, class: Lane, inputs: {image: road/image}, outputs: {lanes: \
+     road/lanes}}
+      fusion: {library: libdemo.so, class: Fusion, inputs: {lanes: road/lanes, scene: scene}, \
+     outputs: {scene: scene}, trigger: {kind: any, on: [lanes]}}
 ";
 
 #[test]
@@ -397,7 +406,8 @@ fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
         ),
         &[(
             3,
-            "a component publishes `camera/image`, and the rule carries only what ROS 2 nodes publish",
+            "a component publishes `camera/image`, and the rule carries only what ROS 2 nodes \
+             publish",
             "`direction: to_ros`",
         )],
     );
@@ -478,7 +488,7 @@ fn of_a_misspelt_topic_its_rule_says_nothing_more() {
 }
 
 #[test]
-fn a_rule_that_misses_a_topic_of_others_by_a_slip_is_told_with_its_place() {
+fn a_rule_that_misspells_a_topic_is_reported_with_its_place() {
     let loaded = graph(
         &BRIDGE
             .replacen("/camera/**", "/camera/imaeg", 1)

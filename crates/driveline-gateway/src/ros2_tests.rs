@@ -52,7 +52,7 @@ fn nothing_is_carried_without_a_rule_and_the_first_rule_counts() {
 }
 
 #[test]
-fn each_mistake_is_told_with_its_place_and_a_remedy() {
+fn each_mistake_is_reported_with_its_place_and_a_remedy() {
     let rules = |rules: &str| format!(r#"{{"topics": [{rules}]}}"#);
     for (bad, key, index, says) in [
         (r#"{"domain_id": 233}"#.to_owned(), "domain_id", None, "at most 232"),
@@ -187,7 +187,7 @@ proptest! {
 }
 
 #[test]
-fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
+fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
     let config = |domain: &str, ros2: &str, topics: &str| -> Ros2GatewayConfig {
         serde_json::from_str(&format!(
             r#"{{"domain": "{domain}", "domain_dir": "/d", "ros2": {ros2}, "topics": {topics}}}"#

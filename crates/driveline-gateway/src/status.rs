@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_gets_what_holds_now_and_nothing_is_left_behind() {
+    fn each_client_gets_the_current_state_and_no_file_remains() {
         let long = "d".repeat(100);
         let dir = tempfile::tempdir().unwrap();
         // Longer than the address of a socket may be.
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_do_not_read_keep_nobody_waiting_and_the_first_of_them_give_way() {
+    fn clients_that_do_not_read_delay_no_other_and_the_oldest_give_way() {
         const SILENT: usize = 40;
         let dir = tempfile::tempdir().unwrap();
         // More than a socket holds.
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_and_silent_ones_are_told_from_living_ones() {
+    fn dead_and_silent_gateways_are_distinguished_from_living_ones() {
         let dir = tempfile::tempdir().unwrap();
         drop(UnixListener::bind(dir.path().join("gateway-dead.status")).unwrap());
         std::fs::write(dir.path().join("gateway-test.lock"), "1").unwrap();

@@ -112,17 +112,21 @@ mod tests {
     fn what_zenoh_says_has_no_paths_of_its_sources_and_no_rust_in_it() {
         for (raw, says) in [
             (
-                "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: Cannot assign requested address (os error 99) at \
+                "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: \
+                 Cannot assign requested address (os error 99) at \
                  /somebody/src/zenoh-link-commons-1.10.2/src/tcp.rs:61.] at \
                  /somebody/src/zenoh-link-tcp-1.10.2/src/unicast.rs:338.",
-                "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: Cannot assign requested address (os error 99)]",
+                "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: \
+                 Cannot assign requested address (os error 99)]",
             ),
             (
-                "bound to tcp/127.0.0.1:1#iface=x: [Os { code: 19, kind: Uncategorized, message: \"No such device\" }] at /r/src/unicast.rs:338.",
+                "bound to tcp/127.0.0.1:1#iface=x: [Os { code: 19, kind: Uncategorized, message: \
+                 \"No such device\" }] at /r/src/unicast.rs:338.",
                 "bound to tcp/127.0.0.1:1#iface=x: [No such device (os error 19)]",
             ),
             (
-                "JSON error: Message { msg: \"unknown field `a\\\"b`\", location: Some(Location { line: 3, column: 7 }) } at /somebody or other/src/lib.rs:1484.",
+                "JSON error: Message { msg: \"unknown field `a\\\"b`\", location: Some(Location { \
+                 line: 3, column: 7 }) } at /somebody or other/src/lib.rs:1484.",
                 "JSON error: unknown field `a\"b` at line 3 column 7",
             ),
             ("JSON error: Message { msg: \"x\", location: None }", "JSON error: x"),

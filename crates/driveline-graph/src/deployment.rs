@@ -154,7 +154,8 @@ mod tests {
     #[test]
     fn keys_of_a_container_are_resolved_with_their_places() {
         let (loaded, dir) = loaded(
-            "    image: localhost/m:1\n    user: 1001\n    cpus: [0, 1]\n    memory: 64 MiB\n    devices: [/dev/video0, nvidia.com/gpu=all]\n    mounts: [maps]\n",
+            "    image: localhost/m:1\n    user: 1001\n    cpus: [0, 1]\n    memory: 64 MiB\n    \
+             devices: [/dev/video0, nvidia.com/gpu=all]\n    mounts: [maps]\n",
         );
         let graph = loaded.graph.unwrap();
         let d = &graph.modules[0].deployment;
@@ -179,12 +180,15 @@ mod tests {
         let path = dir.path().join("g.yaml");
         let module = |name: &str, user: &str, ports: &str| {
             format!(
-                "  {name}:\n{user}    components:\n      {name}: {{library: x, class: X, {ports}}}\n"
+                "  {name}:\n{user}    components:\n      {name}: {{library: x, class: X, \
+                 {ports}}}\n"
             )
         };
         let text = [
             "driveline: 1\ntopics:\n".to_owned(),
-            "  a: {reach: host, max_payload: 8}\n  b: {reach: host, max_payload: 8, access: anyone}\n  c: {reach: host, max_payload: 8}\n".to_owned(),
+            "  a: {reach: host, max_payload: 8}\n  b: {reach: host, max_payload: 8, access: \
+             anyone}\n  c: {reach: host, max_payload: 8}\n"
+                .to_owned(),
             "modules:\n".to_owned(),
             module("one", "    user: 1001\n", "outputs: {x: a, y: b, z: c}"),
             module("two", "", "inputs: {x: a, y: b}"),

@@ -398,7 +398,9 @@ mod tests {
             .related("declared here", place(3, 1, 2, "ab: 1"))
             .help("did you mean `class`?");
         let all = Diagnostics { list: vec![d] };
-        let expected = "error: unknown key `clas`\n  --> g.yaml:12:5\n   |\n12 |     clas: Lane\n   |     ^^^^\n  ::: g.yaml:3:1: declared here\n   |\n 3 | ab: 1\n   | ^^\n   = help: did you mean `class`?\n\n";
+        let expected = "error: unknown key `clas`\n  --> g.yaml:12:5\n   |\n12 |     clas: \
+             Lane\n   |     ^^^^\n  ::: g.yaml:3:1: declared here\n   |\n 3 | ab: 1\n   | ^^\n   = \
+             help: did you mean `class`?\n\n";
         assert_eq!(all.render(Colour::No), expected);
         let coloured = all.render(Colour::Yes);
         assert!(coloured.contains("\x1b[1;31merror\x1b[0m"), "{coloured:?}");

@@ -139,7 +139,8 @@ impl Unreadable {
     fn encoding(reason: String, path: &Path) -> Self {
         let path = path.display();
         let help = format!(
-            "save it as UTF-8; `iconv -f ISO-8859-1 -t UTF-8 {path} > utf8.yaml` converts a file of Western Europe, `file {path}` guesses the encoding"
+            "save it as UTF-8; `iconv -f ISO-8859-1 -t UTF-8 {path} > utf8.yaml` converts a file \
+             of Western Europe, `file {path}` guesses the encoding"
         );
         Self { reason, help: Some(help) }
     }

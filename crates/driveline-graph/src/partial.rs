@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn only_what_holds_a_mistake_is_taken_out() {
-        let text = "driveline: 1\nnetwork: {interface: x}\ntopics:\n  a: {}\n  b:\n    reach: x\nmodules: {m: {}, n: {}}\n";
+        let text = "driveline: 1\nnetwork: {interface: x}\ntopics:\n  a: {}\n  b:\n    reach: \
+             x\nmodules: {m: {}, n: {}}\n";
         assert_eq!(left(text, &[]).unwrap(), "driveline network topics modules; a b; m n");
         assert_eq!(left(text, &[(6, 5)]).unwrap(), "driveline network topics modules; a; m n");
         assert_eq!(left(text, &[(2, 12), (7, 14)]).unwrap(), "driveline topics modules; a b; n");

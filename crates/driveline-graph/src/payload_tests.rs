@@ -6,7 +6,8 @@ use super::*;
 /// A class with an output of an image, with a head of 80 bytes, and one of a fixed size of 24
 /// bytes.
 fn describe_plain(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
-    let image = "driveline plain 1\ntype demo/Image size 80 align 8\nfield time_ns u64[10] offset 0\ntail data u8\n";
+    let image = "driveline plain 1\ntype demo/Image size 80 align 8\nfield time_ns u64[10] offset \
+         0\ntail data u8\n";
     let speeds =
         "driveline plain 1\ntype demo/Speeds size 24 align 8\nfield speeds f64[3] offset 0\n";
     let port = |name: &str, ty: &'static str, definition: &'static str| {
@@ -25,7 +26,10 @@ fn describe_plain(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
 
 fn graph_with(image: &str, speeds: &str) -> Loaded {
     let text = format!(
-        "driveline: 1\ntopics:\n  image: {{max_payload: {image}, external: true, reach: host}}\n  speeds: {{max_payload: {speeds}, external: true, reach: host}}\nmodules:\n  m:\n    components:\n      camera: {{library: libdemo.so, class: Camera, outputs: {{image: image, speeds: speeds}}}}\n"
+        "driveline: 1\ntopics:\n  image: {{max_payload: {image}, external: true, reach: host}}\n  \
+         speeds: {{max_payload: {speeds}, external: true, reach: host}}\nmodules:\n  m:\n    \
+         components:\n      camera: {{library: libdemo.so, class: Camera, outputs: {{image: image, \
+         speeds: speeds}}}}\n"
     );
     let f = Fixture::new(&[("g.yaml", &text)]);
     load(
@@ -43,12 +47,14 @@ fn room_for_no_sample_is_refused() {
         &[
             (
                 3,
-                "`max_payload` of the topic `image` is 127 bytes; the head of a sample of its type `demo/Image` alone takes 128",
+                "`max_payload` of the topic `image` is 127 bytes; the head of a sample of its type \
+                 `demo/Image` alone takes 128",
                 "2 MiB",
             ),
             (
                 4,
-                "`max_payload` of the topic `speeds` is 16 bytes; a sample of its type `demo/Speeds` alone takes 24",
+                "`max_payload` of the topic `speeds` is 16 bytes; a sample of its type \
+                 `demo/Speeds` alone takes 24",
                 "largest sample",
             ),
         ],

@@ -21,7 +21,8 @@ fn reactions_are_those_of_the_key_or_of_the_module() {
     let plain = sound(with("", "", "camera/image", ""));
     assert_eq!(plain.module("sensing").unwrap().watch, ResolvedWatch::default());
     assert_eq!(plain.on_launcher_lost, OnLauncherLost::Stop);
-    let keys = "    on_hang: restart\n    on_rate: stop\n    limits: {memory: 1 MiB, threads: 9, descriptors: 64}\n    on_limit: restart\n";
+    let keys = "    on_hang: restart\n    on_rate: stop\n    limits: {memory: 1 MiB, threads: 9, \
+         descriptors: 64}\n    on_limit: restart\n";
     let rate = "{topic: camera/image, rate_hz: {min: 9.5}}";
     let g = sound(with("on_launcher_lost: stop\n", keys, rate, "        budget_ms: 2.5\n"));
     let sensing = g.module("sensing").unwrap();

@@ -91,7 +91,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g.yaml");
         let text = format!(
-            "driveline: 1\nmodules:\n  one:\n    components: {{}}\n{keys}    executors: {{main: {{{first}}}}}\n  two:\n    components: {{}}\n    executors: {{main: {{{second}}}}}\n"
+            "driveline: 1\nmodules:\n  one:\n    components: {{}}\n{keys}    executors: {{main: \
+             {{{first}}}}}\n  two:\n    components: {{}}\n    executors: {{main: {{{second}}}}}\n"
         );
         std::fs::write(&path, text).unwrap();
         let nothing =

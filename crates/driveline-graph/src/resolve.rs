@@ -486,7 +486,8 @@ impl<'a> Resolver<'a> {
                             spec.library.with_file_name(near).display()
                         ),
                         None => format!(
-                            "searched: {list}; build it, or add its directory to DRIVELINE_COMPONENT_PATH"
+                            "searched: {list}; build it, or add its directory to \
+                             DRIVELINE_COMPONENT_PATH"
                         ),
                     };
                     self.error(
@@ -630,7 +631,11 @@ impl<'a> Resolver<'a> {
                 let place = self.place(at, &["inputs", &port, "max_held"], Part::Value);
                 let help = format!("raise it to {needed} or leave it out");
                 self.error(
-                    format!("the trigger of `{}` needs to hold {needed} samples of `{port}`, not {max_held}", at.component),
+                    format!(
+                        "the trigger of `{}` needs to hold {needed} samples of `{port}`, not \
+                         {max_held}",
+                        at.component
+                    ),
                     place,
                     Some(help),
                 );
@@ -772,7 +777,8 @@ impl<'a> Resolver<'a> {
         };
         if ports.is_empty() {
             let place = self.place(at, &["trigger"], Part::Key);
-            let help = "connect an input, use `trigger: {kind: timer, period_ms: …}`, or leave the trigger out";
+            let help = "connect an input, use `trigger: {kind: timer, period_ms: …}`, or leave the \
+                 trigger out";
             self.error(
                 format!("the trigger of `{}` waits for inputs, and it has none", at.component),
                 place,

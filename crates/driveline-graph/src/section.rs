@@ -2,8 +2,8 @@
 //! Sections of graph files that gateways own: keys next to `topics` and `modules`.
 //!
 //! This crate knows none of them. A gateway registers its [`Section`], and a program that checks
-//! whole graphs passes them to [`load`](crate::load) and [`json_schema`]. A
-//! host process knows none and skips their keys: its launcher has checked them.
+//! whole graphs passes them to [`load`](crate::load) and [`json_schema`]. `driveline-host` knows
+//! none and skips their keys: its launcher has checked them.
 
 use super::de;
 pub use super::de::Refused;

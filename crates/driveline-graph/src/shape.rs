@@ -81,7 +81,8 @@ const NAMES_OF_OTHERS: [(&str, &str, &str); 5] = [
     (
         "history",
         "depth",
-        "`depth: N` alone keeps the last N samples (`keep_last` of DDS); instead of `keep_all`, `reliability: reliable` makes the publisher wait for room",
+        "`depth: N` alone keeps the last N samples (`keep_last` of DDS); instead of `keep_all`, \
+         `reliability: reliable` makes the publisher wait for room",
     ),
     ("queue_size", "depth", "`depth: N` keeps the last N samples"),
     ("liveliness_lease_duration", "lease_ms", "write `lease_ms: N`, in milliseconds"),

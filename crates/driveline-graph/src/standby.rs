@@ -57,7 +57,8 @@ pub(super) fn apply(
             )),
             Some(topic) if topic.qos.deadline_ms.is_none() => Some((
                 format!("the topic `{}` has a hot standby and no deadline", s.topic),
-                "add `qos: {deadline_ms: …}` at the topic: the longest gap, and more than the periods of both publishers together",
+                "add `qos: {deadline_ms: …}` at the topic: the longest gap, and more than the \
+                 periods of both publishers together",
             )),
             _ if strong[..i].iter().any(|o| o.topic == s.topic && o.strength == s.strength) => {
                 Some((

@@ -7,11 +7,16 @@ use super::*;
 fn with_standby(topic: &str, main: &str, spare: &str) -> Loaded {
     let lane = |name: &str, strength: &str| {
         format!(
-            "  {name}:\n    components:\n      {name}_lane: {{library: libdemo.so, class: Lane, inputs: {{image: camera/image}}, outputs: {{lanes: {{topic: lanes{strength}}}}}}}\n"
+            "  {name}:\n    components:\n      {name}_lane: {{library: libdemo.so, class: Lane, \
+             inputs: {{image: camera/image}}, outputs: {{lanes: {{topic: lanes{strength}}}}}}}\n"
         )
     };
     graph(&format!(
-        "driveline: 1\ntopics:\n  camera/image: {{reach: host, max_payload: 8, external: true}}\n  lanes: {{{topic}}}\n  scene: {{external: true, reach: host, max_payload: 8}}\n  before: {{external: true, reach: host, max_payload: 8}}\nmodules:\n{}{}  fusion:\n    components:\n      fusion: {{library: libdemo.so, class: Fusion, inputs: {{lanes: lanes, scene: before}}, outputs: {{scene: scene}}}}\n",
+        "driveline: 1\ntopics:\n  camera/image: {{reach: host, max_payload: 8, external: true}}\n  \
+         lanes: {{{topic}}}\n  scene: {{external: true, reach: host, max_payload: 8}}\n  before: \
+         {{external: true, reach: host, max_payload: 8}}\nmodules:\n{}{}  fusion:\n    \
+         components:\n      fusion: {{library: libdemo.so, class: Fusion, inputs: {{lanes: lanes, \
+         scene: before}}, outputs: {{scene: scene}}}}\n",
         lane("main", main),
         lane("spare", spare),
     ))

@@ -14,7 +14,8 @@ fn supervised(sensing: &str, perception: &str) -> Loaded {
 
 #[test]
 fn keys_and_defaults_are_resolved() {
-    let keys = "    restart: {policy: on_failure, max: 3, on_exhausted: stop}\n    ready_within_ms: 1500\n    depends_on: [sensing]\n    restart_with: [sensing]\n";
+    let keys = "    restart: {policy: on_failure, max: 3, on_exhausted: stop}\n    \
+         ready_within_ms: 1500\n    depends_on: [sensing]\n    restart_with: [sensing]\n";
     let g = sound(supervised("", keys));
     let [sensing, perception] = ["sensing", "perception"].map(|m| g.module(m).unwrap());
     assert_eq!(

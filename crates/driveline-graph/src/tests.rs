@@ -24,7 +24,8 @@ fn libraries_are_looked_at_in_the_environment_of_their_module() {
     }
     let module = |name: &str, environment: &str| {
         format!(
-            "  {name}:\n    environment: {{{environment}}}\n    components:\n      of_{name}: {{library: libdemo.so, class: Camera}}\n"
+            "  {name}:\n    environment: {{{environment}}}\n    components:\n      of_{name}: \
+             {{library: libdemo.so, class: Camera}}\n"
         )
     };
     let text = format!(
@@ -81,7 +82,8 @@ fn pins_suffice_for_every_subscription_of_the_graph() {
     let mut text = SOUND.to_owned();
     for i in 0..4 {
         text += &format!(
-            "      lane{i}: {{library: libdemo.so, class: Lane, inputs: {{image: {{topic: camera/image, max_held: 5}}}}, outputs: {{lanes: lanes}}}}\n"
+            "      lane{i}: {{library: libdemo.so, class: Lane, inputs: {{image: {{topic: \
+             camera/image, max_held: 5}}}}, outputs: {{lanes: lanes}}}}\n"
         );
     }
     assert_eq!(sound(graph(&text)).topics[&"camera/image".parse().unwrap()].pins, 3 + 4 * 5);
@@ -91,7 +93,13 @@ fn pins_suffice_for_every_subscription_of_the_graph() {
 
 #[test]
 fn structural_mistakes_are_all_found_at_their_places() {
-    let text = "driveline: 2\nmodule: {}\ntopics:\n  a/b: {reach: hosst, max_payload: 2 MiBs, qos: {dept: 1, depth: x}, pins: 0}\n  'bad name': {}\nmodules:\n  m:\n    executors: {main: {threads: 1.5, schedule: {priority: 300}}}\n    components:\n      c:\n        clas: Lane\n        library: 7\n        inputs: {image: [x], b: {topik: x}}\n        trigger: {kind: al_latest}\n        callback_group: 3\n      d: {library: l, class: C, trigger: {on: x}}\n      e: {library: l, class: C, trigger: {kind: exact, on: x}, parameters: {p: {q: ~}}}\n  n:\n";
+    let text = "driveline: 2\nmodule: {}\ntopics:\n  a/b: {reach: hosst, max_payload: 2 MiBs, qos: \
+         {dept: 1, depth: x}, pins: 0}\n  'bad name': {}\nmodules:\n  m:\n    executors: {main: \
+         {threads: 1.5, schedule: {priority: 300}}}\n    components:\n      c:\n        clas: \
+         Lane\n        library: 7\n        inputs: {image: [x], b: {topik: x}}\n        trigger: \
+         {kind: al_latest}\n        callback_group: 3\n      d: {library: l, class: C, trigger: \
+         {on: x}}\n      e: {library: l, class: C, trigger: {kind: exact, on: x}, parameters: {p: \
+         {q: ~}}}\n  n:\n";
     finds(
         &graph(text),
         &[
@@ -116,7 +124,8 @@ fn structural_mistakes_are_all_found_at_their_places() {
             (17, "unknown key `on`", "known keys"),
             (
                 17,
-                "`q` needs true or false or an integer or a number or text or a list or a mapping, and this is nothing",
+                "`q` needs true or false or an integer or a number or text or a list or a mapping, \
+                 and this is nothing",
                 "",
             ),
             (18, "`n` needs a mapping, and this is nothing", "remove the key"),
@@ -135,13 +144,14 @@ fn a_graph_that_nothing_can_run_of_is_refused_as_it_is_by_a_run() {
 /// Changes to the sound graph, and what is found then.
 type Case = (&'static [(&'static str, &'static str)], &'static [(u32, &'static str, &'static str)]);
 
-/// As in a host process, whose launcher has checked the graph.
+/// As in `driveline-host`, whose launcher has checked the graph.
 #[test]
 fn keys_of_gateways_that_another_process_knows_are_skipped_and_their_pins_are_kept() {
     let mut text = SOUND.replace("driveline: 1\n", "driveline: 1\nbridge: {rules: [a]}\n");
     for i in 0..4 {
         text += &format!(
-            "      lane{i}: {{library: libdemo.so, class: Lane, inputs: {{image: {{topic: camera/image, max_held: 5}}}}, outputs: {{lanes: lanes}}}}\n"
+            "      lane{i}: {{library: libdemo.so, class: Lane, inputs: {{image: {{topic: \
+             camera/image, max_held: 5}}}}, outputs: {{lanes: lanes}}}}\n"
         );
     }
     finds(&graph(&text), &[(2, "unknown key `bridge`", "")]);
@@ -181,10 +191,13 @@ fn of_two_spellings_the_declared_one_is_right() {
             format!("camera: {{library: libdemo.so, class: Camera, outputs: {{image: {output}}}}}");
         let lane =
             format!("lane: {{library: libdemo.so, class: Lane, inputs: {{image: {input}}}}}");
-        graph(&format!(
-            "driveline: 1\ntopics:\n  image: {{max_payload: 9}}\n  imag: {{max_payload: 9}}\nmodules:\n  m:\n    components:\n      {camera}\n      {lane}\n"
+        graph(
+            &format!(
+                "driveline: 1\ntopics:\n  image: {{max_payload: 9}}\n  imag: {{max_payload: \
+             9}}\nmodules:\n  m:\n    components:\n      {camera}\n      {lane}\n"
+            )
+            .replace(&format!("  {declared}: {{max_payload: 9}}\n"), ""),
         )
-        .replace(&format!("  {declared}: {{max_payload: 9}}\n"), ""))
     };
     let helps = |loaded: &Loaded| -> Vec<String> {
         loaded
@@ -209,7 +222,7 @@ fn of_two_spellings_the_declared_one_is_right() {
 }
 
 #[test]
-fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
+fn a_port_with_a_misspelt_topic_is_reported() {
     let graph_of = |declared: &str, components: &[&str]| {
         let modules = components
             .iter()
@@ -220,7 +233,8 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
     };
     let camera = "camera: {library: libdemo.so, class: Camera, outputs: {image: camera/image}}";
     let lane = "lane: {library: libdemo.so, class: Lane, inputs: {image: camera/image}}";
-    let meant = "did you mean `camera/img`? If `camera/image` is right, correct it where `camera/img` is declared";
+    let meant = "did you mean `camera/img`? If `camera/image` is right, correct it where \
+         `camera/img` is declared";
     let network = "{reach: network, max_payload: 1 MiB}";
     let only_lane = graph_of(network, &[lane]);
     finds(&only_lane, &[(7, "no component publishes the topic `camera/image`", meant)]);
@@ -249,7 +263,9 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
 
 #[test]
 fn a_topic_that_is_declared_itself_is_not_what_another_declared_one_means() {
-    let text = "driveline: 1\ntopics:\n  f: {max_payload: 9}\n  g: {max_payload: 9}\nmodules:\n  m:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: f}}\n      lane: {library: libdemo.so, class: Lane, inputs: {image: f}}\n";
+    let text = "driveline: 1\ntopics:\n  f: {max_payload: 9}\n  g: {max_payload: 9}\nmodules:\n  \
+         m:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: \
+         f}}\n      lane: {library: libdemo.so, class: Lane, inputs: {image: f}}\n";
     finds(
         &graph(text),
         &[(4, "no component uses the topic `g`", "remove it, or connect a port to it")],
@@ -272,9 +288,11 @@ fn a_declared_name_that_no_topic_can_have_is_refused_and_never_suggested() {
 }
 
 #[test]
-fn a_name_that_no_topic_can_have_is_told_in_the_order_of_words() {
+fn an_impossible_topic_name_is_reported_in_the_order_of_words() {
     let loaded = graph(
-        "driveline: 1\ntopics:\n  /abs/name: {}\nmodules:\n  m:\n    components:\n      maker: {library: libdemo.so, class: Maker, outputs: {value: v}}\n      taker: {library: libdemo.so, class: Taker, inputs: {value: v}}\n",
+        "driveline: 1\ntopics:\n  /abs/name: {}\nmodules:\n  m:\n    components:\n      maker: \
+         {library: libdemo.so, class: Maker, outputs: {value: v}}\n      taker: {library: \
+         libdemo.so, class: Taker, inputs: {value: v}}\n",
     );
     let found = loaded.diagnostics.iter().next().unwrap();
     assert!(
@@ -373,7 +391,10 @@ fn bounds_are_those_of_the_endpoints() {
     use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
     let text = |pins: u32, loans: u32, held: u32, depth: u32, ms: u32| {
         graph(&format!(
-            "driveline: 1\ntopics:\n  t: {{pins: {pins}, loans: {loans}, qos: {{depth: {depth}, deadline_ms: {ms}, lifespan_ms: {ms}, lease_ms: {ms}}}}}\nmodules:\n  m:\n    components:\n      c: {{library: l, class: C, inputs: {{x: {{topic: t, max_held: {held}}}}}}}\n"
+            "driveline: 1\ntopics:\n  t: {{pins: {pins}, loans: {loans}, qos: {{depth: {depth}, \
+             deadline_ms: {ms}, lifespan_ms: {ms}, lease_ms: {ms}}}}}\nmodules:\n  m:\n    \
+             components:\n      c: {{library: l, class: C, inputs: {{x: {{topic: t, max_held: \
+             {held}}}}}}}\n"
         ))
     };
     let problems = |loaded: Loaded| loaded.diagnostics.render(Colour::No);
@@ -486,7 +507,9 @@ fn the_ends_of_a_topic_must_agree() {
 fn type_mismatch_and_objects_beyond_a_process_are_errors() {
     let two = |extra: &str| {
         format!(
-            "driveline: 1\ntopics: {{t: {{{extra}}}}}\nmodules:\n  m:\n    components:\n      a: {{library: libdemo.so, class: Maker, outputs: {{value: t}}}}\n      b: {{library: libdemo.so, class: Taker, inputs: {{value: t}}}}\n"
+            "driveline: 1\ntopics: {{t: {{{extra}}}}}\nmodules:\n  m:\n    components:\n      a: \
+             {{library: libdemo.so, class: Maker, outputs: {{value: t}}}}\n      b: {{library: \
+             libdemo.so, class: Taker, inputs: {{value: t}}}}\n"
         )
     };
     sound(graph(&two("")));
@@ -500,17 +523,19 @@ fn type_mismatch_and_objects_beyond_a_process_are_errors() {
         &graph(&wrong),
         &[(
             7,
-            "the output `a.value` publishes object `demo/Value`, and the input `b.image` expects bytes `demo/Image`",
+            "the output `a.value` publishes object `demo/Value`, and the input `b.image` expects \
+             bytes `demo/Image`",
             "connect `b.image` to a topic of `demo/Image`; or `a.value` to another topic",
         )],
     );
 }
 
 #[test]
-fn a_unit_where_the_key_has_one_is_told_with_the_number_to_write() {
+fn a_unit_after_a_number_is_reported_with_the_number_to_write() {
     let with = |period: &str| {
         graph(&format!(
-            "driveline: 1\nmodules:\n  m:\n    components:\n      c: {{library: libdemo.so, class: Camera, trigger: {{kind: timer, period_ms: {period}}}}}\n"
+            "driveline: 1\nmodules:\n  m:\n    components:\n      c: {{library: libdemo.so, class: \
+             Camera, trigger: {{kind: timer, period_ms: {period}}}}}\n"
         ))
     };
     for (period, write) in [
@@ -535,7 +560,9 @@ fn a_unit_where_the_key_has_one_is_told_with_the_number_to_write() {
 fn circles_need_a_timer_or_another_trigger() {
     let circle = |trigger: &str| {
         format!(
-            "driveline: 1\ntopics: {{lanes: {{reach: host, external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, inputs: {{lanes: lanes, scene: scene}}, outputs: {{scene: scene}}{trigger}}}\n"
+            "driveline: 1\ntopics: {{lanes: {{reach: host, external: true}}}}\nmodules:\n  m:\n    \
+             components:\n      f: {{library: libdemo.so, class: Fusion, inputs: {{lanes: lanes, \
+             scene: scene}}, outputs: {{scene: scene}}{trigger}}}\n"
         )
     };
     finds(&graph(&circle("")), &[(6, "in a circle without a timer: f → f", "all_latest")]);
@@ -553,7 +580,10 @@ fn circles_need_a_timer_or_another_trigger() {
 fn inputs_must_be_connected_and_hold_what_their_trigger_needs() {
     let g = |rest: &str| {
         graph(&format!(
-            "driveline: 1\ntopics: {{a: {{reach: host, external: true}}, b: {{reach: host, external: true}}, c: {{reach: host, external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, outputs: {{scene: c}}, {rest}}}\n"
+            "driveline: 1\ntopics: {{a: {{reach: host, external: true}}, b: {{reach: host, \
+             external: true}}, c: {{reach: host, external: true}}}}\nmodules:\n  m:\n    \
+             components:\n      f: {{library: libdemo.so, class: Fusion, outputs: {{scene: c}}, \
+             {rest}}}\n"
         ))
     };
     finds(
@@ -568,7 +598,8 @@ fn inputs_must_be_connected_and_hold_what_their_trigger_needs() {
         &[(6, "needs to hold 7 samples of `scene`, not 3", "raise it to 7")],
     );
     let graph = sound(g(
-        "inputs: {scene: b, lanes: a}, trigger: {kind: approximate, queue: 5, max_interval_ms: 0.5}",
+        "inputs: {scene: b, lanes: a}, trigger: {kind: approximate, queue: 5, max_interval_ms: \
+         0.5}",
     ));
     let f = &graph.modules[0].components[0];
     assert_eq!(
@@ -630,7 +661,9 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
 
 #[test]
 fn included_files_are_joined_and_conflicts_name_both_places() {
-    let sensing = "driveline: 1\ndomain: other\ntopics:\n  t: {reach: host, external: true, max_payload: 1}\nmodules:\n  sensing:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: t}}\n";
+    let sensing = "driveline: 1\ndomain: other\ntopics:\n  t: {reach: host, external: true, \
+         max_payload: 1}\nmodules:\n  sensing:\n    components:\n      camera: {library: \
+         libdemo.so, class: Camera, outputs: {image: t}}\n";
     let f = Fixture::new(&[
         ("g.yaml", "driveline: 1\ndomain: mine\ninclude: [s.yaml, s.yaml]\n"),
         ("s.yaml", sensing),
@@ -697,7 +730,8 @@ fn graphs_beyond_all_measure_are_refused_before_they_are_compared() {
     );
     let ports = list(10_001, &|i| format!("p{i}: t"));
     let text = format!(
-        "driveline: 1\nmodules: {{m: {{components: {{c: {{library: l, class: C, outputs: {{{ports}}}}}}}}}}}\n"
+        "driveline: 1\nmodules: {{m: {{components: {{c: {{library: l, class: C, outputs: \
+         {{{ports}}}}}}}}}}}\n"
     );
     refused(text, most, "several graphs");
     refused(

@@ -50,7 +50,8 @@ impl Resolver<'_> {
         let at = |component| At { document, module: module.name.as_str(), component };
         let place = self.place(&at(last.component), &["library"], Part::Value);
         let mut d = Diagnostic::error(format!(
-            "the libraries {names} and `{}` of the module `{}` cannot be loaded into one process: {reason}",
+            "the libraries {names} and `{}` of the module `{}` cannot be loaded into one process: \
+             {reason}",
             last.name(),
             module.name
         ))
@@ -89,7 +90,9 @@ fn explained(error: &DescribeError) -> (String, String) {
         Some(proto) => (
             format!("both contain the code of `{proto}`, which protobuf accepts once in a process"),
             format!(
-                "put the code of `{proto}` into a shared library of its own and link both to it (CMake: `driveline_add_messages(my_msgs {proto})`, then `target_link_libraries(… my_msgs)`), or put the components into two modules"
+                "put the code of `{proto}` into a shared library of its own and link both to it \
+                 (CMake: `driveline_add_messages(my_msgs {proto})`, then `target_link_libraries(… \
+                 my_msgs)`), or put the components into two modules"
             ),
         ),
         None => {
@@ -143,7 +146,8 @@ mod tests {
         };
         let components: String = libraries.iter().enumerate().map(component).collect();
         let text = format!(
-            "driveline: 1\nmodules:\n  m:\n    environment: {{A: \"1\"}}\n    components:\n{components}"
+            "driveline: 1\nmodules:\n  m:\n    environment: {{A: \"1\"}}\n    \
+             components:\n{components}"
         );
         let f = Fixture::new(&[("g.yaml", &text), ("libthird.so", "")]);
         load(
@@ -154,14 +158,16 @@ mod tests {
 
     #[test]
     fn two_libraries_with_the_code_of_one_proto_file_are_named_with_the_remedy() {
-        let protobuf = "[libprotobuf ERROR x.cc:642] File already exists in database: own.proto\n[libprotobuf FATAL y.cc:1984] CHECK failed";
+        let protobuf = "[libprotobuf ERROR x.cc:642] File already exists in database: \
+             own.proto\n[libprotobuf FATAL y.cc:1984] CHECK failed";
         let loaded =
             graph_of(protobuf, &["libdemo.so", "libthird.so", "libdemo.so", "libbroken.so"]);
         finds(
             &loaded,
             &[(
                 9,
-                "the libraries `libdemo.so` and `libbroken.so` of the module `m` cannot be loaded into one process: both contain the code of `own.proto`",
+                "the libraries `libdemo.so` and `libbroken.so` of the module `m` cannot be loaded \
+                 into one process: both contain the code of `own.proto`",
                 "driveline_add_messages(my_msgs own.proto)",
             )],
         );

@@ -222,15 +222,23 @@ fn declaration(
         let rule = misspelt_rule(files, &parsed).filter(|_| spec.external && covered.is_none());
         d = match (closest(name, undeclared(files, used)), rule) {
             (Some(near), _) => d.help(format!("did you mean `{near}`?")),
-            (None, Some((rule, place, meant))) => {
-                d.related("no rule covers it", place).help(format!("the rule for `{rule}` nearly does: did you mean `{meant}` there?"))
-            }
+            (None, Some((rule, place, meant))) => d
+                .related(
+                    "no rule covers \
+                     it",
+                    place,
+                )
+                .help(format!(
+                    "the rule for `{rule}` nearly \
+                     does: did you mean `{meant}` there?"
+                )),
             (None, None) if let Some(key) = covered.filter(|_| spec.external) => {
                 d.help(format!("give it `reach: host`: a rule under `{key}:` covers it"))
             }
-            (None, None) if covered.is_some() || spec.reach == Reach::Network => {
-                d.help("add `external: true` if programs outside of this graph publish or read it; else remove it, or connect a port to it")
-            }
+            (None, None) if covered.is_some() || spec.reach == Reach::Network => d.help(
+                "add `external: true` if programs outside of this graph publish or read it; \
+                     else remove it, or connect a port to it",
+            ),
             (None, None) => d.help("remove it, or connect a port to it"),
         };
         files.error(d);
@@ -264,7 +272,8 @@ impl<'a> Topic<'a> {
         self.told = true;
         let help = if let Some(key) = idle.wrong {
             format!(
-                "a rule under `{key}:` names `{name}`, too: did you mean it where `{}` is declared?",
+                "a rule under `{key}:` names `{name}`, too: did you mean it where `{}` is \
+                 declared?",
                 idle.name
             )
         } else {
@@ -326,7 +335,8 @@ impl<'a> Topic<'a> {
         let in_vain = is_one_sided && self.spec.reach == Reach::Process;
         if self.spec.external && in_vain && rule_of(self.files, self.name).is_none() {
             let message = format!(
-                "the topic `{}` is `external`, and its samples stay in their process: no program outside of this graph takes part",
+                "the topic `{}` is `external`, and its samples stay in their process: no program \
+                 outside of this graph takes part",
                 self.name
             );
             let help = format!(
@@ -365,7 +375,8 @@ impl<'a> Topic<'a> {
                 }
                 Some(near) => Some(self.misspelt(near, "is published, but not read")),
                 None => Some(format!(
-                    "connect an output to it, or declare `topics: {{{name}: {}}}` if it comes from elsewhere",
+                    "connect an output to it, or declare `topics: {{{name}: {}}}` if it comes from \
+                     elsewhere",
                     self.external()
                 )),
             };
@@ -376,7 +387,8 @@ impl<'a> Topic<'a> {
                 Some(near) if of_idle(near) => None,
                 Some(near) => Some(self.misspelt(near, "is read, but not published")),
                 None => Some(format!(
-                    "remove the output, connect an input to it, or declare `topics: {{{name}: {}}}` if a program outside of this graph listens",
+                    "remove the output, connect an input to it, or declare `topics: {{{name}: \
+                     {}}}` if a program outside of this graph listens",
                     self.external()
                 )),
             };
@@ -425,7 +437,8 @@ impl<'a> Topic<'a> {
                 );
                 let others = self.others(end, &schema.name, all);
                 let help = format!(
-                    "connect `{}` to a topic of `{}`{others}; or write `type: {}` if this topic has it",
+                    "connect `{}` to a topic of `{}`{others}; or write `type: {}` if this topic \
+                     has it",
                     end.name(),
                     schema.name,
                     schema.name
@@ -566,12 +579,14 @@ impl<'a> Topic<'a> {
             let Some(publisher) = shallow.min_by_key(|p| p.qos.depth) else { continue };
             let (kept, wanted) = (publisher.qos.depth, sub.qos.depth);
             let message = format!(
-                "`{}` has `qos.depth: {wanted}`, and its publisher `{}` keeps {kept}: at most {kept} of its samples wait for the input",
+                "`{}` has `qos.depth: {wanted}`, and its publisher `{}` keeps {kept}: at most \
+                 {kept} of its samples wait for the input",
                 sub.name(),
                 publisher.name()
             );
             let help = format!(
-                "set the depth where the samples are kept, at the topic: `topics: {{{}: {{qos: {{depth: {wanted}}}}}}}`, or at the output",
+                "set the depth where the samples are kept, at the topic: `topics: {{{}: {{qos: \
+                 {{depth: {wanted}}}}}}}`, or at the output",
                 self.name
             );
             let mut d = Diagnostic::warning(message).help(help);
@@ -591,7 +606,8 @@ impl<'a> Topic<'a> {
         }
         for sub in self.subscriptions().filter(|s| s.qos.checksum) {
             let message = format!(
-                "`{}` requests checksums of the topic `{}`, and samples from {peer} have none: it does not receive them",
+                "`{}` requests checksums of the topic `{}`, and samples from {peer} have none: it \
+                 does not receive them",
                 sub.name(),
                 self.name
             );
@@ -614,7 +630,8 @@ impl<'a> Topic<'a> {
                 );
                 let reach = if self.spec.reach == Reach::Host { "host" } else { "network" };
                 let help = format!(
-                    "remove `reach: {reach}` and put its components into one module, or use a plain or protobuf type"
+                    "remove `reach: {reach}` and put its components into one module, or use a \
+                     plain or protobuf type"
                 );
                 let d = Diagnostic::error(message).help(help);
                 let place = self.declared_at("reach");
@@ -626,10 +643,12 @@ impl<'a> Topic<'a> {
         if modules.len() > 1 {
             let list = modules.into_iter().map(|m| format!("`{m}`")).collect::<Vec<_>>().join(", ");
             let message = format!(
-                "the topic `{name}` has ends in the modules {list}, but reaches only its own process"
+                "the topic `{name}` has ends in the modules {list}, but reaches only its own \
+                 process"
             );
             let help = format!(
-                "declare `topics: {{{name}: {{reach: host}}}}`, or put its components into one module"
+                "declare `topics: {{{name}: {{reach: host}}}}`, or put its components into one \
+                 module"
             );
             let place = self.subscriptions().chain(self.publishers()).find_map(|e| e.place.clone());
             self.lacks_entry(Diagnostic::error(message), help, place);
@@ -655,7 +674,8 @@ impl<'a> Topic<'a> {
         }
         if self.ends.is_empty() && self.spec.reach == Reach::Network {
             let message = format!(
-                "the topic `{}` needs `max_payload`: no component uses it, so nothing else says how long samples are",
+                "the topic `{}` needs `max_payload`: no component uses it, so nothing else says \
+                 how long samples are",
                 self.name
             );
             let help = format!(
@@ -684,7 +704,8 @@ impl<'a> Topic<'a> {
         };
         if self.publishers().next().is_some() || self.spec.reach == Reach::Network {
             let message = format!(
-                "the topic `{}` needs `max_payload`: its type `{}` has no fixed size, and memory is reserved at the start",
+                "the topic `{}` needs `max_payload`: its type `{}` has no fixed size, and memory \
+                 is reserved at the start",
                 self.name, schema.name
             );
             let help = format!(
@@ -712,7 +733,8 @@ impl<'a> Topic<'a> {
         };
         if max_payload < least as u64 {
             let message = format!(
-                "`max_payload` of the topic `{}` is {max_payload} bytes; {what} of its type `{}` alone takes {least}",
+                "`max_payload` of the topic `{}` is {max_payload} bytes; {what} of its type `{}` \
+                 alone takes {least}",
                 self.name, schema.name
             );
             let help = format!(
@@ -744,7 +766,8 @@ impl<'a> Topic<'a> {
         let needed = beside_hosts.saturating_add(if to_hosts { LEAST_HOSTS } else { 0 });
         if needed > MAX_PINS {
             let message = format!(
-                "the subscriptions of the topic `{}` hold up to {held} samples; at most {} are possible",
+                "the subscriptions of the topic `{}` hold up to {held} samples; at most {} are \
+                 possible",
                 self.name,
                 MAX_PINS - (needed - held)
             );
@@ -844,7 +867,8 @@ pub(super) fn cycles(
             "these components start each other in a circle without a timer: {}",
             names.join(" → ")
         );
-        let help = "give one of them `trigger: {kind: timer, …}`, or `all_latest` `on` an input from outside the circle";
+        let help = "give one of them `trigger: {kind: timer, …}`, or `all_latest` `on` an input \
+             from outside the circle";
         let mut d = Diagnostic::error(message).help(help);
         let first = components[circle[circle.len() - 1]].name.as_str();
         if let Some((module, document)) = places.get(first) {

@@ -28,7 +28,8 @@ const UNITS: [(&str, u64); 7] = [
 pub enum ByteSizeError {
     /// It does not read as one.
     #[error(
-        "{0:?} is not a size; write a number of bytes, or a number with kB, MB, GB, KiB, MiB or GiB, such as `2 MiB`"
+        "{0:?} is not a size; write a number of bytes, or a number with kB, MB, GB, KiB, MiB or \
+         GiB, such as `2 MiB`"
     )]
     Text(String),
     /// It is more than [`ByteSize::MAX`].
@@ -129,10 +130,12 @@ impl JsonSchema for ByteSize {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A number of bytes: an integer, or text such as `64 KiB`, `2 MiB`, `1 GiB`, `500 kB`.",
+            "description": "A number of bytes: an integer, or text such as `64 KiB`, `2 MiB`, `1 \
+                 GiB`, `500 kB`.",
             "anyOf": [
                 { "type": "integer", "minimum": 1, "maximum": Self::MAX },
-                { "type": "string", "format": "byte-size", "pattern": "^[0-9]+([.][0-9]+)? *(B|kB|MB|GB|KiB|MiB|GiB)?$" },
+                { "type": "string", "format": "byte-size", "pattern": "^[0-9]+([.][0-9]+)? \
+                     *(B|kB|MB|GB|KiB|MiB|GiB)?$" },
             ],
         })
     }

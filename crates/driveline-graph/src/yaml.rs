@@ -354,8 +354,10 @@ impl Builder {
             (Content::List(items), _) => items.push(node),
             (Content::Map(_), None) => match node.value {
                 Value::Text(key) if key == "<<" => {
-                    return Err(Fault::new(node.span, "merge keys (`<<`) are not supported")
-                        .help("write out what is to be merged; an alias (`*name`) may stand for a whole value"));
+                    return Err(Fault::new(node.span, "merge keys (`<<`) are not supported").help(
+                        "write out what is to be merged; an alias (`*name`) may stand for a \
+                             whole value",
+                    ));
                 }
                 Value::Text(key) => parent.key = Some((key, node.span)),
                 _ => {
@@ -553,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bracket_that_is_not_closed_is_told_with_its_line() {
+    fn an_unclosed_bracket_is_reported_with_its_line() {
         for (text, help) in [
             (
                 "a:\n  b: {c: 1\n  d: {e: 2}\n",
@@ -597,7 +599,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1500))]
         #[test]
-        fn any_text_is_read_or_refused(text in "[-a-z0-9:{}\\[\\]&*!?|>'\"#%@ ,.\\n\\t\\r~\u{e9}]{0,120}") {
+        fn any_text_is_read_or_refused(text in "[-a-z0-9:{}\\[\\]&*!?|>'\"#%@ \
+             ,.\\n\\t\\r~\u{e9}]{0,120}") {
             let _ = parse(&text);
         }
 

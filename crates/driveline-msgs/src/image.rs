@@ -247,7 +247,8 @@ pub enum ImageError {
     #[error(transparent)]
     Payload(#[from] PayloadError),
     /// A number that stands for no encoding.
-    #[error("image encoding {number} is unknown; known are 1 (bgr8) to {} (bayer_grbg16)", Encoding::ALL.len())]
+    #[error("image encoding {number} is unknown; known are 1 (bgr8) to {} \
+         (bayer_grbg16)", Encoding::ALL.len())]
     Encoding {
         /// The number.
         number: u32,
@@ -279,7 +280,8 @@ pub enum ImageError {
         height: u32,
     },
     /// Numbers of several bytes would not be aligned.
-    #[error("image step {step} bytes is no multiple of the {} bytes of a number of {encoding}", encoding.bytes_per_channel())]
+    #[error("image step {step} bytes is no multiple of the {} bytes of a number of \
+         {encoding}", encoding.bytes_per_channel())]
     StepAlignment {
         /// Distance between rows, in bytes.
         step: u32,
@@ -288,7 +290,8 @@ pub enum ImageError {
     },
     /// Rows overlap.
     #[error(
-        "image step {step} bytes is less than a row of {width} {encoding} pixels takes ({row_len} bytes)"
+        "image step {step} bytes is less than a row of {width} {encoding} pixels takes ({row_len} \
+         bytes)"
     )]
     Step {
         /// Distance between rows, in bytes.

@@ -117,7 +117,8 @@ pub enum CloudError {
     },
     /// A field's type is unknown.
     #[error(
-        "field '{name}' of the point cloud has the unknown datatype {datatype}; known are 1 (int8) to 8 (float64)"
+        "field '{name}' of the point cloud has the unknown datatype {datatype}; known are 1 (int8) \
+         to 8 (float64)"
     )]
     FieldType {
         /// Name.
@@ -139,7 +140,8 @@ pub enum CloudError {
     },
     /// Rows overlap.
     #[error(
-        "point cloud row step {row_step} bytes is less than {width} points of {point_step} bytes take"
+        "point cloud row step {row_step} bytes is less than {width} points of {point_step} bytes \
+         take"
     )]
     RowStep {
         /// Distance between rows, in bytes.
@@ -165,7 +167,8 @@ pub enum CloudError {
     },
     /// A field that the point type has is missing, or lies elsewhere, or is of another type.
     #[error(
-        "points of the cloud are no {point}: {point} has {expected}, the cloud has {found}; the cloud's fields are {all}"
+        "points of the cloud are no {point}: {point} has {expected}, the cloud has {found}; the \
+         cloud's fields are {all}"
     )]
     PointType {
         /// The point type asked for.
@@ -179,7 +182,8 @@ pub enum CloudError {
     },
     /// Points do not follow each other like elements of an array.
     #[error(
-        "points of the cloud are no array of {point} ({size} bytes each): its points are {point_step} bytes apart and its rows {row_step} bytes"
+        "points of the cloud are no array of {point} ({size} bytes each): its points are \
+         {point_step} bytes apart and its rows {row_step} bytes"
     )]
     Spacing {
         /// The point type asked for.

@@ -27,7 +27,8 @@ fn points_are_written_and_read_in_place() {
     let names: Vec<_> = cloud.fields().map(|f| f.to_string()).collect();
     assert_eq!(
         names.join(", "),
-        "'x' Float32 at offset 0, 'y' Float32 at offset 4, 'z' Float32 at offset 8, 'intensity' Float32 at offset 12"
+        "'x' Float32 at offset 0, 'y' Float32 at offset 4, 'z' Float32 at offset 8, 'intensity' \
+         Float32 at offset 12"
     );
     // A point of the same size that knows fewer fields is fine, as in PCL.
     assert_eq!(cloud.points::<PointXyzAligned>().unwrap()[1].z, 3.0);

@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
-    fn what_does_not_end_is_not_waited_for_and_what_ends_tells_its_own() {
+    fn processes_that_do_not_end_are_not_waited_for_and_ended_ones_report_their_own_status() {
         let host = Namespace::new().unwrap();
         let why = host.run_within("sleep 60", Duration::from_millis(100)).unwrap_err().to_string();
         assert_eq!(why, "`sleep 60` did not end within 100ms");

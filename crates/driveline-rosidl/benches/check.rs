@@ -18,7 +18,8 @@ const DEFINITIONS: [(&str, &str); 13] = [
     ("geometry_msgs/msg/PoseStamped", "std_msgs/Header header\nPose pose\n"),
     (
         "nav_msgs/msg/Odometry",
-        "std_msgs/Header header\nstring child_frame_id\ngeometry_msgs/PoseWithCovariance pose\ngeometry_msgs/PoseWithCovariance twist\n",
+        "std_msgs/Header header\nstring child_frame_id\ngeometry_msgs/PoseWithCovariance \
+         pose\ngeometry_msgs/PoseWithCovariance twist\n",
     ),
     ("nav_msgs/msg/Path", "std_msgs/Header header\ngeometry_msgs/PoseStamped[] poses\n"),
     ("nav_msgs/msg/OccupancyGrid", "std_msgs/Header header\nint8[] data\n"),

@@ -231,7 +231,8 @@ impl Catalog {
             };
             let Some(next) = self.messages.get(name) else {
                 let problem = format!("the type {name} of '{}' is not defined", field.name);
-                let remedy = "add its package's directory, or write package/Name for a type of another package";
+                let remedy = "add its package's directory, or write package/Name for a type of \
+                     another package";
                 return Err(DefinitionError::missing(
                     message.place(field.line),
                     problem,
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_circular_or_too_deep_is_told_where_it_stands() {
+    fn missing_circular_and_too_deep_types_are_reported_with_their_place() {
         let c =
             catalog(&[("p/A", "int8 x\nB b\n"), ("p/B", "A a\n"), ("p/D", "\nHeader header\n")]);
         let told = closure(&c, "p/A").unwrap_err();

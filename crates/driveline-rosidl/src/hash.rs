@@ -115,7 +115,8 @@ impl Catalog {
     /// Releases before Iron do not have these; the hash of a service needs them.
     fn add_event_types(&mut self, info: &TypeName) -> Result<(), DefinitionError> {
         let time = well_known("builtin_interfaces", "Time")?;
-        let event = "uint8 event_type\nbuiltin_interfaces/Time stamp\nchar[16] client_gid\nint64 sequence_number\n";
+        let event = "uint8 event_type\nbuiltin_interfaces/Time stamp\nchar[16] client_gid\nint64 \
+             sequence_number\n";
         for (name, text) in [(info, event), (&time, "int32 sec\nuint32 nanosec\n")] {
             if self.message(name).is_none() {
                 self.add_message(msg::parse_msg(name, &name.to_string(), text)?)?;
@@ -156,7 +157,8 @@ fn individual(out: &mut String, name: &str, fields: &[Field]) {
         let (capacity, string_capacity, nested) = capacities(&field.ty);
         let _ = write!(
             out,
-            "{}{{\"name\": \"{}\", \"type\": {{\"type_id\": {}, \"capacity\": {capacity}, \"string_capacity\": {string_capacity}, \
+            "{}{{\"name\": \"{}\", \"type\": {{\"type_id\": {}, \"capacity\": {capacity}, \
+             \"string_capacity\": {string_capacity}, \
              \"nested_type_name\": \"{nested}\"}}}}",
             if i == 0 { "" } else { ", " },
             field.name,

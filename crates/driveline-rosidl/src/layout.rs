@@ -175,7 +175,8 @@ impl Catalog {
                         return Err(DefinitionError::new(
                             message.place(field.line),
                             format!(
-                                "'{}' is a wchar, which ROS 2's implementations send in two or in four bytes",
+                                "'{}' is a wchar, which ROS 2's implementations send in two or in \
+                                 four bytes",
                                 field.name
                             ),
                             "use uint16 or wstring",

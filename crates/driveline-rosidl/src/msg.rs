@@ -252,7 +252,8 @@ fn field(ty: FieldType, name: &str, default: &str) -> Result<Field, Mistake> {
     if !name::is_package_name(name) {
         return Err(mistake(
             format!("'{}' is no name of a field", shown(name)),
-            "a field is lower-case letters, digits and single underscores, and begins with a letter",
+            "a field is lower-case letters, digits and single underscores, and begins with a \
+             letter",
         ));
     }
     let default =
@@ -269,7 +270,8 @@ fn constant(ty: FieldType, name: &str, value: &str) -> Result<Constant, Mistake>
     if !name::is_constant_name(name) {
         return Err(mistake(
             format!("'{}' is no name of a constant", shown(name)),
-            "a constant is capitals, digits and single underscores; a default cannot contain =, not even in quotes",
+            "a constant is capitals, digits and single underscores; a default cannot contain =, \
+             not even in quotes",
         ));
     }
     let unbounded = matches!(
@@ -405,7 +407,9 @@ mod tests {
 
     #[test]
     fn a_message_with_everything() {
-        let text = "# head\n# of it\n\n# about X\nint32 X=-5 # behind\nstring NAME = \"a b\"\nstd_msgs/Header header\nPoint[<=4] corners\nfloat64[3] v [1, 2.5, 3]\nstring<=10 id \"x\"\nwstring[] texts\nuint8\tlow\t 0x10\nchar c\n";
+        let text = "# head\n# of it\n\n# about X\nint32 X=-5 # behind\nstring NAME = \"a \
+             b\"\nstd_msgs/Header header\nPoint[<=4] corners\nfloat64[3] v [1, 2.5, 3]\nstring<=10 \
+             id \"x\"\nwstring[] texts\nuint8\tlow\t 0x10\nchar c\n";
         let m = read(text).unwrap();
         assert_eq!(m.comment, ["head", "of it"]);
         assert_eq!(m.constants[0].comment, ["about X", "behind"]);
@@ -455,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_file_line_and_remedy() {
+    fn mistakes_are_reported_with_file_line_and_remedy() {
         for (text, line, says) in [
             ("int32 a\nint32 a\n", 2, "'a' is defined twice"),
             ("\nfloat x\n", 2, "the type 'float' is none; did you mean `float32` or `float64`?"),

@@ -46,7 +46,8 @@ pub struct TypeName {
 /// A text is no name of an interface.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "'{text}' is no interface name: {reason}; write it as package/msg/Name, such as sensor_msgs/msg/Image"
+    "'{text}' is no interface name: {reason}; write it as package/msg/Name, such as \
+     sensor_msgs/msg/Image"
 )]
 pub struct TypeNameError {
     /// Given name.
@@ -65,7 +66,8 @@ impl TypeName {
         };
         if !is_package_name(package) {
             return Err(error(
-                "a package is lower-case letters, digits and single underscores, and begins with a letter",
+                "a package is lower-case letters, digits and single underscores, and begins with a \
+                 letter",
             ));
         }
         if !is_message_name(name) {

@@ -110,7 +110,8 @@ proptest! {
             prop_assert!(e.to_string().starts_with("M.msg") && !e.remedy.is_empty());
         }
         let _ = driveline_rosidl::parse_srv(&"p/srv/M".parse().unwrap(), "M.srv", &text);
-        let _ = driveline_rosidl::parse_idl("M.idl", &format!("module p {{ module msg {{ struct M {{ {text} }}; }}; }};"));
+        let _ = driveline_rosidl::parse_idl("M.idl", &format!("module p {{ module msg {{ struct M \
+             {{ {text} }}; }}; }};"));
         let _ = driveline_rosidl::parse_idl("M.idl", &text);
         let _ = Catalog::from_text(&name, &text);
     }

@@ -23,7 +23,9 @@ fn catalog() -> Catalog {
         ("rosgraph_msgs/Clock", "builtin_interfaces/Time clock"),
         (
             "sensor_msgs/Range",
-            "uint8 ULTRASOUND=0\nuint8 INFRARED=1\nstd_msgs/Header header\nuint8 radiation_type\nfloat32 field_of_view\nfloat32 min_range\nfloat32 max_range\nfloat32 range\nfloat32 variance",
+            "uint8 ULTRASOUND=0\nuint8 INFRARED=1\nstd_msgs/Header header\nuint8 \
+             radiation_type\nfloat32 field_of_view\nfloat32 min_range\nfloat32 max_range\nfloat32 \
+             range\nfloat32 variance",
         ),
     ] {
         let name = name.parse().unwrap();
@@ -89,14 +91,20 @@ fn a_description_is_one_line_of_json_in_the_order_of_the_fields() {
 #[test]
 fn idl_and_msg_of_a_type_have_one_hash() {
     let mut idl = Catalog::new();
-    let text = "module p { module msg {\n typedef double double__3[3];\n typedef p::msg::In p__msg__In;\n typedef p__msg__In p__msg__In__2[2];\n module M_Constants { const uint8 A = 1; };\n struct M {\n @verbatim (language=\"comment\", text=\"about\" \" it\")\n @unit (value=\"m\")\n double__3 v;\n p__msg__In__2 pair;\n sequence<string<4>, 5> names;\n @default (value=TRUE)\n boolean on;\n unsigned long long n, m;\n wstring<3> w;\n octet o;\n char c;\n };\n}; };";
+    let text = "module p { module msg {\n typedef double double__3[3];\n typedef p::msg::In \
+         p__msg__In;\n typedef p__msg__In p__msg__In__2[2];\n module M_Constants { const uint8 A = \
+         1; };\n struct M {\n @verbatim (language=\"comment\", text=\"about\" \" it\")\n @unit \
+         (value=\"m\")\n double__3 v;\n p__msg__In__2 pair;\n sequence<string<4>, 5> names;\n \
+         @default (value=TRUE)\n boolean on;\n unsigned long long n, m;\n wstring<3> w;\n octet \
+         o;\n char c;\n };\n}; };";
     let name = idl.add_idl("M.idl", text).unwrap();
     idl.add_idl("In.idl", "module p { module msg { struct In { long x; }; }; };").unwrap();
     let message = idl.message(&name).unwrap();
     assert_eq!(message.fields[0].comment, ["about it"]);
     assert_eq!(message.constants[0].name, "A");
     let mut msg = Catalog::new();
-    let text = "float64[3] v\nIn[2] pair\nstring<=4[<=5] names\nbool on true\nuint64 n\nuint64 m\nwstring<=3 w\nbyte o\nchar c\n";
+    let text = "float64[3] v\nIn[2] pair\nstring<=4[<=5] names\nbool on true\nuint64 n\nuint64 \
+         m\nwstring<=3 w\nbyte o\nchar c\n";
     msg.add_message(parse_msg(&name, "M.msg", text).unwrap()).unwrap();
     let inner = "p/In".parse().unwrap();
     msg.add_message(parse_msg(&inner, "In.msg", "int32 x\n").unwrap()).unwrap();
@@ -119,8 +127,10 @@ fn schemas_are_written_as_their_protocol_says() {
     let schema = catalog.schema(&"sensor_msgs/msg/Range".parse().unwrap()).unwrap();
     let separator = "=".repeat(80);
     let expected = format!(
-        "std_msgs/Header header\nuint8 radiation_type\nfloat32 field_of_view\nfloat32 min_range\nfloat32 max_range\nfloat32 range\n\
-         float32 variance\n{separator}\nMSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n{separator}\nMSG: std_msgs/Header\n\
+        "std_msgs/Header header\nuint8 radiation_type\nfloat32 field_of_view\nfloat32 \
+         min_range\nfloat32 max_range\nfloat32 range\n\
+         float32 variance\n{separator}\nMSG: builtin_interfaces/Time\nint32 sec\nuint32 \
+         nanosec\n{separator}\nMSG: std_msgs/Header\n\
          builtin_interfaces/Time stamp\nstring frame_id\n"
     );
     assert_eq!(
@@ -134,13 +144,15 @@ fn schemas_are_written_as_their_protocol_says() {
         ("example_interfaces/srv/AddTwoInts_Request", "int64 a\nint64 b\n")
     );
     let mut demo = Catalog::new();
-    let note = "module demo { module msg { struct Note { char mark; double position[3]; sequence<string<10>> words; sequence<demo::msg::Part, 4> parts; }; }; };";
+    let note = "module demo { module msg { struct Note { char mark; double position[3]; \
+         sequence<string<10>> words; sequence<demo::msg::Part, 4> parts; }; }; };";
     let name = demo.add_idl("Note.idl", note).unwrap();
     demo.add_idl("Part.idl", "module demo { module msg { struct Part { }; }; };").unwrap();
     let example =
         include_str!("../../../docs/protocols/ros2-schema.md").split("```\n").nth(1).unwrap();
     let part = format!(
-        "{separator}\nIDL: demo/msg/Part\nmodule demo {{\n  module msg {{\n    struct Part {{\n      \
+        "{separator}\nIDL: demo/msg/Part\nmodule demo {{\n  module msg {{\n    struct Part \
+         {{\n      \
          uint8 structure_needs_at_least_one_member;\n    }};\n  }};\n}};\n"
     );
     assert_eq!(demo.schema(&name).unwrap().definition, format!("{example}{part}"));
@@ -165,7 +177,7 @@ fn schemas_are_written_as_their_protocol_says() {
 }
 
 #[test]
-fn what_idl_has_and_ros_2_has_not_is_told_with_its_line() {
+fn idl_features_that_ros_2_lacks_are_reported_with_their_line() {
     for (member, says) in [
         ("long double x;", "2: the type 'long double'"),
         ("sequence<sequence<long>> x;", "2: a sequence of arrays or of sequences"),

@@ -148,7 +148,8 @@ fn check_store(store: &str, at_least: usize) {
     assert_eq!(
         check_hashes(types),
         13,
-        "{store} has images (also compressed), clouds, measurements, the clock and what they consist of"
+        "{store} has images (also compressed), clouds, measurements, the clock and what they \
+         consist of"
     );
     let mut random = Random(2);
     let (mut samples, mut all_texts, mut theirs, mut with_char) = (Vec::new(), Map::new(), 0, 0);
@@ -170,7 +171,8 @@ fn check_store(store: &str, at_least: usize) {
         all_texts.insert(text.clone(), texts(&catalog, &name));
     }
     println!(
-        "{store}: {} types, {} of them with char; {theirs} samples of rosbags, {} of ours, each in both byte orders",
+        "{store}: {} types, {} of them with char; {theirs} samples of rosbags, {} of ours, each in \
+         both byte orders",
         types.len(),
         with_char,
         samples.len()
@@ -194,15 +196,20 @@ fn every_message_of_jazzy_comes_and_goes() {
 #[test]
 fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
     let definitions = json!({
-        "radar_msgs/msg/RadarReturn": "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n",
+        "radar_msgs/msg/RadarReturn": "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 \
+             doppler_velocity\nfloat32 amplitude\n",
         "radar_msgs/msg/RadarScan": "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n",
         "vision_msgs/msg/ObjectHypothesis": "string class_id\nfloat64 score\n",
-        "vision_msgs/msg/ObjectHypothesisWithPose": "ObjectHypothesis hypothesis\ngeometry_msgs/PoseWithCovariance pose\n",
+        "vision_msgs/msg/ObjectHypothesisWithPose": "ObjectHypothesis \
+             hypothesis\ngeometry_msgs/PoseWithCovariance pose\n",
         "vision_msgs/msg/Point2D": "float64 x\nfloat64 y\n",
         "vision_msgs/msg/Pose2D": "vision_msgs/Point2D position\nfloat64 theta\n",
-        "vision_msgs/msg/BoundingBox2D": "vision_msgs/Pose2D center\nfloat64 size_x\nfloat64 size_y\n",
-        "vision_msgs/msg/Detection2D": "std_msgs/Header header\nObjectHypothesisWithPose[] results\nBoundingBox2D bbox\nstring id\n",
-        "vision_msgs/msg/Detection2DArray": "std_msgs/Header header\nvision_msgs/Detection2D[] detections\n",
+        "vision_msgs/msg/BoundingBox2D": "vision_msgs/Pose2D center\nfloat64 size_x\nfloat64 \
+             size_y\n",
+        "vision_msgs/msg/Detection2D": "std_msgs/Header header\nObjectHypothesisWithPose[] \
+             results\nBoundingBox2D bbox\nstring id\n",
+        "vision_msgs/msg/Detection2DArray": "std_msgs/Header header\nvision_msgs/Detection2D[] \
+             detections\n",
     });
     for store in ["ros2_humble", "ros2_jazzy"] {
         let exported = ask(
@@ -269,7 +276,8 @@ fn so_do_messages_that_the_test_invents() {
         all_texts.insert(text, texts);
     }
     println!(
-        "invented: {} types, {wide} of them with wstring; {theirs} samples of rosbags, {} of ours, each in both byte orders",
+        "invented: {} types, {wide} of them with wstring; {theirs} samples of rosbags, {} of ours, \
+         each in both byte orders",
         all_texts.len(),
         samples.len()
     );

@@ -129,7 +129,7 @@ fn the_empty_string_has_two_forms() {
 }
 
 #[test]
-fn each_fault_is_told_apart() {
+fn each_fault_has_its_own_error() {
     let string = one("string s\n");
     let l = one("uint8 a\nbool b\n");
     assert_eq!(cdr::read(&l, &[0, 1]).unwrap_err().fault, Fault::NoHeader { len: 2 });
@@ -319,6 +319,8 @@ fn what_is_printed_is_bounded_and_harmless() {
         Value::List(vec![Value::String(b"yes: no".to_vec())]),
     ]);
     let text = Text::new(&l, &value).max_elements(3).to_string();
-    let expected = "s: \"\\u{1b}[2\"… (7 in all)\ndata: [1, 1, 1, … (5 in all)]\nlist:\n-\n  x: 1\n-\n  x: 1\n-\n  x: 1\n… (4 in all)\none:\n  x: -1\nf: 0.5\nnames:\n- \"yes\"… (7 in all)\n";
+    let expected = "s: \"\\u{1b}[2\"… (7 in all)\ndata: [1, 1, 1, … (5 in all)]\nlist:\n-\n  x: \
+         1\n-\n  x: 1\n-\n  x: 1\n… (4 in all)\none:\n  x: -1\nf: 0.5\nnames:\n- \"yes\"… (7 in \
+         all)\n";
     assert_eq!(text, expected);
 }

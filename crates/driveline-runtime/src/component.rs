@@ -182,7 +182,7 @@ impl Facts {
 
     /// Adds a note, for example `detector`, "classical, no model was given": shown with the run
     /// and kept in its report. Allocates; not for every sample.
-    pub fn tell(&self, name: &str, text: &str) {
+    pub fn add(&self, name: &str, text: &str) {
         match &self.account {
             Some(account) => account.send(Record::Fact {
                 component: self.component.clone(),

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_is_told_everything_and_who_does_not_has_his_time() {
+    fn a_client_that_reads_gets_everything_and_one_that_does_not_has_a_time_limit() {
         let (mut clients, start) = (Clients::default(), Instant::now());
         let (short, long): (Arc<[u8]>, Arc<[u8]>) = (b"short"[..].into(), vec![b'x'; LONG].into());
         let (silent, reads) = (come(&mut clients, &long, start), come(&mut clients, &long, start));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_let_in_keeps_nobody_out_for_good() {
+    fn a_client_that_cannot_be_accepted_keeps_no_other_out_for_good() {
         use rustix::io::Errno;
         for refused in [Errno::MFILE, Errno::CONNABORTED] {
             let (client, _asks) = UnixStream::pair().unwrap();

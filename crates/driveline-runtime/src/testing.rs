@@ -2,8 +2,8 @@
 //! Unit tests of one component: no processes, no threads, no waiting, on a clock that the test
 //! moves.
 //!
-//! A [`ComponentTest`] brings a component up as a host process does, with the trigger and QoS that
-//! a graph would give it. The test publishes to its inputs, moves the time and reads its outputs.
+//! A [`ComponentTest`] brings a component up like `driveline-host`, with the trigger and QoS that a
+//! graph would give it. The test publishes to its inputs, moves the time and reads its outputs.
 //! Callbacks and timers run on the thread of the test, at the times at which they fall due on the
 //! test's [`VirtualClock`]. Threads that the component starts have the kernel's clock.
 //!
@@ -42,7 +42,7 @@ const PUBLISHED_BY_A_CALL: u32 = 8;
 const KEPT: usize = 4096;
 /// Calls without any time between them.
 const CALLS_AT_ONCE: usize = 10_000;
-/// Period at which outputs with a deadline or a lease are polled for events, as in a host process.
+/// Period at which outputs with a deadline or a lease are polled, as in `driveline-host`.
 const EVENTS: Duration = Duration::from_millis(100);
 /// Room for samples without a fixed size, unless the settings say otherwise.
 const MAX_PAYLOAD: u64 = 2 << 20;

@@ -80,7 +80,7 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
 }
 
 #[test]
-fn a_run_whose_processes_are_all_told_to_end_at_once_ends_as_asked() {
+fn a_run_whose_processes_all_get_sigterm_at_once_ends_normally() {
     let f = Fixture::new(&graph(0, "", ""));
     let mut seen = Seen { all_told_at: Some("printer got 3"), ..Seen::default() };
     let outcome = f.run(&mut seen);
@@ -189,7 +189,7 @@ fn a_module_killed_from_outside_ends_the_run() {
 }
 
 #[test]
-fn a_module_is_ended_by_the_first_fatal_signal_that_somebody_sends() {
+fn a_module_is_ended_by_the_first_fatal_signal() {
     let f = Fixture::new(&graph(0, "", ""));
     let mut seen = Seen { crash_at: Some("printer got 2"), ..Seen::default() };
     let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else {
@@ -200,7 +200,7 @@ fn a_module_is_ended_by_the_first_fatal_signal_that_somebody_sends() {
 }
 
 #[test]
-fn a_module_that_is_told_to_end_from_outside_says_so() {
+fn a_module_ended_from_outside_reports_it() {
     let f = Fixture::new(&graph(0, "", ""));
     let mut seen = Seen { told_at: Some("printer got 2"), ..Seen::default() };
     let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };

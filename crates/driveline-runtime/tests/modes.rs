@@ -198,7 +198,7 @@ fn a_module_that_stays_down_leads_to_the_declared_mode() {
 }
 
 #[test]
-fn a_restarted_module_is_told_the_mode() {
+fn a_restarted_module_gets_the_mode() {
     let (seen, _) = while_running(&graph(["", "", ""], "environment: {}", MODES), |tool| {
         settled(tool, "manual");
         tool.ask(Ask::mode("autonomous")).unwrap();

@@ -150,7 +150,7 @@ fn a_hung_module_and_what_it_started_do_not_outlive_their_launcher() {
 }
 
 #[test]
-fn a_callback_that_takes_long_is_told_of_and_the_kill_is_ones_own() {
+fn a_long_callback_is_reported_and_a_second_interrupt_kills() {
     let mut f = Fixture::new(&graph(0, "hang_on: 3", ""));
     f.options.grace = GRACE;
     // For three seconds or, on a machine that stands still meanwhile, more.
@@ -215,7 +215,7 @@ fn what_a_module_started_and_left_is_ended_with_it() {
 }
 
 #[test]
-fn a_stopped_module_is_told_of_and_still_ends_in_good_order() {
+fn a_stopped_module_is_reported_and_still_ends_gracefully() {
     let f = Fixture::new(&graph(0, "", ""));
     let mut seen = Seen {
         stop_at: Some("printer got 2"),
@@ -255,7 +255,7 @@ impl Sink for Nobody {
 }
 
 #[test]
-fn a_terminal_that_goes_is_no_second_interrupt_however_often_it_is_told() {
+fn a_closed_terminal_is_no_second_interrupt_however_often_it_is_signalled() {
     let mut f = Fixture::new(&graph(0, "hang_init: 1", ""));
     f.options.grace = GRACE;
     let (interrupt, interrupter) = Interrupt::by_hand().unwrap();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of publishers on other hosts, which a gateway brings: how many did not get here.
+//! Counts samples of publishers on other hosts that did not reach this one:
 //! `docs/protocols/shm.md`, Counts from afar.
 //!
-//! The gateway's publisher says it in its segment, so that losses count which no sample follows. A
-//! publisher of an earlier release says it with each sample only.
+//! The gateway's publisher writes the count into its segment, so that losses count even if no
+//! sample follows. A publisher of an earlier release reports it only with each sample.
 
 use crate::afar_count::{AfarCount, AfarState};
 use crate::inlet::{Edge, has_unread};
@@ -15,17 +15,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A publisher of another host whose edges are gone.
+/// A publisher of another host whose edges have ended.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     publisher: u64,
-    /// Newest of its samples that was received or counted, in its own numbers.
+    /// Number of the newest sample that was received or counted, by its publisher's numbers.
     furthest: Option<u64>,
     uncounted: Option<Uncounted>,
 }
 
-/// Publishers of other hosts whose edges are gone: how far each was read, and whether all of it is
-/// counted. The oldest give way.
+/// Publishers of other hosts whose edges have ended, with their reading positions and whether all
+/// of their samples are counted. The oldest give way.
 #[derive(Debug)]
 pub(crate) struct KnownAfar {
     list: VecDeque<Known>,
@@ -51,7 +51,7 @@ impl KnownAfar {
         }
     }
 
-    /// An edge goes. Returns whether an older publisher was forgotten for it.
+    /// Handles the end of an edge. Returns true if an older publisher was forgotten for it.
     pub(crate) fn settle(&mut self, e: &Edge) -> bool {
         let next = (reader::newest(&e.segment).0 + 1).max(e.next());
         let uncounted = e.uncounted(|p| self.furthest(p));
@@ -74,8 +74,8 @@ impl KnownAfar {
         oldest.is_some()
     }
 
-    /// Publishers of which it is not known how many samples they have published, and why for one of
-    /// them. Of several edges of a publisher the newest knows best.
+    /// Number of publishers whose number of published samples is unknown, and the reason for one of
+    /// them. Of several edges of a publisher, the newest one decides.
     pub(crate) fn uncounted(&self, edges: &[Arc<Edge>]) -> (u64, Option<Uncounted>) {
         let (mut count, mut why) = self.uncounted;
         let mut add = |of: Option<Uncounted>| {
@@ -100,8 +100,8 @@ impl KnownAfar {
 }
 
 impl Edge {
-    /// The publisher of another host, and how far its samples were received or counted as missed,
-    /// in its own numbers, if all before `next` here were.
+    /// Returns the publisher of another host, and the number up to which its samples were received
+    /// or counted as missed, if all before `next` were.
     fn read_afar(&self, next: u64) -> Option<(u64, u64)> {
         let (publisher, lost) = (
             self.progress.afar.load(Relaxed),
@@ -124,8 +124,8 @@ impl Edge {
         ))
     }
 
-    /// The same where a gateway says what is missing, which is counted as soon as it says so, up to
-    /// the newest sample.
+    /// The same if a gateway reports missing samples. They are counted as soon as they are
+    /// reported, up to the newest sample.
     fn said_afar(&self) -> Option<(u64, u64)> {
         let said = AfarCount::read(&self.segment).filter(|said| said.publisher != 0)?;
         self.base(&said)?;
@@ -137,7 +137,7 @@ impl Edge {
         self.said_afar().is_some()
     }
 
-    /// The same of an edge whose publisher here is gone.
+    /// The same for an edge whose local publisher has ended.
     fn counted_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
         let goes_on = AfarCount::read(&self.segment)
             .filter(|said| before(said.publisher).is_some() && said.state == AfarState::Ended);
@@ -210,7 +210,7 @@ impl Edge {
         if !self.is_new_from_afar() || said.publisher == 0 {
             return lost;
         }
-        // Another gateway brought its samples until then.
+        // Another gateway carried its samples until then.
         let newest = reader::newest(&self.segment).0;
         let here = (newest + 1).saturating_sub(self.first);
         elsewhere(said.publisher).map_or(lost, |f| {
@@ -240,7 +240,7 @@ impl Edge {
         }
     }
 
-    /// Notes what is not here of its publisher on another host as the match begins.
+    /// Notes the number of missing samples of its publisher on another host when the match begins.
     pub(crate) fn joins_afar(&self) {
         if let Some(said) = AfarCount::read(&self.segment).filter(|said| said.before.is_some()) {
             self.progress.joined.store(said.missing.saturating_add(1), Relaxed);
@@ -248,8 +248,8 @@ impl Edge {
     }
 }
 
-/// Returns how far edges other than `new`, and edges before them, have received or counted the
-/// samples of a remote publisher.
+/// Returns the number up to which edges other than `new`, and earlier ones, have received or
+/// counted the samples of a remote publisher.
 pub(crate) fn furthest_elsewhere(
     new: &Edge,
     edges: &[Arc<Edge>],
@@ -261,8 +261,8 @@ pub(crate) fn furthest_elsewhere(
         let of = if e.ended.load(Relaxed) {
             e.counted_afar(e.next(), |p| furthest.filter(|_| p == publisher))
         } else {
-            // Another gateway brings them as well, or is gone and that was not found out yet: what
-            // is unread there is received or counted there.
+            // Another gateway carries them as well, or has ended unnoticed. Its unread samples are
+            // received or counted there.
             e.said_afar().or_else(|| {
                 e.read_afar(reader::newest(&e.segment).0.saturating_add(1).max(e.next()))
             })
@@ -272,9 +272,8 @@ pub(crate) fn furthest_elsewhere(
     furthest
 }
 
-/// Passes over what edges before `new` have left unread of the publisher's samples before its
-/// sample `number`. Gives how many of them a gateway has counted, which are missed here and not
-/// lost on the way.
+/// Skips unread samples that edges before `new` have of the publisher, before its sample `number`.
+/// Returns how many of them a gateway has counted: they are missed here, and not lost on the way.
 pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> u64 {
     let mut passed = 0;
     let left = edges
@@ -282,7 +281,7 @@ pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, nu
         .filter(|e| !std::ptr::eq(&***e, new) && e.ended.load(Relaxed) && has_unread(e));
     for e in left {
         let newest = reader::newest(&e.segment).0;
-        // Newer ones are read yet.
+        // Newer samples will still be read.
         if !e
             .left_from_afar()
             .is_some_and(|(p, lost)| p == publisher && lost.saturating_add(newest) < number)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Count of a publisher on another host, which the gateway here writes into the segment of its own
+//! Count of a publisher on another host. The local gateway writes it into the segment of its own
 //! publisher (`docs/protocols/shm.md`, Counts from afar).
 
 use crate::limits::MAX_SEQUENCE;
@@ -12,15 +12,15 @@ const STATE_BITS: u32 = 16;
 const THERE: u16 = 1;
 const ENDED: u16 = 2;
 
-/// State of a publisher of another host, as the gateway here knows it.
+/// State of a publisher of another host, as known to the local gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfarState {
-    /// It is there; what it has published since its newest sample here is not known yet.
+    /// It exists. The number of samples published since its newest sample here is not known yet.
     #[default]
     There,
     /// It has ended, and its last number is known.
     Ended,
-    /// It is not known how many samples it has published after the newest one here.
+    /// The number of samples published after the newest one here is unknown.
     Unknown(Uncounted),
 }
 
@@ -38,7 +38,7 @@ impl AfarState {
             0 => None,
             THERE => Some(Self::There),
             ENDED => Some(Self::Ended),
-            // A reason of a later release is a reason nevertheless.
+            // A reason of a later release counts as another reason.
             more => Some(Self::Unknown(
                 u8::try_from(more - ENDED)
                     .ok()
@@ -57,19 +57,19 @@ pub struct AfarCount {
     /// Number of its last written sample before the first that counts here. `None`: unknown, and no
     /// sample of it has arrived.
     pub before: Option<u64>,
-    /// Of all that it has written, as far as is known, how many are not here.
+    /// Number of samples written as far as is known, and missing here.
     pub missing: u64,
     /// State of the publisher.
     pub state: AfarState,
 }
 
 impl AfarCount {
-    /// Writes it into the segment of the gateway's publisher. Before a sample that it already
-    /// counts.
+    /// Writes the report into the segment of the gateway's publisher. Call it before a sample that
+    /// the count includes.
     pub(crate) fn write(&self, segment: &Segment) {
         segment.afar_publisher().store(self.publisher, Relaxed);
         segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);
-        // Release: a reader that sees this count sees what it is counted from.
+        // Release: a reader that sees this count sees the values that it refers to.
         segment.afar_count().store(
             (self.missing.min(MAX_SEQUENCE) << STATE_BITS) | u64::from(self.state.code()),
             Release,

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 /// Configuration of a process in a domain.
 #[derive(Clone, Debug, Default)]
 pub struct ParticipantConfig {
-    /// Directory that the members of the domain share;
-    /// [`domain::directory`](crate::domain::directory) gives that of a named domain, and is what
-    /// `None` takes. A missing directory is created with mode 0700.
+    /// Directory that the members of the domain share.
+    /// [`domain::directory`](crate::domain::directory) returns the directory of a named domain;
+    /// `None` uses it as well. A missing directory is created with mode 0700.
     pub domain_dir: Option<PathBuf>,
     /// Process name that tools show.
     pub name: String,
@@ -51,7 +51,7 @@ impl Access {
 pub struct PublisherConfig {
     /// Topic.
     pub topic: TopicName,
-    /// Node on whose behalf it publishes.
+    /// Node that publishes.
     pub node: NodeName,
     /// Type of the payload.
     pub schema: Schema,
@@ -90,7 +90,7 @@ impl PublisherConfig {
 pub enum SchemaRequest {
     /// Exactly this one; others are refused with the first difference.
     Exact(Schema),
-    /// Whatever the publisher has: for tools and recorders that treat payloads as bytes.
+    /// Any type, for tools and recorders that treat payloads as bytes.
     Any,
 }
 
@@ -103,10 +103,10 @@ impl From<Schema> for SchemaRequest {
 /// Matching with publishers of the same participant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnProcess {
-    /// It does.
+    /// Matches them.
     #[default]
     Include,
-    /// It does not: the caller serves them inside the process.
+    /// Does not match them: the caller serves them inside the process.
     Exclude,
 }
 
@@ -115,7 +115,7 @@ pub enum OwnProcess {
 pub struct SubscriptionConfig {
     /// Topic.
     pub topic: TopicName,
-    /// Node on whose behalf it reads.
+    /// Node that reads.
     pub node: NodeName,
     /// Accepted type.
     pub schema: SchemaRequest,
@@ -132,9 +132,9 @@ pub struct SubscriptionConfig {
     pub own_process: OwnProcess,
     /// Users whose publishers are accepted. Without effect in a directory of a single user.
     pub access: Access,
-    /// Passes over publishers that offer anything but exactly this, without a word on either side:
-    /// for those who read the publishers of a topic in several subscriptions, each kind as it is.
-    /// `None`: everything that satisfies `qos`.
+    /// Skips publishers that offer anything but exactly this, without a report on either side. For
+    /// code that reads the publishers of a topic in several subscriptions, one for each kind.
+    /// `None`: accepts every offer that satisfies `qos`.
     pub offering: Option<(Reliability, Durability)>,
 }
 

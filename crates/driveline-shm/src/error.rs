@@ -21,7 +21,8 @@ pub enum OpenError {
     },
     /// The directory cannot be made or opened.
     #[error(
-        "cannot {action} the domain directory {path}: {source}; choose another with DRIVELINE_DOMAIN_DIR"
+        "cannot {action} the domain directory {path}: {source}; choose another with \
+         DRIVELINE_DOMAIN_DIR"
     )]
     Directory {
         /// Attempted action.
@@ -64,7 +65,8 @@ pub enum CreatePublisherError {
     },
     /// There is not enough memory in addition to the margin that is kept free.
     #[error(
-        "topic '{topic}': {} MiB ({slots} slots of {slot_len} bytes) are needed but {} MiB are available; the limit is {limit}; lower max_payload, pins or depth, or give it more memory",
+        "topic '{topic}': {} MiB ({slots} slots of {slot_len} bytes) are needed but {} MiB are \
+         available; the limit is {limit}; lower max_payload, pins or depth, or give it more memory",
         needed.div_ceil(1 << 20),
         available >> 20
     )]
@@ -152,7 +154,8 @@ pub enum CreateSubscriptionError {
 pub enum LoanError {
     /// Longer than the slots.
     #[error(
-        "a payload of {len} bytes does not fit: the publisher was created for at most {max_payload}; raise max_payload"
+        "a payload of {len} bytes does not fit: the publisher was created for at most \
+         {max_payload}; raise max_payload"
     )]
     TooLong {
         /// Requested length.
@@ -190,7 +193,8 @@ pub enum PublishError {
 pub enum TakeError {
     /// Every pin is in use.
     #[error(
-        "all {max_held} samples that this subscription may hold are held: drop one first, or raise max_held"
+        "all {max_held} samples that this subscription may hold are held: drop one first, or raise \
+         max_held"
     )]
     AllHeld {
         /// Declared number.
@@ -256,7 +260,8 @@ pub enum ListError {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MemoryRefusal {
     /// There is less than is needed.
-    #[error("{} MiB are needed but {} MiB are available; the limit is {limit}", needed.div_ceil(1 << 20), available >> 20)]
+    #[error("{} MiB are needed but {} MiB are available; the limit is \
+         {limit}", needed.div_ceil(1 << 20), available >> 20)]
     Short {
         /// Bytes needed.
         needed: u64,
@@ -267,8 +272,10 @@ pub enum MemoryRefusal {
     },
     /// Another process of this user did not end its reservation in time.
     #[error(
-        "{} has been reserving memory for {} s, and more than half of the {} MiB that are available are needed here: is it stopped? Continue or end it, and try again",
-        .holder.map_or_else(|| "another process of this user".into(), |pid| format!("process {pid}")),
+        "{} has been reserving memory for {} s, and more than half of the {} MiB that are \
+         available are needed here: is it stopped? Continue or end it, and try again",
+        .holder.map_or_else(|| "another process of this \
+             user".into(), |pid| format!("process {pid}")),
         waited.as_secs(),
         available >> 20
     )]

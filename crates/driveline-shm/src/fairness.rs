@@ -14,7 +14,7 @@
 use crate::limits::{MAX_ENDED, MAX_MATCHES};
 use crate::protocol::reader::Want;
 
-/// Publishers that are passed over during one take.
+/// Publishers that are skipped during one take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Passed([u64; (MAX_MATCHES + MAX_ENDED).div_ceil(64)]);
 
@@ -25,8 +25,7 @@ impl Passed {
         }
     }
 
-    /// Beyond the greatest number of publishers everybody counts as passed over, so that a take
-    /// ends.
+    /// Beyond the maximum number of publishers, all count as skipped, so that a take ends.
     pub(crate) fn contains(&self, index: usize) -> bool {
         self.0.get(index / 64).is_none_or(|word| word >> (index % 64) & 1 == 1)
     }
@@ -50,8 +49,8 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The publisher to read from, of those with something unread that were not passed over.
-    /// `candidate` is asked for indexes below `count`; `now` is asked after a time that it is
+    /// Returns the publisher to read from, among those with unread samples that were not skipped.
+    /// `candidate` is called with indexes below `count`. `now` is called after the time that it is
     /// compared with has been read.
     pub(crate) fn choose(
         &mut self,
@@ -87,8 +86,8 @@ impl Turn {
                 best = Some((i, time));
             }
         }
-        // The publisher that was read last comes last in the round: it must be better, and must not
-        // have used up its share.
+        // The publisher that was read last is last in the round. It is chosen again only if it is
+        // better and has not used up its share.
         let stays = last_waits.is_some_and(|(time, depth)| {
             best.is_none_or(|(_, other)| match want {
                 Want::Next => time < other && self.in_a_row < depth,
@@ -112,7 +111,7 @@ mod tests {
 
     const NOW: u64 = 1_000;
 
-    /// Chooses among claimed times; `None` has nothing unread. Depth 3 each.
+    /// Chooses among claimed times; `None` has no unread sample. All have depth 3.
     fn choose(
         turn: &mut Turn,
         want: Want,
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_claims_to_be_oldest_all_the_time_has_its_share_and_no_more() {
+    fn a_publisher_that_always_claims_to_be_oldest_has_its_share_and_no_more() {
         let t = &mut Turn::default();
         let order: Vec<_> = (0..9)
             .map(|_| {
@@ -171,7 +170,7 @@ mod tests {
             .collect();
         assert_eq!(order.iter().filter(|i| **i == 1).count(), 2, "{order:?}");
         assert!(order.windows(5).all(|w| w.contains(&1)), "{order:?}");
-        // Alone it may go on.
+        // Without another publisher it may continue.
         assert!(
             (0..20)
                 .all(|_| choose(t, Want::Next, &Passed::default(), &[Some(0), None, None])

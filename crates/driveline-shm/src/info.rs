@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub struct PublisherStats {
     /// Samples published.
     pub published: u64,
-    /// Of these, samples that were not written into shared memory, because no other process wanted
-    /// them.
+    /// Part of `published`: samples that were not written into shared memory, because no other
+    /// process wanted them.
     pub passed_by: u64,
     /// Payload bytes published.
     pub published_bytes: u64,
@@ -28,7 +28,7 @@ pub struct PublisherStats {
     /// Time that publishes have waited for reliable subscriptions, in nanoseconds; includes a wait
     /// in progress.
     pub blocked_ns: u64,
-    /// Reading positions of reliable subscriptions that could not be true.
+    /// Impossible reading positions that reliable subscriptions reported.
     pub cursor_lies: u64,
     /// Subscriptions refused for their type.
     pub refused_type: u64,
@@ -54,7 +54,7 @@ pub struct PublisherStats {
 /// not read, whenever they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct SubscriptionStats {
+pub struct TransportStats {
     /// Samples taken or copied.
     pub received: u64,
     /// Samples that newer ones replaced before they were read, noticed by a read or not.
@@ -73,15 +73,15 @@ pub struct SubscriptionStats {
     pub corrupt_header: u64,
     /// Samples dropped because their checksum was wrong.
     pub corrupt_checksum: u64,
-    /// Slot numbers or sequence numbers that cannot be.
+    /// Impossible slot numbers or sequence numbers.
     pub corrupt_index: u64,
     /// Samples that broke what their publisher had promised at the match: no checksum, or longer
     /// than its `max_payload`.
     pub refused: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the
-    /// newest one that came.
+    /// Publishers of other hosts that may have published more samples after the newest one that
+    /// arrived.
     pub uncounted: u64,
-    /// Reason of one of them.
+    /// Reason for one of them.
     pub uncounted_reason: Option<Uncounted>,
     /// Times that the requested deadline was missed.
     pub deadlines_missed: u64,
@@ -95,13 +95,13 @@ pub struct ParticipantInfo {
     /// Its identity.
     #[serde(with = "hex_id")]
     pub id: EndpointId,
-    /// Its name: what it claims.
+    /// Name that it claims.
     pub name: String,
-    /// True for a process of the asking user or of root, by the kernel's word; the name is only a
-    /// claim. Not sent.
+    /// True for a process of the asking user or of root, as reported by the kernel; the name is
+    /// only a claim. Not sent.
     #[serde(skip)]
     pub of_this_user: bool,
-    /// Its process id, as it sees it itself.
+    /// Process id in its own namespace.
     pub pid_in_its_namespace: u32,
     /// Free text (JSON by convention) that the application attached.
     pub description: String,
@@ -156,9 +156,9 @@ pub struct MatchInfo {
     pub subscription: EndpointId,
     /// Its node.
     pub node: String,
-    /// Its process id, as it sees it itself.
+    /// Process id in its own namespace.
     pub pid: u32,
-    /// Its user; 65534 also for all that have no name in the publisher's user namespace.
+    /// User id. 65534 also for all users without a name in the publisher's user namespace.
     pub uid: u32,
     /// Pins granted.
     pub pins: u32,
@@ -168,9 +168,9 @@ pub struct MatchInfo {
     pub held: Vec<u64>,
     /// True while it sleeps.
     pub sleeping: bool,
-    /// Samples that it missed; filled in by a listing that reached the subscriber too.
+    /// Samples that it missed; set by a listing that reached the subscription, too.
     pub missed: Option<u64>,
-    /// Takes that it gave up; filled in likewise.
+    /// Takes that it gave up; set in the same way.
     pub overruns: Option<u64>,
 }
 
@@ -193,7 +193,7 @@ pub struct SubscriptionInfo {
     /// True for a tool.
     pub observer: bool,
     /// Counters.
-    pub stats: SubscriptionStats,
+    pub stats: TransportStats,
     /// Matched publishers.
     pub matches: Vec<EdgeInfo>,
     /// Publishers of the topic that do not match, with the reason.
@@ -208,7 +208,7 @@ pub struct EdgeInfo {
     pub publisher: EndpointId,
     /// Its node.
     pub node: String,
-    /// Its process id, as it sees it itself.
+    /// Process id in its own namespace.
     pub pid: u32,
     /// Samples taken.
     pub received: u64,
@@ -218,7 +218,7 @@ pub struct EdgeInfo {
     pub overruns: u64,
 }
 
-/// 128-bit ids as text: JSON readers elsewhere know no such numbers.
+/// 128-bit ids as text, because JSON readers of other languages lack such numbers.
 pub(crate) mod hex_id {
     use driveline_types::EndpointId;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};

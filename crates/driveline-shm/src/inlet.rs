@@ -6,7 +6,7 @@ use crate::config::{Access, OwnProcess, SchemaRequest};
 use crate::deadline::DeadlineWatch;
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::held_samples::HeldSamples;
-use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
+use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, TransportStats};
 use crate::kick::KickWord;
 use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
 use crate::limits::{MAX_ENDED, MAX_KNOWN_AFAR, MAX_LEFT_BYTES};
@@ -33,7 +33,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-/// The subscriber's own page for one match.
+/// The subscription's page for one match.
 #[derive(Debug)]
 pub(crate) struct Page {
     map: Mapping,
@@ -68,8 +68,8 @@ pub(crate) struct EdgeCounters {
 
 /// One matched publisher.
 ///
-/// As long as it exists its connection is open, so the publisher honours its pins: samples and
-/// waiting threads hold it.
+/// While it exists its connection is open, so the publisher honours its pins. Samples and waiting
+/// threads keep it alive.
 #[derive(Debug)]
 pub(crate) struct Edge {
     pub(crate) segment: Segment,
@@ -78,13 +78,13 @@ pub(crate) struct Edge {
     /// Samples held through the cells of the page.
     pub(crate) held_samples: HeldSamples,
     wake: Arc<Mapping>,
-    /// End of file at the other end is what says that this reader is gone.
+    /// Closing it notifies the publisher that this reader is gone (end of file).
     pub(crate) socket: Arc<Foreign>,
     pub(crate) publisher: EndpointId,
     pub(crate) node: NodeName,
     pub(crate) pid: u32,
     pub(crate) qos: Qos,
-    /// Its type, where any was asked for.
+    /// The publisher's type, if the subscription requested one.
     pub(crate) schema: Option<Arc<Schema>>,
     /// Number of samples that reading may lag behind.
     pub(crate) depth: u64,
@@ -98,28 +98,28 @@ pub(crate) struct Edge {
     pub(crate) progress: Arc<Progress>,
     /// The publisher is gone.
     pub(crate) ended: AtomicBool,
-    /// The subscription's.
+    /// Shared by all edges of the subscription.
     pub(crate) release_watch: Arc<ReleaseWatch>,
 }
 
 /// Reading position at one publisher, and counts of its samples.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// First sequence that was not read. Written by the consuming thread.
+    /// First sequence that was not read. The consuming thread writes it.
     next: AtomicU64,
-    /// Missed samples that were not reported with a sample yet. The consuming thread's.
+    /// Missed samples that were not reported with a sample yet. Only for the consuming thread.
     pub(crate) missed_pending: AtomicU64,
-    /// Number lost on the way to this host, as its gateway reported with the sample taken last,
-    /// plus one. 0: no report yet. The consuming thread's.
+    /// Number of samples lost on the way to this host, as its gateway reported with the last taken
+    /// sample, plus one. 0: no report yet. Only for the consuming thread.
     pub(crate) lost_before: AtomicU64,
-    /// The publisher of another host whose samples a gateway brings here, as the first of them
-    /// said. 0: no report yet. The consuming thread's.
+    /// Publisher of another host whose samples a gateway publishes here, from the first of these
+    /// samples. 0: no report yet. Only for the consuming thread.
     pub(crate) afar: AtomicU64,
     /// Value of `missing` when the match began, plus one. 0: no sample at that time, or not
     /// reported.
     pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
-    /// If the subscription requests a deadline.
+    /// Set if the subscription requests a deadline.
     pub(crate) deadline: Option<DeadlineWatch>,
 }
 
@@ -138,7 +138,7 @@ impl Progress {
 }
 
 impl Edge {
-    /// Maps what a publisher has sent, believing nothing.
+    /// Maps the segment that a publisher has sent, after checking all of it.
     pub(crate) fn open(
         accept: &Accept,
         fds: [Foreign; 2],
@@ -182,15 +182,15 @@ impl Edge {
         Ok(edge)
     }
 
-    /// Makes an edge with the same progress over a copy of the samples that can still be read, so
-    /// that the segment of a publisher that has ended can be unmapped. Allocates shared memory for
-    /// these samples.
+    /// Makes an edge with the same progress over a copy of the samples that can still be read.
+    /// After that, the segment of an ended publisher can be unmapped. Allocates shared memory for
+    /// the copy.
     pub(crate) fn left_behind(&self) -> io::Result<Self> {
         let newest = crate::protocol::reader::newest(&self.segment).0;
         let (_page, page) = Page::create(self.page.pins)?;
         Ok(Self {
-            // The newest one also where it was read: it says of which publisher of another host it
-            // was.
+            // The newest sample is copied even if it was read: it names its publisher on another
+            // host.
             segment: self
                 .segment
                 .copy_of_newest(newest, self.unread().readable.max(1).min(newest))?,
@@ -215,21 +215,22 @@ impl Edge {
         })
     }
 
-    /// Looks at the newest sample: the deadlines missed so far, and when to look again.
+    /// Checks the newest sample. Returns the deadlines missed so far, and the time of the next
+    /// check.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         let watch = self.progress.deadline.as_ref()?;
         let (sequence, published) = self.newest_published();
         Some(watch.look(sequence, published, now))
     }
 
-    /// As [`Self::deadlines`] without waiting: `None` while another thread looks.
+    /// Like [`Self::deadlines`] without blocking: `None` while another thread checks.
     fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
         let Some(watch) = self.progress.deadline.as_ref() else { return Some(None) };
         let (sequence, published) = self.newest_published();
         watch.try_look(sequence, published, now).map(Some)
     }
 
-    /// Number of the newest sample and the time that it claims; unchecked.
+    /// Sequence and publish time of the newest sample, both unchecked.
     fn newest_published(&self) -> (u64, MonotonicNs) {
         let (sequence, slot) = reader::newest(&self.segment);
         let written = sequence != 0 && slot < self.segment.slots();
@@ -245,14 +246,14 @@ impl Edge {
         self.page.map.is_here()
     }
 
-    /// All up to `sequence` is read or given up.
+    /// Notes that all samples up to `sequence` were read or given up.
     pub(crate) fn advance(&self, sequence: u64) {
-        // Release: a waiter on another thread that sees it sees that the reading is done; nothing
-        // else hangs on it.
+        // Release: a waiting thread that sees the value also sees that the reading is done. Nothing
+        // else depends on it.
         self.progress.next.store(sequence + 1, Release);
         let cursor = self.page.map.word(CURSOR_AT);
         if !self.reliable {
-            cursor::tell(cursor, sequence);
+            cursor::store(cursor, sequence);
         } else {
             let wake = cursor::advance(cursor, self.segment.waiting(), sequence);
             if wake {
@@ -262,7 +263,7 @@ impl Edge {
         }
     }
 
-    /// Counts what is unread now. Any thread.
+    /// Counts the unread samples now. Callable on any thread.
     pub(crate) fn unread(&self) -> Unread {
         let next = self.next();
         let unread = (crate::protocol::reader::newest(&self.segment).0 + 1).saturating_sub(next);
@@ -343,22 +344,22 @@ pub(crate) struct Inlet {
     /// Changes with `edges`.
     generation: AtomicU64,
     edges: Mutex<Vec<Arc<Edge>>>,
-    /// The wait set that this subscription is attached to.
+    /// Kick word of the wait set that this subscription is attached to.
     pub(crate) kick: Mutex<Option<Arc<KickWord>>>,
     pub(crate) release_watch: Arc<ReleaseWatch>,
     pub(crate) events: EventQueue<SubscriptionEvent>,
-    /// Reasons of the publishers that do not match, by socket name. For tools.
+    /// Reasons of publishers that do not match, by socket name; for tools.
     pub(crate) refusals: Mutex<BTreeMap<String, (RefusalCode, String)>>,
     pub(crate) matched: AtomicU64,
-    /// Sums of edges that are gone.
-    gone: Mutex<SubscriptionStats>,
-    /// Publishers of other hosts whose edges are gone. Locked where edges come and go.
+    /// Sums over ended edges.
+    gone: Mutex<TransportStats>,
+    /// Publishers of other hosts whose edges have ended. Locked where edges are added and removed.
     afar: Mutex<KnownAfar>,
-    /// It was reported that the oldest of them are forgotten.
+    /// True if it was reported that the oldest of them are forgotten.
     forgets_afar: AtomicBool,
     /// The subscription was dropped.
     pub(crate) closed: AtomicBool,
-    /// Descriptors kept while nothing is matched. Changed where the list of edges is.
+    /// Descriptors reserved while no publisher is matched. Changed together with the list of edges.
     first_match: ForFirstMatch,
 }
 
@@ -387,7 +388,7 @@ impl Inlet {
             events: EventQueue::new(),
             refusals: Mutex::new(BTreeMap::new()),
             matched: AtomicU64::new(0),
-            gone: Mutex::new(SubscriptionStats::default()),
+            gone: Mutex::new(TransportStats::default()),
             afar: Mutex::default(),
             forgets_afar: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -419,8 +420,8 @@ impl Inlet {
         }
     }
 
-    /// Changes the list of edges, on the control thread or the consumer's, and has everybody look
-    /// again.
+    /// Changes the list of edges, on the control thread or the consumer's, and wakes all waiting
+    /// threads.
     pub(crate) fn change(&self, f: impl FnOnce(&mut Vec<Arc<Edge>>)) {
         self.change_locked(lock(&self.edges), f);
     }
@@ -434,7 +435,7 @@ impl Inlet {
         self.generation.fetch_add(1, Release);
         let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
         self.matched.store(live as u64, Relaxed);
-        // Keeping begins before the connections of ended publishers are closed.
+        // Descriptors are reserved again before the connections of ended publishers are closed.
         self.first_match.keep_if(live == 0);
         drop(edges);
         self.notify();
@@ -467,9 +468,10 @@ impl Inlet {
         });
     }
 
-    /// Drops edges whose publisher is gone if they are read to the end or exceed the limits.
+    /// Drops edges of ended publishers that are read to the end or exceed the limits.
     pub(crate) fn forget_ended(&self, mut keep: impl FnMut(&Edge) -> bool) {
-        // The reading thread may have a higher priority than whoever has the list; it tries again.
+        // The reading thread may have a higher priority than the thread that has the list, so it
+        // does not wait.
         let Some(edges) = try_lock(&self.edges) else { return };
         self.change_locked(edges, |edges| self.retain(edges, &mut keep));
     }
@@ -498,11 +500,12 @@ impl Inlet {
         }
     }
 
-    /// Of what is forgotten, losses cannot be counted any more. Reported once.
+    /// Losses of forgotten publishers cannot be counted any more. Reported once.
     fn report_forgotten(&self) {
         if !self.forgets_afar.swap(true, Relaxed) {
             let text = format!(
-                "topic '{}': more than {MAX_KNOWN_AFAR} publishers of other hosts are gone; if those that went first come back, samples lost in between are not counted",
+                "topic '{}': more than {MAX_KNOWN_AFAR} publishers of other hosts are gone; if \
+                 those that went first come back, samples lost in between are not counted",
                 self.topic
             );
             self.events.push(SubscriptionEvent::Refused { code: RefusalCode::Limit, text });
@@ -510,9 +513,9 @@ impl Inlet {
     }
 
     /// Returns the number of missing samples of a remote publisher before the first one that
-    /// arrived through `new`, number `number` on its host: samples lost on the way, and unread
-    /// samples of earlier edges, which are skipped and counted with them. `None`: no sample of it
-    /// was read before, through any gateway.
+    /// arrived through `new`, which has number `number` on its host. These are samples lost on the
+    /// way, and unread samples of earlier edges, which are skipped and counted with them. `None`:
+    /// no sample of the publisher was read before, through any gateway.
     pub(crate) fn missing_from_afar(
         &self,
         new: &Edge,
@@ -536,7 +539,7 @@ impl Inlet {
         Some((number.saturating_sub(furthest).saturating_sub(1), left))
     }
 
-    /// Ends a wait so that the executor looks at events and edges.
+    /// Ends a wait so that the executor checks events and edges.
     pub(crate) fn notify(&self) {
         if let Some(kick) = &*lock(&self.kick) {
             kick.kick();
@@ -548,13 +551,13 @@ impl Inlet {
         self.notify();
     }
 
-    pub(crate) fn stats(&self) -> SubscriptionStats {
-        // In this order, as where an edge moves from one to the other.
+    pub(crate) fn stats(&self) -> TransportStats {
+        // Same order as where an edge moves from one to the other.
         let edges = lock(&self.edges);
         let mut sum = lock(&self.gone).clone();
         let known = lock(&self.afar);
         for (at, e) in edges.iter().enumerate() {
-            // Those before it: what came by one after it does not say what came between.
+            // Only edges before it: the samples of a later edge do not show the losses in between.
             add_edge(&mut sum, e, |p| {
                 afar::furthest_elsewhere(e, &edges[..at], p, known.furthest(p))
             });
@@ -576,7 +579,7 @@ impl Inlet {
         Some(sum)
     }
 
-    /// As [`Self::deadlines`] without waiting: `None` if another thread holds a lock of it.
+    /// Like [`Self::deadlines`] without blocking: `None` if another thread holds one of its locks.
     pub(crate) fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
         if self.qos.deadline_ms.is_none() {
             return Some(None);
@@ -591,7 +594,7 @@ impl Inlet {
         Some(Some(sum))
     }
 
-    /// Publishers that are matched and there.
+    /// Publishers that are matched and alive.
     pub(crate) fn publishers(&self) -> Vec<MatchedPublisher> {
         let of = |e: &Arc<Edge>| MatchedPublisher {
             publisher: e.publisher,
@@ -626,9 +629,9 @@ impl Inlet {
     }
 }
 
-/// `elsewhere`: how far samples of a publisher of another host were counted by edges before this
-/// one.
-fn add_edge(sum: &mut SubscriptionStats, e: &Edge, elsewhere: impl FnOnce(u64) -> Option<u64>) {
+/// Adds an edge to a sum. `elsewhere`: number up to which earlier edges have counted the samples of
+/// a publisher of another host.
+fn add_edge(sum: &mut TransportStats, e: &Edge, elsewhere: impl FnOnce(u64) -> Option<u64>) {
     let c = &e.progress.counters;
     for (total, part) in [
         (&mut sum.received, &c.received),
@@ -652,7 +655,7 @@ fn add_edge(sum: &mut SubscriptionStats, e: &Edge, elsewhere: impl FnOnce(u64) -
     sum.deadlines_missed = sum.deadlines_missed.saturating_add(deadlines);
 }
 
-/// Samples of one publisher that the consuming thread has neither taken nor passed over.
+/// Samples of one publisher that the consuming thread has neither taken nor skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unread {
     /// Samples that the history no longer covers.

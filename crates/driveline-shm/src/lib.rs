@@ -139,7 +139,7 @@ pub use self::{
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
     info::{
         EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats,
-        SubscriptionInfo, SubscriptionStats,
+        SubscriptionInfo, TransportStats,
     },
     kick::Kicker,
     layout::reserved_bytes,

@@ -109,24 +109,26 @@ impl Participant {
         self.0.identity.directory.path()
     }
 
-    /// Sets the free-form text that listings return for this participant. Longer than 64 KiB it is
-    /// replaced by a text that says so.
+    /// Sets the free-form text that listings return for this participant. A text longer than 64 KiB
+    /// is replaced by a text with the reason.
     pub fn set_description(&self, mut json: String) {
         if !self.0.birthplace.is_here() {
             return;
         }
         if json.len() > MAX_DESCRIPTION_LEN {
             json = format!(
-                "{{\"error\": \"the description has {} bytes and may have {MAX_DESCRIPTION_LEN}\"}}",
+                "{{\"error\": \"the description has {} bytes and may have \
+                 {MAX_DESCRIPTION_LEN}\"}}",
                 json.len()
             );
         }
         *lock(&self.0.identity.description) = json;
     }
 
-    /// Creates a publisher: reserves and prefaults all of its memory, then lets subscriptions find
-    /// it. Matching goes on in the background. Allocates and takes as long as the kernel needs to
-    /// clear the memory. Blocks up to 10 s while other processes of this user reserve theirs.
+    /// Creates a publisher: reserves and prefaults all of its memory, then makes it visible to
+    /// subscriptions. Matching continues in the background. Allocates, and takes as long as the
+    /// kernel needs to clear the memory. Blocks up to 10 s while other processes of this user
+    /// reserve memory.
     ///
     /// # Errors
     /// See [`CreatePublisherError`].
@@ -214,8 +216,7 @@ impl Participant {
         Ok(Publisher::new(publication, slots, scans, endpoint))
     }
 
-    /// Creates a subscription. Matching goes on in the background, now and whenever publishers
-    /// come.
+    /// Creates a subscription. Matching continues in the background, now and for later publishers.
     ///
     /// # Errors
     /// See [`CreateSubscriptionError`].
@@ -259,7 +260,7 @@ impl Participant {
     }
 
     /// Admits an endpoint if enough descriptors are free for it and for the first matches of all
-    /// that exist.
+    /// existing endpoints.
     fn admit(
         &self,
         opens: usize,
@@ -293,8 +294,7 @@ impl Drop for Inner {
         }
         if let Some(running) = lock(&self.running).take() {
             running.commands.send(Command::Stop);
-            // It never waits for anything but its descriptors. A panic in it has been reported
-            // already.
+            // The thread waits only for its descriptors. A panic in it has been reported already.
             let _ = running.thread.join();
         }
     }

@@ -37,7 +37,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The group of a user among those of the present matches, or a new one. `None`: too many.
+    /// Returns the group of a user among those of the present matches, or a new one. `None`: too
+    /// many.
     pub(crate) fn of(user: User, matches: &[Arc<PubMatch>]) -> io::Result<Option<Arc<Self>>> {
         if let Some(m) = matches.iter().find(|m| m.group.user.is_surely(user)) {
             return Ok(Some(Arc::clone(&m.group)));
@@ -71,7 +72,7 @@ pub(crate) struct PubMatch {
     /// Set after a wait for it has timed out, until it has read everything. Used by the publishing
     /// thread.
     pub(crate) given_up: AtomicBool,
-    /// The connection is over.
+    /// Set when the connection has ended.
     pub(crate) gone: AtomicBool,
 }
 
@@ -99,7 +100,7 @@ impl PubMatch {
         }
     }
 
-    /// The subscriber's word on how far it has read.
+    /// Reading position that the subscription reports.
     pub(crate) fn cursor(&self) -> &AtomicU64 {
         self.page.word(CURSOR_AT)
     }
@@ -115,7 +116,7 @@ impl PubMatch {
         self.believed.load(Acquire) != NOT_BEGUN
     }
 
-    /// The half of the cursor that changes: what a waiting publisher sleeps on.
+    /// The half of the cursor that changes. A waiting publisher sleeps on it.
     pub(crate) fn cursor_futex(&self) -> &AtomicU32 {
         self.page.half_word(CURSOR_AT + if cfg!(target_endian = "little") { 0 } else { 4 })
     }
@@ -194,18 +195,18 @@ pub(crate) struct Publication {
     pub(crate) events: EventQueue<PublisherEvent>,
     /// Waits for reliable subscriptions.
     pub(crate) blocking: Arc<BlockingMeter>,
-    /// If it offers a deadline.
+    /// Set if it offers a deadline.
     pub(crate) deadline: Option<Arc<DeadlineMeter>>,
     pub(crate) deadline_reports: Mutex<DeadlineReports>,
     /// Time of the last publish, on `CLOCK_MONOTONIC`; 0 before the first.
     pub(crate) last_publish_ns: AtomicU64,
-    /// Samples that reached all their readers by another way.
+    /// Number of samples that reached all their readers inside the process.
     pub(crate) passed_by: AtomicU64,
-    /// Changes when a publisher that waits for reliable subscriptions shall look again.
+    /// Changes when a publisher that waits for reliable subscriptions must check again.
     pub(crate) kick: AtomicU32,
-    /// Most sleepers that one wake-up call reaches: more than there can be matches.
+    /// Maximum number of sleepers that one wake-up call reaches: more than there can be matches.
     pub(crate) wake_limit: u32,
-    /// Descriptors kept while nothing is matched.
+    /// Descriptors reserved while no subscription is matched.
     pub(crate) first_match: ForFirstMatch,
 }
 
@@ -262,7 +263,7 @@ impl Publication {
         reader::newest(&self.segment).0
     }
 
-    /// For listings.
+    /// Description for listings.
     pub(crate) fn info(&self, matches: &[Arc<PubMatch>]) -> PublisherInfo {
         PublisherInfo {
             id: self.id,
@@ -303,10 +304,10 @@ impl Publication {
     }
 }
 
-/// Reaches those who sleep.
+/// Wakes the sleeping subscriptions.
 pub(crate) struct GroupWakers<'a> {
     pub(crate) publication: &'a Publication,
-    /// Of the sample that is being published.
+    /// Publish time of the sample that is being published.
     pub(crate) publish_time: MonotonicNs,
 }
 

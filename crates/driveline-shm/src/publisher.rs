@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The writing end: loans and publishing.
+//! Writing end of a topic: loans and publishing.
 
 use crate::afar_count::AfarCount;
 use crate::blocking::BlockingMeter;
@@ -27,18 +27,18 @@ use twox_hash::XxHash3_64;
 
 /// Publishes samples of one topic.
 ///
-/// It can be moved between threads and is used by one at a time. Loaning and publishing make no
-/// system call but the wake-up of subscriptions that sleep, take no lock and do not allocate; only
-/// a reliable publisher waits, and at most `max_blocking_ms`. Dropping it ends its matches; what it
-/// published last can still be read by those matched.
+/// It can be moved between threads; use it from one at a time. Loaning and publishing make no
+/// system call except to wake sleeping subscriptions, take no lock and do not allocate. Only a
+/// reliable publisher waits, at most `max_blocking_ms`. Dropping it ends its matches; matched
+/// subscriptions can still read its last samples.
 pub struct Publisher {
     pub(crate) shared: Arc<Publication>,
     slots: Slots,
     pub(crate) matches: Scans<Vec<Arc<PubMatch>>>,
     pub(crate) wait_list: WaitList,
     loaned: u32,
-    /// Reference of the last published loan, reused by the next one: dropping and cloning it would
-    /// be two locked instructions.
+    /// Reference of the last published loan, reused by the next one. Dropping and cloning it would
+    /// cost two locked instructions.
     spare: Option<Arc<Publication>>,
     /// Keeps the control thread running; notifies it when the publisher is dropped.
     _endpoint: Endpoint,
@@ -61,20 +61,21 @@ pub struct MatchedSubscription {
     pub subscription: EndpointId,
     /// Its node.
     pub node: NodeName,
-    /// Number, among the samples that the publisher has written, up to which it says that it has
-    /// read or passed over; what it cannot have read yet is not believed.
+    /// Number of the last sample that the subscription reports as read or skipped, among the
+    /// samples written. Reports beyond the newest sample are ignored.
     pub position: u64,
-    /// The same at any later time.
+    /// Reading position at any later time.
     pub progress: Progress,
 }
 
-/// Reading position of a subscription, also after its end. Any thread. Keeps 4 KiB of its memory.
+/// Reading position of a subscription, also after its end. Callable on any thread. Keeps 4 KiB of
+/// its memory.
 #[derive(Clone, Debug)]
 pub struct Progress(Arc<PubMatch>);
 
 impl Progress {
-    /// Number of the sample up to which it says to have read or passed over. One atomic load; 0 in
-    /// a forked child.
+    /// Number of the last sample that it reports as read or skipped. One atomic load; 0 in a forked
+    /// child.
     #[must_use]
     pub fn position(&self) -> u64 {
         if self.0.is_here() { cursor::position(self.0.cursor()) } else { 0 }
@@ -112,8 +113,8 @@ impl Publisher {
         self.shared.max_payload
     }
 
-    /// Lends out memory for a payload of `len` bytes, which holds whatever was in it before. No
-    /// system call, no allocation, no waiting.
+    /// Lends memory for a payload of `len` bytes. The memory still has its old content. No system
+    /// call, no allocation, no waiting.
     ///
     /// # Errors
     /// See [`LoanError`].
@@ -144,8 +145,8 @@ impl Publisher {
     }
 
     /// Returns true if a loan first withdraws samples that all subscriptions have read. A
-    /// transient-local publisher owes its last samples to late subscriptions, even if others have
-    /// read them.
+    /// transient-local publisher must keep its last samples for late subscriptions, even if others
+    /// have read them.
     #[inline]
     fn withdraws(&self, len: usize) -> bool {
         len >= WITHDRAW_FROM && self.shared.qos.durability == Durability::Volatile
@@ -156,8 +157,7 @@ impl Publisher {
             if bits.load(Relaxed) == 0 {
                 continue;
             }
-            // Acquire pairs with the Release of the drop: what the dropper wrote into the slot is
-            // over.
+            // Acquire pairs with the Release of the drop: writing into the slot has ended.
             let mut left = bits.swap(0, Acquire);
             while left != 0 {
                 let slot = i * 64 + left.trailing_zeros() as usize;
@@ -170,8 +170,8 @@ impl Publisher {
 
     /// Publishes a loan and returns its sequence number.
     ///
-    /// Sequence, payload length and checksum are filled into `header`, and the present time if its
-    /// publish time is zero.
+    /// Sets sequence, payload length and checksum in `header`, and the present time if its publish
+    /// time is zero.
     ///
     /// Best effort: bounded by the number of pins, never waits. Reliable: waits up to
     /// `max_blocking_ms` for reliable subscriptions that have not read the sample which falls out
@@ -210,7 +210,7 @@ impl Publisher {
             header.publish_time = MonotonicNs::now();
         }
         if self.shared.is_reliable() {
-            // The publish time stays: a wait is a part of the way to the reader.
+            // The publish time stays: a wait is part of the transit time.
             self.wait_for_reliable(sequence);
         }
         let publish_time = header.publish_time;
@@ -252,8 +252,8 @@ impl Publisher {
         self.shared.counters.matched.load(Relaxed) as usize
     }
 
-    /// The subscriptions that are matched, observers left out, and how far each has read: what is
-    /// published from here on reaches all of them. No lock, no system call; allocates.
+    /// Returns the matched subscriptions, except observers, with their reading positions. All
+    /// samples published from now on reach them. No lock, no system call; allocates.
     #[must_use]
     pub fn subscriptions(&mut self) -> Vec<MatchedSubscription> {
         if !self.shared.segment.map.is_here() {
@@ -294,14 +294,13 @@ impl Publisher {
         self.shared.poll_event()
     }
 
-    /// `kicker` is kicked by each new event from now on, such as a subscription that has come or
-    /// gone.
+    /// Makes each new event kick `kicker`, for example when a subscription has joined or left.
     pub fn kick_on_event(&self, kicker: Kicker) {
         self.shared.events.set_kicker(kicker);
     }
 
-    /// As [`Self::poll_event`], for code that does not own the publisher; each event goes to one of
-    /// them. Returns nothing once the publisher is gone.
+    /// Like [`Self::poll_event`], for code that does not own the publisher. Each event goes to one
+    /// of the two. Returns nothing after the publisher has ended.
     pub fn event_source(
         &self,
     ) -> impl Fn() -> Option<PublisherEvent> + Send + Sync + 'static + use<> {
@@ -312,20 +311,20 @@ impl Publisher {
         }
     }
 
-    /// Counts the deadlines that this publisher misses, if it offers one. Outlives it.
+    /// Counter of the missed deadlines, if the publisher offers one. Outlives the publisher.
     #[must_use]
     pub fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
         self.shared.deadline.clone()
     }
 
-    /// Counts the waits of this publisher for reliable subscriptions. Outlives it.
+    /// Counter of the waits for reliable subscriptions. Outlives the publisher.
     #[must_use]
     pub fn blocking_meter(&self) -> Arc<BlockingMeter> {
         self.shared.blocking.clone()
     }
 
-    /// As [`Self::matched`], for code that does not own the publisher: the sum of
-    /// [`Self::event_source`]'s events, also if some were dropped. 0 once the publisher is gone.
+    /// Like [`Self::matched`], for code that does not own the publisher: the sum of the events of
+    /// [`Self::event_source`], also if some were dropped. 0 after the publisher has ended.
     pub fn matched_source(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || {
@@ -336,11 +335,11 @@ impl Publisher {
         }
     }
 
-    /// A sample of this publisher has reached its readers by another way: it counts for deadline
+    /// Notes that a sample has reached all its readers inside the process. It counts for deadline
     /// and liveliness, and as published.
     pub fn has_passed_by(&mut self, publish_time: MonotonicNs) {
         if self.shared.segment.map.is_here() {
-            // Relaxed: a figure for people.
+            // Relaxed: only a figure for people.
             add(&self.shared.passed_by, 1);
             if let Some(deadline) = &self.shared.deadline {
                 deadline.published(publish_time);
@@ -350,16 +349,16 @@ impl Publisher {
         }
     }
 
-    /// Says how many samples are not here of the publisher of another host whose samples this one
-    /// publishes. Before a sample that it already counts; each subscription counts what is new
-    /// since its match. Three stores.
+    /// Reports how many samples of a publisher of another host are missing here, for a gateway that
+    /// publishes that publisher's samples. Call it before a sample that the count includes. Each
+    /// subscription counts the difference since its match. Three stores.
     pub fn count_afar(&self, count: &AfarCount) {
         if self.shared.segment.map.is_here() {
             count.write(&self.shared.segment);
         }
     }
 
-    /// Shows life without publishing, for `manual_by_topic` liveliness.
+    /// Asserts liveliness without publishing, for `manual_by_topic`.
     pub fn assert_liveliness(&mut self) {
         if self.shared.segment.map.is_here() {
             self.shared.segment.heartbeat().store(MonotonicNs::now().0, Relaxed);

@@ -44,12 +44,12 @@ impl ReleaseWatch {
     #[inline]
     pub fn given_back(&self) {
         if self.watched.load(Relaxed) {
-            self.tell();
+            self.notify();
         }
     }
 
     #[inline(never)]
-    fn tell(&self) {
+    fn notify(&self) {
         // Pairs with the fence in `starve`.
         fence(SeqCst);
         if self.starved.load(Relaxed)

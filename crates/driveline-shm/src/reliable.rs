@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one place where a publisher waits: for reliable subscriptions, for a bounded time.
+//! Waits of a publisher for reliable subscriptions, each for a limited time. A publisher waits
+//! nowhere else.
 
 use crate::event::PublisherEvent;
 use crate::protocol::cursor;
@@ -17,9 +18,9 @@ const SLICE: Duration = Duration::from_millis(10);
 
 /// Result of reading the position of one match.
 enum Position {
-    /// Not to be waited for.
+    /// It need not be waited for.
     Fine,
-    /// It still has to read; the low half of its cursor, to sleep on.
+    /// It has not read enough. Has the low half of its cursor, to sleep on.
     Lagging(u32),
 }
 
@@ -43,8 +44,8 @@ impl Publisher {
         cursor::begin_waiting(publication.segment.waiting());
         loop {
             let kick = publication.kick.load(Acquire);
-            // `first_lagging` fences between `waiting` and the cursors; the subscriber does the
-            // mirror image.
+            // `first_lagging` has a fence between `waiting` and the cursors; the subscription does
+            // the reverse.
             let Some((lagging, cursor)) =
                 first_lagging(&self.matches.enter(), &publication, needed, published)
             else {
@@ -132,7 +133,7 @@ fn look(m: &PubMatch, publication: &Publication, needed: u64, published: u64) ->
     if believed >= published {
         m.given_up.store(false, Relaxed);
     }
-    // One that only crawls would else be waited for at every second publish.
+    // Otherwise a very slow subscription would be waited for at every second publish.
     if believed >= needed || m.given_up.load(Relaxed) {
         return Position::Fine;
     }

@@ -47,7 +47,8 @@ impl Segment {
             (map.word(MAGIC_AT).load(Relaxed), map.word(VERSION_AT).load(Relaxed));
         if magic != MAGIC || version != u64::from(PROTOCOL_VERSION) {
             return Err(bad(format!(
-                "the memory is not a segment of version {PROTOCOL_VERSION} (magic {magic:#x}, version {version})"
+                "the memory is not a segment of version {PROTOCOL_VERSION} (magic {magic:#x}, \
+                 version {version})"
             )));
         }
         Ok(Self { map, layout, places: layout.places() })

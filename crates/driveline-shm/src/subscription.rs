@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The reading end.
+//! Reading end of a topic.
 #![allow(unsafe_code, reason = "an entry of the held_samples is written while it is free")]
 
 use crate::deadline::{DeadlineReports, DeadlinesMissed};
 use crate::error::TakeError;
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::fairness::{Candidate, Passed, Turn};
-use crate::info::{MatchedPublisher, SubscriptionStats};
+use crate::info::{MatchedPublisher, TransportStats};
 use crate::inlet::{Edge, Inlet, has_unread};
 use crate::kick::Kicker;
 use crate::limits::{MAX_FAILED_CHECKSUMS, MAX_SKIPS};
@@ -22,10 +22,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, Weak};
 use twox_hash::XxHash3_64;
 
-/// Reads samples of one topic, from all publishers that match.
+/// Reads samples of one topic from all matched publishers.
 ///
-/// It can be moved between threads and is used by one at a time. Taking makes no system call, takes
-/// no lock and does not allocate, except once after publishers have come or gone.
+/// It can be moved between threads; use it from one at a time. Taking makes no system call, takes
+/// no lock and does not allocate, except once after publishers have joined or left.
 pub struct Subscription {
     pub(crate) inlet: Arc<Inlet>,
     edges: Vec<Arc<Edge>>,
@@ -50,11 +50,11 @@ impl std::fmt::Debug for Subscription {
 /// Number of held samples, for the limit. Used by the consuming thread only.
 #[derive(Default)]
 struct Held {
-    /// Upper bound of the samples that are held now. A count makes it exact.
+    /// Upper bound of the number of held samples. A count makes it exact.
     at_most: u32,
-    /// Publishers that left the list while a sample of them was held.
+    /// Publishers that left the list while one of their samples was held.
     departed: Vec<Weak<Edge>>,
-    /// Samples that the caller holds of the same topic inside the process.
+    /// Number of samples that the caller holds of the same topic inside the process.
     elsewhere: u32,
 }
 
@@ -86,7 +86,7 @@ impl Held {
 
 enum Attempt {
     Taken(Sample),
-    /// Nothing there, or the publisher was too fast: others may have something.
+    /// The publisher has no sample, or was too fast. Others may have one.
     Nothing,
     /// A sample was passed over; there may be more.
     Skipped,
@@ -200,7 +200,7 @@ impl Subscription {
     }
 
     /// Returns true if fewer than `max_held` samples are held, of all publishers together. Counts
-    /// only after that many takes. The limit of each publisher is its number of pins.
+    /// only after as many takes. For each publisher, its number of pins is the limit.
     fn may_hold_another(&mut self) -> bool {
         if self.inlet.held_of_each {
             return true;
@@ -223,13 +223,13 @@ impl Subscription {
         self.held.elsewhere = held;
     }
 
-    /// The next sample that is given back kicks the wait set, as after a take that failed with
+    /// Makes the next release of a sample kick the wait set, as after a take that failed with
     /// [`TakeError::AllHeld`].
     pub fn kick_at_next_release(&self) {
         let _ = self.inlet.release_watch.starve();
     }
 
-    /// The edge to read from next.
+    /// Returns the edge to read from next.
     fn choose(&mut self, want: Want, passed: &Passed) -> Option<usize> {
         let edges = &self.edges;
         if let [only] = edges.as_slice() {
@@ -251,8 +251,8 @@ impl Subscription {
         use crate::protocol::sleep::Sleeper as _;
         let counters = &edge.progress.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only
-        // free more. Acquire pairs with the Release of the unpin: the previous holder of the cell's
-        // entry in the table is done with it.
+        // free more. Acquire pairs with the Release of the unpin: the previous user of the cell's
+        // entry in the table has finished.
         let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
         let Some(cell) =
             free().or_else(|| if self.inlet.release_watch.starve() { free() } else { None })
@@ -260,7 +260,8 @@ impl Subscription {
             return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
         };
         let next = edge.next();
-        // The sample itself is counted by its own reason, those passed over before it as missed.
+        // The sample itself is counted by its own reason; skipped samples before it count as
+        // missed.
         let skip = |to: u64| {
             let passed = to.saturating_sub(next);
             add(&counters.missed, passed);
@@ -306,8 +307,8 @@ impl Subscription {
             return Ok(Attempt::Skipped);
         }
         if edge.verify_checksum {
-            // A publisher that has matched has promised one. That it is missing is seen without
-            // reading the payload.
+            // A matched publisher has promised checksums. A missing one is detected without reading
+            // the payload.
             let dropped = match sample.header().checksum {
                 None => Some((&counters.refused, Attempt::Skipped)),
                 Some(sum) => {
@@ -329,8 +330,7 @@ impl Subscription {
         let passed = sequence - next;
         let pending = edge.progress.missed_pending.load(Relaxed);
         let remote = sample.header().remote;
-        // Its publisher may have been read before, when another gateway process brought its
-        // samples.
+        // Its publisher may have been read before, through another gateway process.
         let again = remote.filter(|r| r.publisher != 0 && edge.is_new_from_afar()).and_then(|r| {
             let (missing, left) = self.inlet.missing_from_afar(
                 edge,
@@ -356,12 +356,12 @@ impl Subscription {
         Ok(Attempt::Taken(sample))
     }
 
-    /// After taking the newest of several publishers: what the others have unread is older and
-    /// counts as missed.
+    /// Counts samples as missed after the newest of several publishers was taken: the unread
+    /// samples of the others are older.
     fn skip_older(&self, taken: usize, published: MonotonicNs) {
         use crate::protocol::sleep::Sleeper as _;
         if published > MonotonicNs::now() {
-            // What a time in the future says about the others is nothing.
+            // A time in the future does not show that other samples are older.
             return;
         }
         for (i, e) in self.edges.iter().enumerate() {
@@ -376,14 +376,14 @@ impl Subscription {
         }
     }
 
-    /// Gives back a sample that the caller has passed over in favour of a newer one: the next
-    /// sample of its publisher reports it as missed. The counters go on counting it as received.
+    /// Returns a sample that the caller has skipped in favour of a newer one. The next sample of
+    /// its publisher reports it as missed. The counters still count it as received.
     pub fn pass_over(&mut self, sample: Sample) {
         add(&sample.edge().progress.missed_pending, sample.missed().saturating_add(1));
     }
 
-    /// Takes over the present list of publishers if it has changed. Never waits: while the control
-    /// thread is just changing the list, the old one serves on, and the next call looks again.
+    /// Copies the present list of publishers if it has changed. Never blocks: while the control
+    /// thread changes the list, the old one is used, and the next call checks again.
     fn refresh(&mut self) {
         let generation = self.inlet.generation();
         if generation != self.generation
@@ -395,7 +395,7 @@ impl Subscription {
         }
     }
 
-    /// Lets go of publishers that are gone and read to the end.
+    /// Drops edges of ended publishers that are read to the end.
     fn forget_drained(&mut self) {
         if self.edges.iter().any(|e| e.ended.load(Relaxed) && !has_unread(e)) {
             self.inlet.forget_ended(has_unread);
@@ -403,8 +403,8 @@ impl Subscription {
         }
     }
 
-    /// Returns true if a sample can be taken. A few atomic loads; right after a change of
-    /// publishers, a copy of their list.
+    /// Returns true if a sample can be taken. Costs a few atomic loads; right after a change of
+    /// publishers, also a copy of their list.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         if !self.birthplace.is_here() {
@@ -415,8 +415,8 @@ impl Subscription {
         changed.as_ref().unwrap_or(&self.edges).iter().any(|e| has_unread(e))
     }
 
-    /// After a take that failed with [`TakeError::AllHeld`], `kicker` is kicked when a held sample
-    /// is given back. Set it before the first take.
+    /// Makes a release of a held sample kick `kicker`, after a take that failed with
+    /// [`TakeError::AllHeld`]. Call it before the first take.
     pub fn kick_when_given_back(&self, kicker: Kicker) {
         self.inlet.release_watch.set_kicker(kicker);
     }
@@ -427,7 +427,7 @@ impl Subscription {
         self.inlet.matched.load(Relaxed) as usize
     }
 
-    /// Returns true if a publisher is matched that `wanted` selects.
+    /// Returns true if a matched publisher is selected by `wanted`.
     #[must_use]
     pub fn has_publisher(&self, wanted: impl Fn(EndpointId) -> bool) -> bool {
         self.edges.iter().any(|e| !e.ended.load(Relaxed) && wanted(e.publisher))
@@ -435,8 +435,8 @@ impl Subscription {
 
     /// Counters so far.
     #[must_use]
-    pub fn stats(&self) -> SubscriptionStats {
-        if self.birthplace.is_here() { self.inlet.stats() } else { SubscriptionStats::default() }
+    pub fn stats(&self) -> TransportStats {
+        if self.birthplace.is_here() { self.inlet.stats() } else { TransportStats::default() }
     }
 
     /// The oldest event that was not polled yet.
@@ -452,27 +452,27 @@ impl Subscription {
         })
     }
 
-    /// Returns the deadlines missed until now, and when the next one may be missed; `None` without
-    /// a deadline. Locks for as long as the publishers are looked at.
+    /// Returns the number of missed deadlines, and the time of the next possible one; `None`
+    /// without a deadline. Holds a lock while it checks the publishers.
     #[must_use]
     pub fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         self.inlet.deadlines(now).filter(|_| self.birthplace.is_here())
     }
 
-    /// All matched publishers that are there: what the events add up to, also if some were dropped.
+    /// All matched publishers that are alive: the sum of all events, also if some were dropped.
     /// Locks and allocates.
     #[must_use]
     pub fn publishers(&self) -> Vec<MatchedPublisher> {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
     }
 
-    /// As above, for code that does not own the subscription.
+    /// The same, for code that does not own the subscription.
     #[must_use]
     pub fn publishers_view(&self) -> Publishers {
         Publishers { inlet: Arc::clone(&self.inlet), birthplace: self.birthplace }
     }
 
-    /// Publishers that are gone and have left samples that were not read yet. Locks and allocates.
+    /// Ended publishers with unread samples. Locks and allocates.
     #[must_use]
     pub fn unread_of_gone(&self) -> Vec<EndpointId> {
         if !self.birthplace.is_here() {
@@ -501,7 +501,8 @@ impl Subscription {
     }
 }
 
-/// The publishers that a subscription is matched with, seen by others than its owner. Any thread.
+/// Publishers that a subscription is matched with, for code that does not own it. Callable on any
+/// thread.
 #[derive(Clone, Debug)]
 pub struct Publishers {
     inlet: Arc<Inlet>,
@@ -511,24 +512,24 @@ pub struct Publishers {
 impl Publishers {
     /// Counters of the subscription so far. Locks.
     #[must_use]
-    pub fn stats(&self) -> SubscriptionStats {
-        if self.birthplace.is_here() { self.inlet.stats() } else { SubscriptionStats::default() }
+    pub fn stats(&self) -> TransportStats {
+        if self.birthplace.is_here() { self.inlet.stats() } else { TransportStats::default() }
     }
 
-    /// Returns the deadlines missed until now, and when the next one may be missed; `None` without
-    /// a deadline. Locks for as long as the publishers are looked at.
+    /// Returns the number of missed deadlines, and the time of the next possible one; `None`
+    /// without a deadline. Holds a lock while it checks the publishers.
     #[must_use]
     pub fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         self.inlet.deadlines(now).filter(|_| self.birthplace.is_here())
     }
 
-    /// As [`Self::deadlines`] without waiting: `None` if another thread holds a lock of it.
+    /// Like [`Self::deadlines`] without blocking: `None` if another thread holds one of its locks.
     #[must_use]
     pub fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
         if self.birthplace.is_here() { self.inlet.try_deadlines(now) } else { Some(None) }
     }
 
-    /// All matched publishers that are there. Locks and allocates.
+    /// All matched publishers that are alive. Locks and allocates.
     #[must_use]
     pub fn list(&self) -> Vec<MatchedPublisher> {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
@@ -566,7 +567,7 @@ fn readable_before(edge: &Edge, want: Want, passed: u64) -> u64 {
     if want == Want::Latest { passed.min(edge.depth - 1) } else { 0 }
 }
 
-/// Publish time of the sample that an edge would give: unchecked, good enough to choose by.
+/// Unchecked publish time of the next sample of an edge, good enough to choose by.
 fn peek_time(e: &Edge, want: Want) -> u64 {
     use crate::protocol::sleep::Sleeper as _;
     let (newest, newest_slot) = reader::newest(&e.segment);

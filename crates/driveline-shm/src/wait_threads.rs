@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that sleep on behalf of a waiter, where one thread cannot sleep on all words at once.
+//! Threads that sleep for a waiting thread, if one thread cannot sleep on all words at once.
 //!
-//! Each helper arms its publishers, sleeps, and when there is data disarms them, has the waiter
-//! look, and rests until the waiter asks it to go on. So who is armed is asleep, and who is asleep
-//! is armed, as in the direct case.
+//! Each helper arms its publishers and sleeps. When there is data, it disarms them, has the waiting
+//! thread check, and rests until that thread resumes it. So, as without helpers, exactly the armed
+//! subscriptions sleep.
 
 use crate::inlet::{Edge, has_unread};
 use crate::kick::KickWord;
@@ -24,7 +24,7 @@ type Charge = (Arc<Edge>, Arc<AtomicBool>);
 struct Shared {
     charges: Vec<Charge>,
     waiter: Arc<KickWord>,
-    /// Changes when the helper shall look at everything anew.
+    /// Changes when the helper must check everything again.
     turn: AtomicU32,
     /// It has reported data and rests.
     rests: AtomicBool,
@@ -62,9 +62,9 @@ impl WaitThreads {
                 .spawn(move || run(&own))
                 .ok();
             if thread.is_none() {
-                // Without a thread its publishers would be deaf: the waiter looks by itself, again
-                // and again, rather than sleep through data. It shows as CPU use; the limit on
-                // threads is what to raise.
+                // Without a thread, its publishers would not wake the waiter. So the waiter checks
+                // repeatedly instead of sleeping. It shows as CPU use; the remedy is a higher limit
+                // on threads.
                 waiter.look();
             }
             list.push((shared, thread));
@@ -100,8 +100,8 @@ impl Drop for WaitThreads {
             futex::wake(&shared.turn, Scope::Private, 1);
         }
         for (shared, thread) in &mut self.list {
-            // A helper that sleeps on one word only hears its turn when that word is woken. Others
-            // who sleep there look and go back to sleep; this happens when publishers come or go.
+            // A helper that sleeps on one word detects its turn only when that word is woken. Other
+            // sleepers there check and sleep again; this happens when publishers join or leave.
             while thread.is_some() && !shared.stopped.load(Acquire) {
                 if let [(edge, _)] = shared.charges.as_slice() {
                     futex::wake(edge.word(), Scope::Shared, i32::MAX as u32);

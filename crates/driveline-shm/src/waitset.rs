@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for data of many subscriptions, for time, and for a kick, at once.
+//! Waits for data of many subscriptions, a deadline, and a kick at the same time.
 
 use crate::error::WaitSetError;
 use crate::inlet::{Edge, Inlet, has_unread};
@@ -15,26 +15,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Rounds of spinning between two looks at the clock: about a microsecond.
+/// Rounds of spinning between two reads of the clock: about a microsecond.
 const ROUNDS_PER_CLOCK: u32 = 64;
 
 /// Mechanism by which a wait set sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitBackend {
-    /// The best that this kernel has.
+    /// The best mechanism of this kernel.
     #[default]
     Auto,
-    /// `futex_waitv` (Linux 5.16 and newer), on the waiting thread itself up to 127 publishers;
-    /// beyond, one helper thread per 126.
+    /// `futex_waitv` (Linux 5.16 and newer), on the waiting thread itself for up to 127 publishers;
+    /// beyond that, one helper thread for each 126.
     FutexWaitv,
-    /// One helper thread per publisher: works on every kernel, costs a thread and a second wake-up
-    /// each.
+    /// One helper thread per publisher. Works on every kernel; each costs a thread and a second
+    /// wake-up.
     Threads,
 }
 
 impl WaitBackend {
-    /// Name of what [`WaitBackend::Auto`] uses in this process, for reports: `futex_waitv` or
-    /// `helper threads`. Makes one system call, the first time.
+    /// Name of the mechanism that [`WaitBackend::Auto`] uses in this process, for reports:
+    /// `futex_waitv` or `helper threads`. The first call makes one system call.
     #[must_use]
     pub fn available() -> &'static str {
         if futex::have_waitv() { "futex_waitv" } else { "helper threads" }
@@ -44,7 +44,7 @@ impl WaitBackend {
 /// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// An attached subscription that is not muted has something unread.
+    /// An attached subscription that is not muted has an unread sample.
     Data,
     /// A kick, or a new event or publisher of an attached subscription.
     Kicked,
@@ -66,9 +66,10 @@ impl Entry {
     }
 }
 
-/// Lets one thread wait for any number of subscriptions. Sleeps in the kernel; never polls.
+/// Makes one thread wait for any number of subscriptions. Sleeps in the kernel; never polls.
 ///
-/// One waiter at a time. Waiting does not allocate, except after publishers have come or gone.
+/// One thread may wait at a time. Waiting does not allocate, except after publishers have joined or
+/// left.
 pub struct WaitSet {
     entries: Vec<Entry>,
     kick: Arc<KickWord>,
@@ -168,8 +169,8 @@ impl WaitSet {
         }
     }
 
-    /// A muted subscription stays attached but does not end a wait: for one that cannot be served
-    /// at the moment.
+    /// Mutes or unmutes a subscription. A muted one stays attached, but does not end a wait. Use it
+    /// for a subscription that cannot be served at the moment.
     pub fn set_muted(&mut self, sub: &Subscription, muted: bool) {
         if let Some(e) = self.entries.iter().find(|e| Arc::ptr_eq(&e.inlet, &sub.inlet))
             && e.muted.swap(muted, Relaxed) != muted
@@ -184,9 +185,9 @@ impl WaitSet {
         Kicker(Arc::clone(&self.kick))
     }
 
-    /// Waits until there is data, a kick, or `deadline` has passed. Without blocking for the first
-    /// `spin` of it (`Duration::MAX`: never blocking), then in the kernel. A kick comes before
-    /// data. In a forked child it returns `Kicked` at once.
+    /// Waits until there is data or a kick, or `deadline` has passed. Spins for the time `spin`
+    /// (`Duration::MAX`: never blocks), then sleeps in the kernel. A kick comes before data. In a
+    /// forked child it returns `Kicked` at once.
     pub fn wait(&mut self, deadline: Option<MonotonicNs>, spin: Duration) -> Wake {
         if !self.birthplace.is_here() {
             return Wake::Kicked;
@@ -203,8 +204,8 @@ impl WaitSet {
                 if self.any_unread() {
                     return Wake::Data;
                 }
-                // The clock is read now and then only: it costs more than a look. First after some
-                // rounds, because what is on its way comes in less.
+                // The clock is read rarely, because that costs more than a check for data. First
+                // after some rounds, because a sample in flight arrives sooner.
                 round = round.wrapping_add(1);
                 let spins = for_ever || spin_until.is_some();
                 let look_at_clock = round.is_multiple_of(ROUNDS_PER_CLOCK) || !spins;
@@ -233,7 +234,7 @@ impl WaitSet {
         self.entries.iter().any(|e| e.generation != e.inlet.generation())
     }
 
-    /// Takes over changed lists of publishers.
+    /// Copies changed lists of publishers.
     fn refresh(&mut self) {
         let mut closed = false;
         for e in &mut self.entries {
@@ -260,7 +261,7 @@ impl WaitSet {
         let words: usize = self.entries.iter().map(|e| e.edges.len()).sum();
         let direct = words == 0 || (self.backend == WaitBackend::FutexWaitv && words < MAX_WORDS);
         if direct {
-            // WaitThreads of an earlier, greater set must not go on sleeping in its name.
+            // Helper threads of an earlier, larger set must not continue to sleep for it.
             self.wait_threads = None;
             self.sleep_here(deadline);
         } else {
@@ -312,14 +313,14 @@ impl WaitSet {
         if let Some(wait_threads) = &mut self.wait_threads {
             wait_threads.go(std::mem::take(&mut self.mutes_changed));
         }
-        // The wait threads look for data themselves after they have armed; a change of publishers comes
+        // The helper threads check for data themselves after arming. A change of publishers comes
         // with a kick.
         self.kick.sleep(deadline);
         self.kick.end();
     }
 }
 
-/// The publishers to sleep on, always in the same order.
+/// Publishers to sleep on, always in the same order.
 fn sleepers(entries: &[Entry]) -> impl Iterator<Item = &Edge> {
     entries.iter().filter(|e| !e.is_muted()).flat_map(|e| e.edges.iter().map(|edge| &**edge))
 }

@@ -120,7 +120,8 @@ pub(crate) enum WireError {
     #[error("not a Driveline message (it begins with {found:#010x})")]
     Magic { found: u32 },
     #[error(
-        "protocol version {found} is not between {OLDEST_PROTOCOL_VERSION} and {PROTOCOL_VERSION}: run releases that have a version in common"
+        "protocol version {found} is not between {OLDEST_PROTOCOL_VERSION} and {PROTOCOL_VERSION}: \
+         run releases that have a version in common"
     )]
     Version { found: u16 },
     #[error("message kind {found} is not known")]
@@ -246,7 +247,8 @@ impl Hello {
         }
         let (oldest, newest) = (self.oldest_version, self.newest_version);
         Err(format!(
-            "the subscription speaks protocol versions {oldest} to {newest}, the publisher {OLDEST_PROTOCOL_VERSION} to {PROTOCOL_VERSION}: run releases that have one in common"
+            "the subscription speaks protocol versions {oldest} to {newest}, the publisher \
+             {OLDEST_PROTOCOL_VERSION} to {PROTOCOL_VERSION}: run releases that have one in common"
         ))
     }
 }

@@ -54,7 +54,7 @@ fn messages_survive_a_round_trip() {
 }
 
 #[test]
-fn the_text_of_a_refusal_is_cut_by_whoever_writes_or_reads_it() {
+fn the_text_of_a_refusal_is_cut_by_sender_and_receiver() {
     let refuse = Refuse::new(RefusalCode::Other, "ä".repeat(MAX_TEXT_LEN));
     assert_eq!(refuse.text.len(), MAX_TEXT_LEN);
     let long =
@@ -259,8 +259,10 @@ proptest! {
                     let is_version = key == "version" && e.code() == RefusalCode::Version;
                     prop_assert!(e.code() == RefusalCode::Protocol || is_version, "{text}");
                     // Ranges are refused in words: "a ring of 1 entries" for `ring_len`.
-                    prop_assert!(key.split('_').any(|word| text.contains(word)), "{path:?} is not named: {text}");
-                    if let Some((place, _)) = text.split_once("malformed: key '").and_then(|(_, rest)| rest.split_once("': ")) {
+                    prop_assert!(key.split('_').any(|word| text.contains(word)), "{path:?} is not \
+                         named: {text}");
+                    if let Some((place, _)) = text.split_once("malformed: key \
+                         '").and_then(|(_, rest)| rest.split_once("': ")) {
                         prop_assert!(place == path.join(".") || path[..path.len() - 1].join(".") == place, "{path:?} has another name: {text}");
                     }
                 }

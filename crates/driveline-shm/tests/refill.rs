@@ -86,7 +86,7 @@ fn without_readers_one_slot_is_enough() {
 }
 
 #[test]
-fn what_somebody_has_not_read_stays() {
+fn unread_samples_stay() {
     let mut w = Scene::new(Qos { depth: 2, ..Qos::default() });
     let qos = Qos { depth: 2, ..Qos::default() };
     let (mut quick, mut slow) = (w.subscription(qos.clone()), w.subscription(qos));

@@ -212,7 +212,7 @@ fn many_sleepers_are_all_woken_by_one_call() {
 }
 
 #[test]
-fn nobody_asleep_means_no_system_call() {
+fn no_sleeper_means_no_system_call() {
     let d = tempfile::tempdir().unwrap();
     let a = participant(&d);
     let (mut p, mut s) = (publisher(&a, "t"), subscription(&a, "t"));

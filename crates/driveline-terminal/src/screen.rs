@@ -83,7 +83,7 @@ impl Screen {
     }
 
     /// Returns true if standard output has no reader any more. A pipe reports that before a write.
-    pub fn nobody_reads(&self) -> bool {
+    pub fn has_no_reader(&self) -> bool {
         self.lost.borrow().is_some()
             || polled(PollFlags::empty(), Duration::ZERO)
                 .intersects(PollFlags::ERR | PollFlags::HUP)

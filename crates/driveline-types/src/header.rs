@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The header that travels with every sample, and the lineage in it.
+//! Header that travels with every sample, and its lineage.
 //!
 //! Layout, writers and rules: `docs/protocols/sample-header.md`. The header is [`HEADER_WORDS`]
 //! little-endian 64-bit words. Version 1 is frozen: new facts go into the reserved words, never
@@ -29,11 +29,11 @@ const REMOTE: usize = CLOCK_ERROR + 1;
 const SERVICE: usize = REMOTE + 4;
 const REMOTE_PUBLISHER: usize = SERVICE + 1;
 
-/// One source that a sample descends from, and where its age went.
+/// A source that a sample descends from, with the parts of its age.
 ///
 /// For the oldest source time: `publish_time - source_oldest = communication + computation + idle`.
-/// Each may be negative where data came from another host, whose clock is known no better than
-/// [`SampleHeader::clock_error_ns`] says, or where a source time lies ahead.
+/// A part may be negative in two cases: the data came from another host, whose clock is known only
+/// within [`SampleHeader::clock_error_ns`], or a source time is in the future.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The source topic.
@@ -42,14 +42,14 @@ pub struct Origin {
     pub source_oldest: MonotonicNs,
     /// Source time of the newest data that contributed.
     pub source_newest: MonotonicNs,
-    /// Nanoseconds from a publish to the start of the callback that it triggered, and in
-    /// conversions, summed over the hops.
+    /// Time from a publish to the start of the callback that it triggered, and time in conversions;
+    /// in nanoseconds, summed over the hops.
     pub communication_ns: i64,
-    /// Nanoseconds from the start of a callback (or from the source time, at the source) to the
-    /// publish, without conversions, summed.
+    /// Time from the start of a callback (at the source: from the source time) to the publish,
+    /// without conversions; in nanoseconds, summed over the hops.
     pub computation_ns: i64,
-    /// Nanoseconds that data lay ready until something else (a timer, another input) had it read,
-    /// summed.
+    /// Time that data waited until a timer or another input caused it to be read; in nanoseconds,
+    /// summed over the hops.
     pub idle_ns: i64,
 }
 
@@ -97,7 +97,7 @@ impl Origins {
         self.dropped
     }
 
-    /// Joins one origin in: widens the time span, and keeps the split of whichever has the oldest
+    /// Merges one origin: widens the time span, and keeps the parts of the origin with the oldest
     /// source time.
     pub fn merge(&mut self, origin: Origin) {
         let used = usize::from(self.len);
@@ -119,7 +119,7 @@ impl Origins {
         }
     }
 
-    /// Makes the list one origin: data of `source` that was published at `publish_time`.
+    /// Sets the list to one origin: data of `source`, published at `publish_time`.
     pub fn begin(&mut self, topic: TopicId, source: MonotonicNs, publish_time: MonotonicNs) {
         let computation_ns = publish_time.signed_since(source);
         self.list[0] = Origin {
@@ -133,8 +133,8 @@ impl Origins {
         self.dropped = 0;
     }
 
-    /// Makes the list these, with so many that did not fit; what does not fit now counts among
-    /// them.
+    /// Sets the list to these origins and the number of origins that did not fit. Origins that do
+    /// not fit now are added to that number.
     pub fn set(&mut self, origins: impl IntoIterator<Item = Origin>, dropped: u32) {
         self.len = 0;
         self.dropped = dropped;
@@ -149,12 +149,12 @@ impl Origins {
         }
     }
 
-    /// The origins, to be changed in place.
+    /// Returns the origins for changes in place.
     pub fn as_mut_slice(&mut self) -> &mut [Origin] {
         &mut self.list[..usize::from(self.len)]
     }
 
-    /// Takes over another list; only what is in use is copied.
+    /// Copies another list; only used entries are copied.
     fn copy_from(&mut self, other: &Self) {
         let used = usize::from(other.len);
         self.list[..used].copy_from_slice(&other.list[..used]);
@@ -172,9 +172,9 @@ impl Origins {
 /// Path by which a sample arrived in a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Its publication started the callback: the time since publish is communication.
+    /// Its publication started the callback. The time since its publish is communication.
     Triggered,
-    /// It lay ready and was read: the time since publish is idle.
+    /// It was available and was read. The time since its publish is idle.
     Read,
 }
 
@@ -183,10 +183,10 @@ pub enum Arrival {
 pub struct Lineage {
     origins: Origins,
     trace_id: u64,
-    /// The greatest of all that was inherited.
+    /// Maximum of the inherited values.
     clock_error_ns: u64,
     since: MonotonicNs,
-    /// Of the time since then, what went into conversions, and when the last one ended.
+    /// Part of the time since then that was spent in conversions, and end of the last conversion.
     converted_ns: u64,
     converted_until: MonotonicNs,
 }
@@ -198,16 +198,16 @@ impl Lineage {
         Self { since: start, converted_until: start, ..Self::default() }
     }
 
-    /// Adds a sample that the callback was triggered by or has read.
+    /// Adds a sample that triggered the callback or was read by it.
     ///
-    /// The trace id of the first one that has any is inherited.
+    /// The first sample with a trace id passes it on.
     pub fn inherit(&mut self, header: &SampleHeader, arrival: Arrival) {
         if self.trace_id == 0 {
             self.trace_id = header.trace_id;
         }
         self.clock_error_ns = self.clock_error_ns.max(header.clock_error_ns);
-        // Everything wraps: parts may be negative, any words may stand in a header, and modulo 2^64
-        // the sum is exact whatever they are.
+        // All arithmetic wraps. Parts may be negative, and a header may have any words; modulo 2^64
+        // the sum is exact in all cases.
         let waited = self.since.signed_since(header.publish_time);
         let converted = self.converted_ns.cast_signed();
         for &origin in header.origins.as_slice() {
@@ -216,8 +216,9 @@ impl Lineage {
                 Arrival::Triggered => o.communication_ns = o.communication_ns.wrapping_add(waited),
                 Arrival::Read if waited >= 0 => o.idle_ns = o.idle_ns.wrapping_add(waited),
                 Arrival::Read => {
-                    // Published after this callback began: only the time since then was spent
-                    // computing on it, and none of the conversions so far were on its way.
+                    // It was published after this callback began. Only the time since then was
+                    // spent computing on it, and it was in flight during none of the conversions so
+                    // far.
                     o.computation_ns =
                         o.computation_ns.wrapping_add(waited).wrapping_add(converted);
                     o.communication_ns = o.communication_ns.wrapping_sub(converted);
@@ -228,11 +229,10 @@ impl Lineage {
         self.origins.dropped = self.origins.dropped.saturating_add(header.origins.dropped);
     }
 
-    /// Says that the callback decoded or encoded messages from `began` to `ended`: communication,
-    /// not computation.
+    /// Notes that the callback decoded or encoded messages from `began` to `ended`, which counts as
+    /// communication and not as computation.
     ///
-    /// Returns how many nanoseconds of that count: none from before the callback's start, and none
-    /// twice.
+    /// Returns the counted nanoseconds: none from before the start of the callback, and none twice.
     pub fn convert(&mut self, began: MonotonicNs, ended: MonotonicNs) -> u64 {
         let spent = ended.0.saturating_sub(began.max(self.converted_until).0);
         self.converted_ns = self.converted_ns.saturating_add(spent);
@@ -240,11 +240,11 @@ impl Lineage {
         spent
     }
 
-    /// Fills in the origins and the trace id of a sample of `topic` that is published at
+    /// Sets the origins and the trace id of a sample of `topic` that is published at
     /// `header.publish_time`.
     ///
-    /// Without ancestors the sample is itself an origin, with the given source time or, without
-    /// one, its publish time. In place, because a list of origins is long and mostly empty.
+    /// Without ancestors, the sample is an origin itself. Its source time is the given one, or else
+    /// its publish time. Works in place, because a list of origins is long and mostly empty.
     pub fn stamp(
         &self,
         header: &mut SampleHeader,
@@ -281,24 +281,24 @@ impl Lineage {
 /// The header of one sample, as read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleHeader {
-    /// 1 for a publisher's first sample, then one more each; never reused.
+    /// 1 for the first sample of a publisher, then one more for each; never reused.
     pub sequence: u64,
     /// Time of publication.
     pub publish_time: MonotonicNs,
     /// The publisher's `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time, in nanoseconds.
     pub wall_offset_ns: i64,
-    /// Shared by everything that descends from one source sample; 0 is never used.
+    /// Shared by all samples that descend from one source sample; never 0.
     pub trace_id: u64,
     /// Payload length in bytes.
     pub payload_len: u64,
-    /// XXH3-64 of the payload where the topic asks for it.
+    /// XXH3-64 of the payload, if the topic requests it.
     pub checksum: Option<u64>,
-    /// Largest error of the origins' times in nanoseconds, from the clocks of other hosts. 0 if all
-    /// data is of this host.
+    /// Maximum error of the origins' times in nanoseconds, caused by the clocks of other hosts. 0
+    /// if all data is from this host.
     pub clock_error_ns: u64,
-    /// Gateway's record, if another host published the sample.
+    /// Record of the gateway, if another host published the sample.
     pub remote: Option<Remote>,
-    /// Of requests and responses only: whom it is for, or what it answers ([`crate::service`]).
+    /// Only in requests and responses: the receiver, or the answered request ([`crate::service`]).
     pub service: Option<u64>,
     /// Source topics that this sample descends from.
     pub origins: Origins,
@@ -307,7 +307,7 @@ pub struct SampleHeader {
 /// Record that a gateway adds to a sample from another host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remote {
-    /// The other host's gateway: a random number, new after each of its starts.
+    /// Random number of the other host's gateway; each start has a new one.
     pub host: u64,
     /// Number of samples of this publisher that did not arrive here, since the first that arrived;
     /// since its first sample if `publisher` is not 0.
@@ -315,27 +315,29 @@ pub struct Remote {
     /// Part of the publisher's id on its host, the same for each gateway that carries its samples.
     /// 0: not given.
     pub publisher: u64,
-    /// From the publication there to the one here, in nanoseconds, by the estimate of the clocks'
-    /// offset: negative if that is wrong by more than the way took.
+    /// Time from the publication there to the one here, in nanoseconds, by the estimated clock
+    /// offset. Negative if the estimate is wrong by more than the transit time.
     pub transit_ns: i64,
-    /// Largest error of the estimated offset, in nanoseconds.
+    /// Maximum error of the estimated offset, in nanoseconds.
     pub offset_error_ns: u64,
 }
 
 /// Reason why header words were refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
-    /// Written by a newer library, or not a header at all.
+    /// The words are of a newer library, or are not a header.
     #[error(
-        "sample header version {found} is not {HEADER_VERSION}: the publisher runs another release, or its memory is damaged"
+        "sample header version {found} is not {HEADER_VERSION}: the publisher runs another \
+         release, or its memory is damaged"
     )]
     Version {
         /// Version in the words.
         found: u16,
     },
-    /// The list of origins claims more than fits.
+    /// The list of origins claims more entries than fit.
     #[error(
-        "sample header claims {found} origins where {MAX_ORIGINS} fit: the publisher's memory is damaged"
+        "sample header claims {found} origins where {MAX_ORIGINS} fit: the publisher's memory is \
+         damaged"
     )]
     Origins {
         /// Count in the words.
@@ -344,7 +346,7 @@ pub enum HeaderError {
 }
 
 impl SampleHeader {
-    /// A header with the present time on both clocks; no sequence, trace or origins.
+    /// Makes a header with the present time on both clocks, without sequence, trace and origins.
     #[must_use]
     pub fn stamped_now() -> Self {
         Self {
@@ -354,7 +356,7 @@ impl SampleHeader {
         }
     }
 
-    /// Takes over another header; of the origins, only those in use are copied.
+    /// Copies another header; of the origins, only used ones are copied.
     pub fn copy_from(&mut self, other: &Self) {
         let Self {
             sequence,
@@ -386,7 +388,7 @@ impl SampleHeader {
         self.origins.as_slice().iter().map(|o| o.source_oldest).min_by_key(|t| t.signed())
     }
 
-    /// Number of origins that did not fit into the list anywhere along the way.
+    /// Number of origins that did not fit into the list, on all hops.
     #[must_use]
     pub fn origins_dropped(&self) -> u32 {
         self.origins.dropped
@@ -433,9 +435,9 @@ impl SampleHeader {
         }
     }
 
-    /// Replaces this header by what `load` gives, which another process may have written: any words
-    /// give a header or an error. Each word in use is loaded once. After an error the header is of
-    /// no use.
+    /// Replaces this header by the words of `load`, which another process may have written. Any
+    /// words give a header or an error. Each used word is loaded once. After an error, the header
+    /// has no meaning.
     ///
     /// # Errors
     /// [`HeaderError`] if the words are not a header of this version.

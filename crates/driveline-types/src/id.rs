@@ -13,7 +13,8 @@ pub const MAX_NAME_LEN: usize = 200;
 /// Reason why a name was refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
-    "the name {name:?} is not valid: {reason}; names are parts of letters, digits, '_' and '-' separated by single '/', at most {MAX_NAME_LEN} bytes"
+    "the name {name:?} is not valid: {reason}; names are parts of letters, digits, '_' and '-' \
+     separated by single '/', at most {MAX_NAME_LEN} bytes"
 )]
 pub struct NameError {
     /// The name as given, cut to the permitted length.

@@ -77,8 +77,10 @@ pub trait Plain:
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a plain type",
     label = "not an integer, float, fixed array or plain struct",
-    note = "plain fields are u8 to u64, i8 to i64, f32, f64, fixed arrays of these, and plain structs without a trailing array",
-    note = "a bool, char or enum is not valid for every bit pattern that a peer can send: store an integer and convert it with a check"
+    note = "plain fields are u8 to u64, i8 to i64, f32, f64, fixed arrays of these, and plain \
+         structs without a trailing array",
+    note = "a bool, char or enum is not valid for every bit pattern that a peer can send: store an \
+         integer and convert it with a check"
 )]
 pub trait PlainField: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static {
     /// Number of entries that [`describe_field`](Self::describe_field) appends.
@@ -98,9 +100,11 @@ pub struct Gap<const BYTES: usize>;
 /// Implemented by [`Gap<0>`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "padding before a field of a plain type, `{Self}` (bytes): its contents would be undefined",
+    message = "padding before a field of a plain type, `{Self}` (bytes): its contents would be \
+         undefined",
     label = "this field does not begin where the one before it ends",
-    note = "sort the fields by size, largest first, or add a field such as `_reserved: [u8; N]` before it"
+    note = "sort the fields by size, largest first, or add a field such as `_reserved: [u8; N]` \
+         before it"
 )]
 pub trait NoPaddingBeforeField {}
 impl NoPaddingBeforeField for Gap<0> {}
@@ -108,7 +112,8 @@ impl NoPaddingBeforeField for Gap<0> {}
 /// Implemented by [`Gap<0>`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "padding at the end of a plain type, `{Self}` (bytes): its contents would be undefined",
+    message = "padding at the end of a plain type, `{Self}` (bytes): its contents would be \
+         undefined",
     label = "the last field does not end where the struct ends",
     note = "add a field such as `_reserved: [u8; N]` at the end"
 )]

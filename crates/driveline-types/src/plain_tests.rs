@@ -46,7 +46,8 @@ fn the_canonical_text_is_as_documented() {
     assert_eq!(SCAN_TEXT.parse::<PlainLayout>().unwrap(), Scan::layout());
     assert_eq!(
         Bytes::layout().to_string(),
-        "driveline plain 1\ntype test/Bytes size 4 align 4\nfield count u32 offset 0\ntail data u8\n"
+        "driveline plain 1\ntype test/Bytes size 4 align 4\nfield count u32 offset 0\ntail data \
+         u8\n"
     );
 }
 
@@ -101,15 +102,18 @@ fn the_first_difference_is_named_in_words() {
     assert_eq!(scan.first_difference(&scan), None);
     assert_eq!(
         differs(|o| (o.fields[2].primitive, o.fields[2].offset) = (Primitive::U64, 16)),
-        "field 3 'corners[0].y' is f32 at offset 12 in the publisher's type, u64 at offset 16 in the subscription's"
+        "field 3 'corners[0].y' is f32 at offset 12 in the publisher's type, u64 at offset 16 in \
+         the subscription's"
     );
     assert_eq!(
         differs(|o| o.fields[6].name = "flag".into()),
-        "field 7 is 'flags' (u8[8] at offset 72) in the publisher's type, 'flag' (u8[8] at offset 72) in the subscription's"
+        "field 7 is 'flags' (u8[8] at offset 72) in the publisher's type, 'flag' (u8[8] at offset \
+         72) in the subscription's"
     );
     assert_eq!(
         differs(|o| drop(o.fields.pop())),
-        "field 7 'flags' (u8[8] at offset 72) of the publisher's type is missing in the subscription's"
+        "field 7 'flags' (u8[8] at offset 72) of the publisher's type is missing in the \
+         subscription's"
     );
     assert!(
         differs(|o| o.fields.push(o.fields[0].clone()))
@@ -128,7 +132,8 @@ fn the_first_difference_is_named_in_words() {
     assert_eq!(
         differs(|o| o.tail =
             Some(Tail { name: "points".into(), element: Element::Primitive(Primitive::U8) })),
-        "the elements of the trailing array 'points' are test/Point in the publisher's type, u8 in the subscription's"
+        "the elements of the trailing array 'points' are test/Point in the publisher's type, u8 in \
+         the subscription's"
     );
     assert_eq!(
         differs(|o| {
@@ -137,7 +142,8 @@ fn the_first_difference_is_named_in_words() {
             };
             fields[1].name = "z".into();
         }),
-        "in the elements of the trailing array 'points', field 2 is 'y' (f32 at offset 4) in the publisher's type, \
+        "in the elements of the trailing array 'points', field 2 is 'y' (f32 at offset 4) in the \
+         publisher's type, \
          'z' (f32 at offset 4) in the subscription's"
     );
 }
@@ -262,7 +268,8 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_layout_or_an_error(text in "(driveline plain 1\n)?(type a/B size [0-9]{1,3} align [0-9]\n)?([a-z0-9 \\[\\]\n]|\\PC){0,200}") {
+    fn any_text_is_a_layout_or_an_error(text in "(driveline plain 1\n)?(type a/B size [0-9]{1,3} \
+         align [0-9]\n)?([a-z0-9 \\[\\]\n]|\\PC){0,200}") {
         if let Ok(parsed) = text.parse::<PlainLayout>() {
             prop_assert_eq!(parsed.to_string(), text);
         }

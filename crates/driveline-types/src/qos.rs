@@ -138,7 +138,8 @@ impl Default for Qos {
 /// An offered QoS that does not satisfy a requested one.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "topic '{topic}': QoS '{policy}' does not match: the publisher offers {offered}, the subscription requests {requested}; {remedy}"
+    "topic '{topic}': QoS '{policy}' does not match: the publisher offers {offered}, the \
+     subscription requests {requested}; {remedy}"
 )]
 pub struct QosMismatch {
     /// The topic.
@@ -215,7 +216,8 @@ impl Qos {
                 "CHECKSUM",
                 "none".into(),
                 "XXH3-64".into(),
-                "set `qos.checksum: true` at the publisher or `qos.checksum: false` at the subscription",
+                "set `qos.checksum: true` at the publisher or `qos.checksum: false` at the \
+                 subscription",
             );
         }
         Ok(())

@@ -190,8 +190,10 @@ fn first_line_difference(offered: &str, expected: &str) -> String {
 /// Two ends of a topic disagree about its type.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "topic '{topic}': the publisher's type '{offered}' (hash {}) and the subscription's type '{expected}' (hash {}) differ: \
-     {difference}; connect one of them to another topic, or build both ends from the same definition",
+    "topic '{topic}': the publisher's type '{offered}' (hash {}) and the subscription's type \
+     '{expected}' (hash {}) differ: \
+     {difference}; connect one of them to another topic, or build both ends from the same \
+     definition",
     hashes[0],
     hashes[1]
 )]

@@ -64,7 +64,8 @@ impl FromStr for ServiceName {
         }
         if is_reserved(s) {
             return refuse(
-                "'_service' begins the names of the topics that services are made of; name the service alone",
+                "'_service' begins the names of the topics that services are made of; name the \
+                 service alone",
             );
         }
         Ok(Self(name))

@@ -120,7 +120,8 @@ impl Context {
         if json.len() > driveline_shm::limits::MAX_DESCRIPTION_LEN {
             let (bytes, most) = (json.len(), driveline_shm::limits::MAX_DESCRIPTION_LEN);
             tracing::error!(
-                "the description of this process has {bytes} bytes and may have {most}: tools do not show it; shorten it"
+                "the description of this process has {bytes} bytes and may have {most}: tools do \
+                 not show it; shorten it"
             );
         }
         self.inner.participant.set_description(json);
@@ -269,7 +270,8 @@ impl Node {
 /// A topic of an application's own.
 fn topic_name(topic: &str) -> Result<TopicName, NameError> {
     if is_reserved(topic) {
-        let reason = "'_service' begins the names of topics that services are made of; make a client or a service with the name that follows it";
+        let reason = "'_service' begins the names of topics that services are made of; make a \
+             client or a service with the name that follows it";
         return Err(NameError { name: topic.to_owned(), reason });
     }
     topic.parse()

@@ -52,7 +52,8 @@ pub enum EndpointError {
     },
     /// Objects are values of one language; they cannot leave the process.
     #[error(
-        "topic '{topic}' carries objects, which cannot leave the process: give it reach 'process', or use a plain or protobuf type"
+        "topic '{topic}' carries objects, which cannot leave the process: give it reach 'process', \
+         or use a plain or protobuf type"
     )]
     ObjectBeyondProcess {
         /// The topic.
@@ -60,7 +61,8 @@ pub enum EndpointError {
     },
     /// The buffers for samples inside the process do not fit into memory.
     #[error(
-        "topic '{topic}': {} MiB are needed for samples inside the process, and {} MiB are left of {limit}; lower max_payload, depth, loans \
+        "topic '{topic}': {} MiB are needed for samples inside the process, and {} MiB are left of \
+         {limit}; lower max_payload, depth, loans \
          or max_held",
         needed.div_ceil(1 << 20),
         available >> 20
@@ -121,7 +123,8 @@ fn enough(bytes: usize) -> String {
 #[derive(Debug, Error)]
 pub enum LoanError {
     /// Longer than declared.
-    #[error("topic '{topic}': a payload of {requested} bytes exceeds max_payload = {limit}; write `max_payload: {}` or more for it under `topics:` in the graph", enough(*requested))]
+    #[error("topic '{topic}': a payload of {requested} bytes exceeds max_payload = {limit}; write \
+         `max_payload: {}` or more for it under `topics:` in the graph", enough(*requested))]
     TooLong {
         /// The topic.
         topic: String,
@@ -142,7 +145,8 @@ pub enum LoanError {
     },
     /// Subscriptions that have left still hold their samples.
     #[error(
-        "topic '{topic}': all {buffers} buffers are held, by samples of subscriptions that are gone too; drop those samples"
+        "topic '{topic}': all {buffers} buffers are held, by samples of subscriptions that are \
+         gone too; drop those samples"
     )]
     AllHeld {
         /// The topic.
@@ -187,7 +191,8 @@ pub enum PublishError {
     },
     /// The component is inactive.
     #[error(
-        "topic '{topic}': nothing is published while the component is inactive; publish between on_activate and on_deactivate"
+        "topic '{topic}': nothing is published while the component is inactive; publish between \
+         on_activate and on_deactivate"
     )]
     Inactive {
         /// The topic.
@@ -227,7 +232,8 @@ pub enum PublishError {
 pub enum TakeError {
     /// The reader holds as many samples as it declared.
     #[error(
-        "topic '{topic}': {held} samples are held, which is max_held; drop one first, or raise max_held for this input in the graph"
+        "topic '{topic}': {held} samples are held, which is max_held; drop one first, or raise \
+         max_held for this input in the graph"
     )]
     HeldLimit {
         /// The topic.
@@ -305,7 +311,8 @@ impl From<TakeError> for ReceiveError {
 #[derive(Debug, Error)]
 pub enum ExecutorError {
     /// Zero or absurdly many threads.
-    #[error("executor '{name}': threads = {threads} is not possible; 1 to {max} are", max = driveline_types::limits::MAX_EXECUTOR_THREADS)]
+    #[error("executor '{name}': threads = {threads} is not possible; 1 to {max} \
+         are", max = driveline_types::limits::MAX_EXECUTOR_THREADS)]
     Threads {
         /// The executor.
         name: String,

@@ -380,7 +380,8 @@ conformance! {
         send(&mut p, 1);
         let held = s.latest().unwrap().unwrap();
         send(&mut p, 2);
-        assert!(s.latest().is_err_and(|e| e.to_string().contains("topic")), "one is all it may hold");
+        assert!(s.latest().is_err_and(|e| e.to_string().contains("topic")), "one is all it may \
+             hold");
         send(&mut p, 3);
         drop(held);
         assert_eq!(s.latest().unwrap().map(|x| (x.payload().unwrap()[0], x.missed())), Some((3, 1)));
@@ -412,7 +413,7 @@ conformance! {
         }
     }
 
-    fn silence_beyond_the_deadline_is_told_at_both_ends(r: &Rig) {
+    fn silence_beyond_the_deadline_is_reported_at_both_ends(r: &Rig) {
         let qos = Qos { deadline_ms: Some(30), ..depth(1) };
         let (mut p, mut s) = r.pair(qos.clone(), qos);
         let missed = |e: Option<EndpointEvent>| match e {
@@ -434,7 +435,8 @@ conformance! {
         let (mut p, mut s) = r.pair(qos.clone(), qos);
         send(&mut p, 1);
         until("lost", || matches!(s.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
-        until("reported to the publisher", || matches!(p.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
+        until("reported to the \
+             publisher", || matches!(p.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
         until("back", || {
             p.assert_liveliness();
             matches!(s.poll_event(), Some(EndpointEvent::LivelinessGained { .. }))
@@ -478,7 +480,8 @@ conformance! {
             texts.extend(events.into_iter().flatten().filter_map(|e| if let EndpointEvent::Refused { text } = e { Some(text) } else { None }));
             texts.len() >= 2
         });
-        for part in ["'topic'", "CHECKSUM", "offers none", "requests XXH3-64", "`qos.checksum: true` at the publisher"] {
+        for part in ["'topic'", "CHECKSUM", "offers none", "requests XXH3-64", "`qos.checksum: \
+             true` at the publisher"] {
             assert!(texts.iter().all(|t| t.contains(part)), "{part} is missing: {texts:?}");
         }
         assert_eq!((p.matched(), s.matched()), (0, 0));
@@ -487,13 +490,16 @@ conformance! {
         send(&mut p, 4);
         let sample = s.take().unwrap().unwrap();
         assert_eq!(sample.payload().unwrap(), [4; 3]);
-        assert_eq!(sample.header().checksum.is_some(), r.reach == Reach::Host, "no bytes travel inside a process");
+        assert_eq!(sample.header().checksum.is_some(), r.reach == Reach::Host, "no bytes travel \
+             inside a process");
     }
 
     fn matches_come_and_go_with_events(r: &Rig) {
         let (mut p, mut s) = r.pair(depth(1), depth(1));
-        until("reported to the subscription", || s.poll_event() == Some(EndpointEvent::Matched { peer: "sender".into() }));
-        until("reported to the publisher", || p.poll_event() == Some(EndpointEvent::Matched { peer: "receiver".into() }));
+        until("reported to the \
+             subscription", || s.poll_event() == Some(EndpointEvent::Matched { peer: "sender".into() }));
+        until("reported to the \
+             publisher", || p.poll_event() == Some(EndpointEvent::Matched { peer: "receiver".into() }));
         drop(p);
         until("unmatched", || s.matched() == 0);
         until("told", || s.poll_event() == Some(EndpointEvent::Unmatched { peer: "sender".into() }));

@@ -306,7 +306,8 @@ proptest! {
         let (a, b) = (w.subscription("t", 2), w.subscription("t", 2));
         for i in 0..2 {
             let mut publisher = w.publisher(i, "t");
-            until("matched by both inputs", || publisher.matched() == 2 && a.matched() == i + 1 && b.matched() == i + 1);
+            until("matched by both \
+                 inputs", || publisher.matched() == 2 && a.matched() == i + 1 && b.matched() == i + 1);
             w.publishers.push(publisher);
             w.numbers.push(0);
         }
@@ -339,7 +340,8 @@ proptest! {
         }
         let inputs = handle.inputs();
         prop_assert_eq!(inputs[0].stats.superseded, 0);
-        prop_assert_eq!(inputs[1].stats.missed, 0, "of an input that does not trigger only the newest is wanted");
+        prop_assert_eq!(inputs[1].stats.missed, 0, "of an input that does not trigger only the \
+             newest is wanted");
         kept.lock().unwrap().clear();
         while executor.run_ready() > 0 {
             kept.lock().unwrap().clear();

@@ -45,7 +45,7 @@ pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account>
     let end_of = |role: Role| {
         ends.iter()
             .find(|e| e.role == role)
-            .with_context(|| format!("no {role:?} told what it did"))
+            .with_context(|| format!("no {role:?} reported its results"))
     };
     match job.role {
         Role::Memcpy | Role::SameThread => alone(job, end_of(job.role)?, &mut a)?,
@@ -67,7 +67,7 @@ pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account>
     refuse_stamps(
         "the ends",
         early,
-        "were under way before the first process of the run was started",
+        "were sent before the first process of the run was started",
         &mut a,
     );
     Ok(a)
@@ -166,7 +166,10 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
         // A program that knows of no losses: nothing may be lost.
         check_balance("the asking end", echo.published, ping, a);
         if [asked, heard, answered, returned] != [rounds; 4] {
-            a.invalid.push(format!("of {rounds} rounds, {asked} were asked, {heard} heard, {answered} answered, {returned} returned"));
+            a.invalid.push(format!(
+                "of {rounds} rounds, {asked} were asked, {heard} heard, \
+                 {answered} answered, {returned} returned"
+            ));
         }
         return;
     };
@@ -182,19 +185,22 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
     // In addition: the end mark at one end, the greeting at the other.
     if ping.published != asked + 1 || echo.published != answered + 1 {
         a.invalid.push(format!(
-            "{asked} questions and {answered} answers were noted, but {} and {} samples were published",
+            "{asked} questions and {answered} answers were noted, but {} and {} samples were \
+             published",
             ping.published, echo.published
         ));
     }
     if ping.received != returned.saturating_add(ping.late).saturating_add(1) {
         a.invalid.push(format!(
-            "{} samples came back: a greeting, {returned} answers in time and {} late ones were noted",
+            "{} samples came back: a greeting, {returned} answers in time and {} late ones were \
+             noted",
             ping.received, ping.late
         ));
     }
     if ping.received > echo.published || ping.late > unanswered {
         a.invalid.push(format!(
-            "{} answers were sent and {} came, {} of them late, in {unanswered} unanswered rounds: some came twice",
+            "{} answers were sent and {} came, {} of them late, in {unanswered} unanswered rounds: \
+             some came twice",
             answered,
             returned.saturating_add(ping.late),
             ping.late
@@ -358,13 +364,13 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
     let indices: Vec<usize> = receivers.iter().map(|e| e.index).collect();
     if receivers.len() != job.subscribers {
         a.invalid.push(format!(
-            "{} of {} subscribers told what they did",
+            "{} of {} subscribers reported their results",
             receivers.len(),
             job.subscribers
         ));
     } else if indices.iter().enumerate().any(|(i, index)| i != *index) {
         a.invalid.push(format!(
-            "the subscribers call themselves {indices:?}: each must tell the index of its job"
+            "the subscribers have the indices {indices:?}: each must report the index of its job"
         ));
     }
     if receivers.len() > job.subscribers {
@@ -482,7 +488,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
             }
         }
         if received.peek().is_some() {
-            a.invalid.push(format!("{who}: it received samples that nobody sent"));
+            a.invalid.push(format!("{who}: it received samples that were never sent"));
         }
         refuse_stamps(
             &who,
@@ -523,7 +529,10 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
 /// Times that cannot be are not figures, however plausible the others are.
 fn refuse_stamps(who: &str, wrong: usize, what: &str, a: &mut Account) {
     if wrong > 0 {
-        a.invalid.push(format!("{who}: by their stamps {wrong} samples {what}: stamps are nanoseconds on CLOCK_MONOTONIC, taken in place"));
+        a.invalid.push(format!(
+            "{who}: by their stamps {wrong} samples {what}: stamps are \
+             nanoseconds on CLOCK_MONOTONIC, taken in place"
+        ));
     }
 }
 

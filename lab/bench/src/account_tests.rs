@@ -120,7 +120,7 @@ fn a_missed_sample_is_counted_and_has_no_latency() {
 }
 
 #[test]
-fn a_sample_that_nobody_reports_makes_the_run_invalid() {
+fn an_unreported_sample_makes_the_run_invalid() {
     let b = bench(Payload::Untouched);
     let a = b.account(&[b.subscriber(0, &[2, 3, 4, 6], 0), b.publisher(&[2, 3, 4, 5, 6])]);
     assert_eq!(a.invalid.len(), 1, "{:?}", a.invalid);
@@ -201,7 +201,7 @@ fn strangers_repetitions_and_absentees_are_invalid() {
     let invalid = |b: &Bench, rows: &[u64]| {
         b.account(&[b.subscriber(0, rows, 0), b.publisher(&[2, 3, 4, 5, 6])]).invalid.join("; ")
     };
-    assert!(invalid(&b, &[2, 3, 4, 5, 9]).contains("nobody sent"));
+    assert!(invalid(&b, &[2, 3, 4, 5, 9]).contains("never sent"));
     assert!(invalid(&b, &[2, 3, 4, 4, 5]).contains("twice or out of order"));
     b.job.subscribers = 2;
     assert!(invalid(&b, &[2, 3, 4, 5, 6]).contains("1 of 2 subscribers"));
@@ -314,14 +314,14 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
 type Lie = (fn(&mut Vec<ReceivedRow>), fn(&mut End, &mut End));
 
 #[test]
-fn an_end_that_does_not_tell_the_truth_is_invalid() {
+fn an_end_with_a_false_report_is_invalid() {
     let lies: [(&str, Lie); 9] = [
         ("too many", (|_| {}, |s, _| (s.received, s.missed) = (u64::MAX, 8))),
         ("subscriber 0: 7 samples were received but 4 noted", (|rows| rows.truncate(4), |_, _| {})),
         ("1 samples count, from number 6", (|_| {}, |_, p| p.counted_from = 6)),
         ("5 samples count, from number 0", (|_| {}, |_, p| p.counted_from = 0)),
         ("0 samples count, from number 99", (|_| {}, |_, p| p.counted_from = 99)),
-        ("call themselves [7]", (|_| {}, |s, _| s.index = 7)),
+        ("have the indices [7]", (|_| {}, |s, _| s.index = 7)),
         (
             "5 sent and 18446744073709551615 not sent",
             (|_| {}, |_, p| p.not_sent = [("a".into(), u64::MAX), ("b".into(), 1)].into()),
@@ -453,7 +453,7 @@ mod foreign {
         /// Whatever processes report, the result is an account or a reason, and a valid account
         /// closes.
         #[test]
-        fn whatever_ends_tell_an_account_that_is_called_valid_closes(
+        fn a_valid_account_closes_whatever_ends_report(
             told in prop::collection::vec(end(), 0..5), closed: bool, filled: bool, subscribers in 1usize..3,
             shape in prop::sample::select(vec![Role::Publisher, Role::SameThread, Role::Memcpy])
         ) {
@@ -533,7 +533,7 @@ fn a_stamp_from_before_the_run_makes_it_invalid() {
     assert_eq!(invalid(4000), "");
     assert!(
         invalid(4001)
-            .contains("1 samples were under way before the first process of the run was started"),
+            .contains("1 samples were sent before the first process of the run was started"),
         "{}",
         invalid(4001)
     );

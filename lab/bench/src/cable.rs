@@ -71,7 +71,7 @@ impl Cable {
 
     /// Records a relay's losses, which are not the middleware's, and that a run does not count if
     /// its relay has ended.
-    pub(crate) fn tell(&self, observations: &mut Observations) {
+    pub(crate) fn report(&self, observations: &mut Observations) {
         for (host, direction) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
             for (what, n) in [
                 ("frames dropped", direction.dropped),
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
-    fn hosts_reach_each_other_and_nobody_else_and_are_gone_afterwards() {
+    fn hosts_reach_only_each_other_and_are_gone_afterwards() {
         [(0.0, 0.0), (1.0, 0.0), (1.0, 5.0)]
             .into_iter()
             .for_each(|(loss_percent, delay_ms)| hosts_with(loss_percent, delay_ms));
@@ -187,11 +187,11 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
-    fn what_a_relay_loses_is_told_and_a_run_whose_relay_has_ended_does_not_count() {
+    fn losses_of_a_relay_are_reported_and_a_run_whose_relay_ended_does_not_count() {
         let cable = Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap();
         let told = || {
             let mut observations = Observations::default();
-            cable.tell(&mut observations);
+            cable.report(&mut observations);
             observations
         };
         let sound = told();
@@ -228,7 +228,8 @@ mod tests {
             (0, 1)
         );
         assert!(
-            matches!(&ended.invalid[..], [why] if why.contains("nothing any more from host 1: the TAP device")),
+            matches!(&ended.invalid[..], [why] if why.contains("nothing any more from host 1: the \
+                 TAP device")),
             "{:?}",
             ended.invalid
         );

@@ -33,7 +33,10 @@ pub fn end_with_starter() -> Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut asked, Some(&now))?;
     if asked.iter().any(|input| input.revents().contains(PollFlags::HUP)) {
-        return Err(Error::new(ErrorKind::BrokenPipe, "whoever started this process has ended"));
+        return Err(Error::new(
+            ErrorKind::BrokenPipe,
+            "the process that started this one has ended",
+        ));
     }
     Ok(())
 }

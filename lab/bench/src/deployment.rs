@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the ends of a link run: bare, in one container, or in a container each.
+//! Deployment of the ends of a link: without containers, in one container, or in a container each.
 //!
 //! The containers have what isolates: namespaces, control groups, no capabilities, the seccomp
 //! profile of `driveline deploy seccomp`. Their files are those of this machine, read-only, so that
@@ -23,7 +23,7 @@ const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 /// ([`crate::child::end_with_starter`]), which for an engine's `exec` ends at once: a shell stays.
 const UNDER_A_SHELL: &str = r#""$0" "$@"; exit $?"#;
 
-/// Where the ends of a link run.
+/// Deployment of the ends of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deployment {
@@ -37,7 +37,7 @@ pub enum Deployment {
 }
 
 impl Deployment {
-    /// Whether it is that of a run without containers.
+    /// Returns true if the run has no containers.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         *self == Self::Bare
@@ -140,7 +140,7 @@ impl Drop for Containers {
     }
 }
 
-/// Why no containers can be had here; nothing if they can. One is started to find out, once in a
+/// Reason why no containers can run here; `None` if they can. One is started to find out, once in a
 /// process; blocks.
 #[must_use]
 pub fn containers_refused() -> Option<String> {
@@ -155,7 +155,8 @@ fn tried() -> Result<()> {
     let tried = Containers::new(Deployment::Containers, &directory, Path::new("/usr/bin/true"))
         .and_then(|mut containers| {
             let out = containers.command(Path::new("true"))?.output().context(
-                "podman cannot be started; install it: apt-get install podman runc netavark catatonit",
+                "podman cannot be started; install it: apt-get install podman runc netavark \
+                 catatonit",
             )?;
             if out.status.success() {
                 return Ok(());

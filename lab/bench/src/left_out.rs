@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_in_several_places_is_told_once() {
+    fn reasons_of_several_places_are_printed_once() {
         let [a, b, c] = ["a", "b", "c"].map(|what| LeftOut::new(what, "not installed"));
         let in_a_cell = LeftOut { cells: vec!["cell".into()], ..b.clone() };
         let lists = [

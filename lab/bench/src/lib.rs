@@ -2,7 +2,7 @@
 //! Measures links and processing chains of Driveline and of other middleware, and the machine's own
 //! limits.
 //!
-//! The engine: a [`Conductor`] runs a link, several at a time, or a [`chain`] in fresh processes
+//! The engine: a [`Runner`] runs a link, several at a time, or a [`chain`] in fresh processes
 //! that speak [`harness`]; the ends only note stamps, from which an [`Account`] is made and checked
 //! afterwards. [`peers`] finds other middleware, [`stats`] has exact percentiles, and intervals
 //! over rounds; [`cable`] makes two hosts of network namespaces. Experiments, archives and reports
@@ -22,15 +22,14 @@
 //! ```
 
 mod account;
-mod by_hand;
 pub mod cable;
 pub mod chain;
 pub mod child;
-mod conduct;
 pub mod deployment;
 mod ending;
 pub mod harness;
 mod left_out;
+mod link_command;
 pub mod machine;
 mod metric;
 pub mod observations;
@@ -39,16 +38,18 @@ mod peer;
 pub mod peers;
 mod placement;
 mod provenance;
+mod runner;
 mod scratch;
 mod shared_memory;
 pub mod stats;
 mod validity;
 
 pub use account::{Account, Sample};
-pub use by_hand::{Cpus, Extra, LinkArgs, PEER_COMMAND, PeersArgs, Size, list_peers, run_link};
-pub use conduct::{Beside, Conductor, Ensemble, Favour, Kind, Program, Quota, Trial};
 pub use ending::{Ending, UsageError, exit_code_of};
 pub use left_out::LeftOut;
+pub use link_command::{
+    Cpus, Extra, LinkArgs, PEER_COMMAND, PeersArgs, Size, list_peers, run_link,
+};
 pub use metric::{Comparison, Metric};
 pub use own_tool::{Agreement, TOLERANCE, Verdict};
 pub use peer::MIN_FILLED;
@@ -58,5 +59,6 @@ pub use peer::{
 };
 pub use placement::Placement;
 pub use provenance::{COMMIT, OPTIMISED, VERSION, command};
+pub use runner::{Beside, Ensemble, Favour, Kind, Program, Quota, Runner, Trial};
 pub use scratch::{RunDirectory, Scratch};
 pub use validity::{MAX_OTHERS, taken_away, validity_rule};

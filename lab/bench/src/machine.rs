@@ -56,7 +56,11 @@ impl Machine {
         let idle = read("/sys/devices/system/cpu/cpuidle/current_driver");
         let mut not_set = Vec::new();
         if governor.is_none() {
-            not_set.push("the frequency governor is not visible, so frequencies may change during the measurement".to_owned());
+            not_set.push(
+                "the frequency governor is not visible, so frequencies may change during \
+                 the measurement"
+                    .to_owned(),
+            );
         }
         let scheduling = rustix::process::getrlimit(rustix::process::Resource::Rtprio);
         // Not whether it is root: in a container root may lack the right, and outside of one others
@@ -67,7 +71,11 @@ impl Machine {
             not_set.push("real-time scheduling is not allowed to this user".to_owned());
         }
         if !std::path::Path::new("/sys/bus/event_source/devices/cpu").exists() {
-            not_set.push("the processor's performance counters are not visible, so misses and cycles are not told".to_owned());
+            not_set.push(
+                "the processor's performance counters are not visible, so misses and \
+                 cycles are not reported"
+                    .to_owned(),
+            );
         }
         Self {
             cpu: facts.cpu,
@@ -245,7 +253,7 @@ impl ProcessUse {
                 Err(_) if !path.exists() => continue,
                 Err(e) => {
                     return Err(e)
-                        .context("this kernel does not tell processor time exactly (schedstat)");
+                        .context("this kernel does not report exact processor times (schedstat)");
                 }
             };
             let mut numbers = numbers.split_whitespace().map(str::parse);
@@ -281,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_tells_what_it_is() {
+    fn the_machine_is_described() {
         let cpus = usable_cpus().unwrap();
         assert!(!cpus.is_empty());
         let m = Machine::examine(&cpus);

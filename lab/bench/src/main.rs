@@ -17,10 +17,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Latency of one link against the machine's floor
+    /// Measure the latency of one link, and compare it with the machine's floor
     Link(Box<driveline_bench::LinkArgs>),
-    /// Other middleware that can be measured, how it is configured, and how to add what is not
-    /// there
+    /// List other middleware: configuration of installed peers, and instructions for the others
     Peers {
         #[command(flatten)]
         args: driveline_bench::PeersArgs,

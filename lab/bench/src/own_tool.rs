@@ -99,12 +99,14 @@ impl Agreement {
             Verdict::Differs => format!("differs by more than {percent:.0} %"),
             Verdict::NTooSmall if self.ratio.rounds < ENOUGH_ROUNDS => {
                 format!(
-                    "n too small: it takes {ENOUGH_ROUNDS} rounds to say whether they agree, and there are {}",
+                    "n too small: it takes {ENOUGH_ROUNDS} rounds to say whether they agree, and \
+                     there are {}",
                     self.ratio.rounds
                 )
             }
             Verdict::NTooSmall => format!(
-                "n too small to say whether they agree within {percent:.0} %: take more messages or rounds"
+                "n too small to say whether they agree within {percent:.0} %: take more messages \
+                 or rounds"
             ),
         }
     }

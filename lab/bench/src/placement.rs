@@ -59,7 +59,8 @@ impl Placement {
             |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         ensure!(
             subscribers <= room,
-            "{readers}, and {who}; there is room for {room} (usable CPUs: {}; of the publisher: {}; of subscribers: {})",
+            "{readers}, and {who}; there is room for {room} (usable CPUs: {}; of the publisher: \
+             {}; of subscribers: {})",
             list(&self.usable_cpus),
             self.publisher_cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
             if self.subscriber_cpus.is_empty() {

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_list_names_goes_and_what_somebody_uses_stays_with_its_group() {
+    fn listed_segments_are_removed_and_used_ones_stay_with_their_group() {
         let dir = tempfile::tempdir().unwrap();
         let [run, shm, proc] = ["run", "shm", "proc"].map(|name| dir.path().join(name));
         fs::create_dir_all(run.join("run1/domain")).unwrap();
@@ -102,7 +102,8 @@ mod tests {
         }
         fs::write(dir.path().join("outside"), "").unwrap();
         fs::create_dir(shm.join("directory")).unwrap();
-        let list = "port1 port1_el gone\nport1_el port1\nport2 port2_el\nport3 port3_el\n../outside directory .. .\n\n";
+        let list = "port1 port1_el gone\nport1_el port1\nport2 port2_el\nport3 \
+             port3_el\n../outside directory .. .\n\n";
         fs::write(run.join("run1/domain/shared-memory-7"), list).unwrap();
         fs::write(run.join("run1/domain/notes"), "other").unwrap();
         let maps = format!("7f00-7f01 rw-s 0000 00:19 5    {}/port3\n", shm.display());

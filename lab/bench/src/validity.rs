@@ -25,11 +25,16 @@ pub fn taken_away(d: &Disturbance) -> Option<String> {
 #[must_use]
 pub fn validity_rule() -> String {
     format!(
-        "A run is invalid, shown, and left out of the percentiles if a process of it or the relay between its hosts fails, its account does not close \
-         (scheduled = sent + not sent; sent = received + lost), a payload does not verify, or the hypervisor takes more than \
-         {:.0} % of its processor time (and at least {MIN_STOLEN_TICKS} clock ticks). A row of a peer is invalid if the latency tool that the \
-         middleware brings was run beside it and the 95 % interval of their ratio lies beyond {:.0} % off; of fewer than \
-         {ENOUGH_ROUNDS} rounds that is not said. A run during which other processes used more than {:.0} % of the machine is called disturbed, \
+        "A run is invalid, shown, and left out of the percentiles if a process of it or the relay \
+         between its hosts fails, its account does not close \
+         (scheduled = sent + not sent; sent = received + lost), a payload does not verify, or the \
+         hypervisor takes more than \
+         {:.0} % of its processor time (and at least {MIN_STOLEN_TICKS} clock ticks). A row of a \
+         peer is invalid if the latency tool that the \
+         middleware brings was run beside it and the 95 % interval of their ratio lies beyond \
+         {:.0} % off; of fewer than \
+         {ENOUGH_ROUNDS} rounds that is not said. A run during which other processes used more \
+         than {:.0} % of the machine is called disturbed, \
          and counts.",
         MAX_STOLEN * 100.0,
         TOLERANCE * 100.0,

@@ -11,7 +11,7 @@ use driveline_bench::chain::{ChainJob, EdgeSpec, StageSpec};
 use driveline_bench::harness::{Reach, Reliability, Wait};
 use driveline_bench::observations::{Observations, Quantity};
 use driveline_bench::peers::{State, Variant, WaitKind};
-use driveline_bench::{Conductor, Program, peers};
+use driveline_bench::{Program, Runner, peers};
 use serde_json::{Value, json};
 use skipped::skipped;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     let selection = peers::select(&found, &job.peers_needed()).unwrap();
     let program = Program { path: PathBuf::new(), args: Vec::new() };
     let interrupted = AtomicBool::new(false);
-    let conductor = Conductor {
+    let runner = Runner {
         program: &program,
         peers: &selection,
         interrupted: &interrupted,
@@ -91,7 +91,7 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
         gateway: None,
     };
     let dir = tempfile::tempdir().unwrap();
-    conductor.run_chain(job, dir.path())
+    runner.run_chain(job, dir.path())
 }
 
 /// Runs a chain whose account must close. What may tear by its nature must say so and nothing else:
@@ -159,14 +159,14 @@ fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
         (
             missing,
             "they are not installed",
-            "`make peers`, and `driveline bench peers` for those that it does not build",
+            "`make peers`, and `driveline bench peers` for the others",
         ),
     ] {
         if !what.is_empty() && only.is_none() {
             skipped(&what.join(", "), why, remedy);
         }
     }
-    assert!(only.is_some() || !all.is_empty(), "nobody carries a chain here: run `make peers`");
+    assert!(only.is_some() || !all.is_empty(), "no peer carries a chain here: run `make peers`");
     all
 }
 
@@ -220,7 +220,7 @@ fn check_relay(job: &ChainJob) {
 }
 
 #[test]
-fn accounts_close_whoever_carries_the_edges() {
+fn accounts_close_with_every_carrier_of_the_edges() {
     for (system, reach, reliability) in carriers(&relay("driveline", "driveline")) {
         eprintln!("{system}, {reach:?}, {reliability:?}");
         check_relay(&ChainJob { reach, reliability, ..relay(&system, &system) });
@@ -394,7 +394,8 @@ fn write_yard(path: &Path) -> u64 {
     let seen = points.len() as u64;
     points.extend([[0.0, 0.0, 0.0], [f32::NAN, 1.0, 1.0]]);
     let head = format!(
-        "ply\nformat binary_little_endian 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\nend_header\n",
+        "ply\nformat binary_little_endian 1.0\nelement vertex {}\nproperty float x\nproperty float \
+         y\nproperty float z\nend_header\n",
         points.len()
     );
     let bytes = points.iter().flatten().flat_map(|v: &f32| v.to_le_bytes());

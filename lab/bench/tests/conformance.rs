@@ -203,7 +203,8 @@ fn falls_behind(s: &Subject) -> Vec<String> {
         let wait = s.waits(true);
         let wait = if wait.is_empty() { "spin" } else { wait.split(',').next().unwrap() };
         let args = format!(
-            "--reach {reach} --size 64 --wait {wait} --rate 200 --processing-us 20000 --messages 40 --warm-up 5"
+            "--reach {reach} --size 64 --wait {wait} --rate 200 --processing-us 20000 --messages \
+             40 --warm-up 5"
         );
         let out = s.command(&args).arg("--raw").arg(stamps.path()).output().unwrap();
         let Ok(m) = serde_json::from_slice::<Value>(&out.stdout) else {
@@ -254,7 +255,8 @@ fn loses(s: &Subject) -> Vec<String> {
     let waits = s.waits(false);
     for reach in s.reaches() {
         let args = format!(
-            "--reach {reach} --size 64 --wait {waits} --payload untouched,filled --messages 20 --warm-up 5 --lose-every 20"
+            "--reach {reach} --size 64 --wait {waits} --payload untouched,filled --messages 20 \
+             --warm-up 5 --lose-every 20"
         );
         let out = s.command(&args).output().unwrap();
         let m: Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -263,7 +265,7 @@ fn loses(s: &Subject) -> Vec<String> {
             let lost = &case["runs"][0]["lost_rounds"];
             let at_least_one = |what: &str| lost[what].as_u64().is_some_and(|n| n >= 1);
             if !at_least_one("questions") || !at_least_one("answers") {
-                faults.push(format!("{}: what was lost is not told: {lost}", case["id"]));
+                faults.push(format!("{}: losses are not reported: {lost}", case["id"]));
             }
         }
     }
@@ -289,7 +291,8 @@ fn stalled(s: &Subject) -> Vec<String> {
         (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     // Room for all that is due in two stalls.
     let args = format!(
-        "--reach {reach} --size 64 --wait {wait} --rate 100 --depth 64 --messages 400 --warm-up 5 --seed 1"
+        "--reach {reach} --size 64 --wait {wait} --rate 100 --depth 64 --messages 400 --warm-up 5 \
+         --seed 1"
     );
     let mut bench = s
         .command(&args)
@@ -345,7 +348,7 @@ fn stalled(s: &Subject) -> Vec<String> {
         }
         if let Some(early) = due.iter().find(|s| s.1.is_some_and(|at| at < stall.to)) {
             faults.push(format!(
-                "{args}: {early:?} was in hand while nobody could take it, in {stall:?}"
+                "{args}: {early:?} was received while no reader could take it, in {stall:?}"
             ));
         }
         gone += due.iter().filter(|s| s.1.is_none()).count() as u64;
@@ -410,7 +413,8 @@ fn tears(s: &Subject) -> Vec<String> {
     if !s.system.starts_with("as_published/sim") {
         return Vec::new();
     }
-    let args = "--size 8M --wait block --rate 1000 --subscribers 3 --messages 500 --warm-up 10 --payload filled";
+    let args = "--size 8M --wait block --rate 1000 --subscribers 3 --messages 500 --warm-up 10 \
+         --payload filled";
     let out = s.command(args).output().unwrap();
     let m: Value = serde_json::from_slice(&out.stdout).unwrap();
     let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
@@ -482,12 +486,33 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
         for reach in s.reaches() {
             let waits = s.waits(true);
             if waits.is_empty() || s.about["max_subscribers"].as_u64().unwrap() < 2 {
-                let args = format!("--reach {reach} --size {} --wait {} --rate 50", s.sizes(), s.waits(false));
-                faults.extend(s.faults(&format!("{args} --messages 20 --warm-up 5 --payload filled"), 2));
+                let args = format!(
+                    "--reach {reach} --size {} --wait {} --rate \
+                     50",
+                    s.sizes(),
+                    s.waits(false)
+                );
+                faults.extend(s.faults(
+                    &format!(
+                        "{args} --messages 20 --warm-up 5 --payload \
+                     filled"
+                    ),
+                    2,
+                ));
                 continue;
             }
-            let args = format!("--reach {reach} --size {} --wait {waits} --rate 50 --subscribers 2 --messages 20 --warm-up 5", s.sizes());
-            faults.extend(s.faults(&format!("{args} --payload filled"), 2 * waits.split(',').count()));
+            let args = format!(
+                "--reach {reach} --size {} --wait {waits} --rate 50 --subscribers 2 \
+                 --messages 20 --warm-up 5",
+                s.sizes()
+            );
+            faults.extend(s.faults(
+                &format!(
+                    "{args} --payload \
+                 filled"
+                ),
+                2 * waits.split(',').count(),
+            ));
         }
         faults
     }));
@@ -540,7 +565,10 @@ fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<St
     let wait = s.waits(false);
     let wait = wait.split(',').next().unwrap();
     let mut bench = s
-        .command(&format!("--reach {reach} --size 64k --wait {wait} --rate 20 --messages 100000 --warm-up 0 --seed 1"))
+        .command(&format!(
+            "--reach {reach} --size 64k --wait {wait} --rate 20 --messages 100000 \
+             --warm-up 0 --seed 1"
+        ))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -15,7 +15,7 @@ use driveline_bench::harness::{
 };
 use driveline_bench::peers::Selection;
 use driveline_bench::stats::{Percentiles, Runs};
-use driveline_bench::{Account, Conductor, Kind, Metric, PEER_COMMAND, Program, Sample, Trial};
+use driveline_bench::{Account, Kind, Metric, PEER_COMMAND, Program, Runner, Sample, Trial};
 use processes::{STALL, Stall, children, stall};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -78,14 +78,14 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     };
     std::thread::scope(|s| {
         let measured = s.spawn(|| {
-            let conductor = Conductor {
+            let runner = Runner {
                 program: &program,
                 peers: &peers,
                 interrupted: &interrupted,
                 idle: Duration::ZERO,
                 gateway: None,
             };
-            let account = conductor
+            let account = runner
                 .run(&Trial::new(Kind::Link, job), dir.path())
                 .map(|mut run| run.accounts.remove(0));
             over.store(true, Relaxed);
@@ -162,7 +162,7 @@ fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
             let told = relative.iter().filter(|ns| **ns >= stall.to - s.sent.scheduled).count();
             assert!(
                 told >= late,
-                "{told} of {late} are told to be {} ns late",
+                "{told} of {late} are reported as {} ns late",
                 stall.to - s.sent.scheduled
             );
         }

@@ -12,7 +12,7 @@ use driveline_bench::harness::{
 use driveline_bench::machine::usable_cpus;
 use driveline_bench::observations::Quantity;
 use driveline_bench::peers::Selection;
-use driveline_bench::{Beside, Conductor, Favour, PEER_COMMAND, Program, Quota};
+use driveline_bench::{Beside, Favour, PEER_COMMAND, Program, Quota, Runner};
 use skipped::skipped;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -62,7 +62,7 @@ fn measure(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ens
         args: vec![PEER_COMMAND.into()],
     };
     let (peers, interrupted) = (Selection::default(), AtomicBool::new(false));
-    let conductor = Conductor {
+    let runner = Runner {
         program: &program,
         peers: &peers,
         interrupted: &interrupted,
@@ -70,7 +70,7 @@ fn measure(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ens
         gateway: None,
     };
     let dir = tempfile::tempdir()?;
-    conductor.run_links(jobs, beside, dir.path())
+    runner.run_links(jobs, beside, dir.path())
 }
 
 #[test]
@@ -161,7 +161,7 @@ impl Place {
 }
 
 #[test]
-fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
+fn only_the_favoured_subscriber_has_its_priority_and_its_cpu() {
     let cpus = usable_cpus().unwrap();
     let [here, there, ..] = cpus[..] else {
         return skipped("all of it", "there is but one CPU", "run it where there are two");

@@ -21,7 +21,8 @@ const ATTEMPTS: usize = 20;
 fn measured(args: &str) -> Value {
     for attempt in 1.. {
         let out = bench(&format!(
-            "{args} --json --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any"
+            "{args} --json --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any \
+             --subscriber-cpus any"
         ));
         let (stdout, stderr) =
             (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
@@ -163,7 +164,11 @@ fn inside_one_process_by_threads_and_on_one_thread() {
         40
     );
     assert_eq!(
-        case(&m, "driveline · publish to callback on one thread · 64 B")["figures"]["transport"]["n"],
+        case(
+            &m,
+            "driveline · publish to callback on one thread · 64 \
+             B"
+        )["figures"]["transport"]["n"],
         40
     );
     let m =
@@ -177,7 +182,8 @@ fn a_reader_that_processes_gets_the_newest_and_the_rest_is_counted_as_missed() {
     let csv = dir.path().join("stamps.csv");
     // Samples come ten times as fast as they are processed.
     let m = measured(&format!(
-        "--size 64 --wait block --reach process,host --rate 1000 --processing-us 10000 --extra none --raw {}",
+        "--size 64 --wait block --reach process,host --rate 1000 --processing-us 10000 --extra \
+         none --raw {}",
         csv.display()
     ));
     check(&m, 20);
@@ -251,7 +257,8 @@ fn the_machine_and_the_rule_are_part_of_the_result() {
 fn people_get_a_table() {
     let run = || {
         bench(
-            "--reach process --size 64 --wait block --extra none --rounds 1 --messages 10 --warm-up 0",
+            "--reach process --size 64 --wait block --extra none --rounds 1 --messages 10 \
+             --warm-up 0",
         )
     };
     let is_taken_away =
@@ -308,8 +315,9 @@ fn without_priorities(args: &str) -> Output {
 }
 
 #[test]
-fn a_priority_that_is_refused_is_told_of_every_run_and_by_the_machine() {
-    let args = "--size 64 --wait block --extra none --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+fn a_refused_priority_is_reported_in_every_run_and_by_the_machine() {
+    let args = "--size 64 --wait block --extra none --rounds 2 --messages 20 --warm-up 5 \
+         --publisher-cpu any --subscriber-cpus any";
     for args in [args.to_owned(), format!("{args} --rate 500 --subscribers 2")] {
         let said = |more: &str| {
             String::from_utf8(without_priorities(&format!("{args} {more}")).stdout).unwrap()
@@ -353,7 +361,11 @@ fn a_priority_that_is_refused_is_told_of_every_run_and_by_the_machine() {
 #[test]
 fn an_interruption_leaves_a_valid_partial_result_and_nothing_else() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
-        .args("link --reach process --size 64 --wait block --extra none --rounds 1000 --messages 1000 --json".split(' '))
+        .args(
+            "link --reach process --size 64 --wait block --extra none --rounds 1000 --messages \
+             1000 --json"
+                .split(' '),
+        )
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -409,9 +421,9 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
 
 /// The kernel signals a death only to processes that have requested it before.
 #[test]
-fn a_measured_process_whose_conductor_died_before_it_could_ask_for_that_ends() {
-    let (input, conductor) = std::io::pipe().unwrap();
-    drop(conductor);
+fn a_measured_process_whose_runner_died_before_it_could_ask_for_that_ends() {
+    let (input, runner) = std::io::pipe().unwrap();
+    drop(runner);
     let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
         .arg("bench-peer")
         .stdin(input)
@@ -419,12 +431,13 @@ fn a_measured_process_whose_conductor_died_before_it_could_ask_for_that_ends() {
         .unwrap();
     assert_eq!(out.status.code(), Some(1));
     assert!(
-        String::from_utf8_lossy(&out.stdout).contains("whoever started this process has ended")
+        String::from_utf8_lossy(&out.stdout)
+            .contains("the process that started this one has ended")
     );
 }
 
 #[test]
-fn the_hidden_command_explains_itself_when_called_by_hand() {
+fn the_hidden_command_explains_itself_when_called_directly() {
     let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
         .arg("bench-peer")
         .stdin(std::process::Stdio::null())

@@ -269,7 +269,7 @@ def main():
             print("the daemon does not answer", file=sys.stderr)
             return 3
         return 0
-    except Exception as e:  # Whatever it is, the conductor must hear of it.
+    except Exception as e:  # Whatever it is, the runner must hear of it.
         emit("failed", error=f"{type(e).__name__}: {e}")
         return 1
 

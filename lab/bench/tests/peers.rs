@@ -37,7 +37,8 @@ fn measured(args: &str, status: i32) -> Value {
 }
 
 fn measured_in(rounds: u64, args: &str, status: i32) -> Value {
-    let fixed = "--json --wait block --extra none --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+    let fixed = "--json --wait block --extra none --messages 20 --warm-up 5 --publisher-cpu any \
+         --subscriber-cpus any";
     let out = bench(&format!("link {args} {fixed} --rounds {rounds}"));
     let text = String::from_utf8_lossy(&out.stdout);
     if !text.contains("% of the processor time") {
@@ -77,7 +78,7 @@ fn reasons(run: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_peer_runs_beside_driveline_with_its_account_its_ratios_and_its_settings() {
+fn a_peer_runs_next_to_driveline_with_its_account_its_ratios_and_its_settings() {
     let m = measured("--size 64,4k --payload untouched,filled --peers test/sound,test/kept", 0);
     for system in ["test/sound", "test/kept", "driveline"] {
         for r in runs(&m, system) {
@@ -158,10 +159,11 @@ fn a_peer_that_fails_once_it_is_done_is_shown_with_its_reason() {
 
 /// Without bounds, both would go on for an hour.
 #[test]
-fn a_peer_that_falls_silent_or_leaves_processes_behind_holds_nobody_up() {
+fn a_peer_that_falls_silent_or_leaves_processes_behind_delays_no_other() {
     let left = tempfile::tempdir().unwrap();
     let peers = directory();
-    let fixed = "--json --wait block --extra none --rounds 1 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+    let fixed = "--json --wait block --extra none --rounds 1 --messages 20 --warm-up 5 \
+         --publisher-cpu any --subscriber-cpus any";
     let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
         .args(
             "link --size 64 --rate 500 --peers test/silent,test/leaves"
@@ -195,7 +197,8 @@ fn a_peer_that_falls_silent_or_leaves_processes_behind_holds_nobody_up() {
 #[test]
 fn what_a_killed_keeper_leaves_in_shared_memory_is_removed_by_its_list() {
     let (noted, peers) = (tempfile::tempdir().unwrap(), directory());
-    let fixed = "--json --wait block --extra none --rounds 1 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+    let fixed = "--json --wait block --extra none --rounds 1 --messages 20 --warm-up 5 \
+         --publisher-cpu any --subscriber-cpus any";
     let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
         .args("link --size 64 --rate 500 --peers test/orphans".split(' ').chain(fixed.split(' ')))
         .env("DRIVELINE_PEERS", peers.path())
@@ -227,7 +230,8 @@ fn what_a_killed_keeper_leaves_in_shared_memory_is_removed_by_its_list() {
 #[test]
 fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
     let m = measured(
-        "--size 64 --payload untouched,filled --peers test/loses --lose-every 20 --reach host --depth 16",
+        "--size 64 --payload untouched,filled --peers test/loses --lose-every 20 --reach host \
+         --depth 16",
         0,
     );
     for system in ["test/loses", "driveline"] {
@@ -250,7 +254,8 @@ fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
         }
     }
     let out = bench(
-        "link --size 64 --peers test/loses --lose-every 20 --wait block --extra none --rounds 1 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any",
+        "link --size 64 --peers test/loses --lose-every 20 --wait block --extra none --rounds 1 \
+         --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any",
     );
     let text = String::from_utf8_lossy(&out.stdout);
     // Runs that the hypervisor disturbed do not count, and are not shown.
@@ -325,13 +330,15 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
             && row("test/sound", "link").unwrap()["own_tool"].is_null()
     );
 
-    let fixed = "--own-tools --wait block --extra none --messages 20 --publisher-cpu any --subscriber-cpus any";
+    let fixed = "--own-tools --wait block --extra none --messages 20 --publisher-cpu any \
+         --subscriber-cpus any";
     let out = bench(&format!(
         "link --size 64 --peers test/confirmed,test/contradicted {fixed} --rounds 5"
     ));
     let text = String::from_utf8_lossy(&out.stdout);
     assert_eq!(out.status.code(), Some(1), "{text}");
-    let line = "test/confirmed · processes · ping-pong · block · 64 B: own tool perf: 105 µs, ours 100 µs, 0.95 (0.95–0.95): agrees within 20 %";
+    let line = "test/confirmed · processes · ping-pong · block · 64 B: own tool perf: 105 µs, ours \
+         100 µs, 0.95 (0.95–0.95): agrees within 20 %";
     assert!(text.contains(line), "{text}");
     let wrong = text
         .lines()

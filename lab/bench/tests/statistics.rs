@@ -43,7 +43,8 @@ proptest! {
             // An interpolated one lies between the neighbours.
             let interpolated = data.quantile(rank.per_myriad as f64 / 10_000.0);
             let (below, above) = (data.order_statistic((place - 1).max(1)), data.order_statistic((place + 1).min(n as usize)));
-            prop_assert!(below <= interpolated && interpolated <= above, "{below} {interpolated} {above}");
+            prop_assert!(below <= interpolated && interpolated <= above, "{below} {interpolated} \
+                 {above}");
         }
     }
 }
@@ -89,9 +90,11 @@ proptest! {
         if let Some((skewness, kurtosis)) = of(&|x| x) {
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * (1.0 + b.abs());
             let mirrored = of(&|x| 1_000_000 - x).unwrap();
-            prop_assert!(near(mirrored.0, -skewness) && near(mirrored.1, kurtosis), "{mirrored:?} {skewness} {kurtosis}");
+            prop_assert!(near(mirrored.0, -skewness) && near(mirrored.1, kurtosis), "{mirrored:?} \
+                 {skewness} {kurtosis}");
             let moved = of(&|x| scale * x + offset).unwrap();
-            prop_assert!(near(moved.0, skewness) && near(moved.1, kurtosis), "{moved:?} {skewness} {kurtosis}");
+            prop_assert!(near(moved.0, skewness) && near(moved.1, kurtosis), "{moved:?} {skewness} \
+                 {kurtosis}");
             // What no distribution can be beyond (Pearson), and no n samples can (Wilkins).
             prop_assert!(kurtosis + 3.0 >= skewness * skewness + 1.0 - 1e-6 && skewness.abs() <= n.sqrt());
         }
@@ -213,7 +216,8 @@ fn intervals_cover_the_truth_about_as_often_as_they_say() {
         assert!(ours >= least, "{count} rounds, unpaired: {unpaired}: {ours} of {trials}");
         assert!(
             ours >= plain,
-            "{count} rounds, unpaired: {unpaired}: plain percentiles cover {plain} of {trials}, these {ours}"
+            "{count} rounds, unpaired: {unpaired}: plain percentiles cover {plain} of {trials}, \
+             these {ours}"
         );
         // So that what was mended shows when it breaks.
         assert!(

@@ -8,19 +8,24 @@ use std::str::FromStr;
 use std::time::Duration;
 
 const AFTER: &str = "\
-The graph is run as `driveline run` runs it, in a domain of its own, and is not changed. Faults come one at a time: each waits until the \
-graph has answered the one before. A module is not restarted more often than the graph allows: the laboratory waits until its restarts \
-are within `restart: max` and `window_s` again.
+Runs the graph like `driveline run`, in a domain of its own; the graph file is not changed. \
+Faults follow one after the other: each waits until the graph has recovered from the previous \
+one. A module is not restarted more often than its graph permits: the command waits until the \
+module's restarts are within `restart: max` and `window_s` again.
 
-Checked in the end: every sample is in the account of every input; no sample is torn; no process, file, descriptor or segment is left; \
-every announced restart ended; every fault stands in the report of the run with its cause, and nothing else does; the run ends in order.
+Checks at the end:
+  - every sample is in a counter of every input, and no sample is torn
+  - no process, file, descriptor or segment remains
+  - every announced restart has ended
+  - the report of the run has every fault with its cause, and no other fault
+  - the run ends normally
 
 Exit codes:
-    0  every invariant holds
+    0  all invariants hold
     1  an invariant is broken, or the graph could not be run
-    2  the command line is wrong, or the graph cannot get a fault that it names
+    2  the command line is wrong, or names a fault that the graph cannot get
     3  the graph has errors
-  130  interrupted; the faults until then broke nothing
+  130  interrupted; all invariants held until then
 
 Examples:
   driveline chaos graph.yaml --kill detector --times 50 --seed 1
@@ -28,20 +33,20 @@ Examples:
   driveline chaos graph.yaml --launcher --times 3
       kills the launcher of three runs
   driveline chaos graph.yaml --kill lane --times 6 --beyond-limits
-      what the graph does when a module stays down
+      tests the graph with a module that stays down
   driveline chaos graph.yaml
-      prints which faults each module can get";
+      prints the possible faults of each module";
 
-/// Break a running graph, and check how it answers
+/// Inject faults into a running graph, and check its invariants
 #[derive(Debug, Parser)]
 #[command(name = "driveline-chaos", bin_name = "driveline chaos", version, after_help = AFTER)]
 pub(crate) struct Arguments {
     /// Graph file
     pub(crate) graph: PathBuf,
-    /// Kill a module's process (SIGKILL); `all`: every module. Can be repeated
+    /// Kill a module's process (SIGKILL); `all`: every module (may be given several times)
     #[arg(long, value_name = "MODULE")]
     kill: Vec<String>,
-    /// Stop a module's process for a while (SIGSTOP, SIGCONT)
+    /// Suspend a module's process for a while (SIGSTOP, SIGCONT)
     #[arg(long, value_name = "MODULE")]
     stop: Vec<String>,
     /// Make a call of a module's component hang; needs `on_hang: restart`
@@ -50,7 +55,7 @@ pub(crate) struct Arguments {
     /// Make a call of a module's component fail with an exception
     #[arg(long, value_name = "MODULE")]
     exception: Vec<String>,
-    /// Take more memory than `limits: memory`; needs `on_limit: restart`
+    /// Allocate more memory than `limits: memory`; needs `on_limit: restart`
     #[arg(long, value_name = "MODULE")]
     memory: Vec<String>,
     /// Open more descriptors than `limits: descriptors`; needs `on_limit: restart`
@@ -59,10 +64,10 @@ pub(crate) struct Arguments {
     /// Remove the directory of the domain
     #[arg(long)]
     pub(crate) directory: bool,
-    /// Stop all processes of the run for a while, as a suspended machine does
+    /// Suspend all processes of the run for a while, like a suspended machine
     #[arg(long)]
     pub(crate) suspend: bool,
-    /// Kill the launcher; each time ends a run, and a new one is started
+    /// Kill the launcher. Each time, the run ends and a new one starts
     #[arg(long)]
     pub(crate) launcher: bool,
     /// Number of faults of each kind and module
@@ -71,22 +76,22 @@ pub(crate) struct Arguments {
     /// Seed of the order and the pauses
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Pause between an answer and the next fault, in seconds: LEAST..MOST
+    /// Pause between a recovery and the next fault, in seconds: MIN..MAX
     #[arg(long, default_value = "1.2..2", value_name = "SECONDS")]
     pub(crate) pause: Span,
-    /// Time for which `--stop` and `--suspend` stop processes, in seconds: LEAST..MOST
+    /// Time for which `--stop` and `--suspend` suspend processes, in seconds: MIN..MAX
     #[arg(long, default_value = "0.1..1", value_name = "SECONDS")]
     pub(crate) stopped: Span,
-    /// Time before the first fault of a run, for the gaps without faults
+    /// Time before the first fault of a run, to measure gaps without faults
     #[arg(long, default_value = "5", value_name = "SECONDS")]
     quiet: Seconds,
-    /// Measure the longest gap of this topic; all topics by default. Can be repeated
+    /// Measure the longest gap of this topic [default: all topics] (may be given several times)
     #[arg(long, value_name = "TOPIC")]
     pub(crate) watch: Vec<String>,
-    /// Do not wait for `restart: max` and `window_s`
+    /// Do not wait until restarts are within `restart: max` and `window_s`
     #[arg(long)]
     pub(crate) beyond_limits: bool,
-    /// Assign a parameter, as `driveline run` does
+    /// Set a parameter, as for `driveline run`
     #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
     pub(crate) set: Vec<String>,
     /// Directory for chaos.txt, chaos.json, and the output and report of each run

@@ -325,7 +325,8 @@ impl<'a> Running<'a> {
         })?;
         match process.state {
             ProcessState::Down => Err(format!(
-                "module '{module}' is down: its restarts exceed the limit of the graph (`restart: max`)"
+                "module '{module}' is down: its restarts exceed the limit of the graph (`restart: \
+                 max`)"
             )),
             _ => Ok(process),
         }
@@ -364,7 +365,9 @@ impl<'a> Running<'a> {
             if Instant::now() >= end {
                 self.session.withdraw(module);
                 return Err(format!(
-                    "no call of module '{module}' took the fault within {} s: its components have no callbacks and timers that run, or its host is older than the fault point (docs/chaos.md)",
+                    "no call of module '{module}' took the fault within {} s: its components have \
+                     no callbacks and timers that run, or its host is older than the fault point \
+                     (docs/chaos.md)",
                     TAKEN_WITHIN.as_secs()
                 ));
             }

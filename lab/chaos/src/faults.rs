@@ -91,7 +91,8 @@ impl FaultKind {
                 let mib = limit.div_ceil(1 << 20) + MEMORY_BEYOND_MIB;
                 if mib > MAX_MEMORY_MIB {
                     return Err(format!(
-                        "its `limits: memory` is {mib} MiB with what the fault adds; the laboratory takes at most {MAX_MEMORY_MIB} MiB"
+                        "its `limits: memory` is {mib} MiB with what the fault adds; the \
+                         laboratory takes at most {MAX_MEMORY_MIB} MiB"
                     ));
                 }
                 Some(InjectedFault::Memory(u32::try_from(mib).unwrap_or(u32::MAX)))
@@ -101,7 +102,8 @@ impl FaultKind {
                     module.descriptors.ok_or_else(|| self.lacks("limits: { descriptors: … }"))?;
                 if limit >= MAX_DESCRIPTORS {
                     return Err(format!(
-                        "its `limits: descriptors` is {limit}; the laboratory opens at most {MAX_DESCRIPTORS}, less than `ulimit -n` usually allows"
+                        "its `limits: descriptors` is {limit}; the laboratory opens at most \
+                         {MAX_DESCRIPTORS}, less than `ulimit -n` usually allows"
                     ));
                 }
                 Some(InjectedFault::Descriptors(limit + 1))
@@ -124,15 +126,18 @@ impl FaultKind {
         let restarts = module.policy != RestartPolicy::Never;
         match self {
             Self::Kill if !restarts => Err(
-                "the graph does not restart it, so it stays down after one; add `restart: { policy: on_failure }`"
+                "the graph does not restart it, so it stays down after one; add `restart: { \
+                 policy: on_failure }`"
                     .to_owned(),
             ),
             Self::Hang if module.on_hang != Some(Reaction::Restart) => Err(
-                "the graph does not restart it when it hangs, so the call would hang for ever; add `on_hang: restart`"
+                "the graph does not restart it when it hangs, so the call would hang for ever; add \
+                 `on_hang: restart`"
                     .to_owned(),
             ),
             Self::Memory | Self::Descriptors if module.on_limit != Reaction::Restart => Err(
-                "the graph does not restart it beyond a limit, so it would stay beyond; add `on_limit: restart`"
+                "the graph does not restart it beyond a limit, so it would stay beyond; add \
+                 `on_limit: restart`"
                     .to_owned(),
             ),
             _ => Ok(()),

@@ -80,7 +80,8 @@ fn faults(
     if faults.is_empty() {
         let lines: Vec<String> = graph.modules.iter().map(available).collect();
         return Err(format!(
-            "name at least one fault, e.g. `--kill MODULE`\n{}\nthe run can get: directory, suspend, launcher",
+            "name at least one fault, e.g. `--kill MODULE`\n{}\nthe run can get: directory, \
+             suspend, launcher",
             lines.join("\n")
         ));
     }

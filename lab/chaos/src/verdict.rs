@@ -273,7 +273,8 @@ fn unaccounted(graph: &GraphFacts, run: &RunFacts) -> Finding {
         let allowed = outages(graph, run, summary, edge, published);
         if silent > allowed {
             let text = format!(
-                "{name}: {silent} samples passed while it was not connected; its outages explain {allowed} at most"
+                "{name}: {silent} samples passed while it was not connected; its outages explain \
+                 {allowed} at most"
             );
             finding.add(silent - allowed, text);
         }
@@ -331,7 +332,8 @@ fn leaked(graph: &GraphFacts, run: &RunFacts) -> Finding {
             let kept = each.saturating_mul(kept_of_ended(graph, run, process));
             if *n > kept {
                 let text = format!(
-                    "{n} more {what} in {process} than before the faults; unread samples of ended publishers explain {kept} at most"
+                    "{n} more {what} in {process} than before the faults; unread samples of ended \
+                     publishers explain {kept} at most"
                 );
                 finding.add(n - kept, text);
             }

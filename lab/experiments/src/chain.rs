@@ -78,7 +78,9 @@ fn whole_way(stages: &[StageSpec], sink: &StageSpec) -> String {
     let source = way.last().map_or("", |s| s.name.as_str());
     let names: Vec<&str> = way.iter().rev().map(|s| s.name.as_str()).collect();
     let mut text = format!(
-        "End to end is from just before {source} publishes a sample until {} has worked on what came of it, along the inputs that trigger: {}. What {source} does to make the sample is not in it",
+        "End to end is from just before {source} publishes a sample until {} has worked on what \
+         came of it, along the inputs that trigger: {}. What {source} does to make the sample is \
+         not in it",
         sink.name,
         names.join(" → ")
     );
@@ -178,8 +180,10 @@ mod tests {
     fn the_whole_way_goes_along_the_inputs_that_trigger() {
         assert_eq!(
             told("W9"),
-            "End to end is from just before camera publishes a sample until fusion has worked on what came of it, along the inputs that trigger: \
-             camera → mosse → fusion. What camera does to make the sample is not in it, nor how old the newest of the other inputs (lanes, detections) are then."
+            "End to end is from just before camera publishes a sample until fusion has worked on \
+             what came of it, along the inputs that trigger: \
+             camera → mosse → fusion. What camera does to make the sample is not in it, nor how \
+             old the newest of the other inputs (lanes, detections) are then."
         );
         let s7 = told("S7");
         assert!(

@@ -35,20 +35,20 @@ use uncompared::{Uncompared, Why};
 const EXAMPLES: &str = "\
 Examples:
   driveline bench compare results/before results/after
-      was anything slower after the change?
+      shows whether a change made anything slower
   driveline bench compare results/before results/after --json |
       jq '.rows[] | select(.verdict == \"slower\")'
 
 Measure both with the same experiments on the same quiet machine, at least five rounds each.";
 
-/// Say which differences between two measurements are real.
+/// Show the significant differences between two measurements.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
-    /// Directory of the first measurement: before
+    /// Directory of the measurement before the change
     #[arg(value_name = "A")]
     pub a: PathBuf,
-    /// Directory of the second measurement: after
+    /// Directory of the measurement after the change
     #[arg(value_name = "B")]
     pub b: PathBuf,
     /// Print JSON instead of a table
@@ -157,7 +157,8 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
     let comparison = archives(&a, &b)?;
     ensure!(
         !comparison.rows.is_empty(),
-        "{} and {} have no case in common (same experiment, cell and system) that can be compared: measure the same experiments{}",
+        "{} and {} have no case in common (same experiment, cell and system) that can be compared: \
+         measure the same experiments{}",
         args.a.display(),
         args.b.display(),
         comparison.warnings.iter().map(|w| format!("\n  {w}")).collect::<String>()
@@ -484,7 +485,8 @@ fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     if disturbed > 0 {
         doubts.push(format!(
-            "{which} was disturbed: during {disturbed} of {made} runs other processes used more than {:.0} % of the machine ({:.0} % in the worst)",
+            "{which} was disturbed: during {disturbed} of {made} runs other processes used more \
+             than {:.0} % of the machine ({:.0} % in the worst)",
             MAX_OTHERS * 100.0,
             worst * 100.0
         ));

@@ -198,7 +198,8 @@ fn counted(c: &CaseResult) -> Option<f64> {
 }
 
 /// Explanation of [`key_figures`] for readers.
-pub(crate) const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and resident memory (median) of all processes together, shared memory in each of them.";
+pub(crate) const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and \
+     resident memory (median) of all processes together, shared memory in each of them.";
 
 /// Returns medians of the parts of a sample's path, in nanoseconds; only of parts that it has.
 pub(crate) fn layers_of(c: &CaseResult) -> [(&'static str, f64); 6] {

@@ -37,11 +37,13 @@ pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
 
 fn checked(program: PathBuf, own: &Build) -> Result<Gateway> {
     let remedy = format!(
-        "build it anew with `make gateways`, or name another one in {GATEWAY}; this program is {own}"
+        "build it anew with `make gateways`, or name another one in {GATEWAY}; this program is \
+         {own}"
     );
     match Build::of_program(&program) {
         Ok(its) if its.commit == UNKNOWN => bail!(
-            "it is not known what the gateway {} and this program were built from: build both in a clone of the repository",
+            "it is not known what the gateway {} and this program were built from: build both in a \
+             clone of the repository",
             program.display()
         ),
         Ok(its) if its == *own => Ok(Gateway { program, commit: its.commit }),
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_were_built_from_nobody_knows_what_are_not_the_same() {
+    fn two_builds_of_unknown_commits_are_not_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("gateway");
         script(&program, "echo gateway 0.1.0 '(unknown)'");

@@ -56,7 +56,8 @@ impl LeftOutLines {
                 n => format!("`make peers` builds {n} of them; "),
             };
             lines.push(format!(
-                "{} peers that are not installed: {}. {built}`driveline bench peers NAME` says how to add one",
+                "{} peers that are not installed: {}. {built}`driveline bench peers NAME` says how \
+                 to add one",
                 names.len(),
                 names.join(", ")
             ));
@@ -110,14 +111,16 @@ mod tests {
                 3,
                 vec!["floor: there is none"],
                 vec![
-                    "3 peers that are not installed: p0, p1, p2. `make peers` builds them; `driveline bench peers NAME` says how to add one",
+                    "3 peers that are not installed: p0, p1, p2. `make peers` builds them; \
+                     `driveline bench peers NAME` says how to add one",
                 ],
             ),
             (
                 4,
                 vec!["floor: there is none"],
                 vec![
-                    "4 peers that are not installed: p0, p1, p2, p3. `make peers` builds 3 of them; `driveline bench peers NAME` says how to add one",
+                    "4 peers that are not installed: p0, p1, p2, p3. `make peers` builds 3 of \
+                     them; `driveline bench peers NAME` says how to add one",
                 ],
             ),
         ] {

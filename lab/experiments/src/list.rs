@@ -32,7 +32,8 @@ fn told(all: &[Scenario], width: usize) -> String {
         text.push_str(&wrapped(&format!("{:ids$}  {}", s.id, s.title), width));
         text.extend(below.map(|line| wrapped(&format!("{:ids$}  {line}", ""), width)));
     }
-    let how = "`driveline bench run ID… --quick` measures them; `driveline bench list --show ID` prints one, to be copied and edited.";
+    let how = "`driveline bench run ID… --quick` measures them; `driveline bench list --show ID` \
+         prints one, to be copied and edited.";
     text + "\n" + &wrapped(how, width)
 }
 

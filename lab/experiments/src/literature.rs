@@ -9,7 +9,9 @@ use crate::table::{ratio, spread};
 use driveline_bench::harness::Reach;
 
 /// Explanation of times of two machines.
-pub(crate) const TO_KNOW: &str = "Times of two machines cannot be compared: compare the ratios. A paper's ratios are to the system that corresponds to Driveline, ours to Driveline. Where both payload modes were measured here, the figure is of untouched payloads.";
+pub(crate) const TO_KNOW: &str = "Times of two machines cannot be compared: compare the ratios. A \
+     paper's ratios are to the system that corresponds to Driveline, ours to Driveline. Where both \
+     payload modes were measured here, the figure is of untouched payloads.";
 
 /// Figure of a distribution in a paper.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ mod command_line;
     name = "driveline-bench",
     bin_name = "driveline bench",
     version,
-    about = "Measure what this machine gives"
+    about = "Measure latencies and throughput on this machine"
 )]
 struct Arguments {
     /// Print results as JSON
@@ -30,30 +30,32 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Experiments that come with the program
+    /// List the built-in experiments
     #[command(
-        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml"
+        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > \
+             mine.yaml"
     )]
     List {
-        /// Print the scenario file of one, to be copied and edited
+        /// Print the scenario file of an experiment, as a template for your own
         #[arg(long, value_name = "ID", conflicts_with = "schema")]
         show: Option<String>,
         /// Print the JSON Schema of scenario files, for editors
         #[arg(long)]
         schema: bool,
     },
-    /// Measure experiments over Driveline and other middleware, interleaved
+    /// Measure experiments with Driveline and other middleware, interleaved
     Run(Box<RunArgs>),
-    /// Render a measurement anew: report.html, results.csv, summary.json, and a summary
+    /// Write the report of a measurement again: report.html, results.csv, summary.json
     Report(ReportArgs),
-    /// Compare two measurements: show which differences are real
+    /// Show the significant differences between two measurements
     Compare(CompareArgs),
-    /// Latency of a link between two ends, against the machine's own floor
+    /// Measure the latency of one link, and compare it with the machine's floor
     Link(Box<LinkArgs>),
-    /// Other middleware that can be measured, how it is configured, and how to add what is not
-    /// there
+    /// List other middleware: configuration of installed peers, and instructions for the others
     #[command(
-        after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2_inter\n      how one is configured, and how to add the other"
+        after_help = "Examples:\n  driveline bench peers\n      one line per peer\n  driveline \
+             bench peers cyclonedds ros2_inter\n      configuration of an installed peer, or \
+             instructions to add it"
     )]
     Peers(PeersArgs),
     /// The commands and options as JSON, for completion by `driveline`
@@ -166,7 +168,7 @@ mod tests {
         let mut command = Arguments::command();
         let help = command.find_subcommand_mut("run").unwrap().render_help().to_string();
         for code in
-            ["  0    measured", "  1    something", "  2    the command line", "  130  interrupted"]
+            ["  0    success", "  1    failure", "  2    the command line", "  130  interrupted"]
         {
             assert!(help.contains(code), "{help}");
         }

@@ -50,7 +50,8 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     let _ = writeln!(text, "### {} · {}\n", e.id, escaped(&e.title));
     let _ = writeln!(
         text,
-        "Times without a unit are microseconds; {rounds}; commit {}, begun {}; {}. Ratios have 95 % intervals over rounds; {NOTHING} stands where there are too few samples.\n",
+        "Times without a unit are microseconds; {rounds}; commit {}, begun {}; {}. Ratios have 95 \
+         % intervals over rounds; {NOTHING} stands where there are too few samples.\n",
         escaped(&m.commit),
         escaped(&date(&m.started_at)),
         code(&m.command.join(" ").replace('\n', " "))

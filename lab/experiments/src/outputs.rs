@@ -18,14 +18,14 @@ pub(crate) const PAGE: &str = "report.html";
 const EXAMPLES: &str = "\
 Examples:
   driveline bench report results/monday
-      writes report.html, results.csv, summary.json anew, and prints a summary
+      rewrites report.html, results.csv and summary.json, and prints a summary
   driveline bench report results/monday --out monday.html
-      the page somewhere else
+      writes the page to another file
   driveline bench report results/monday --markdown > figures.md
-      tables to be published
+      tables for publication
   driveline bench report results/monday --json | jq '.experiments[].answer'";
 
-/// Render a measurement: a page, tables, a summary.
+/// Write the report of a measurement again: a page, tables, a summary.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
@@ -50,9 +50,7 @@ pub struct ReportArgs {
 /// asked for.
 pub fn report(args: &ReportArgs) -> Result<String> {
     if args.json && args.markdown {
-        bail!(UsageError::new(anyhow!(
-            "--json and --markdown are two ways to print the same: choose one"
-        )));
+        bail!(UsageError::new(anyhow!("--json and --markdown exclude each other: choose one")));
     }
     let archive = Archive::open(&args.directory)?;
     let path = args.out.clone().unwrap_or_else(|| archive.directory().join(PAGE));

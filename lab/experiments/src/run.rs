@@ -20,7 +20,7 @@ use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
 use driveline_bench::{
-    self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial,
+    self as bench, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Runner, Trial,
     UsageError,
 };
 use driveline_terminal::paragraphs::{self, wrapped};
@@ -37,72 +37,70 @@ const LONG_S: f64 = 24.0 * 3600.0;
 const EXAMPLES: &str = "\
 Examples:
   driveline bench run S1 --quick
-      Driveline and two peers, in a minute or so
+      Driveline and two peers; takes about a minute
   driveline bench run W1 S1 S2 --out results/monday
-      three experiments over all that is installed (make peers)
+      three experiments with all installed peers (make peers)
   driveline bench run S2 --systems driveline,fastdds/shm --rounds 10
-      two systems only, more rounds, so narrower intervals
+      only two systems; more rounds make the intervals narrower
   driveline bench list --show S2 > mine.yaml; driveline bench run ./mine.yaml
       an experiment of your own
   driveline bench run all --paper --dry-run
-      what would be measured, and how long that takes
+      prints the planned measurements and their duration
   driveline bench run --resume results/monday
-      goes on with what was interrupted
+      continues an interrupted measurement
 
 Environment:
-  DRIVELINE_PEERS    the directory of other middleware's programs (default:
-                     peers beside this program, or one level up)
-  DRIVELINE_GATEWAY  the program that carries Driveline's topics between hosts,
-                     for W10 (default: as installed)
-  COMP_VIDEO         the drive of W9 (default: a rendered one)
-  COMP_MODEL         the network of W9 (default: a plain detector)
-  S7_CLOUD           the street of S7, a PLY file (default: one that is made up)
+  DRIVELINE_PEERS    directory with the programs of other middleware [default:
+                     `peers` next to this program, or one level up]
+  DRIVELINE_GATEWAY  gateway that carries Driveline's topics between hosts, for
+                     W10 [default: the installed one]
+  COMP_VIDEO         video of W9 [default: a rendered one]
+  COMP_MODEL         neural network of W9 [default: a plain detector]
+  S7_CLOUD           point cloud of S7, a PLY file [default: a generated one]
 
 Exit codes:
-  0    measured, and every run is valid; with --dry-run, there is something to
-       measure
-  1    something could not be done (reason on standard error, and no report); or
-       measured, and runs are INVALID: the report is written, and says which and
-       why
+  0    success: every run is valid. With --dry-run: at least one run is planned
+  1    failure, with the reason on standard error and without a report; or some
+       runs are INVALID: the report lists them with the reasons
   2    the command line is wrong
-  130  interrupted: the report is of what was measured until then, and --resume
-       goes on
+  130  interrupted: the report has the results until then, and --resume
+       continues
 
-Numbers mean something on a quiet machine only; how busy it was otherwise stands in the report.";
+Results are meaningful on a quiet machine only. The report has the machine's other load.";
 
-/// Measure experiments, interleaved over all systems, and end in a report.
+/// Measure experiments, interleaved over all systems, and write a report.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// Experiments (`driveline bench list`), scenario files, or all
+    /// Ids of experiments (`driveline bench list`), scenario files, or `all`
     #[arg(value_name = "ID|FILE|all", required_unless_present = "resume")]
     pub what: Vec<String>,
-    /// Driveline and two peers, few samples: minutes
+    /// Measure only Driveline and two peers, with few samples; takes minutes
     #[arg(long, conflicts_with = "paper")]
     pub quick: bool,
-    /// Durations and counts of the papers: from hours to weeks; --resume goes on after an
-    /// interruption
+    /// Use the durations and counts of the papers; takes hours to weeks. --resume continues after
+    /// an interruption
     #[arg(long)]
     pub paper: bool,
     /// Measure these systems instead of the scenario's: driveline, peers, peer/variant, or all
     #[arg(long, value_delimiter = ',', value_name = "SYSTEMS")]
     pub systems: Vec<String>,
-    /// Rounds, instead of the scenario's
+    /// Number of rounds, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: Option<u64>,
     /// Directory for samples and report; it must be new or empty [default: bench-IDS-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Go on with an interrupted measurement in this directory
+    /// Continue an interrupted measurement in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["what", "quick", "paper", "systems", "rounds", "out", "seed", "dry_run"])]
     pub resume: Option<PathBuf>,
-    /// Seed of the random order and of the intervals; without it, a new one, which is shown
+    /// Seed of the random order and of the intervals [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
-    /// Begin without asking, however long it takes
+    /// Do not ask before a measurement that takes longer than a day
     #[arg(long)]
     pub yes: bool,
-    /// Only show what would be measured, and its duration
+    /// Only print the planned measurements and their duration
     #[arg(long)]
     pub dry_run: bool,
     /// Print a summary as JSON instead of a table; with --dry-run, the plan
@@ -174,9 +172,9 @@ fn agreed(seconds: f64, yes: bool) -> Result<()> {
         return Ok(());
     }
     let long = format!("this takes about {}", minutes(seconds));
-    let remedy = "measure less (--quick, fewer experiments, --rounds), or begin with --yes: after an interruption, --resume goes on";
+    let remedy = "measure less (--quick, fewer experiments, --rounds), or start with --yes; after an interruption, --resume continues";
     ensure!(std::io::stdin().is_terminal() && std::io::stderr().is_terminal(), "{long}: {remedy}");
-    write!(std::io::stderr(), "{long}; after an interruption, --resume goes on. Begin? [y/N] ")?;
+    write!(std::io::stderr(), "{long}; after an interruption, --resume continues. Start? [y/N] ")?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context("the answer cannot be read")?;
     ensure!(
@@ -418,13 +416,8 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
         );
     }
     let gateway = gateway(&archive.manifest.experiments)?.map(|g| g.program);
-    let conductor = Conductor {
-        program,
-        peers: &selection,
-        interrupted,
-        idle: Duration::from_secs(2),
-        gateway,
-    };
+    let runner =
+        Runner { program, peers: &selection, interrupted, idle: Duration::from_secs(2), gateway };
     let scratch = bench::Scratch::new()?;
     let mut progress = Progress::new(&archive);
     for e in &archive.manifest.experiments {
@@ -439,7 +432,7 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
                 }
                 progress.begins(id, round, e.rounds, case);
                 let (run, observations) =
-                    one_run(&conductor, &archive, case, round, place, scratch.path())?;
+                    one_run(&runner, &archive, case, round, place, scratch.path())?;
                 if interrupted.load(Relaxed) {
                     // What was cut short is no result.
                     drop(progress);
@@ -456,7 +449,7 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
 }
 
 fn one_run(
-    conductor: &Conductor<'_>,
+    runner: &Runner<'_>,
     archive: &Archive,
     case: &Case,
     round: u64,
@@ -468,7 +461,7 @@ fn one_run(
     let ticks = Ticks::now();
     // One clock for both, so that all that happens in the run is between them.
     let started = MonotonicNs::now();
-    let outcome = conduct(conductor, case, seed.wrapping_add(round), cpus, dir.path());
+    let outcome = run_case(runner, case, seed.wrapping_add(round), cpus, dir.path());
     let took_ns = MonotonicNs::now().0.saturating_sub(started.0);
     let disturbance = (Ticks::now() - ticks).shares();
     let mut run = Run {
@@ -496,8 +489,8 @@ fn one_run(
     Ok((run, observations))
 }
 
-fn conduct(
-    conductor: &Conductor<'_>,
+fn run_case(
+    runner: &Runner<'_>,
     case: &Case,
     seed: u64,
     cpus: &[usize],
@@ -505,29 +498,29 @@ fn conduct(
 ) -> Result<bench::Ensemble> {
     let observed = |observations| bench::Ensemble { accounts: Vec::new(), observations };
     if let Some(workload) = &case.workload {
-        return workload::run(conductor, workload, &case.system, seed, cpus, dir).map(observed);
+        return workload::run(runner, workload, &case.system, seed, cpus, dir).map(observed);
     }
     if let Some(chain) = &case.chain {
-        return conductor.run_chain(chain, dir).map(observed);
+        return runner.run_chain(chain, dir).map(observed);
     }
     let jobs: Vec<_> = case.links.iter().map(|l| l.job(&case.system)).collect();
-    let [job] = jobs.as_slice() else { return conductor.run_links(&jobs, &case.beside, dir) };
+    let [job] = jobs.as_slice() else { return runner.run_links(&jobs, &case.beside, dir) };
     if case.role == Role::OwnTool {
-        return conductor.run(&Trial::new(Kind::OwnTool, job.clone()), dir);
+        return runner.run(&Trial::new(Kind::OwnTool, job.clone()), dir);
     }
     if case.is_copy() {
-        return conductor.run(&Trial::memcpy(job, MemcpyKind::of(job.take)), dir);
+        return runner.run(&Trial::memcpy(job, MemcpyKind::of(job.take)), dir);
     }
     let open = job.pace != bench::harness::Pace::PingPong && job.reach != Reach::Process;
     if open && !matches!(case.system, System::Futex | System::Spin) {
-        return conductor.run_links(&jobs, &case.beside, dir);
+        return runner.run_links(&jobs, &case.beside, dir);
     }
     let kind =
         if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
     let trial = Trial::new(kind, job.clone()).over(case.beside.cable);
     // A floor has no middleware: it is that of the machine, whatever stands on it.
     let trial = if kind == Kind::Link { trial.deployed(case.beside.deployment) } else { trial };
-    conductor.run(&trial, dir)
+    runner.run(&trial, dir)
 }
 
 #[cfg(test)]

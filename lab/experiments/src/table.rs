@@ -56,8 +56,14 @@ pub(crate) fn nowhere(e: &ExperimentResult) -> Nowhere {
 /// Rows whose system a latency tool judges by a variant of it, which it contradicts.
 pub(crate) fn not_confirmed(e: &ExperimentResult) -> impl Iterator<Item = String> {
     e.cases.iter().filter(|c| c.doubt() == Some("not confirmed")).map(|c| {
-        let variants: Vec<String> = c.contradicted_variants.iter().map(ToString::to_string).collect();
-        format!("{}: its own latency tool judges {}, which differs only in settings, and contradicts it", c.case.id, variants.join(", "))
+        let variants: Vec<String> =
+            c.contradicted_variants.iter().map(ToString::to_string).collect();
+        format!(
+            "{}: its own latency tool judges {}, which differs only in settings, and \
+             contradicts it",
+            c.case.id,
+            variants.join(", ")
+        )
     })
 }
 
@@ -97,7 +103,12 @@ pub(crate) fn spread(mean_ns: f64, deviation_ns: Option<f64>) -> String {
 /// Returns the explanation of goodput, for readers of a table.
 pub(crate) fn about_goodput() -> String {
     format!(
-        "goodput: the payload's size divided by the mean time from one sample in hand to the next. Greater is better: a system with more than 1 in goodput ÷ Driveline has more throughput. A difference counts where the whole interval lies more than {} from 1: a sender that keeps a rate has goodputs that differ by less, and mean nothing. Samples that were lost, passed over or not sent are not in it: where there are any, their number stands in the same row",
+        "goodput: the payload's size divided by the mean time from one sample in hand to the next. \
+         Greater is better: a system with more than 1 in goodput ÷ Driveline has more throughput. \
+         A difference counts where the whole interval lies more than {} from 1: a sender that \
+         keeps a rate has goodputs that differ by less, and mean nothing. Samples that were lost, \
+         passed over or not sent are not in it: where there are any, their number stands in the \
+         same row",
         equal_goodput()
     )
 }
@@ -264,7 +275,8 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> V
     }
     if a.disturbed > 0 {
         lines.push(format!(
-            "DISTURBED: during {} of {} runs other processes used more than {:.0} % of the machine ({:.0} % in the worst). Measure on a quiet machine.",
+            "DISTURBED: during {} of {} runs other processes used more than {:.0} % of the machine \
+             ({:.0} % in the worst). Measure on a quiet machine.",
             a.disturbed,
             a.made,
             driveline_bench::MAX_OTHERS * 100.0,
@@ -311,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_told_in_hertz_and_counts_as_they_are() {
+    fn rates_are_printed_in_hertz_and_counts_unchanged() {
         let words = |name, count| counter(name, count);
         assert_eq!(words("output mHz", 9_987), ("output, Hz".into(), "9.99".into()));
         assert_eq!(

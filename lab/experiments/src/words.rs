@@ -18,7 +18,8 @@ pub(crate) fn cell_without(cell: &str, is_left_out: impl Fn(&str) -> bool) -> St
 }
 
 /// Reason why published shares of a network are not shown.
-pub(crate) const NETWORK_IS_MISSING: &str = "The detector was a plain one, no network: published figures of networks are not comparable (COMP_MODEL names one; docs/lab.md).";
+pub(crate) const NETWORK_IS_MISSING: &str = "The detector was a plain one, no network: published \
+     figures of networks are not comparable (COMP_MODEL names one; docs/lab.md).";
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 
 use crate::archive::Workload;
 use anyhow::{Context, Result, bail};
-use driveline_bench::Conductor;
+use driveline_bench::Runner;
 use driveline_bench::child::{Started, readable};
 use driveline_bench::harness::System;
 use driveline_bench::observations::Observations;
@@ -25,18 +25,18 @@ const SAID: u64 = 16 << 20;
 const SHOWN: usize = 4096;
 
 /// Returns the program that runs a workload with that system, if it is not this one.
-fn peer(conductor: &Conductor<'_>, system: &System) -> Result<Option<WorkloadPeer>> {
+fn peer(runner: &Runner<'_>, system: &System) -> Result<Option<WorkloadPeer>> {
     if *system == System::Driveline {
         return Ok(None);
     }
     let missing = || format!("there is no program that runs workloads with {system}");
-    let program = conductor.peers.program(system).with_context(missing)?.to_owned();
-    let keeper = conductor.peers.variant(system).with_context(missing)?.keeper;
+    let program = runner.peers.program(system).with_context(missing)?.to_owned();
+    let keeper = runner.peers.variant(system).with_context(missing)?.keeper;
     Ok(Some(WorkloadPeer { program, system: system.clone(), keeper }))
 }
 
 pub(crate) fn run(
-    conductor: &Conductor<'_>,
+    runner: &Runner<'_>,
     workload: &Workload,
     system: &System,
     seed: u64,
@@ -53,18 +53,18 @@ pub(crate) fn run(
         duration_ms: workload.duration_ms,
         seed,
         cpus: cpus.to_vec(),
-        peer: peer(conductor, system)?,
+        peer: peer(runner, system)?,
     };
     std::fs::create_dir_all(&job.domain_dir)
         .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
-    let mut command = Command::new(&conductor.program.path);
+    let mut command = Command::new(&runner.program.path);
     command
         .arg(WORKLOAD_COMMAND)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
     let mut started = Started::new(&mut command)
-        .with_context(|| format!("cannot start {}", conductor.program.path.display()))?;
+        .with_context(|| format!("cannot start {}", runner.program.path.display()))?;
     let (input, out, _) = started.pipes();
     let mut input = input.context("the workload has no input")?;
     let out = out.context("the workload has no output")?;
@@ -80,7 +80,7 @@ pub(crate) fn run(
     let text = loop {
         match told.recv_timeout(LOOK) {
             Ok(text) => break text.context("what the workload says cannot be read")?,
-            Err(_) if conductor.interrupted.load(Relaxed) => bail!("interrupted"),
+            Err(_) if runner.interrupted.load(Relaxed) => bail!("interrupted"),
             Err(_) if Instant::now() > deadline => {
                 bail!("the workload '{}' did not end within {longest:?}", workload.name)
             }

@@ -128,7 +128,7 @@ fn a_question_about_jitter_is_answered_with_mean_and_deviation() {
 }
 
 #[test]
-fn published_spreads_stand_beside_measured_ones_everywhere() {
+fn published_spreads_stand_next_to_measured_ones_everywhere() {
     let [terminal, page, markdown] = jitter();
     let (_, table) = page.split_once("Published, and measured here").unwrap();
     let (table, _) = table.split_once("</table>").unwrap();
@@ -182,7 +182,7 @@ fn published_spreads_stand_beside_measured_ones_everywhere() {
 }
 
 #[test]
-fn every_published_percentile_stands_beside_the_measured_one() {
+fn every_published_percentile_stands_next_to_the_measured_one() {
     let mut e = experiment(
         "X",
         5,
@@ -210,7 +210,7 @@ fn every_published_percentile_stands_beside_the_measured_one() {
 }
 
 #[test]
-fn a_late_sender_shows_where_the_time_is_told_from_when_samples_were_due() {
+fn a_late_sender_shows_where_times_count_from_the_due_time() {
     let cases: Vec<Case> = [System::Driveline, peer("fastdds/shm")]
         .into_iter()
         .enumerate()
@@ -266,7 +266,7 @@ fn a_late_sender_shows_where_the_time_is_told_from_when_samples_were_due() {
 }
 
 #[test]
-fn of_several_links_each_tells_how_late_it_was_since_due() {
+fn each_of_several_links_reports_its_lateness_since_the_due_time() {
     let links = vec![
         link(64, 1, Payload::Untouched),
         Link { topic: "other".into(), ..link(64, 1, Payload::Untouched) },
@@ -303,7 +303,7 @@ fn drops(page: &str) -> Vec<(String, Vec<f64>)> {
 }
 
 #[test]
-fn drops_of_a_link_are_told_over_time() {
+fn drops_of_a_link_are_reported_over_time() {
     let cases = vec![
         case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),
         case(peer("fastdds/shm"), "cell", 1, vec![link(64, 1, Payload::Untouched)]),
@@ -349,7 +349,7 @@ fn drops_of_a_link_are_told_over_time() {
 }
 
 #[test]
-fn drops_of_a_chain_are_told_over_time() {
+fn drops_of_a_chain_are_reported_over_time() {
     let cases = vec![chain_case(System::Driveline, "every edge", 0, false)];
     let [_, page, _] = told(experiment("X", 1, cases), |c, round| {
         let mut o = Observations::default();
@@ -380,7 +380,7 @@ fn who_carries_a_whole_vehicle_is_watched() {
 }
 
 #[test]
-fn percentiles_that_nobody_has_enough_samples_for_are_named() {
+fn percentiles_without_enough_samples_are_named() {
     let one = || vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
     let told = |rounds: u64, n: usize| {
         told(experiment("X", rounds, one()), move |c, round| only(run(c, round, &vec![20_000; n])))
@@ -497,7 +497,10 @@ fn what_a_reference_system_is_judged_by_stands_in_every_rendering() {
     };
     assert!(terminal.lines().any(|l| line(l) == expected), "{terminal}");
     assert!(
-        markdown.contains("| reference | Driveline | 90.0 ms | 90.0 ms | 90.0 ms | 302 | 2.00 ms | 0 ns | 2.00 | 30.0 MiB |"),
+        markdown.contains(
+            "| reference | Driveline | 90.0 ms | 90.0 ms | 90.0 ms | 302 | 2.00 ms | \
+             0 ns | 2.00 | 30.0 MiB |"
+        ),
         "{markdown}"
     );
     assert!(page.contains("<td>30.0 MiB</td>"), "no table on the page");

@@ -56,7 +56,7 @@ fn runs(archive: &Path) -> usize {
 
 /// On any machine: without the gateway, and perhaps without root.
 #[test]
-fn what_cannot_be_measured_is_told_once_whether_it_is_only_planned_or_run() {
+fn impossible_measurements_are_reported_once_in_a_dry_run_and_in_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let of = |arguments: &[&str]| {
         let out =
@@ -216,7 +216,7 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_measurement_whose_terminal_goes_is_reported_and_nobody_else_measures_into_it() {
+fn a_measurement_whose_terminal_closes_is_reported_and_no_other_uses_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("messages: 20", "messages: 200"))
         .unwrap();
@@ -368,7 +368,7 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_mistake_in_a_scenario_is_told_once_and_cannot_write_over_the_screen() {
+fn a_mistake_in_a_scenario_is_reported_once_and_cannot_write_over_the_screen() {
     let dir = tempfile::tempdir().unwrap();
     for (text, says) in [
         (SCENARIO.replace("A small link", "\"\\e[2Jgone\""), "has control characters"),
@@ -464,7 +464,8 @@ fn a_plan_and_the_mistakes_of_a_scenario_are_json_where_that_is_asked_for() {
 #[test]
 fn a_graph_is_no_scenario_and_one_line_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let graph = "driveline: 1\nname: g\ntopics: {a: {}}\nmodules: {m: {components: {c: {library: l, class: C}}}}\n";
+    let graph = "driveline: 1\nname: g\ntopics: {a: {}}\nmodules: {m: {components: {c: {library: \
+         l, class: C}}}}\n";
     std::fs::write(dir.path().join("g.yaml"), graph).unwrap();
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO).unwrap();
     let (code, out, err) = ended(dir.path(), &["run", "./g.yaml", "--dry-run"]);
@@ -514,7 +515,8 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         (
             "run ./own.yaml --out mine.yaml/a",
             1,
-            "mine.yaml/a: Not a directory (os error 20): name a directory that may be made with --out\n",
+            "mine.yaml/a: Not a directory (os error 20): name a directory that may be made with \
+             --out\n",
         ),
         ("link --size 64G --wait block", 1, "MiB are available"),
     ] {

@@ -53,7 +53,7 @@ fn ten_percent_more_are_found_where_they_are() {
 }
 
 #[test]
-fn an_archive_beside_itself_shows_nothing_and_warns_of_nothing() {
+fn an_archive_compared_with_itself_shows_no_difference_and_no_warning() {
     let dir = tempfile::tempdir().unwrap();
     let mut a = pair(&dir.path().join("a"), 5, 2.0, 0.05, 1);
     a.finish("2020-01-01T00:01:00Z".into()).unwrap();
@@ -137,20 +137,23 @@ fn rounds_that_are_too_short_are_called_that_and_not_unlike() {
         pair_of(&dir.path().join(name), (5, samples), 2.0, 0.0, samples as u64);
     }
     let text = printed(dir.path());
-    let why = "Nothing is said of 8 of 24 figures: rounds have fewer than the 300 samples of a p99, and not equally many. Measure both longer, or with `messages:` in place of `seconds:`.";
+    let why = "Nothing is said of 8 of 24 figures: rounds have fewer than the 300 samples of a \
+         p99, and not equally many. Measure both longer, or with `messages:` in place of \
+         `seconds:`.";
     assert!(text.contains(why), "{text}");
     assert!(text.contains("driveline p50") && !text.contains("driveline p99"), "{text}");
 }
 
 #[test]
-fn what_to_do_about_rows_that_say_nothing_is_told_once_in_their_place() {
+fn the_remedy_for_inconclusive_rows_is_printed_once_in_their_place() {
     let dir = tempfile::tempdir().unwrap();
     for (name, seed) in [("a", 1), ("b", 2)] {
         pair(&dir.path().join(name), 2, 2.0, 0.0, seed);
     }
     let text = printed(dir.path());
     let told = "\
-Nothing is said of 16 of 24 figures: there are fewer than 5 rounds. Measure both with --rounds 5 or more.
+Nothing is said of 16 of 24 figures: there are fewer than 5 rounds. Measure both with --rounds 5 \
+         or more.
 Nothing is said of 8 of 24 figures: n is too small. Measure both longer.
 With --json they are there, too.
 ";
@@ -166,7 +169,7 @@ With --json they are there, too.
 }
 
 #[test]
-fn disturbed_runs_and_those_that_do_not_count_are_told() {
+fn disturbed_and_invalid_runs_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let a = pair(&dir.path().join("a"), 1, 2.0, 0.0, 1);
     let b = pair(&dir.path().join("b"), 1, 2.0, 0.0, 1);
@@ -181,10 +184,14 @@ fn disturbed_runs_and_those_that_do_not_count_are_told() {
     again(2, &|run| run.invalid.push("something else".into()));
     let warnings = archives(&a, &b).unwrap().warnings.join("\n");
     assert!(
-        warnings.contains("B was disturbed: during 1 of 8 runs other processes used more than 5 % of the machine (34 % in the worst)"),
+        warnings.contains(
+            "B was disturbed: during 1 of 8 runs other processes used more than 5 % \
+             of the machine (34 % in the worst)"
+        ),
         "{warnings}"
     );
-    let invalid = "B: 2 of 8 runs do not count and are left out: X · cell 0 · fastdds/shm in round 1: the hypervisor took 9 %, and 1 more";
+    let invalid = "B: 2 of 8 runs do not count and are left out: X · cell 0 · fastdds/shm in round \
+         1: the hypervisor took 9 %, and 1 more";
     assert!(
         warnings.contains(invalid)
             && !warnings.contains("A was disturbed")
@@ -284,7 +291,8 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
         "has no valid samples in A (1 case): X · one · fastdds/shm",
         "has no valid samples in B (1 case): X · two · fastdds/shm",
         "has no valid samples in either (1 case): X · three · driveline",
-        "has another figure in A than in B (1 case): X · four · driveline (transport and last subscriber)",
+        "has another figure in A than in B (1 case): X · four · driveline (transport and last \
+         subscriber)",
     ];
     assert_eq!(told, expected, "{:?}", c.warnings);
     // The remaining cases have rows: the peer in the last two cells, and the floor.
@@ -297,7 +305,7 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
 }
 
 #[test]
-fn what_else_differs_is_told() {
+fn other_differences_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let a = pair(&dir.path().join("a"), 1, 2.0, 0.0, 1);
     let mut b = pair(&dir.path().join("b"), 1, 2.0, 0.0, 1);

@@ -107,7 +107,7 @@ fn numbers_that_no_run_has_are_refused_with_file_case_round_and_remedy() {
 }
 
 #[test]
-fn sums_of_what_ends_told_cannot_overflow() {
+fn sums_of_reported_values_cannot_overflow() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(dir.path());
     let most = json!(u64::MAX);

@@ -117,7 +117,8 @@ fn a_control_of_drivelines_stands_where_those_of_floors_do() {
 #[test]
 fn where_driveline_differs_from_itself_the_answer_begins_with_that() {
     let [text, _, page] = told(3, true);
-    let said = "Two equal things differ by much: Driveline, measured twice, takes 1.50 times as long the second time (A/A control, chain). \
+    let said = "Two equal things differ by much: Driveline, measured twice, takes 1.50 times as \
+         long the second time (A/A control, chain). \
                 Smaller differences mean nothing there.";
     assert!(
         text.contains(said) && page.contains(&format!("<div class=answer><p>{said}</p>")),

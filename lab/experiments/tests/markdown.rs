@@ -49,7 +49,7 @@ fn row<'a>(text: &'a str, first: &str, system: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn driveline_stands_beside_its_floor() {
+fn driveline_stands_next_to_its_floor() {
     let one = |system| case(system, "cell", 2, vec![link(64, 1, Payload::Untouched)]);
     let cases = |with_peer: bool| {
         let mut own = one(System::Driveline);
@@ -85,7 +85,8 @@ fn driveline_stands_beside_its_floor() {
     // Without another system, the floor is the divisor.
     let (text, terminal) = told(experiment("X", 5, cases(false)), latencies);
     assert!(text.contains("| p50 ÷ floor | p99 ÷ floor |"), "{text}");
-    let said = "By medians, Driveline takes 1.15 (95 % 1.05 to 1.25) times as long as its floor, a bare word.";
+    let said = "By medians, Driveline takes 1.15 (95 % 1.05 to 1.25) times as long as its floor, a \
+         bare word.";
     assert!(
         terminal.contains(said)
             && terminal.contains("÷ floor, p50")
@@ -127,7 +128,7 @@ fn every_system_answers() {
 }
 
 #[test]
-fn throughput_is_told_with_what_must_be_known_of_it() {
+fn throughput_is_printed_with_its_conditions() {
     let sized = |system: System, size: usize, i| {
         case(system, &ByteSize(size as u64).to_string(), i, vec![link(size, 1, Payload::Untouched)])
     };
@@ -138,13 +139,19 @@ fn throughput_is_told_with_what_must_be_known_of_it() {
     );
     e.scenario.answer = Some(AnswerSpec::Throughput);
     let (text, _) = told(e, plain(20_000));
-    assert!(text.contains("Median and greatest throughput:\n\n- Driveline 20.0 µs at 1 KiB to 20.0 µs at 1 MiB, 52.4 GB/s"), "{text}");
+    assert!(
+        text.contains(
+            "Median and greatest throughput:\n\n- Driveline 20.0 µs at 1 KiB to 20.0 \
+         µs at 1 MiB, 52.4 GB/s"
+        ),
+        "{text}"
+    );
     assert!(text.contains("and it is no bandwidth."), "{text}");
 }
 
 /// Each subscriber takes a tenth longer than the one before it.
 #[test]
-fn subscribers_are_told_apart() {
+fn subscribers_are_distinguished() {
     let mut cases = Vec::new();
     for n in [1, 4] {
         for system in [System::Driveline, peer("fastdds/shm"), peer("zenoh/shm")] {
@@ -172,7 +179,10 @@ fn subscribers_are_told_apart() {
         (run, Observations::default())
     });
     assert!(
-        text.contains("| transport of subscribers | system | first, p50 | last, p50 | last ÷ first | most often the last | for |"),
+        text.contains(
+            "| transport of subscribers | system | first, p50 | last, p50 | last ÷ first \
+             | most often the last | for |"
+        ),
         "{text}"
     );
     let (_, table) = text.split_once("transport of subscribers").unwrap();
@@ -189,7 +199,8 @@ fn subscribers_are_told_apart() {
     // One subscriber needs no row.
     assert!(table.lines().all(|l| !l.starts_with("| 1→1 ")), "{text}");
     let answer = "\
-Medians of the first and of the last of 4 subscribers, and for how many samples the subscriber that is most often the last is it:
+Medians of the first and of the last of 4 subscribers, and for how many samples the subscriber \
+         that is most often the last is it:
   Driveline 20.0 µs and 26.0 µs (100 %)
   fastdds/shm 20.0 µs and 26.0 µs (100 %)
   zenoh/shm 20.0 µs and 26.0 µs, 3 of them served
@@ -198,7 +209,7 @@ Medians of the first and of the last of 4 subscribers, and for how many samples 
 }
 
 #[test]
-fn subscribers_that_get_nothing_are_told_where_hardly_anybody_gets_something() {
+fn subscribers_without_samples_are_reported_where_few_receive_any() {
     // Of eight, all are served, one, and none; of one, none.
     let served = [
         (System::Driveline, 8, 8),
@@ -239,12 +250,13 @@ fn subscribers_that_get_nothing_are_told_where_hardly_anybody_gets_something() {
         "{text}"
     );
     assert!(table.lines().all(|l| !l.starts_with("| 1→1 ")), "{text}");
-    let answer = "  Driveline 20.0 µs and 34.0 µs (100 %)\n  fastdds/shm 20.0 µs, 1 of them served\n  zenoh/shm serves none of them\n";
+    let answer = "  Driveline 20.0 µs and 34.0 µs (100 %)\n  fastdds/shm 20.0 µs, 1 of them \
+         served\n  zenoh/shm serves none of them\n";
     assert!(terminal.contains(answer), "{terminal}");
 }
 
 #[test]
-fn it_is_told_why_runs_do_not_count_and_what_is_left_out() {
+fn reasons_of_invalid_runs_and_skipped_cells_are_printed() {
     let cases = vec![
         case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),
         case(peer("fastdds/shm"), "cell", 1, vec![link(64, 1, Payload::Untouched)]),
@@ -266,13 +278,15 @@ fn it_is_told_why_runs_do_not_count_and_what_is_left_out() {
         }
         (run, Observations::default())
     });
-    let reasons = "Runs that do not count:\n\n- cell · fastdds/shm, rounds 1, 3: it was cold\n- cell · fastdds/shm, round 2: it was \\<warm>\n\n";
+    let reasons = "Runs that do not count:\n\n- cell · fastdds/shm, rounds 1, 3: it was cold\n- \
+         cell · fastdds/shm, round 2: it was \\<warm>\n\n";
     assert!(
         text.contains(reasons)
             && text.contains("3 of 10 runs do not count; their reasons are listed."),
         "{text}"
     );
-    let left = "Left out:\n\n- ecal: not installed: apt install \\<ecal>\n- ros1/tcp, ros1/udp: is not reliable (in cell)\n\n";
+    let left = "Left out:\n\n- ecal: not installed: apt install \\<ecal>\n- ros1/tcp, ros1/udp: is \
+         not reliable (in cell)\n\n";
     assert!(text.contains(left), "{text}");
     // Of nothing there is no list.
     let mut e = experiment(
@@ -286,7 +300,7 @@ fn it_is_told_why_runs_do_not_count_and_what_is_left_out() {
 }
 
 #[test]
-fn context_switches_are_told_per_message() {
+fn context_switches_are_printed_per_message() {
     let watched = |system, i| {
         let c = case(system, "cell", i, vec![link(64, 1, Payload::Untouched)]);
         Case {
@@ -324,7 +338,7 @@ fn context_switches_are_told_per_message() {
 
 /// 50 Hz of 1 MB; of one system every second sample is lost.
 #[test]
-fn the_goodput_of_streams_is_told_with_the_notes() {
+fn the_goodput_of_streams_is_printed_with_the_notes() {
     let stream = |system, i| Case {
         figure: Metric::BetweenArrivals,
         ..case(system, "cell", i, vec![link(1_000_000, 1, Payload::Untouched)])

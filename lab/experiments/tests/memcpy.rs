@@ -46,7 +46,7 @@ fn archive(dir: &Path, cases: Vec<Case>, seed: u64, ns: impl Fn(&Case) -> f64) -
 }
 
 #[test]
-fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
+fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
     let dir = tempfile::tempdir().unwrap();
     let of = |system: System, number| {
         beside(case(system, "1 MiB · filled", number, vec![link(SIZE, 1, Payload::Filled)]), SIZE)

@@ -11,7 +11,7 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{chain_case, experiment, manifest, run};
 
 #[test]
-fn the_output_of_a_chain_is_told_in_hertz_everywhere() {
+fn the_output_of_a_chain_is_printed_in_hertz_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     let cases = vec![chain_case(System::Driveline, "every edge", 0, false)];
     let archive =

@@ -13,7 +13,7 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{case, experiment, link, manifest, peer, run};
 
 #[test]
-fn what_a_preference_does_is_told_of_whoever_has_it_and_of_the_slowest_other() {
+fn effects_of_a_preference_are_reported_of_its_holder_and_of_the_slowest_other() {
     let dir = tempfile::tempdir().unwrap();
     let hogs = Beside { hogs: 4, ..Beside::default() };
     let favour = |subscriber| Some(Favour { subscriber, priority: 80, exclusive_cpu: None });
@@ -56,11 +56,17 @@ fn what_a_preference_does_is_told_of_whoever_has_it_and_of_the_slowest_other() {
     };
     let text = report(&args(false)).unwrap();
     let answer = "\
-The preferred subscriber and the slowest other one, and what both take without preference (hogs, priority):
-  Driveline subscriber 2 20.0 µs (p99 20.0 µs), without 120 µs (p99 120 µs); the slowest other (subscriber 1) 110 µs (p99 110 µs), without 110 µs (p99 110 µs)
-  fastdds/shm subscriber 2 20.0 µs (p99 20.0 µs); the slowest other (subscriber 1) 110 µs (p99 110 µs); without preference it was not measured
-The preferred subscriber and the slowest other one, and what both take without preference (hogs, another):
-  Driveline subscriber 1 20.0 µs (p99 20.0 µs), without 110 µs (p99 110 µs); the slowest other (subscriber 2) 120 µs (p99 120 µs), without 120 µs (p99 120 µs); the slowest without was subscriber 2
+The preferred subscriber and the slowest other one, and what both take without preference (hogs, \
+         priority):
+  Driveline subscriber 2 20.0 µs (p99 20.0 µs), without 120 µs (p99 120 µs); the slowest other \
+         (subscriber 1) 110 µs (p99 110 µs), without 110 µs (p99 110 µs)
+  fastdds/shm subscriber 2 20.0 µs (p99 20.0 µs); the slowest other (subscriber 1) 110 µs (p99 110 \
+         µs); without preference it was not measured
+The preferred subscriber and the slowest other one, and what both take without preference (hogs, \
+         another):
+  Driveline subscriber 1 20.0 µs (p99 20.0 µs), without 110 µs (p99 110 µs); the slowest other \
+         (subscriber 2) 120 µs (p99 120 µs), without 120 µs (p99 120 µs); the slowest without was \
+         subscriber 2
 ";
     assert!(text.contains(answer), "{text}");
     assert!(report(&args(true)).unwrap().contains("- Driveline subscriber 2 20.0 µs"), "{text}");
@@ -108,6 +114,7 @@ fn the_slowest_other_is_the_same_one_without_the_preference() {
         json: false,
     })
     .unwrap();
-    let other = "the slowest other (subscriber 1) 110 µs (p99 110 µs), without 110 µs (p99 110 µs); the slowest without was subscriber 0";
+    let other = "the slowest other (subscriber 1) 110 µs (p99 110 µs), without 110 µs (p99 110 \
+         µs); the slowest without was subscriber 0";
     assert!(text.contains(other), "{text}");
 }

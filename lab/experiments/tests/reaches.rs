@@ -46,7 +46,7 @@ fn summary(archive: &Archive) -> serde_json::Value {
 }
 
 #[test]
-fn a_published_figure_stands_beside_the_reach_that_it_is_of() {
+fn a_published_figure_stands_next_to_its_reach() {
     let dir = tempfile::tempdir().unwrap();
     let within = |reach| Link { reach, ..link(32 << 10, 1, Payload::Untouched) };
     let mut cases = Vec::new();
@@ -86,7 +86,7 @@ fn a_published_figure_stands_beside_the_reach_that_it_is_of() {
 }
 
 #[test]
-fn a_published_figure_stands_beside_the_reliability_that_it_is_of() {
+fn a_published_figure_stands_next_to_its_reliability() {
     let dir = tempfile::tempdir().unwrap();
     let mut cases = Vec::new();
     for (reliability, cell, us) in
@@ -177,14 +177,14 @@ fn page_of_chains(network: u64) -> String {
 }
 
 #[test]
-fn what_was_published_of_a_network_does_not_stand_beside_something_plainer() {
+fn figures_published_of_a_network_do_not_stand_next_to_simpler_reaches() {
     let page = page_of_chains(0);
     assert!(page.contains("The detector was a plain one") && !page.contains("567 %"), "{page}");
     assert!(!page_of_chains(1).contains("The detector was a plain one"));
 }
 
 #[test]
-fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones_of_its_reach() {
+fn a_chain_reports_transmission_in_percent_of_processing_next_to_published_ones() {
     let page = page_of_chains(1);
     let (_, rest) = page.split_once("Transmission compared with processing").unwrap();
     let (table, rest) = rest.split_once("</table>").unwrap();
@@ -211,7 +211,8 @@ fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones
         assert!(rest.contains(what), "{what}");
     }
     // The definition of the whole figure is next to it.
-    let way = "End to end is from just before camera publishes a sample until yolo has worked on what came of it, along the inputs that trigger: camera → yolo.";
+    let way = "End to end is from just before camera publishes a sample until yolo has worked on \
+         what came of it, along the inputs that trigger: camera → yolo.";
     assert!(page.split_once("Transmission compared").unwrap().0.contains(way), "{page}");
     assert!(told_of_chains(1).1.contains(way));
     // Shares are no times.

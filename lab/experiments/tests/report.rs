@@ -369,7 +369,10 @@ fn csv_and_summary_say_what_the_archive_says() {
         // No cell of this archive has a comma.
         assert_eq!(line.split(',').count(), columns, "{line}");
     }
-    assert!(csv.contains("X1,64 B · untouched · cyclonedds/udp,measured,64 B · untouched,cyclonedds/udp,late,all,count,,,,,,,,,,,,,,,5"));
+    assert!(csv.contains(
+        "X1,64 B · untouched · cyclonedds/udp,measured,64 B · \
+         untouched,cyclonedds/udp,late,all,count,,,,,,,,,,,,,,,5"
+    ));
     let left_out = format!(
         "X1,ecal,left_out,,,left_out,not installed: apt install <ecal>,,{}",
         ",".repeat(14)
@@ -406,7 +409,7 @@ fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
 }
 
 #[test]
-fn what_did_not_arrive_is_told_beside_the_medians() {
+fn lost_samples_are_reported_next_to_the_medians() {
     let dir = tempfile::tempdir().unwrap();
     let link = || vec![link(1024, 1, Payload::Untouched)];
     let mut cases = vec![
@@ -541,9 +544,8 @@ fn cells_in_which_driveline_has_no_figure_are_counted() {
     );
     assert_eq!(
         answers(&is_own),
-        [
-            "In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 more)."
-        ]
+        ["In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 \
+             more)."]
     );
     // Without another system, it has a figure, and is not compared.
     assert_eq!(

@@ -191,7 +191,9 @@ fn the_torn_reads_of_s5_tear_two_buffers_without_a_check() {
     let mut text: Vec<String> =
         String::from_utf8(shown.stdout).unwrap().lines().map(str::to_owned).collect();
     let quick = text.iter_mut().find(|line| line.starts_with("quick:")).unwrap();
-    *quick = "quick: {rounds: 1, seconds: 1.5, cases: [torn reads], systems: [driveline, as_published/sim]}".into();
+    *quick = "quick: {rounds: 1, seconds: 1.5, cases: [torn reads], systems: [driveline, \
+         as_published/sim]}"
+        .into();
     std::fs::write(dir.path().join("torn.yaml"), text.join("\n") + "\n").unwrap();
     let mut command = Command::new(BENCH);
     command.current_dir(dir.path()).env("DRIVELINE_PEERS", peers).stdin(Stdio::null());

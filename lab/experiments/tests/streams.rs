@@ -93,12 +93,13 @@ fn three(cell: &str, size: usize, from: usize) -> Vec<Case> {
 }
 
 #[test]
-fn whoever_gets_more_through_is_ahead_whatever_the_medians_are() {
+fn the_system_with_more_throughput_is_ahead_whatever_the_medians_are() {
     let dir = tempfile::tempdir().unwrap();
     let [terminal, markdown, page] = told(dir.path(), three("stream", 1_000_000, 0));
     let answer = "\
 Driveline does not have the greatest goodput.
-Furthest ahead of it is zenoh/tcp: 2.00 times Driveline's goodput (95 % 2.00 to 2.00); not arrived: 9.90 % of its samples, none of Driveline's.
+Furthest ahead of it is zenoh/tcp: 2.00 times Driveline's goodput (95 % 2.00 to 2.00); not \
+         arrived: 9.90 % of its samples, none of Driveline's.
 Not arrived, which goodput does not show: 50 of 505 by zenoh/tcp (stream).
 
 ";
@@ -169,16 +170,21 @@ fn streams_and_latencies_are_not_mixed_up() {
     let [terminal, markdown, page] = told(dir.path(), cases);
     let answer = "\
 It is unclear whether Driveline has the least median latency.
-Closest to it comes zenoh/tcp (1 MiB): 1.00 times its median (95 % 1.00 to 1.00), which shows no difference.
+Closest to it comes zenoh/tcp (1 MiB): 1.00 times its median (95 % 1.00 to 1.00), which shows no \
+         difference.
 Driveline has the greatest goodput in none of 2 cells.
-Furthest ahead of it is zenoh/tcp (stream · 1 MiB): 2.00 times Driveline's goodput (95 % 2.00 to 2.00); not arrived: 9.90 % of its samples, none of Driveline's.
-Ahead of it also: zenoh/tcp (stream · 2 MiB; not arrived: 9.90 % of its samples, none of Driveline's).
-Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp (stream · 1 MiB), 50 of 505 by zenoh/tcp (stream · 2 MiB).
+Furthest ahead of it is zenoh/tcp (stream · 1 MiB): 2.00 times Driveline's goodput (95 % 2.00 to \
+         2.00); not arrived: 9.90 % of its samples, none of Driveline's.
+Ahead of it also: zenoh/tcp (stream · 2 MiB; not arrived: 9.90 % of its samples, none of \
+         Driveline's).
+Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp (stream · 1 MiB), \
+         50 of 505 by zenoh/tcp (stream · 2 MiB).
 ";
     assert!(terminal.contains(answer), "{terminal}");
     // Neither has anything in the columns of the other.
     for row in [
-        "| stream · 2 MiB (goodput) | zenoh/tcp | 450 | 210 MB/s | | | 2.00 (2.00–2.00) | | | 5.00 | 50 | 5 of 5 |",
+        "| stream · 2 MiB (goodput) | zenoh/tcp | 450 | 210 MB/s | | | 2.00 (2.00–2.00) | | | 5.00 \
+         | 50 | 5 of 5 |",
         "| stream · 2 MiB (goodput) | Driveline | 500 | 105 MB/s | | | 1 | | | 5.00 | 0 | 5 of 5 |",
         "| 1 MiB (transport) | Driveline | 500 | | 20.0 | 20.0 | | 1 | 1 | 5.00 | 0 | 5 of 5 |",
     ] {
@@ -238,7 +244,7 @@ fn paced(directory: &Path, zenoh_ns: u64) -> Archive {
 }
 
 #[test]
-fn goodputs_that_differ_by_parts_per_million_are_equal_wherever_they_are_told() {
+fn goodputs_that_differ_by_parts_per_million_are_equal_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     for (name, zenoh_ns, answer, class, verdict) in [
         (

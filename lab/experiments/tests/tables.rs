@@ -87,18 +87,25 @@ fn tables_are_printed_as_markdown() {
     let (before, table) = told.split_once("\n| ").unwrap();
     assert!(
         before.starts_with("### X · ")
-            && before.contains("Times without a unit are microseconds; 5 rounds; commit abc, begun 2020-01-01 00:00:00 UTC"),
+            && before.contains(
+                "Times without a unit are microseconds; 5 rounds; commit abc, begun \
+                 2020-01-01 00:00:00 UTC"
+            ),
         "{told}"
     );
     let (table, after) = table.split_once("\n\n").unwrap();
     let expected = "\
-transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline | CPU per message | lost | runs that count |
+transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline | CPU per message | \
+         lost | runs that count |
 |---|---|---|---|---|---|---|---|---|---|---|
 | floor, floor | futex | 500 | 12.3 | 12.3 | 12.3 | | | 5.00 | 0 | 5 of 5 |
-| floor, floor, again (A/A) | futex | 500 | 12.3 | 12.3 | 12.3 | 1.00 (1.00–1.00) ÷ floor | 1.00 (1.00–1.00) ÷ floor | 5.00 | 0 | 5 of 5 |
+| floor, floor, again (A/A) | futex | 500 | 12.3 | 12.3 | 12.3 | 1.00 (1.00–1.00) ÷ floor | 1.00 \
+         (1.00–1.00) ÷ floor | 5.00 | 0 | 5 of 5 |
 | 64 B | Driveline | 500 | 20.0 | 20.0 | 20.0 | 1 | 1 | 5.00 | 0 | 5 of 5 |
-| 64 B | fastdds/shm | 498 | 1423 | 1423 | 1423 | 71.2 (71.2–71.2) | 71.2 (71.2–71.2) | 5.00 | 2 | 5 of 5 |
-| 64 B | zenoh/tcp | 400 | 1423 | 1423 | 1423 | 71.2 (71.2–71.2) of 4 rounds | 71.2 (71.2–71.2) of 4 rounds | 5.00 | 0 | 4 of 5 |
+| 64 B | fastdds/shm | 498 | 1423 | 1423 | 1423 | 71.2 (71.2–71.2) | 71.2 (71.2–71.2) | 5.00 | 2 | \
+         5 of 5 |
+| 64 B | zenoh/tcp | 400 | 1423 | 1423 | 1423 | 71.2 (71.2–71.2) of 4 rounds | 71.2 (71.2–71.2) of \
+         4 rounds | 5.00 | 0 | 4 of 5 |
 | 64 B \\| few | Driveline | 10 | 20.0 | – | – | 1 | 1 | 5.00 | 0 | 5 of 5 |
 | 64 B \\| few | fastdds/shm | 10 | 1423 | – | – | 71.2 (71.2–71.2) | – | 5.00 | 0 | 5 of 5 |
 | 64 B \\| few | zenoh/tcp | no valid run | | | | | | – | 0 | 0 of 5 |";
@@ -129,8 +136,10 @@ fn an_answer_of_few_rounds_says_where_no_difference_is_shown() {
     });
     let answer = "\
 In both cells it is unclear whether Driveline has the least median latency.
-Closest to it comes fastdds/shm (near): 1.02 times its median (95 % 0.95 to 1.10), which shows no difference.
-With fewer than 5 rounds intervals are not to be trusted: measure more rounds before you rely on them.
+Closest to it comes fastdds/shm (near): 1.02 times its median (95 % 0.95 to 1.10), which shows no \
+         difference.
+With fewer than 5 rounds intervals are not to be trusted: measure more rounds before you rely on \
+         them.
 
 ";
     assert!(text.contains(answer), "{text}");
@@ -178,13 +187,15 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
     assert_eq!(
         answered(&[("cell", "fastdds/shm", above)]),
         "It is unclear whether Driveline has the least median latency. \
-         Closest to it comes fastdds/shm: 1.03 times its median (95 % 0.70 to 1.35), which shows no difference."
+         Closest to it comes fastdds/shm: 1.03 times its median (95 % 0.70 to 1.35), which shows \
+         no difference."
     );
     let below = [13_000, 16_000, 19_600, 22_000, 24_000];
     assert_eq!(
         answered(&[("cell", "fastdds/shm", below)]),
         "It is unclear whether Driveline has the least median latency. \
-         The least of the others is fastdds/shm's: 0.98 times Driveline's (95 % 0.65 to 1.20), which shows no difference."
+         The least of the others is fastdds/shm's: 0.98 times Driveline's (95 % 0.65 to 1.20), \
+         which shows no difference."
     );
     // A system that is clearly ahead is named, not one that only seems to be further ahead.
     let far = [9_000, 10_000, 12_000, 30_000, 31_000];
@@ -192,7 +203,8 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
         answered(&[("cell", "fastdds/shm", far), ("cell", "zenoh/shm", ahead)]),
         "Driveline does not have the least median latency. \
          Furthest ahead of it is zenoh/shm: 0.75 times its median (95 % 0.75 to 0.75). \
-         In the tail (p99, or p95 where n is too small for it) ahead of Driveline: zenoh/shm (cell)."
+         In the tail (p99, or p95 where n is too small for it) ahead of Driveline: zenoh/shm \
+         (cell)."
     );
     // One system with an unclear result is enough, and named.
     let just = [20_400; 5];
@@ -203,7 +215,10 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
         "{answer}"
     );
     assert!(
-        answer.contains("Closest to it comes zenoh/shm: 1.10 times its median (95 % 0.65 to 1.45), which shows no difference."),
+        answer.contains(
+            "Closest to it comes zenoh/shm: 1.10 times its median (95 % 0.65 to 1.45), \
+             which shows no difference."
+        ),
         "{answer}"
     );
     // Several cells.
@@ -269,7 +284,9 @@ fn a_machine_on_which_the_same_floor_differs_from_itself_is_called_restless_firs
         let dir = tempfile::tempdir().unwrap();
         let (text, page) = beside_floors(dir.path(), again_ns);
         let restless = format!(
-            "The machine was too restless to tell: the same floor, measured twice, takes {times} times as long the second time (A/A control, floor). Measure on a quiet machine; what follows is what was seen on this one."
+            "The machine was too restless to tell: the same floor, measured twice, takes {times} \
+             times as long the second time (A/A control, floor). Measure on a quiet machine; what \
+             follows is what was seen on this one."
         );
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
@@ -415,7 +432,7 @@ fn that_no_payload_was_torn_is_said_of_those_that_were_verified() {
 }
 
 #[test]
-fn one_cell_of_few_samples_is_not_told_twice() {
+fn one_cell_of_few_samples_is_not_reported_twice() {
     let dir = tempfile::tempdir().unwrap();
     let cases = |cell: &str, from: usize| {
         [System::Driveline, peer("fastdds/shm")]
@@ -477,7 +494,7 @@ fn every_link_of_several_has_a_row() {
 }
 
 #[test]
-fn chains_tell_of_transmission_and_of_drivelines_edges() {
+fn chains_report_transmission_and_drivelines_edges() {
     let dir = tempfile::tempdir().unwrap();
     let dds = || peer("cyclonedds/udp");
     let mut with = chain_case(dds(), "image is Driveline's", 2, true);
@@ -613,7 +630,8 @@ fn a_directory_is_no_place_for_a_page() {
     assert_eq!(
         said,
         format!(
-            "{here} is a directory: name a file for the page with --out, for example {here}/report.html"
+            "{here} is a directory: name a file for the page with --out, for example \
+             {here}/report.html"
         )
     );
     // Nothing is half done.
@@ -662,7 +680,7 @@ fn lose_one(run: &mut Run) {
 }
 
 #[test]
-fn how_many_links_are_carried_is_told_where_that_is_asked() {
+fn the_number_of_carried_links_is_reported_where_it_is_the_question() {
     let dir = tempfile::tempdir().unwrap();
     let links = |n: usize| {
         (0..n).map(|i| driveline_lab::archive::Link {
@@ -694,7 +712,10 @@ Links carried at the same time without a sample lost, late or not sent:
   zenoh/tcp none (at 1: 100 % not in time)
 In both cells it is unclear whether Driveline has the least median latency";
     assert!(text.contains(answer), "{text}");
-    assert!(page.contains("not sent:</p><p class=part>Driveline all 4</p><p class=part>fastdds/shm 1 (at 4: 0.25 % not in time)</p>"));
+    assert!(page.contains(
+        "not sent:</p><p class=part>Driveline all 4</p><p class=part>fastdds/shm \
+         1 (at 4: 0.25 % not in time)</p>"
+    ));
     let head = line(&text, "n").join(" ");
     assert!(head.ends_with("CPU/message late lost"), "{head}");
     assert_eq!(
@@ -742,7 +763,7 @@ fn how_many_subscribers_are_served_stands_above_them() {
 }
 
 #[test]
-fn what_settings_change_is_told_where_that_is_asked() {
+fn effects_of_settings_are_reported_where_they_are_the_question() {
     let dir = tempfile::tempdir().unwrap();
     let mut cases = Vec::new();
     for cell in ["imu", "image"] {
@@ -769,13 +790,14 @@ fn what_settings_change_is_told_where_that_is_asked() {
     // In one line, for `grep`: this is no terminal.
     let answer = "\
 What settings change, by medians:
-  fastdds/udp_500 takes 1.00 to 3.00 times what fastdds/udp takes (furthest in image: 95 % 3.00 to 3.00), a difference is shown in 1 of 2 cells
+  fastdds/udp_500 takes 1.00 to 3.00 times what fastdds/udp takes (furthest in image: 95 % 3.00 to \
+         3.00), a difference is shown in 1 of 2 cells
 ";
     assert!(text.contains(answer), "{text}");
 }
 
 #[test]
-fn how_throughput_grows_is_told_where_that_is_asked() {
+fn growth_of_throughput_is_reported_where_it_is_the_question() {
     let dir = tempfile::tempdir().unwrap();
     let mut cases = Vec::new();
     for (cell, size) in [("1 KiB", 1 << 10), ("1 MiB", 1 << 20)] {

@@ -29,7 +29,7 @@ pub(crate) struct Children<'a> {
     program: PathBuf,
     members: Vec<Member>,
     heard: Receiver<(usize, Option<Said>)>,
-    tell: Sender<(usize, Option<Said>)>,
+    sender: Sender<(usize, Option<Said>)>,
 }
 
 struct Member {
@@ -43,9 +43,9 @@ struct Member {
 
 impl<'a> Children<'a> {
     pub(crate) fn new(job: &'a WorkloadJob) -> Result<Self> {
-        let (tell, heard) = channel();
+        let (sender, heard) = channel();
         let program = std::env::current_exe().context("cannot find the running program")?;
-        Ok(Self { job, program, members: Vec::new(), heard, tell })
+        Ok(Self { job, program, members: Vec::new(), heard, sender })
     }
 
     /// Starts a part and gives its number. Only from the process's first thread, with which the
@@ -96,14 +96,14 @@ impl<'a> Children<'a> {
         // If it has died already, the wait for it reports that.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         if let Some(out) = child.stdout.take() {
-            let tell = self.tell.clone();
+            let sender = self.sender.clone();
             std::thread::Builder::new().name("listener".into()).spawn(move || {
                 for line in lines(out).flatten() {
                     if let Some(said) = message(&line) {
-                        let _ = tell.send((index, Some(said)));
+                        let _ = sender.send((index, Some(said)));
                     }
                 }
-                let _ = tell.send((index, None));
+                let _ = sender.send((index, None));
             })?;
         }
         self.members.push(Member {
@@ -183,7 +183,7 @@ impl<'a> Children<'a> {
             Some(said) => member.waiting.push_back(said),
             None => {
                 let status = end_of(&mut member.child)
-                    .with_context(|| format!("cannot tell how {} ended", member.name))?;
+                    .with_context(|| format!("cannot find out how {} ended", member.name))?;
                 if !status.success() {
                     bail!("{} ended too early ({status})", member.name);
                 }

@@ -227,7 +227,7 @@ impl Experiment for Fusion {
         for (i, channel) in of_channels.into_iter().enumerate() {
             channel.finish(&format!("channel {i}"), Quantity::Latency, &mut o);
         }
-        after.tell_since(&before, &mut o);
+        after.report_since(&before, &mut o);
         judge(&mut o);
         let stats = handle.stats();
         if stats.failed + stats.take_errors > 0 {
@@ -305,7 +305,7 @@ impl Counts {
         ])
     }
 
-    fn tell_since(&self, before: &Self, o: &mut Observations) {
+    fn report_since(&self, before: &Self, o: &mut Observations) {
         for ((name, n), (_, b)) in self.0.iter().zip(before.0) {
             o.counters.insert((*name).into(), n.saturating_sub(b));
         }

@@ -73,7 +73,7 @@ impl Superior {
         match self.orders.recv() {
             Ok(Order::Begin { window }) => Ok(window),
             Ok(other) => bail!("{other:?} came before the order to begin"),
-            Err(_) => bail!("there is nobody left to give orders"),
+            Err(_) => bail!("the process that gives orders has ended"),
         }
     }
 

@@ -101,6 +101,7 @@ impl Protection {
             driveline: 1,
             name: Some("protection".into()),
             domain: None,
+            domain_group: None,
             on_launcher_lost: None,
             include: Vec::new(),
             params_files: Vec::new(),

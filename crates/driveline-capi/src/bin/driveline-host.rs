@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 fn run() -> Result<c_int, String> {
     let program = std::env::current_exe()
         .map_err(|e| format!("cannot find out where this program is: {e}"))?;
-    let path = library_beside(&program);
+    let path = library_next_to(&program);
     // SAFETY: the library is the one that this program was built or installed with; its
     // initialisers are Rust's.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| {
@@ -65,7 +65,7 @@ fn run() -> Result<c_int, String> {
     Ok(status)
 }
 
-fn library_beside(program: &Path) -> PathBuf {
+fn library_next_to(program: &Path) -> PathBuf {
     let directory = program.parent().unwrap_or(Path::new("/"));
     let candidates = PLACES.map(|p| directory.join(p));
     // Without one next to the program, the system's search path decides.

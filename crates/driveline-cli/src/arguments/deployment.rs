@@ -6,31 +6,31 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Deployment {
-    /// Make the images of a graph's modules
+    /// Build the images of a graph's modules
     #[command(after_help = "Examples:
   driveline deploy build graph.yaml
   driveline deploy build graph.yaml lane --push registry.example/pilot
   driveline deploy build graph.yaml collector
-      the image of the collector alone, for compose, kubernetes and quadlet")]
+      only the image of the collector, for compose, kubernetes and quadlet")]
     Build(DeployBuild),
-    /// Make the image that images of your own begin with
+    /// Build the base image for your own images
     #[command(after_help = "Example:
   driveline deploy base --push registry.example/pilot")]
     Base {
         /// Container engine: podman, docker, or a path [default: the first that works]
         #[arg(long, value_name = "ENGINE")]
         engine: Option<String>,
-        /// Push it there, as REGISTRY/base:TAG
+        /// Push the image to this registry, as REGISTRY/base:TAG
         #[arg(long, value_name = "REGISTRY")]
         push: Option<String>,
         /// Tag of the image
         #[arg(long, value_name = "TAG", default_value = "latest")]
         tag: String,
-        /// The registry has no TLS, or no certificate that is known here (podman)
+        /// Accept a registry without TLS, or with an unknown certificate (podman)
         #[arg(long, requires = "push")]
         insecure: bool,
     },
-    /// Write a Containerfile for the component library of a directory with a CMakeLists.txt
+    /// Write a Containerfile for a component library. Its directory must have a CMakeLists.txt
     #[command(after_help = "Example:
   driveline deploy init components/lane --library lane
   driveline deploy base
@@ -54,11 +54,11 @@ pub(crate) enum Deployment {
   driveline deploy kubernetes graph.yaml --registry registry.example/pilot \\
       | kubectl apply -f -
   driveline deploy kubernetes replay.yaml --workload jobs > replay.k8s.yaml
-      a graph with a source that ends")]
+      for a graph with a source that ends")]
     Kubernetes {
         #[command(flatten)]
         manifest: DeployManifest,
-        /// Program that runs the containers
+        /// Kind of the objects that run the containers
         #[arg(long, value_name = "KIND", default_value = "deployments")]
         workload: WorkloadKind,
     },
@@ -67,17 +67,17 @@ pub(crate) enum Deployment {
   driveline deploy quadlet graph.yaml --output /etc/containers/systemd
   systemctl daemon-reload
   systemctl start pilot-collector
-      starts all of graph `pilot`; its end ends all")]
+      starts all units of graph `pilot`; its end stops all of them")]
     Quadlet {
         #[command(flatten)]
         manifest: DeployManifest,
-        /// Write a file for each unit into this directory, instead of printing all
+        /// Write a file for each unit into this directory, instead of printing them
         #[arg(long, value_name = "DIRECTORY")]
         output: Option<PathBuf>,
     },
-    /// Make the directory that modules and collector share (orchestrators run this, as root)
+    /// Create the directory that modules and collector share (orchestrators run this as root)
     Prepare {
-        /// Directory
+        /// Shared directory
         directory: PathBuf,
         /// User of the collector
         #[arg(long, value_name = "UID")]
@@ -85,7 +85,7 @@ pub(crate) enum Deployment {
         /// A module and its user (may be given several times)
         #[arg(long = "module", value_name = "NAME=UID", value_parser = module_user)]
         modules: Vec<(String, u32)>,
-        /// Give this directory to the collector's user, too (may be given several times)
+        /// Change the owner of this directory to the collector's user (may be given several times)
         #[arg(long, value_name = "DIRECTORY")]
         give: Vec<PathBuf>,
     },
@@ -113,13 +113,13 @@ pub(crate) struct DeployBuild {
     /// Container engine: podman, docker, or a path [default: the first that works]
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<String>,
-    /// Push each image there, as REGISTRY/MODULE:TAG
+    /// Push each image to this registry, as REGISTRY/MODULE:TAG
     #[arg(long, value_name = "REGISTRY")]
     pub(crate) push: Option<String>,
     /// Tag of the images
     #[arg(long, value_name = "TAG", default_value = "latest")]
     pub(crate) tag: String,
-    /// The registry has no TLS, or no certificate that is known here (podman)
+    /// Accept a registry without TLS, or with an unknown certificate (podman)
     #[arg(long, requires = "push")]
     pub(crate) insecure: bool,
 }
@@ -139,15 +139,15 @@ pub(crate) struct DeployManifest {
     /// Tag of the images
     #[arg(long, value_name = "TAG", default_value = "latest")]
     pub(crate) tag: String,
-    /// Directory of the host that all containers share, in memory [default:
+    /// Directory of the host that all containers share; it is in memory [default:
     /// /dev/shm/driveline-graph-NAME]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) directory: Option<PathBuf>,
     /// Directory of the host for the report [default: /var/lib/driveline/NAME]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) report: Option<PathBuf>,
-    /// Seccomp profile, from `driveline deploy seccomp`, as the orchestrator names it [default: the
-    /// engine's own]
+    /// Seccomp profile from `driveline deploy seccomp`, with the orchestrator's name or path for it
+    /// [default: the engine's own profile]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) seccomp: Option<String>,
 }
@@ -159,7 +159,7 @@ pub(crate) enum WorkloadKind {
     Deployments,
     /// For graphs with a source that ends
     Jobs,
-    /// As jobs, for `podman kube play` before Podman 5.3
+    /// Like jobs, for `podman kube play` before Podman 5.3
     Pods,
 }
 

@@ -87,7 +87,8 @@ impl Runs {
             match trouble(module) {
                 Some(trouble) => Some(format!("module '{name}' {does} and {trouble}")),
                 None if topic.inside => Some(format!(
-                    "module '{name}' {does} with `reach: process`, which tools do not see; declare `reach: host` for the topic"
+                    "module '{name}' {does} with `reach: process`, which tools do not see; declare \
+                     `reach: host` for the topic"
                 )),
                 None => None,
             }
@@ -183,7 +184,8 @@ mod tests {
         );
         assert_eq!(
             suspended.lines(),
-            "module 'sensing' is suspended (`kill -CONT 4713` lets it go on): its ends of 'camera/image' are missing here\n"
+            "module 'sensing' is suspended (`kill -CONT 4713` lets it go on): its ends of \
+             'camera/image' are missing here\n"
         );
         for (state, word) in [
             (ProcessState::Down, "is down"),

@@ -29,7 +29,8 @@ pub(crate) fn chaos(arguments: &[OsString], screen: &Screen) -> u8 {
 fn become_program(name: &str, does: &str, arguments: &[OsString], screen: &Screen) -> u8 {
     let Some(program) = find(name) else {
         screen.error(format!(
-            "{name}, which {does}, is neither next to this program nor in PATH; build it with `make lab`"
+            "{name}, which {does}, is neither next to this program nor in PATH; build it with \
+             `make lab`"
         ));
         return exit::FAILED;
     };

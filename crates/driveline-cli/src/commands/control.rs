@@ -42,7 +42,7 @@ pub(super) enum Missing {
 }
 
 impl Missing {
-    pub(super) fn tell(self, screen: &Screen) -> u8 {
+    pub(super) fn print(self, screen: &Screen) -> u8 {
         match self {
             Self::None(text) | Self::Failed(text) => screen.error(text),
             Self::Several(text, runs) => {
@@ -77,7 +77,7 @@ pub(crate) fn status(which: &WhichRun, screen: &Screen) -> u8 {
             print_run(&found.run, screen);
             exit::DONE
         }
-        Err(missing) => missing.tell(screen),
+        Err(missing) => missing.print(screen),
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn stop(arguments: &Stop, screen: &Screen) -> u8 {
     let began = Instant::now();
     let found = match select(&arguments.which, ASK) {
         Ok(found) => found,
-        Err(missing) => return missing.tell(screen),
+        Err(missing) => return missing.print(screen),
     };
     found.warn(screen);
     let Found { socket, run, .. } = found;
@@ -114,7 +114,8 @@ pub(crate) fn stop(arguments: &Stop, screen: &Screen) -> u8 {
             let why =
                 if reason.is_empty() { String::new() } else { format!(": {}", cut(&reason, LINE)) };
             screen.error(format!(
-                "{} has not ended within {} s{why}; a second `driveline stop` kills what has not stopped",
+                "{} has not ended within {} s{why}; a second `driveline stop` kills what has not \
+                 stopped",
                 called(&run),
                 arguments.timeout.as_secs_f64()
             ));
@@ -156,7 +157,7 @@ pub(crate) fn health(arguments: &Health, screen: &Screen) -> u8 {
                 return print_health(&found.run, waited, screen);
             }
             Err(missing) if !again || matches!(missing, Missing::Several(..)) => {
-                return missing.tell(screen);
+                return missing.print(screen);
             }
             _ => std::thread::sleep(AGAIN.min(left.unwrap_or_default())),
         }

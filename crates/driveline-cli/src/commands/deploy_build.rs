@@ -130,7 +130,7 @@ pub(super) struct PushTo<'a> {
     pub(super) insecure: bool,
 }
 
-/// The image that all others begin with: the host program and the core, without components.
+/// Base image of all others: `driveline-host` and the core, without components.
 pub(super) fn base(engine: Option<&str>, to: &PushTo<'_>, screen: &Screen) -> Result<u8, String> {
     let host = find_host().map_err(|e| e.to_string())?;
     let engine = Engine::find(engine).map_err(|e| e.to_string())?;

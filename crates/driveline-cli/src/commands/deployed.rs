@@ -167,7 +167,10 @@ fn seccomp_file(
         Ok(profile) => profile,
         Err(seccomp::SeccompError::None(_)) => return Ok(None),
         Err(e) => {
-            screen.error(format!("{e}; containers run with the engine's own profile, and threads may wait with helper threads"));
+            screen.error(format!(
+                "{e}; containers run with the engine's own profile, and threads \
+                 may wait with helper threads"
+            ));
             return Ok(None);
         }
     };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Descriptions of component libraries, by the host program.
+//! Descriptions of component libraries, from `driveline-host`.
 
 use driveline_graph::descriptor::ComponentClass;
 use driveline_graph::{Describe, DescribeError, Environment};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
 use std::path::{Path, PathBuf};
 
-/// Asks the host program; where there is none, says so at the first library.
+/// Asks `driveline-host`. Without the program, reports that at the first library.
 pub(super) struct Describer(Result<HostDescriber, ProgramNotFound>);
 
 pub(super) fn describer() -> Describer {

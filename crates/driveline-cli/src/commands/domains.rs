@@ -211,7 +211,8 @@ mod tests {
         let place = DomainPlace::Directory("/run/car".into());
         assert_eq!(
             place.closing("host topic", 0, 3, &[]),
-            "no host topics in the domain in /run/car (DRIVELINE_DOMAIN_DIR): 3 processes there without any\n"
+            "no host topics in the domain in /run/car (DRIVELINE_DOMAIN_DIR): 3 processes there \
+             without any\n"
         );
     }
 }

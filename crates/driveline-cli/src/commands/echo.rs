@@ -73,7 +73,7 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
     let place = DomainPlace::of(domain)?;
     let interrupted = driveline_terminal::signals::interruption()
         .map_err(|e| format!("cannot listen for signals: {e}"))?;
-    let over = || interrupted.load(Relaxed) || screen.nobody_reads();
+    let over = || interrupted.load(Relaxed) || screen.has_no_reader();
     let mut waiting = waiting::Waiting::new(&topic, domain, &place, arguments.timeout, screen);
     // An observer creates no directory: before the first process joins, there is nothing to see.
     let directory = loop {
@@ -108,7 +108,7 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
     while !over() {
         let mut any = false;
         for subscription in &mut subscriptions {
-            audience.hear(subscription, waiting.has_told());
+            audience.hear(subscription, waiting.has_reported());
             let Some(taken) = audience.take(subscription, &mut payload)? else { continue };
             any = true;
             waiting.came();
@@ -214,7 +214,10 @@ impl Audience<'_> {
         if let Some(why) = why {
             let process = pid.map(|p| format!(" (process {p})")).unwrap_or_default();
             let why = cut(&why, REASON);
-            self.screen.print_error(&format!("warning: samples of '{node}'{process} are shown as bytes: type '{type_name}': {why}\n"));
+            self.screen.print_error(&format!(
+                "warning: samples of '{node}'{process} are shown as \
+                 bytes: type '{type_name}': {why}\n"
+            ));
         }
         if self.talkers.len() >= MOST_TALKERS {
             self.talkers.clear();

@@ -26,11 +26,11 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time for a gateway to answer.
+/// Time-out of a gateway's answer.
 const ASK: Duration = Duration::from_secs(3);
-/// Rates are measured over this time.
+/// Time over which rates are measured.
 const MEASURED: Duration = Duration::from_secs(1);
-/// Most topics that are named in an error.
+/// Maximum number of topics named in an error.
 const MOST_NAMED: usize = 20;
 pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
     let Gateway::List { topic, explain } = command;
@@ -74,7 +74,7 @@ fn list(
             }
             _ => None,
         };
-        // One that has just come has carried nothing before.
+        // A gateway that has just started has carried nothing before.
         before.iter().find_map(same).unwrap_or_else(|| Report {
             at_ns: report.at_ns.saturating_sub(1),
             ..Report::default()
@@ -100,11 +100,11 @@ fn list(
             }
         };
         screen.print_json(&now.iter().map(told).collect::<Vec<_>>());
-        return Ok(down::tell(&now, &place, screen));
+        return Ok(down::report(&now, &place, screen));
     }
     let expected = |a: &Answer| match a {
         Answer::Report(r) => {
-            r.ros2.iter().flat_map(|ros2| &ros2.services).any(ros2_services::nobody_there)
+            r.ros2.iter().flat_map(|ros2| &ros2.services).any(ros2_services::none_there)
         }
         _ => false,
     };
@@ -128,11 +128,12 @@ fn list(
     }
     if now.is_empty() {
         screen.print(&format!(
-            "no gateway in {place}: `driveline run` starts one to other hosts for a graph whose topics have `reach: network`, and one to ROS 2 for \
+            "no gateway in {place}: `driveline run` starts one to other hosts for a graph whose \
+             topics have `reach: network`, and one to ROS 2 for \
              a graph that has rules under `ros2:`\n"
         ));
     }
-    Ok(down::tell(&now, &place, screen))
+    Ok(down::report(&now, &place, screen))
 }
 
 fn reported(answer: &Answer) -> Option<&Report> {
@@ -142,7 +143,7 @@ fn reported(answer: &Answer) -> Option<&Report> {
     }
 }
 
-/// Topics and services that a report is about.
+/// Names of the topics and services in a report.
 fn names(report: &Report) -> impl Iterator<Item = &str> {
     let of_hosts =
         report.topics.iter().map(|t| &t.topic).chain(report.edges.iter().map(|e| &e.topic));
@@ -152,7 +153,7 @@ fn names(report: &Report) -> impl Iterator<Item = &str> {
     of_hosts.map(String::as_str).chain(report.ros2.iter().flat_map(ros2::names))
 }
 
-/// An error if gateways have answered and none of them knows the name.
+/// Returns an error if gateways have answered and none of them knows the name.
 fn known(wanted: &str, answers: &[Answer], place: &DomainPlace) -> Result<(), String> {
     let reports: Vec<&Report> = answers.iter().filter_map(reported).collect();
     let names: BTreeSet<&str> = reports.iter().flat_map(|r| names(r)).collect();
@@ -172,7 +173,7 @@ fn known(wanted: &str, answers: &[Answer], place: &DomainPlace) -> Result<(), St
     ))
 }
 
-/// Of a report, what is about one topic.
+/// Returns the part of a report about one topic.
 fn only(mut report: Report, topic: Option<&str>) -> Report {
     if let Some(topic) = topic {
         report.topics.retain(|t| t.topic == topic);
@@ -223,7 +224,7 @@ fn state(h: &HostReport) -> String {
     format!("{} {}{before}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
 }
 
-/// Remarks on a host, a line each.
+/// Remarks on a host, one line each.
 fn remarks(h: &HostReport) -> Vec<String> {
     let host = cut(&h.host, NAME);
     let problem = h
@@ -238,24 +239,28 @@ fn remarks(h: &HostReport) -> Vec<String> {
     });
     let impossible = (h.impossible_exchanges > 0).then(|| {
         let exchanges = count(h.impossible_exchanges, "exchange");
-        format!("host '{host}': {exchanges} of its clock cannot be (an answer before its question), and none of them was used\n")
+        format!(
+            "host '{host}': {exchanges} of its clock cannot be (an answer before its \
+             question), and none of them was used\n"
+        )
     });
     problem.into_iter().chain(dropped).chain(impossible).collect()
 }
 
-/// A line for a topic whose samples a host acknowledges that were never sent.
+/// Line for a topic of which a host acknowledges samples that were never sent.
 fn impossible(e: &RouteReport) -> Option<String> {
     let count = Some(e.figures.impossible_acknowledgements)
         .filter(|n| *n > 0)
         .map(|n| count(n, "acknowledgement"))?;
     let (topic, host) = (cut(&e.topic, NAME), cut(&e.to, NAME));
     Some(format!(
-        "topic '{topic}': {count} by host '{host}' of samples that were never sent, which were passed over\n"
+        "topic '{topic}': {count} by host '{host}' of samples that were never sent, which were \
+         passed over\n"
     ))
 }
 
-/// Formats an endpoint, for people: port 0 is chosen by the kernel, and known only to hosts that it
-/// is reported to.
+/// Formats an endpoint. With port 0, the kernel chooses the port; only hosts that get it reported
+/// know it.
 fn listening(endpoint: &str) -> String {
     let (address, settings) = endpoint.split_once('#').unwrap_or((endpoint, ""));
     match address.strip_suffix(":0") {
@@ -265,14 +270,15 @@ fn listening(endpoint: &str) -> String {
     }
 }
 
-/// Returns a remark if it was built from other sources than this program: its faults may be fixed
-/// here, or its features missing.
+/// Returns a remark if the gateway was built from other sources than this program: its faults may
+/// be fixed here, or its features missing.
 fn of_another_build(report: &Report) -> Option<String> {
     let (version, commit) = (report.version.as_str(), report.commit.as_str());
-    // Those of older releases do not say it.
+    // Older releases do not report their commit.
     (!commit.is_empty() && (version, commit) != (VERSION, COMMIT)).then(|| {
         format!(
-            "it is of version {} (commit {}), and this program of {} ({}): `make gateways` builds both kinds anew; it goes on as it is until it is started again\n",
+            "it is of version {} (commit {}), and this program of {} ({}): `make gateways` builds \
+             both kinds anew; it goes on as it is until it is started again\n",
             cut(version, NAME),
             cut(commit, NAME),
             VERSION,
@@ -293,7 +299,8 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
         String::new()
     };
     screen.print(&format!(
-        "gateway {} (process {}): host '{}' of domain '{}', for {}\n{} {}; connects to {}; connected to {}{routers}\n",
+        "gateway {} (process {}): host '{}' of domain '{}', for {}\n{} {}; connects to {}; \
+         connected to {}{routers}\n",
         cut(&report.gateway, NAME),
         report.pid,
         cut(&report.host, NAME),
@@ -317,7 +324,10 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
         ));
     }
     if report.stale {
-        screen.print("it did not answer within 2 s: what follows is what it said before; ask again, and see what keeps it busy (`top`)\n");
+        screen.print(
+            "it did not answer within 2 s: what follows is what it said before; ask \
+             again, and see what keeps it busy (`top`)\n",
+        );
     }
     use Align::{Left, Right};
     let head = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
@@ -348,7 +358,7 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     screen.print(&unexplained(report, explained));
 }
 
-/// Hint at the further output of `--explain`, if that was not used.
+/// Returns a hint at `--explain`, if that was not used.
 fn unexplained(report: &Report, explained: bool) -> String {
     let carried = |topic: &str| {
         report.edges.iter().any(|e| e.topic == topic)
@@ -363,7 +373,7 @@ fn unexplained(report: &Report, explained: bool) -> String {
     }
 }
 
-/// The lines of one topic: each way to and from another host, or that there is none.
+/// Returns the rows of one topic: each route to and from another host, or a row that there is none.
 fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     let row =
         |way: String, state: &str, rate: Option<Rate>, samples: u64, drops: &[(&str, u64)]| {
@@ -446,7 +456,7 @@ mod tests {
         let report = Report { unknown: u64::MAX, damaged: 1, network, topics, ..Report::default() };
         show(&report, &Report::default(), false, &Screen::new(false));
         assert_eq!(unexplained(&report, false), "\n`--explain` says why a topic is not carried\n");
-        assert_eq!(unexplained(&report, true), "", "whoever has asked for reasons reads them");
+        assert_eq!(unexplained(&report, true), "", "the reasons are printed already");
         assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));
         assert_eq!(dropped(&[("\x1b[2J", 1)]), "\u{fffd}[2J 1");
     }
@@ -486,7 +496,8 @@ mod tests {
             ..HostReport::default()
         };
         assert_eq!(remarks(&host(0)), [""; 0]);
-        let said = "host 'trunk.01': 1 exchange of its clock cannot be (an answer before its question), and none of them was used\n";
+        let said = "host 'trunk.01': 1 exchange of its clock cannot be (an answer before its \
+             question), and none of them was used\n";
         assert_eq!(remarks(&host(1)), [said]);
         let edge = |impossible_acknowledgements| RouteReport {
             topic: "lanes".into(),
@@ -497,12 +508,13 @@ mod tests {
             figures: RouteFigures { impossible_acknowledgements, ..RouteFigures::default() },
         };
         assert_eq!(impossible(&edge(0)), None);
-        let said = "topic 'lanes': 2 acknowledgements by host 'trunk.01' of samples that were never sent, which were passed over\n";
+        let said = "topic 'lanes': 2 acknowledgements by host 'trunk.01' of samples that were \
+             never sent, which were passed over\n";
         assert_eq!(impossible(&edge(2)).as_deref(), Some(said));
     }
 
     #[test]
-    fn ways_to_and_from_a_host_that_is_gone_say_so_and_starts_are_told_apart() {
+    fn routes_of_a_departed_host_are_marked_and_starts_are_distinguished() {
         let host =
             |host: &str, alive| HostReport { host: host.into(), alive, ..HostReport::default() };
         let edge = |to: &str, parked| RouteReport {
@@ -583,12 +595,13 @@ mod tests {
         let told = known("tff", &answers, &place).unwrap_err();
         assert_eq!(
             told,
-            "no gateway of domain 'pilot' knows the topic or service 'tff'; there are: camera, map/tile, tf"
+            "no gateway of domain 'pilot' knows the topic or service 'tff'; there are: camera, \
+             map/tile, tf"
         );
         assert_eq!(
             known("tf", &answers[1..], &place),
             Ok(()),
-            "what a dead one knew, nobody knows"
+            "the knowledge of a dead gateway is lost"
         );
         let idle = [Answer::Report(Box::default())];
         assert!(known("tf", &idle, &place).unwrap_err().ends_with("they carry nothing"));

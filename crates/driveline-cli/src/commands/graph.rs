@@ -54,22 +54,22 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
 
 /// One line about a graph.
 fn verdict(loaded: &Loaded, screen: &Screen) -> String {
-    let tell = |n: usize, what: &str| count(n as u64, what);
-    let warnings = tell(loaded.diagnostics.warnings(), "warning");
+    let counted = |n: usize, what: &str| count(n as u64, what);
+    let warnings = counted(loaded.diagnostics.warnings(), "warning");
     let whole = loaded.graph.as_ref().filter(|_| loaded.diagnostics.errors() == 0);
     let Some(g) = whole else {
         return format!(
             "{}, {warnings}",
-            screen.paint("1;31", &tell(loaded.diagnostics.errors(), "error"))
+            screen.paint("1;31", &counted(loaded.diagnostics.errors(), "error"))
         );
     };
     let mut parts = vec![
-        tell(g.modules.len(), "module"),
-        tell(g.components().count(), "component"),
-        tell(g.topics.len(), "topic"),
+        counted(g.modules.len(), "module"),
+        counted(g.components().count(), "component"),
+        counted(g.topics.len(), "topic"),
     ];
     if let Some(ros2) = g.sections.get::<Ros2Spec>().filter(|r| r.has_rules()) {
-        parts.push(tell(ros2.topics.len() + ros2.services.len(), "rule") + " for ROS 2");
+        parts.push(counted(ros2.topics.len() + ros2.services.len(), "rule") + " for ROS 2");
     }
     let parts = parts.join(", ");
     let remark =

@@ -84,7 +84,8 @@ impl Hung {
             }
             Record::Held { component, input, topic, held, .. } => {
                 let text = format!(
-                    "{component} keeps {held} samples of '{topic}', which is max_held of its input '{input}', and gets no others"
+                    "{component} keeps {held} samples of '{topic}', which is max_held of its input \
+                     '{input}', and gets no others"
                 );
                 self.kept.insert((component.clone(), input.clone()), (text, Instant::now()));
             }
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stopped_is_told_by_what_it_does_not_do() {
+    fn a_stopped_process_is_recognised_by_its_inactivity() {
         let modules = BTreeMap::from([(
             "perception".to_owned(),
             vec!["lane".to_owned(), "fusion".to_owned()],
@@ -200,8 +201,10 @@ mod tests {
         hung.suspended.values_mut().for_each(|(_, at)| *at = since);
         let now = since + Duration::from_secs(4);
         let lines = [
-            "nothing is carried for 4 s (process 'gateway' is suspended; `kill -CONT 41` lets it go on)",
-            "no result from lane, fusion for 4 s (module 'perception' is suspended; `kill -CONT 42` lets it go on)",
+            "nothing is carried for 4 s (process 'gateway' is suspended; `kill -CONT 41` lets it \
+             go on)",
+            "no result from lane, fusion for 4 s (module 'perception' is suspended; `kill -CONT \
+             42` lets it go on)",
         ];
         assert_eq!(hung.lines_at(now, &summary), lines);
         hung.event(&Event::Continued { module: "gateway".into() });

@@ -97,7 +97,10 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
                     format!("{meant}there are: {seen}")
                 };
                 let what = super::services::of_service(topic, &participants).unwrap_or(known);
-                screen.error(format!("no process publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
+                screen.error(format!(
+                    "no process publishes or subscribes to the host topic \
+                     '{topic}' in {place} now; {what}{hint}"
+                ));
                 exit::FAILED
             }
         },
@@ -228,16 +231,17 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
         all.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", ")
             + &if more > 0 { format!(" and {more} more") } else { String::new() }
     };
-    let tell = |names: String, what: &str, who: &str| match names.as_str() {
+    let line = |names: String, what: &str, who: &str| match names.as_str() {
         "" => String::new(),
         names => format!(
-            "no process {what} {names} here: {who} with process reach would be seen in its own process only\n"
+            "no process {what} {names} here: {who} with process reach would be seen in its own \
+             process only\n"
         ),
     };
     known(End::Publisher)
         + &known(End::Subscription)
-        + &tell(names(End::Publisher), "publishes", "a publisher")
-        + &tell(names(End::Subscription), "listens to", "a subscription")
+        + &line(names(End::Publisher), "publishes", "a publisher")
+        + &line(names(End::Subscription), "listens to", "a subscription")
 }
 
 fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {

@@ -381,7 +381,8 @@ mod tests {
             Live::table(&run().summary(), Some(25.0), 200).into_iter().map(|l| l.text).collect();
         let table = table.join("\n");
         for part in [
-            "demo: 0.0 s, 3 samples of sources (25.0/s), 2 missed by triggers, 0 superseded, 1 failure",
+            "demo: 0.0 s, 3 samples of sources (25.0/s), 2 missed by triggers, 0 superseded, 1 \
+             failure",
             "50.0 µs",
             "20.0 ms",
             "camera/image → lane",
@@ -619,7 +620,8 @@ mod tests {
             assert!(rows.iter().any(|r| r == row), "{row} is not in {rows:#?}");
         }
         let line = Live::new(false, Duration::ZERO).line(&summary, None);
-        let told = "lane calls map/tile (5 of 9 answered, 1 failed, 2 timed out), lane serves map/tile (1 of 1 answered)";
+        let told = "lane calls map/tile (5 of 9 answered, 1 failed, 2 timed out), lane serves \
+             map/tile (1 of 1 answered)";
         assert!(line.ends_with(told), "{line}");
     }
 

@@ -63,7 +63,10 @@ pub(super) fn prepare(
 ) -> Result<u8, String> {
     let users = modules.iter().cloned().collect();
     RunDirectory::prepare(directory, user, &users).map_err(|e| {
-        format!("{e}; this command needs root, with CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID")
+        format!(
+            "{e}; this command needs root, with CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and \
+             CAP_FSETID"
+        )
     })?;
     for path in give {
         given(path, user, user, 0o755)

@@ -16,7 +16,7 @@ pub(crate) fn mode(arguments: &Mode, screen: &Screen) -> u8 {
         Ok(found) => found,
         // A completion script wants names or nothing.
         Err(_) if arguments.names => return exit::FAILED,
-        Err(missing) => return missing.tell(screen),
+        Err(missing) => return missing.print(screen),
     };
     if !arguments.names {
         found.warn(screen);

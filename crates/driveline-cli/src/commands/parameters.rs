@@ -28,7 +28,7 @@ pub(crate) fn param(arguments: &Param, screen: &Screen) -> u8 {
     };
     let found = match select(which, ASK) {
         Ok(found) => found,
-        Err(missing) => return missing.tell(screen),
+        Err(missing) => return missing.print(screen),
     };
     found.warn(screen);
     let outcome = match arguments {
@@ -49,7 +49,7 @@ pub(crate) fn param(arguments: &Param, screen: &Screen) -> u8 {
 pub(crate) fn log_level(arguments: &LogLevel, screen: &Screen) -> u8 {
     let found = match select(&arguments.which, ASK) {
         Ok(found) => found,
-        Err(missing) => return missing.tell(screen),
+        Err(missing) => return missing.print(screen),
     };
     found.warn(screen);
     let LogLevel { module, level, .. } = arguments;
@@ -105,7 +105,9 @@ fn change(found: &Found, ask: Ask) -> Result<(), String> {
             Some(ChangeState::Refused { error }) => return Err(error),
             Some(ChangeState::Pending) if Instant::now() < end => {}
             Some(ChangeState::Pending) => {
-                return Err("the component has not made the change yet: a call of its group runs for long; `driveline param get` shows later whether it has".into());
+                return Err("the component has not made the change yet: a call of its group runs \
+                     for long; `driveline param get` shows later whether it has"
+                    .into());
             }
             None => return Err("it does not know the change any more".into()),
         }

@@ -33,7 +33,10 @@ fn text(graph: &ResolvedGraph, domain_dir: &Path, mode: u32) -> Option<String> {
         n => format!(" and {} more", n - 1),
     };
     Some(format!(
-        "warning: topic {first}{more} admits other users (`access:`), but none of them can enter {} (mode {:04o}); share the domain with a group (`domain_group: GID` in the graph), or make a directory for all users (`install -d -m 1777 /dev/shm/NAME`) and name it in DRIVELINE_DOMAIN_DIR for all processes",
+        "warning: topic {first}{more} admits other users (`access:`), but none of them can enter \
+         {} (mode {:04o}); share the domain with a group (`domain_group: GID` in the graph), or \
+         make a directory for all users (`install -d -m 1777 /dev/shm/NAME`) and name it in \
+         DRIVELINE_DOMAIN_DIR for all processes",
         domain_dir.display(),
         mode & 0o7777
     ))
@@ -48,7 +51,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g.yaml");
         let text = format!(
-            "driveline: 1\ntopics: {{a: {{reach: host, max_payload: 8, access: {access}}}}}\nmodules: {{m: {{components: {{c: {{library: x, class: X, outputs: {{x: a}}}}}}}}}}\n"
+            "driveline: 1\ntopics: {{a: {{reach: host, max_payload: 8, access: \
+             {access}}}}}\nmodules: {{m: {{components: {{c: {{library: x, class: X, outputs: {{x: \
+             a}}}}}}}}}}\n"
         );
         std::fs::write(&path, text).unwrap();
         let nothing = |_: &Path| Ok(Vec::new());
@@ -57,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_behind_a_closed_door_are_told_with_the_remedy() {
+    fn rights_behind_a_closed_directory_are_reported_with_the_remedy() {
         let told = |access: &str, mode| text(&graph(access), Path::new("/d"), mode);
         for access in ["{users: [1001]}", "anyone"] {
             let text = told(access, 0o40700).unwrap();

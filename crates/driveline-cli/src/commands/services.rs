@@ -84,12 +84,14 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
     for (name, e) in &services {
         match e.servers.len() {
             1 if e.in_ros => screen.print(&format!(
-                "'{}' is served in ROS 2, through the gateway: `driveline gateway list --explain` says by whom\n",
+                "'{}' is served in ROS 2, through the gateway: `driveline gateway list --explain` \
+                 says by whom\n",
                 cut(name, NAME)
             )),
             1 => {}
             0 => screen.print(&format!(
-                "no process offers '{}' here: a server with process reach would be seen in its own process only\n",
+                "no process offers '{}' here: a server with process reach would be seen in its own \
+                 process only\n",
                 cut(name, NAME)
             )),
             _ => screen.print(&format!(
@@ -128,7 +130,8 @@ pub(super) fn of_service(name: &str, participants: &[ParticipantInfo]) -> Option
     let (name, _) = services(participants).into_iter().find(|(service, _)| *service == name)?;
     let requests = format!("{SERVICE_PREFIX}/{name}/request");
     Some(format!(
-        "'{name}' is a service: `driveline service list` lists servers and clients, `driveline topic info {requests}` shows its ends"
+        "'{name}' is a service: `driveline service list` lists servers and clients, `driveline \
+         topic info {requests}` shows its ends"
     ))
 }
 

@@ -147,7 +147,8 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
     let (code, out, err) = f.run(&["health", "--wait", "ready", "--timeout", "600"]);
     assert_eq!(code, 1);
     let why = format!(
-        "error: run 'demo' (process {}) is not ready: module 'rest' is down: the graph does not restart it",
+        "error: run 'demo' (process {}) is not ready: module 'rest' is down: the graph does not \
+         restart it",
         run.0.id()
     );
     assert!(err.starts_with(&why), "{err}");

@@ -4,7 +4,9 @@
 use crate::fixture::Fixture;
 use serde_json::Value;
 
-const GRAPH: &str = "driveline: 1\nmodules:\n  one:\n    limits: {memory: 1 MiB}\n    components:\n      c: {library: lib, class: Printer, inputs: {count: {topic: a}}}\ntopics:\n  a: {external: true, max_payload: 8}\n";
+const GRAPH: &str = "driveline: 1\nmodules:\n  one:\n    limits: {memory: 1 MiB}\n    \
+     components:\n      c: {library: lib, class: Printer, inputs: {count: {topic: a}}}\ntopics:\n  \
+     a: {external: true, max_payload: 8}\n";
 
 #[test]
 fn a_graph_that_does_not_get_what_it_asks_for_fails_with_the_remedy() {

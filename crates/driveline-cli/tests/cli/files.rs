@@ -117,13 +117,15 @@ fn graphs_are_shown_as_text_picture_and_json() {
 #[test]
 fn what_passes_to_ros2_is_shown_with_its_graph() {
     let f = Fixture::new(&format!(
-        "{GRAPH}\nros2:\n  domain_id: 7\n  zenoh: {{}}\n  types: [math]\n  topics: [{{topic: /sensing/**, direction: both}}, {{topic: /b, direction: to_ros}}]\n  \
+        "{GRAPH}\nros2:\n  domain_id: 7\n  zenoh: {{}}\n  types: [math]\n  topics: [{{topic: \
+         /sensing/**, direction: both}}, {{topic: /b, direction: to_ros}}]\n  \
          services: [{{service: /add, type: math/srv/Add, server: ros}}]\n"
     ));
     std::fs::create_dir_all(f.path("math/srv")).unwrap();
     std::fs::write(f.path("math/srv/Add.srv"), "int64 a\n---\nint64 sum\n").unwrap();
     let (code, out, err) = f.run(&["graph", "g.yaml"]);
-    let shown = "ROS 2 on DDS and rmw_zenoh, ROS_DOMAIN_ID 7\n  /sensing/** ↔ topics here (at most 256 KiB)\n  /b ← topics here\n  \
+    let shown = "ROS 2 on DDS and rmw_zenoh, ROS_DOMAIN_ID 7\n  /sensing/** ↔ topics here (at most \
+         256 KiB)\n  /b ← topics here\n  \
                  /add (math/srv/Add): server in ROS 2, clients here\n";
     assert!(code == 0 && out.ends_with(shown), "{out}{err}");
 }
@@ -243,7 +245,10 @@ fn completion_help_and_mistakes_on_the_command_line() {
     let (code, err) = without_host("g.yaml");
     assert!(
         code == 1
-            && err.starts_with("error: DRIVELINE_HOST names /nowhere/host as the program driveline-host, and nothing is there")
+            && err.starts_with(
+                "error: DRIVELINE_HOST names /nowhere/host as the program \
+                 driveline-host, and nothing is there"
+            )
             && err.lines().count() == 1,
         "{err}"
     );
@@ -289,7 +294,7 @@ fn bench_is_a_program_next_to_the_command_which_gets_all_arguments_and_gives_its
 }
 
 #[test]
-fn where_bench_is_not_built_its_name_is_told_with_how_to_build_it() {
+fn a_missing_bench_program_is_reported_with_the_command_to_build_it() {
     let (dir, command) = with_program("driveline-bench", "");
     let mut bench = std::process::Command::new(&command);
     let (code, out, err) = outcome(bench.args(["bench", "list"]).env("PATH", dir.path()));

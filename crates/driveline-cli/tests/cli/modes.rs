@@ -61,7 +61,13 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
     f.run(&["mode", "drive"]);
     let (code, out, err) = f.run(&["mode", "fly"]);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
-    assert!(err.contains(" is in mode 'quiet', not 'fly': mode 'fly': its entry condition did not hold within 50 ms: topic 'b' has "), "{err}");
+    assert!(
+        err.contains(
+            " is in mode 'quiet', not 'fly': mode 'fly': its entry condition did not \
+         hold within 50 ms: topic 'b' has "
+        ),
+        "{err}"
+    );
     let (code, _, err) = f.run(&["mode", "locked"]);
     assert!(code == 1 && err.contains("mode 'locked' is refused: `switched_by`"), "{err}");
     let (code, _, err) = f.run(&["mode", "swim"]);

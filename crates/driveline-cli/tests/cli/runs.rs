@@ -68,7 +68,7 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
 }
 
 #[test]
-fn what_is_published_counts_also_if_nobody_reads_it() {
+fn published_samples_count_without_readers() {
     let f = Fixture::new(GRAPH);
     let (code, out, err) = f.run(&["run", "g.yaml", "--module", "source", "--report", "out"]);
     assert_eq!(code, 0, "{out}{err}");
@@ -98,7 +98,7 @@ fn a_run_in_json_is_one_record_per_line() {
 }
 
 #[test]
-fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
+fn failed_calls_of_callbacks_and_timers_are_counted_and_reported_at_the_end() {
     let f = Fixture::new(GRAPH);
     let settings =
         ["--set", "counter.fail_on=3", "--set", "counter.panic_on=4", "--set", "relay.fail_on=5"];
@@ -121,9 +121,9 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
         (failed("counter"), failed("relay"), failed("printer")),
         (2.into(), 1.into(), 0.into())
     );
-    let told = summary["failures"].to_string();
+    let text = summary["failures"].to_string();
     for part in ["counter: asked to fail", "counter: panicked: asked to panic", "relay at a #5: "] {
-        assert!(told.contains(part), "{part} is not in {told}");
+        assert!(text.contains(part), "{part} is not in {text}");
     }
     assert!(
         std::fs::read_to_string(f.path("out/report.html"))
@@ -171,17 +171,17 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
         ];
         let (code, out, err) = f.run(&arguments);
         assert_eq!(code, 6, "{out}{err}");
-        let told = "relay was not called for topic 'a' while it kept 2 of its samples";
+        let text = "relay was not called for topic 'a' while it kept 2 of its samples";
         for part in [
             "247 missed by triggers, 1 not read",
             "NOT READ",
             "relay keeps 2 samples of 'a', which is max_held of its input 'in'",
-            told,
+            text,
         ] {
             assert!(out.contains(part), "{part:?} is not in\n{out}{err}");
         }
         assert!(out.ends_with("ended: 'counter' has finished\n"), "{out}");
-        assert!(err.ends_with(&format!("error: work was not done: {told}\n")), "{err}");
+        assert!(err.ends_with(&format!("error: work was not done: {text}\n")), "{err}");
         let summary: Value =
             serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
                 .unwrap();
@@ -422,8 +422,9 @@ fn a_connection_that_never_existed_is_named_and_ends_the_run_with_exit_code_6() 
     let f = Fixture::new(&GRAPH.replace("  rest:\n", &environment));
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out"]);
     assert_eq!(code, 6, "{out}{err}");
-    let told = "error: work was not done: relay never received topic 'a' from counter; relay was never called; printer was never called\n";
-    assert!(err.ends_with(told), "{err}");
+    let text = "error: work was not done: relay never received topic 'a' from counter; relay was \
+         never called; printer was never called\n";
+    assert!(err.ends_with(text), "{err}");
     assert!(
         out.contains("relay never received topic 'a' from counter: 'relay' is not seen in "),
         "{out}"
@@ -504,7 +505,8 @@ fn a_report_that_could_not_be_written_is_known_before_the_run() {
     assert_eq!((code, out.as_str()), (1, ""));
     assert_eq!(
         err,
-        "error: --report lib: this is a file; name the directory into which report.html and summary.json are to go\n"
+        "error: --report lib: this is a file; name the directory into which report.html and \
+         summary.json are to go\n"
     );
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "lib/out"]);
     assert_eq!((code, out.as_str()), (1, ""));
@@ -526,12 +528,14 @@ fn a_crash_has_an_exit_code_and_a_reason() {
         ),
         "{err}"
     );
-    let debugged = "--module rest --set 'relay.abort_on=5'; what it reads comes from `driveline run g.yaml --module source --set 'relay.abort_on=5'`";
+    let debugged = "--module rest --set 'relay.abort_on=5'; what it reads comes from `driveline \
+         run g.yaml --module source --set 'relay.abort_on=5'`";
     assert!(err.contains(debugged), "{err}");
     let (code, out, err) =
         f.run(&["run", "g.yaml", "--set", "relay.fail_init=1", "--report", "out"]);
     assert_eq!(code, 4);
-    let last = "error: failed: module 'rest' exited with code 1 while starting: component 'relay' cannot start: asked to fail\n";
+    let last = "error: failed: module 'rest' exited with code 1 while starting: component 'relay' \
+         cannot start: asked to fail\n";
     assert!(err.ends_with(last), "{err}");
     assert!(!out.contains("COMPONENT"), "no table of zeros: {out}");
     let summary: Value =
@@ -603,7 +607,8 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     assert_eq!(code, 1);
     let launcher = child.0.id();
     let other = format!(
-        "another launcher, process {launcher}, runs graph 'demo' in this domain already, with modules 'source', 'rest'; `driveline stop --run 'demo'` ends that run"
+        "another launcher, process {launcher}, runs graph 'demo' in this domain already, with \
+         modules 'source', 'rest'; `driveline stop --run 'demo'` ends that run"
     );
     assert!(err.contains(&other), "{err}");
 
@@ -653,7 +658,8 @@ fn topics_with_one_side_only_say_what_cannot_be_seen() {
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut lines = lines;
     assert!(lines.any(|l| l.contains("all modules are ready")));
-    let line = "no process publishes 'a' here: a publisher with process reach would be seen in its own process only\n";
+    let line = "no process publishes 'a' here: a publisher with process reach would be seen in its \
+         own process only\n";
     let (code, out, _) = f.asked(&["topic", "list"], &[line]);
     assert!(code == 0 && !out.contains("listens to"), "{out}");
     assert!(f.asked(&["topic", "info", "a"], &[line]).1.ends_with(line));
@@ -679,7 +685,7 @@ fn a_run_in_which_nothing_arrives_has_lasted_all_the_same() {
 }
 
 #[test]
-fn a_refused_connection_is_told_at_the_end_and_in_the_report() {
+fn a_refused_connection_is_reported_at_the_end_and_in_the_report() {
     let f =
         Fixture::new(&GRAPH.replace("  a: {reach: host,", "  a: {reach: host, external: true,"));
     let context = Context::new(ContextOptions {
@@ -701,7 +707,13 @@ fn a_refused_connection_is_told_at_the_end_and_in_the_report() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let out: String = lines.map(|l| l + "\n").collect();
     assert_eq!(child.0.wait().unwrap().code(), Some(0), "{out}");
-    assert!(out.contains("relay was never called: nothing came on topic 'a', and a connection of its was refused\n"), "{out}");
+    assert!(
+        out.contains(
+            "relay was never called: nothing came on topic 'a', and a connection of \
+         its was refused\n"
+        ),
+        "{out}"
+    );
     let note = "The port 'in' of relay reports a connection problem: topic 'a': ";
     assert!(out.contains(note) && out.contains("connect one of them to another topic"), "{out}");
     let summary: Value =
@@ -749,7 +761,8 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let errors = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
     let rest: Vec<String> = lines.chain(errors).collect();
-    let killed = "module 'rest' was interrupted again (component 'relay' in on_trigger on sample 3 of 'a'): killed";
+    let killed = "module 'rest' was interrupted again (component 'relay' in on_trigger on sample 3 \
+         of 'a'): killed";
     assert!(rest.iter().any(|l| l.ends_with(killed)), "{rest:#?}");
     let last = "error: killed because they had not stopped: ";
     assert!(rest.last().is_some_and(|l| l.starts_with(last) && l.contains("rest")), "{rest:#?}");

@@ -102,7 +102,7 @@ fn a_restarted_module_works_again_and_the_run_ends_well() {
 }
 
 #[test]
-fn a_service_manager_is_told_when_the_graph_runs_lives_and_stops() {
+fn a_service_manager_is_notified_when_the_graph_runs_lives_and_stops() {
     let f = Fixture::new(GRAPH);
     let socket = std::os::unix::net::UnixDatagram::bind(f.path("notify")).unwrap();
     socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();

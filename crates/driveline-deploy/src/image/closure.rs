@@ -34,7 +34,8 @@ impl Library {
 #[derive(Debug, Error)]
 pub enum ClosureError {
     /// A library that it needs is not on this machine.
-    #[error("{path} needs {}, not found on this machine: install the package that has it, or add its directory to LD_LIBRARY_PATH", missing.join(", "))]
+    #[error("{path} needs {}, not found on this machine: install the package that has it, or add \
+         its directory to LD_LIBRARY_PATH", missing.join(", "))]
     Missing {
         /// The file.
         path: PathBuf,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Images from what a module loads: the host program, its component libraries and every library
-//! that these need, and nothing else. No base image, no registry, no shell, no package manager; the
-//! same files give the same digest everywhere.
+//! Images of the files that a module loads: `driveline-host`, its component libraries, all
+//! libraries that these need, and nothing else. No base image, no registry, no shell, no package
+//! manager; the same files give the same digest everywhere.
 
 mod archive;
 mod closure;
@@ -22,7 +22,7 @@ use thiserror::Error;
 
 /// Programs.
 const PROGRAMS: &str = "/opt/driveline/bin";
-/// Of the core, next to the host program or in an installation.
+/// Path of the core, next to `driveline-host` or in an installation.
 const CORE: [&str; 4] = [
     "libdriveline.so",
     "../lib/libdriveline.so.0",
@@ -46,7 +46,8 @@ pub enum ImageError {
     },
     /// Two libraries would have one name in the image.
     #[error(
-        "two libraries are called {name}: {one} and {other}; rename one, or give the module an `image:` of its own"
+        "two libraries are called {name}: {one} and {other}; rename one, or give the module an \
+         `image:` of its own"
     )]
     Twice {
         /// Name.
@@ -188,7 +189,7 @@ impl Images {
         Ok(name)
     }
 
-    /// The layer that all images have: the host program and the core.
+    /// The layer that all images have: `driveline-host` and the core.
     fn base(&mut self) -> Result<(Layer, BTreeSet<PathBuf>), ImageError> {
         if let Some(base) = &self.base {
             return Ok(base.clone());
@@ -223,7 +224,7 @@ impl Images {
     }
 }
 
-/// The core that a host program loads: as the program itself looks for it.
+/// Finds the core as `driveline-host` itself does.
 fn core_of(host: &Path) -> Option<PathBuf> {
     let directory = host.parent()?;
     CORE.iter().map(|p| directory.join(p)).find(|p| p.is_file())

@@ -30,7 +30,8 @@ pub fn kubernetes(manifest: &Manifest, workload: Workload) -> String {
         objects.push(object(manifest, service, prepare, workload));
     }
     let mut text = format!(
-        "# Graph '{}', by `driveline deploy kubernetes`: kubectl apply -f, or podman kube play --network none.\n\
+        "# Graph '{}', by `driveline deploy kubernetes`: kubectl apply -f, or podman kube play \
+         --network none.\n\
          # Parameters are changed in the graph's files, in the ConfigMap, which all pods read.\n",
         manifest.graph
     );
@@ -50,13 +51,15 @@ pub fn kubernetes_notes(manifest: &Manifest) -> Vec<String> {
     for s in &manifest.services {
         for device in s.devices.iter().filter(|d| d.starts_with("/dev/")) {
             notes.push(format!(
-                "module '{}': Kubernetes gives {device} to a container only by a device plugin; install one for it, and add its resource to `limits`",
+                "module '{}': Kubernetes gives {device} to a container only by a device plugin; \
+                 install one for it, and add its resource to `limits`",
                 s.name
             ));
         }
         if let Some(Cpus::Set(set)) = &s.cpus {
             notes.push(format!(
-                "module '{}': Kubernetes cannot name CPUs; it gets {} whole ones if the kubelet has `cpuManagerPolicy: static`",
+                "module '{}': Kubernetes cannot name CPUs; it gets {} whole ones if the kubelet \
+                 has `cpuManagerPolicy: static`",
                 s.name,
                 set.len()
             ));

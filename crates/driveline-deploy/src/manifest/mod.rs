@@ -83,7 +83,8 @@ pub enum ManifestError {
     },
     /// A name is too long.
     #[error(
-        "'{name}' has {length} characters, and orchestrators take {MAX_NAME} at most: shorten `name:` of the graph, or the name of the module",
+        "'{name}' has {length} characters, and orchestrators take {MAX_NAME} at most: shorten \
+         `name:` of the graph, or the name of the module",
         length = name.len()
     )]
     LongName {
@@ -479,7 +480,8 @@ fn check_names(graph: &str, plan: &Plan) -> Result<(), ManifestError> {
 fn real_time_note(module: &PlannedModule) -> Option<String> {
     module.real_time.then(|| {
         format!(
-            "module '{}' asks for real-time scheduling: Podman gives the capability SYS_NICE to a user that is not root; Docker and Kubernetes do not, and the report says so",
+            "module '{}' asks for real-time scheduling: Podman gives the capability SYS_NICE to a \
+             user that is not root; Docker and Kubernetes do not, and the report says so",
             module.name
         )
     })

@@ -25,7 +25,8 @@ pub enum ConvertError {
     },
     /// The stamp is no time on the other side.
     #[error(
-        "the stamp {0} has no time there; for recordings that are replayed, the rule can say `source_time: arrival`"
+        "the stamp {0} has no time there; for recordings that are replayed, the rule can say \
+         `source_time: arrival`"
     )]
     Stamp(String),
     /// The frame's name does not fit.
@@ -50,7 +51,8 @@ pub enum ConvertError {
     },
     /// Points or pixels of the other byte order.
     #[error(
-        "points or pixels are big endian; Driveline's are little endian: have the publisher write these"
+        "points or pixels are big endian; Driveline's are little endian: have the publisher write \
+         these"
     )]
     BigEndian,
     /// Not one class for each box.

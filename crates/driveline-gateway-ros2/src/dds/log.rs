@@ -25,7 +25,8 @@ fn limit<T>(look: impl FnOnce(&mut LineLimit) -> T) -> T {
 pub(crate) fn withheld() -> Option<String> {
     let lines = limit(|limit| limit.withheld(Instant::now()))?;
     Some(format!(
-        "CycloneDDS has logged {lines} more lines, which were not shown: mostly, a program sends broken packets to its UDP ports; the shown lines name sender and fault"
+        "CycloneDDS has logged {lines} more lines, which were not shown: mostly, a program sends \
+         broken packets to its UDP ports; the shown lines name sender and fault"
     ))
 }
 
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_has_sent_does_nothing_to_a_terminal() {
+    fn received_text_does_nothing_to_a_terminal() {
         assert_eq!(printable(b"a\x1b[2Jb\nc\xff\n"), "a [2Jb c\u{fffd}");
         assert_eq!(printable(&[b'a'; 2 * MAX_LINE]).len(), MAX_LINE);
     }

@@ -24,7 +24,8 @@ fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec
             return Err(DdsError {
                 action,
                 reason: format!(
-                    "{count} are matched, and at most {MAX_MATCHES} are supported: end endpoints that are not needed"
+                    "{count} are matched, and at most {MAX_MATCHES} are supported: end endpoints \
+                     that are not needed"
                 ),
             });
         }
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn all_matches_are_looked_at_or_nobody_believes_that() {
+    fn all_matches_are_read_or_an_error_is_returned() {
         for there in [0, 1, MATCHES, MATCHES + 1, 1000, MAX_MATCHES] {
             assert_eq!(told(there).unwrap(), (1..=there as u64).collect::<Vec<_>>());
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishers here that offer less than subscriptions in ROS 2 request: each hears of it, as a
-//! writer in DDS does.
+//! Notifies publishers on this host that offer less than ROS 2 subscriptions request, as DDS does
+//! with a writer.
 
 use super::endpoint::{Endpoint, Handle, Profile, Writing};
 use super::gateway_state::GatewayState;
@@ -17,16 +17,16 @@ use std::time::Duration;
 /// the others.
 const MAX_ASKED: usize = 64;
 
-/// A subscription in ROS 2, and a class of publishers on this host.
+/// A ROS 2 subscription, and a class of publishers on this host.
 type Pair = (TopicName, Handle, Reliability, Durability);
 
-/// Requests of subscriptions in ROS 2 that publishers here do not satisfy.
+/// Requests of ROS 2 subscriptions that publishers on this host do not satisfy.
 #[derive(Default)]
 pub(super) struct Asking {
     asked: HashMap<Pair, Option<Subscription>>,
 }
 
-/// The same request on this host. What Driveline does not have becomes the next higher kind.
+/// Converts a request to Driveline. A kind that Driveline lacks becomes the next higher one.
 fn request(of: &EndpointQos) -> Qos {
     let ms = |time: Duration| u32::try_from(time.as_millis()).ok().map(|ms| ms.max(1));
     Qos {
@@ -47,13 +47,13 @@ fn request(of: &EndpointQos) -> Qos {
     }
 }
 
-/// The publisher of a writer, by its class, if it offers less than a subscription requests: not
-/// where a rule alone has the writer offer less.
+/// Returns the publisher of a writer, by its class, if it offers less than a subscription requests.
+/// `None` if only a rule makes the writer offer less.
 fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
     let offered = writing.offered.as_ref().filter(|_| writing.profile == Profile::Dds)?;
     let lacks = |offered: &EndpointQos| !mismatches(offered, &reader.qos).is_empty();
     let both = lacks(&writing.qos) && lacks(&of_publisher(offered, &RuleQos::default()));
-    // As Driveline compares it: an offer that satisfies it would match.
+    // Compared by Driveline's rules: an offer that satisfies the request would match.
     let here = offered.satisfies(&request(&reader.qos), writing.topic.as_str()).is_err();
     (both && here)
         .then(|| (writing.topic.clone(), reader.handle, offered.reliability, offered.durability))

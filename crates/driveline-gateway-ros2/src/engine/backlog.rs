@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples on their way to a writer that may wait, such as one whose link has no room. A thread of
-//! their own hands them over, so no other writer and no local subscription waits as well.
+//! Queues samples for a writer that may block, for example because its link has no space. A thread
+//! per writer hands them over, so no other writer and no local subscription blocks as well.
 
 use super::lock;
 use std::collections::VecDeque;
@@ -8,24 +8,25 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes that wait at most, of one writer; a single sample may be longer.
+/// Maximum number of queued bytes of one writer. A single sample may be longer.
 const MAX_BYTES: usize = 64 << 20;
-/// Samples that may wait at least, whatever a writer's depth: what comes while its thread wakes is
-/// no backlog.
+/// Minimum size of the queue, whatever the writer's depth: samples that arrive while its thread
+/// wakes up are no backlog.
 const MIN_SAMPLES: usize = 16;
 
 /// Outcome of a queued sample, and of earlier ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pushed {
-    /// Samples that gave way to it, the oldest first.
+    /// Number of samples that it replaced, the oldest first.
     pub(super) replaced: u64,
-    /// Samples that were not taken since the last call, and why the last of them was not.
+    /// Number of samples that were not written since the last call, and reason for the last of
+    /// them.
     pub(super) failed: u64,
     pub(super) why: String,
 }
 
 struct State<T> {
-    /// With their lengths in bytes.
+    /// Queued samples with their lengths in bytes.
     waiting: VecDeque<(T, usize)>,
     bytes: usize,
     failed: u64,
@@ -38,15 +39,16 @@ struct Shared<T> {
     more: Condvar,
 }
 
-/// Queue of the newest samples. When it is dropped, its thread passes on the queued samples and
-/// ends, without a waiting caller.
+/// Queue of the newest samples. After it is dropped, its thread writes the queued samples and ends.
+/// The dropping thread does not wait.
 pub(super) struct Backlog<T> {
     shared: Arc<Shared<T>>,
     most: usize,
 }
 
 impl<T: Send + 'static> Backlog<T> {
-    /// `depth`: samples that wait at most. `send` hands one over, on the backlog's thread.
+    /// Starts the thread. `depth`: maximum number of queued samples. `send` writes one, on the
+    /// backlog's thread.
     pub(super) fn start(
         depth: u32,
         mut send: impl FnMut(T) -> Result<(), String> + Send + 'static,
@@ -73,7 +75,7 @@ impl<T: Send + 'static> Backlog<T> {
         Ok((Self { shared, most: (depth as usize).max(MIN_SAMPLES) }, thread))
     }
 
-    /// Has a sample of `len` bytes wait for the thread. Does not block.
+    /// Queues a sample of `len` bytes. Does not block.
     pub(super) fn push(&self, sample: T, len: usize) -> Pushed {
         let mut state = lock(&self.shared.state);
         let mut pushed = Pushed {
@@ -97,7 +99,7 @@ impl<T: Send + 'static> Backlog<T> {
 }
 
 impl<T> Shared<T> {
-    /// Waits for the next sample; `None`: there is none any more.
+    /// Waits for the next sample. `None`: the queue is empty and was dropped.
     fn next(&self) -> Option<T> {
         let idle = |state: &mut State<T>| state.waiting.is_empty() && !state.over;
         let mut state =
@@ -115,7 +117,7 @@ impl<T> Drop for Backlog<T> {
     }
 }
 
-/// Threads of backlogs. All of them have ended when this value is gone.
+/// Threads of backlogs. Dropping this value waits until all of them have ended.
 #[derive(Default)]
 pub(super) struct BacklogThreads(Mutex<Vec<JoinHandle<()>>>);
 
@@ -129,7 +131,7 @@ impl BacklogThreads {
 
 impl Drop for BacklogThreads {
     fn drop(&mut self) {
-        // Of one that has panicked, the output says so.
+        // A panic of a thread is already in the output.
         lock(&self.0).drain(..).for_each(|thread| drop(thread.join()));
     }
 }
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// A writer that takes a sample whenever the test permits one.
+    /// A writer that accepts one sample for each permission of the test.
     struct Link {
         backlog: Backlog<u32>,
         permits: Sender<Result<(), String>>,
@@ -161,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_waits_holds_nobody_and_the_newest_samples_are_kept_for_it() {
+    fn a_waiting_writer_blocks_no_other_and_the_newest_samples_are_kept_for_it() {
         let link = Link::new(20);
         assert_eq!(link.backlog.push(0, 1), Pushed::default());
-        // The link has no room: the first sample waits in it, and none of the others for it.
+        // The link has no space: the first sample waits in it, and no other for the link.
         assert_eq!(link.begun.recv().unwrap(), 0);
         let pushed: u64 = (1..=25).map(|n| link.backlog.push(n, 1).replaced).sum();
         assert_eq!(pushed, 5);
@@ -180,7 +182,7 @@ mod tests {
         let failed = link.backlog.push(26, 1);
         assert_eq!((failed.failed, failed.why.as_str(), failed.replaced), (1, "no room", 0));
         assert_eq!(link.begun.recv().unwrap(), 26);
-        // What waits when the writer is dropped is handed over nonetheless.
+        // Samples queued when the writer is dropped are still written.
         link.backlog.push(27, 1);
         drop(link.backlog);
         (0..2).for_each(|_| link.permits.send(Ok(())).unwrap());

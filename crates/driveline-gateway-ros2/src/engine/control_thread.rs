@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The thread that decides what exists.
+//! Control thread: decides which topics and services are carried.
 
 use super::asking::Asking;
 use super::backlog::BacklogThreads;
@@ -64,14 +64,14 @@ impl Control {
         self.common.wake();
     }
 
-    /// The report, or the one before if the control thread is busy.
+    /// Returns the report. If the control thread is busy, returns its last one.
     pub(super) fn report(&self) -> Report {
         self.report_requests.ask(|| self.common.wake())
     }
 
-    /// For people.
-    pub(super) fn tell(&self, line: String) {
-        self.common.tell(line);
+    /// Writes a line to the log.
+    pub(super) fn log(&self, line: String) {
+        self.common.log(line);
     }
 
     pub(super) fn take_notices(&self) -> Vec<String> {
@@ -91,39 +91,39 @@ impl Control {
 
 pub(super) struct ControlThread {
     pub(super) services: Services,
-    /// One for each profile.
+    /// Receiving side of each profile.
     pub(super) incoming: Vec<(Profile, Incoming)>,
-    /// `None`: it does not go there; the reason was logged.
+    /// Topics towards ROS 2. `None`: the topic is not sent; the reason was logged.
     pub(super) outgoing: BTreeMap<TopicName, Option<OutgoingTopic>>,
     /// Topics that are listed even without a publisher in ROS 2.
     pub(super) sought: BTreeSet<String>,
-    /// Readers of others on topics of ROS 2.
+    /// Foreign readers of ROS 2 topics.
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
     told: HashSet<(Gid, Gid)>,
     asking: Asking,
-    /// Topics of this host that only patterns name.
+    /// Topics of this host that are named only by patterns.
     local_topics: Option<LocalTopics>,
     /// Topics in ROS 2 whose names are not possible here, already logged.
     misnamed: HashSet<String>,
-    /// That there are as many topics towards ROS 2 as there can be.
+    /// True if it was logged that no more topics towards ROS 2 fit.
     told_full: bool,
-    /// Sessions in Zenoh of other gateways that are in the same DDS domain as well.
+    /// Zenoh sessions of other gateways that are also in the same DDS domain.
     pub(super) beside: BTreeSet<String>,
     graph: Option<DdsGraph>,
     control: Arc<Control>,
     pub(super) common: Arc<GatewayState>,
     pub(super) started: MonotonicNs,
-    /// For people.
+    /// Name of the domain, for texts.
     pub(super) domain: String,
-    /// Types that packages have and that cannot come from ROS 2, and why.
+    /// Types of packages that cannot be received from ROS 2, with the reasons.
     pub(super) left_out: Vec<String>,
     interfaces: Interfaces,
     _clocks: Vec<SimTime>,
     _only: OnlyOne,
 }
 
-/// Lines for people, and of the rest how many there are.
+/// Returns the first lines, and the number of the others.
 fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     let more = lines.len().saturating_sub(most);
     lines
@@ -165,7 +165,7 @@ fn goes_out(
 ) -> Result<Option<OutgoingTopic>, GatewayError> {
     let Some(rule) = common.spec.rule(&local.topic, false) else { return Ok(None) };
     if dds_topic(&local.topic).is_none() {
-        common.tell(format!(
+        common.log(format!(
             "topic '{}' does not go to ROS 2, which does not permit its name: rename it",
             local.topic
         ));
@@ -201,7 +201,8 @@ pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
         ));
     } else if reader.hash != writing.hash {
         reasons.push(format!(
-            "TYPE HASH: the writer's is {}, the reader's {}; have both use one definition, and say its release under `ros2:`",
+            "TYPE HASH: the writer's is {}, the reader's {}; have both use one definition, and say \
+             its release under `ros2:`",
             writing.hash, reader.hash
         ));
     }
@@ -250,7 +251,7 @@ impl ControlThread {
         let types = Types::new(&spec.types)?;
         let left_out =
             at_most(MAX_LEFT_OUT, types.left_out(&spec.topics).iter().map(ToString::to_string));
-        // Who has started it by hand may not have named the domain.
+        // If the gateway was started by hand, the configuration may not name the domain.
         let domain = Some(config.domain)
             .filter(|d| !d.is_empty())
             .unwrap_or_else(|| config.domain_dir.display().to_string());
@@ -328,7 +329,7 @@ impl ControlThread {
             zenoh,
             dds,
         });
-        left_out.iter().for_each(|line| common.tell(line.clone()));
+        left_out.iter().for_each(|line| common.log(line.clone()));
         let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
         let clocks =
             profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
@@ -394,7 +395,7 @@ impl ControlThread {
                 break;
             }
         }
-        // Those who send are waited for.
+        // Waits for threads that are sending.
         self.common.zenoh.iter().for_each(Session::give_up);
     }
 
@@ -417,8 +418,8 @@ impl ControlThread {
             .into_iter()
             .chain(of_interfaces)
             .chain(dds::withheld())
-            .for_each(|trouble| self.common.tell(trouble));
-        self.look_beside();
+            .for_each(|trouble| self.common.log(trouble));
+        self.check_other_profile();
         self.find_local_topics();
         for (_, incoming) in &mut self.incoming {
             incoming.tidy(&self.common);
@@ -436,12 +437,12 @@ impl ControlThread {
         let due = self.services.look(&self.nodes);
         let said = self.say(&writings);
         self.control.report_requests.answer(|| self.report(&writings));
-        // What could not be learnt now is not due: it would be tried again without a pause.
+        // A failed read is not due again now: it would be retried without a pause.
         let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
         [learnt.err(), said.err()]
             .into_iter()
             .flatten()
-            .for_each(|e| self.common.tell(e.to_string()));
+            .for_each(|e| self.common.log(e.to_string()));
         let again = self.common.zenoh.as_ref().and_then(Session::connect_again);
         let next = [due, of_graph, again].into_iter().flatten().min();
         next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
@@ -462,7 +463,7 @@ impl ControlThread {
         learnt.and(taken)
     }
 
-    /// Says in DDS what there is.
+    /// Publishes the gateway's endpoints in DDS.
     fn say(&mut self, writings: &[Writing]) -> dds::Result<()> {
         let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) else { return Ok(()) };
         let readers =
@@ -470,8 +471,7 @@ impl ControlThread {
         graph.say(dds.gid()?, writings, readers, self.services.own())
     }
 
-    /// Has topics go to ROS 2 that only a pattern names, from the moment on at which they are
-    /// published here.
+    /// Starts to send topics that only a pattern names, as soon as they are published here.
     fn find_local_topics(&mut self) {
         for topic in self.local_topics.as_ref().map(LocalTopics::take).unwrap_or_default() {
             if self.outgoing.contains_key(&topic) {
@@ -479,13 +479,14 @@ impl ControlThread {
             }
             if self.outgoing.len() >= MAX_TOPICS {
                 if !std::mem::replace(&mut self.told_full, true) {
-                    self.common.tell(format!(
-                        "topic '{topic}' does not go to ROS 2, nor do others that come later: {MAX_TOPICS} topics do, which is the most there can be; {FEWER}"
+                    self.common.log(format!(
+                        "topic '{topic}' does not go to ROS 2, nor do others that come later: \
+                         {MAX_TOPICS} topics do, which is the most there can be; {FEWER}"
                     ));
                 }
                 return;
             }
-            // As long as DDS sends; what is longer is counted.
+            // Maximum payload while DDS sends; longer samples are counted.
             let max_payload = self.common.longest;
             let local = LocalTopic {
                 topic,
@@ -495,7 +496,7 @@ impl ControlThread {
                 access: Default::default(),
             };
             let started = goes_out(&self.common, &local).unwrap_or_else(|e| {
-                self.common.tell(format!("topic '{}' does not go to ROS 2: {e}", local.topic));
+                self.common.log(format!("topic '{}' does not go to ROS 2: {e}", local.topic));
                 None
             });
             self.outgoing.insert(local.topic, started);
@@ -503,15 +504,17 @@ impl ControlThread {
     }
 
     /// Logs other gateways that connect the same DDS domain to the same Zenoh network.
-    fn look_beside(&mut self) {
+    fn check_other_profile(&mut self) {
         let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
         let there = zenoh.gateways();
         let beside: BTreeSet<_> =
             graph.gateways().filter(|id| there.contains(*id)).take(MAX_BESIDE).cloned().collect();
         for id in beside.difference(&self.beside) {
-            self.common.tell(format!(
-                "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this Zenoh network as well: what both carry from one to the other \
-                 comes twice; have one gateway for both, or leave DDS (`dds: false`) or `zenoh:` out of one of them"
+            self.common.log(format!(
+                "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this \
+                 Zenoh network as well: what both carry from one to the other \
+                 comes twice; have one gateway for both, or leave DDS (`dds: false`) or `zenoh:` \
+                 out of one of them"
             ));
         }
         self.beside = beside;
@@ -526,7 +529,7 @@ impl ControlThread {
         };
         if self.misnamed.insert(topic.to_owned()) {
             let topic: String = topic.chars().take(LONGEST_NAMED).collect();
-            self.common.tell(format!("topic '/{topic}' of ROS 2 is not carried: {why}"));
+            self.common.log(format!("topic '/{topic}' of ROS 2 is not carried: {why}"));
         }
     }
 
@@ -577,8 +580,9 @@ impl ControlThread {
             Change::Here(endpoint) if self.readers.len() < MAX_ENDPOINTS => {
                 drop(self.readers.insert((profile, endpoint.handle), *endpoint));
             }
-            Change::Here(endpoint) => self.common.tell(format!(
-                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most there can be: one more gets samples, but is not listed, nor is it told \
+            Change::Here(endpoint) => self.common.log(format!(
+                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most \
+                 there can be: one more gets samples, but is not listed, nor is it told \
                  if it does not match",
                 endpoint.topic
             )),
@@ -597,7 +601,7 @@ impl ControlThread {
         }
         for (writing, reader) in pairs(writings, &self.readers) {
             if self.told.len() >= MAX_ENDPOINTS {
-                // Reports have the rest nonetheless.
+                // Reports have the others nonetheless.
                 return;
             }
             if self.told.contains(&(writing.gid, reader.gid)) {
@@ -613,7 +617,7 @@ impl ControlThread {
                 continue;
             }
             self.told.insert((writing.gid, reader.gid));
-            self.common.tell(format!(
+            self.common.log(format!(
                 "topic '/{}': a ROS 2 subscription {verdict}: {}",
                 writing.topic,
                 reasons.join("; ")

@@ -24,7 +24,7 @@ fn a_gateway_that_does_not_hear_its_clock_any_more_cannot_go_on() {
 }
 
 #[test]
-fn what_dds_refuses_keeps_nobody_from_an_answer() {
+fn a_refusal_by_dds_does_not_block_answers() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let mut control_thread =
@@ -76,7 +76,8 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
     let reasons: Vec<_> =
         lock(&common.refusals).values().map(|refusal| refusal.reason.clone()).collect();
     assert!(
-        matches!(reasons.as_slice(), [why] if why.contains("by DDS: this gateway has 512 writers") && why.contains("`topics`")),
+        matches!(reasons.as_slice(), [why] if why.contains("by DDS: this gateway has 512 \
+             writers") && why.contains("`topics`")),
         "{reasons:?}"
     );
     control_thread.look();
@@ -143,7 +144,8 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
     control_thread.compare(&writings);
     let told = control_thread.control.take_notices();
     assert!(
-        matches!(told.as_slice(), [line] if line.contains("gets samples, but") && line.contains(&format!("the reader's {other}"))),
+        matches!(told.as_slice(), [line] if line.contains("gets samples, \
+             but") && line.contains(&format!("the reader's {other}"))),
         "{told:?}"
     );
     let report = control_thread.report(&writings);
@@ -152,7 +154,7 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
 }
 
 #[test]
-fn what_is_cut_off_is_told_of() {
+fn truncated_lists_are_reported() {
     let lines = |n: usize| (0..n).map(|n| n.to_string()).collect::<Vec<_>>();
     assert_eq!(at_most(2, lines(2).into_iter()), ["0", "1"]);
     assert_eq!(

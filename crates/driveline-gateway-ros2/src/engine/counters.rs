@@ -21,7 +21,7 @@ impl Counters {
         self.carried.fetch_add(1, Relaxed);
     }
 
-    /// Counts a sample that the other profile has taken.
+    /// Counts a sample that the other profile has accepted.
     pub(super) fn passed_on(&self) {
         self.across.fetch_add(1, Relaxed);
     }
@@ -30,25 +30,25 @@ impl Counters {
         self.across.load(Relaxed)
     }
 
-    /// Counts the results of earlier samples when one is written. `tell`: called for the first
+    /// Counts the results of earlier samples when a sample is written. `log`: called for the first
     /// sample that was not written, with `reason`.
-    pub(super) fn written(&self, written: &Written, reason: &'static str, tell: impl FnOnce(&str)) {
+    pub(super) fn written(&self, written: &Written, reason: &'static str, log: impl FnOnce(&str)) {
         self.replaced.fetch_add(written.replaced, Relaxed);
         if written.failed > 0 {
             let first = self.dropped(reason);
             self.add(reason, written.failed - 1);
             if first {
-                tell(&written.why);
+                log(&written.why);
             }
         }
     }
 
-    /// Returns the number of samples replaced before all reliable readers surely had them.
+    /// Number of samples that were replaced before all reliable readers had acknowledged them.
     pub(super) fn replaced(&self) -> u64 {
         self.replaced.load(Relaxed)
     }
 
-    /// Counts so many drops.
+    /// Counts several drops.
     pub(super) fn add(&self, reason: &'static str, count: u64) {
         if count > 0 {
             let mut drops = lock(&self.drops);
@@ -65,7 +65,7 @@ impl Counters {
         *count == 1
     }
 
-    /// Sets a counter that another part counts.
+    /// Sets a counter that is counted elsewhere.
     pub(super) fn set(&self, reason: &'static str, count: u64) {
         if count > 0 {
             lock(&self.drops).insert(reason, count);

@@ -5,16 +5,16 @@
 use super::endpoint::Profile;
 use std::time::{Duration, Instant};
 
-/// Over Zenoh, the news that a publisher is gone has precedence on links, and overtakes what it has
-/// sent before: for so long that may still come.
+/// Time for which samples may still arrive over Zenoh after the news that their publisher has gone:
+/// this news has precedence on links, and overtakes the samples.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// A writer has gone.
+/// State of a departed writer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draining {
-    /// Until then samples of it may come.
+    /// Time until which its samples may arrive.
     until: Instant,
-    /// In which round of its topic's feed the last one that had come by then is taken.
+    /// Round of its topic's feed in which the last sample that had arrived by then is taken.
     last: Option<u64>,
 }
 

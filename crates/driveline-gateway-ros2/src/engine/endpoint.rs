@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Endpoints, of both profiles: those of others, and the gateway's writers.
+//! Endpoints of both profiles: foreign ones, and the gateway's writers.
 
 use super::service::{Role, ServiceChange, ServiceEndpoint};
 use crate::dds;
@@ -12,7 +12,7 @@ use driveline_rosidl::TypeHash;
 use driveline_types::{NodeName, Qos, TopicName};
 use std::fmt;
 
-/// A profile: by what nodes of ROS 2 are reached.
+/// Profile by which ROS 2 nodes are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Profile {
     Dds,
@@ -31,35 +31,34 @@ impl fmt::Display for Profile {
     }
 }
 
-/// By what a sample says who has written it: over DDS a number of CycloneDDS's, over Zenoh the
-/// publisher's id.
+/// Writer of a sample: over DDS a number of CycloneDDS, over Zenoh the publisher's id.
 pub(super) type Handle = u128;
 
 pub(super) fn handle_of(gid: &Gid) -> Handle {
     u128::from_le_bytes(*gid)
 }
 
-/// A writer or a reader of others, on a topic of ROS 2.
+/// A foreign writer or reader on a ROS 2 topic.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     pub(super) profile: Profile,
     pub(super) handle: Handle,
     pub(super) gid: Gid,
     pub(super) topic: TopicName,
-    /// Its type as DDS calls it.
+    /// Name of its type in DDS.
     pub(super) type_name: String,
-    /// Over Zenoh, the hash that stands in keys.
+    /// Over Zenoh, the hash in its keys.
     pub(super) hash: String,
     /// Over Zenoh, the id of its session.
     pub(super) session: String,
     /// Over DDS, the hash of its type that it announces.
     pub(super) announced: Option<TypeHash>,
     pub(super) qos: EndpointQos,
-    /// Samples that it keeps, if that is known; `u32::MAX` where it keeps all.
+    /// Number of samples that it keeps, if known; `u32::MAX` for all.
     pub(super) depth: Option<u32>,
-    /// It is a gateway's.
+    /// True if it belongs to a gateway.
     pub(super) gateway: bool,
-    /// Its node, as far as its own announcement has it.
+    /// Its node, if announced.
     pub(super) node: Option<RosNode>,
 }
 
@@ -71,7 +70,8 @@ pub(super) fn definitions_differ(
 ) -> Option<String> {
     let (writer, reader) = writer.zip(reader).filter(|(writer, reader)| writer != reader)?;
     Some(format!(
-        "TYPE HASH: the writer's is {writer}, the reader's {reader}: their definitions differ, and if more than names do, samples are read wrongly or dropped"
+        "TYPE HASH: the writer's is {writer}, the reader's {reader}: their definitions differ, and \
+         if more than names do, samples are read wrongly or dropped"
     ))
 }
 
@@ -79,17 +79,17 @@ pub(super) fn definitions_differ(
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Here(Box<Endpoint>),
-    /// An endpoint on a topic of ROS 2, without its leading `/`, that can have no such name here.
+    /// An endpoint on a ROS 2 topic, without its leading `/`, whose name is not possible here.
     Misnamed(String),
     /// The endpoint with this handle is gone.
     Gone(Handle),
 }
 
-/// Changes: endpoints of topics, with true for writers, and servers and clients of services.
+/// Changes: endpoints of topics (`true`: writer), and servers and clients of services.
 pub(super) type Changes = (Vec<(bool, Change)>, Vec<ServiceChange>);
 
 impl Change {
-    /// `None`: it is on none of ROS 2's topics.
+    /// Reads a discovered endpoint. `None`: not on a ROS 2 topic.
     pub(super) fn of_dds(found: dds::Found) -> Option<Self> {
         let e = match found {
             dds::Found::Gone(handle) => return Some(Self::Gone(handle.into())),
@@ -120,8 +120,7 @@ impl Change {
         })))
     }
 
-    /// From a token that was declared, with whether it is a publisher's; `None`: it is no endpoint
-    /// of a topic.
+    /// Reads a declared token; `true`: a publisher's. `None`: not an endpoint of a topic.
     pub(super) fn of_token(token: Token, text: &str) -> Option<(bool, Self)> {
         let publishes = match token.kind {
             Kind::Publisher => true,
@@ -153,7 +152,7 @@ impl Change {
 }
 
 impl ServiceChange {
-    /// From a token that was declared; `None`: it is no end of a service that can be one here.
+    /// Reads a declared token. `None`: not an end of a service, or one that is not possible here.
     pub(super) fn of_token(token: Token, text: &str) -> Option<Self> {
         let role = match token.kind {
             Kind::Service => Role::Server,
@@ -183,19 +182,19 @@ impl ServiceChange {
     }
 }
 
-/// A writer of the gateway: what it says to ROS 2, and to people.
+/// A writer of the gateway, as described to ROS 2 and in reports.
 #[derive(Clone, Debug)]
 pub(super) struct Writing {
-    /// Of this gateway alone.
+    /// Its number in this gateway.
     pub(super) number: u64,
     pub(super) profile: Profile,
     pub(super) gid: Gid,
     pub(super) topic: TopicName,
-    /// Its type as DDS calls it.
+    /// Name of its type in DDS.
     pub(super) type_name: String,
-    /// Over Zenoh, the hash that stands in keys.
+    /// Over Zenoh, the hash in its keys.
     pub(super) hash: String,
-    /// Of its definition, if that is complete.
+    /// Hash of its definition, if that is complete.
     pub(super) type_hash: Option<TypeHash>,
     pub(super) ros_type: String,
     pub(super) converted: bool,
@@ -205,7 +204,7 @@ pub(super) struct Writing {
     pub(super) offered: Option<Qos>,
     /// Remark on a publisher that offers less here than the writer does in ROS 2.
     pub(super) weaker: Option<String>,
-    /// In the ROS graph.
+    /// Its node in the ROS graph.
     pub(super) node: RosNode,
     pub(super) qos: EndpointQos,
 }

@@ -25,7 +25,8 @@ pub enum GatewayError {
     Types(#[from] driveline_rosidl::DefinitionError),
     /// Taking part in DDS is not possible.
     #[error(
-        "{source}; the line above says why. It uses {interface} (`ip link` lists the interfaces), and in DDS domain {domain_id} the UDP ports {ports} (`ss -lunp` lists their owners)"
+        "{source}; the line above says why. It uses {interface} (`ip link` lists the interfaces), \
+         and in DDS domain {domain_id} the UDP ports {ports} (`ss -lunp` lists their owners)"
     )]
     Network {
         /// Error of CycloneDDS.
@@ -39,7 +40,8 @@ pub enum GatewayError {
     },
     /// Zenoh refuses.
     #[error(
-        "Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` lists the owners of ports, and ros2.zenoh.listen names another"
+        "Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` lists the owners of ports, and \
+         ros2.zenoh.listen names another"
     )]
     Zenoh {
         /// Configured endpoints, or the setting that was refused.

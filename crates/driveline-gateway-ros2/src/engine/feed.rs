@@ -21,48 +21,49 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Limits of samples that wait for the thread of a topic, in bytes and in number.
+/// Maximum number of bytes of samples that wait for the thread of a topic, and bounds of their
+/// number.
 const KEPT_BYTES: u64 = 128 << 20;
 const KEPT: std::ops::RangeInclusive<u64> = 16..=MOST_KEPT;
-/// Samples of a reader that wait at most; over Zenoh, of a topic.
+/// Maximum number of waiting samples of a reader; over Zenoh, of a topic.
 const MOST_KEPT: u64 = 4096;
 
 /// Number of samples of a topic that may wait. Zenoh's end knows the limit of its topic before it
-/// keeps a sample; DDS has one limit for all topics, so there samples of each topic may be as long
-/// as the longest of any.
+/// stores a sample. DDS has one limit for all topics, so samples of each topic may be as long as
+/// the longest of any topic.
 pub(super) fn kept(profile: Profile, of_topic: u64, of_any: u64) -> u32 {
     let longest = if profile == Profile::Dds { of_topic.max(of_any) } else { of_topic };
     // At most 4096.
     (KEPT_BYTES / longest.max(1)).clamp(*KEPT.start(), *KEPT.end()) as u32
 }
 
-/// Longest sample of a topic, in bytes.
+/// Maximum length of a sample of a topic, in bytes.
 pub(super) fn longest(rule: &Rule) -> usize {
     usize::try_from(rule.max_payload_bytes().saturating_add(HEAD_BYTES)).unwrap_or(usize::MAX)
 }
 
-/// A sample that has come.
+/// An arrived sample.
 pub(super) struct Came<'a> {
     /// Writer of the sample.
     pub(super) writer: Handle,
-    /// With what it was asked for.
+    /// Class of the request for it.
     pub(super) class: ReaderClass,
     /// Time of writing, on its writer's wall clock, in nanoseconds.
     pub(super) source_timestamp: i64,
-    /// Its number among those of its writer, from 1, if announced.
+    /// Its number among the samples of its writer, from 1, if announced.
     pub(super) number: Option<i64>,
-    /// Samples of this class that did not come, of whichever writer, and that no header has yet:
-    /// the remote publisher that counts one takes it from here.
+    /// Number of samples of this class that did not arrive, of any writer, and that no header has
+    /// yet. The remote publisher that counts one takes it from here.
     pub(super) lost: &'a AtomicU64,
-    /// Number of earlier samples of its writer that found no space: they are among those that its
-    /// number shows to be missing.
+    /// Number of earlier samples of its writer that arrived without space for them. Its sequence
+    /// number shows them as missing, too.
     pub(super) rejected: u64,
-    /// The sample, as it came; or its length, if it is longer than anything that is kept.
+    /// The sample as it arrived; or its length, if it is longer than any sample that is kept.
     pub(super) sample: Result<Pieces<'a>, usize>,
 }
 
-/// Nodes here that are shown as subscriptions of a topic at most; of the others, ROS 2 sees the
-/// gateway.
+/// Maximum number of local nodes that are shown as subscriptions of a topic. For others, ROS 2 sees
+/// the gateway.
 const MOST_SHOWN: usize = 64;
 
 /// QoS, type and hash of a reader.
@@ -75,25 +76,25 @@ type Readers<T> = Mutex<BTreeMap<ReaderKey, T>>;
 pub(super) struct DdsReader {
     class: ReaderClass,
     reader: dds::Reader,
-    /// Losses that were seen so far.
+    /// Number of losses seen so far.
     seen: AtomicU64,
-    /// Those among them that no header has yet.
+    /// Number of these that no header has yet.
     lost: AtomicU64,
     _topic: dds::Entity,
 }
 
 pub(super) enum Feed {
-    /// `kept`: of each reader.
+    /// `kept`: number of samples of each reader.
     Dds { readers: Readers<Arc<DdsReader>>, waiting: dds::Waiting, kept: u32 },
     Zenoh {
         readers: Readers<zenoh::Reader>,
         inbox: Arc<zenoh::Inbox>,
-        /// Nodes here that are shown as subscriptions of each reader.
+        /// Local nodes that are shown as subscriptions of each reader.
         shown: Mutex<BTreeMap<(ReaderKey, RosNode), zenoh::Announced>>,
     },
 }
 
-/// A payload where it lies. `list` is for where that is, if it is in several places.
+/// Returns a payload without a copy. `list` is for payloads in several pieces.
 pub(super) fn pieces<'a>(payload: &'a ZBytes, list: &'a mut Vec<&'a [u8]>) -> Pieces<'a> {
     let mut slices = payload.slices();
     let first = slices.next().unwrap_or_default();
@@ -121,7 +122,7 @@ impl Feed {
         }
     }
 
-    /// In so many rounds of [`take`](Self::take) whatever waits is taken.
+    /// Number of rounds of [`take`](Self::take) in which all samples that wait now are taken.
     pub(super) fn kept(&self) -> u64 {
         match self {
             Self::Dds { kept, .. } => (*kept).into(),
@@ -129,7 +130,7 @@ impl Feed {
         }
     }
 
-    /// Sees to it that a writer of this class, type and hash is read.
+    /// Ensures that writers of this class, type and hash are read.
     pub(super) fn read(
         &self,
         common: &GatewayState,
@@ -178,8 +179,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Has what a writer of this class keeps for those who come late come before anything else of
-    /// it.
+    /// Requests the history that a writer of this class keeps for late joiners, so that it arrives
+    /// before newer samples of the writer.
     pub(super) fn history(
         &self,
         common: &GatewayState,
@@ -190,19 +191,20 @@ impl Feed {
             Self::Zenoh { inbox, .. } if class.durability != Durability::Volatile => {
                 common.zenoh()?.history(of, class, inbox)
             }
-            // Over DDS it writes that by itself.
+            // Over DDS, the writer sends it without a request.
             _ => Ok(()),
         }
     }
 
-    /// Samples of a writer wait for no history any more: it is refused, or gone.
+    /// Ends the wait of a writer's samples for its history: the writer is refused, or gone.
     pub(super) fn waits_no_more(&self, writer: Handle) {
         if let Self::Zenoh { inbox, .. } = self {
             inbox.waits_no_more(writer);
         }
     }
 
-    /// The remote publisher of a writer has ended, or one that had none is gone.
+    /// Notes that the remote publisher of a writer has ended, or that a writer without one has
+    /// gone.
     pub(super) fn parted(&self, writer: Handle) {
         if let Self::Zenoh { inbox, .. } = self {
             inbox.parted(writer);
@@ -222,8 +224,8 @@ impl Feed {
                     };
                     any = true;
                     let losses = u64::from(losses.0) + u64::from(losses.1);
-                    // DDS does not report the writer: one remote publisher counts them, so none is
-                    // counted twice.
+                    // DDS does not report the writer of a lost sample. One remote publisher counts
+                    // the losses, so none is counted twice.
                     r.lost.fetch_add(
                         losses.saturating_sub(r.seen.swap(losses, Ordering::Relaxed)),
                         Ordering::Relaxed,
@@ -254,7 +256,7 @@ impl Feed {
                     class: arrived.class,
                     source_timestamp: attachment.source_timestamp,
                     number: Some(attachment.sequence),
-                    // Each loss shows in the numbers of its publisher.
+                    // Each loss shows in the sequence numbers of its publisher.
                     lost: &AtomicU64::new(0),
                     rejected: arrived.rejected,
                     sample,
@@ -264,8 +266,8 @@ impl Feed {
         }
     }
 
-    /// Number of samples that did not arrive, by reason. Over Zenoh, losses on the way show in
-    /// later samples.
+    /// Number of samples that did not arrive, by reason. Over Zenoh, later samples show the losses
+    /// on the way.
     pub(super) fn losses(&self) -> [(&'static str, u64); 2] {
         match self {
             Self::Dds { readers, .. } => {
@@ -302,8 +304,8 @@ impl Feed {
         }
     }
 
-    /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the control thread
-    /// does, for all topics.
+    /// Shows subscribing local nodes as subscriptions in the ROS graph. Over DDS, the control
+    /// thread does this for all topics.
     pub(super) fn show(&self, common: &GatewayState, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
         let (Self::Zenoh { readers, shown, .. }, Ok(session)) = (self, common.zenoh()) else {
             return;
@@ -317,7 +319,7 @@ impl Feed {
                     continue;
                 };
                 let (class, type_name, hash) = key;
-                // If Zenoh refuses it, samples pass nonetheless, and it is tried again.
+                // If Zenoh refuses it, samples still pass, and it is retried.
                 if let Ok(announced) = session.show_reader(topic, *class, (type_name, hash), node) {
                     none.insert(announced);
                 }

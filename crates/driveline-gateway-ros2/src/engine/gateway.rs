@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gateway as its owner has it.
+//! Handle of the gateway for its owner.
 
 use super::control_thread::{Control, ControlThread};
 use super::error::GatewayError;
@@ -10,7 +10,7 @@ use driveline_zenoh::sockets::break_unanswered;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The commit that the gateway was built from.
+/// Commit of the gateway's source code.
 const COMMIT: &str = env!("DRIVELINE_COMMIT");
 
 /// Report of the gateway, with its version and commit.
@@ -18,8 +18,8 @@ fn report(control: &Control) -> Report {
     Report { version: env!("CARGO_PKG_VERSION").into(), commit: COMMIT.into(), ..control.report() }
 }
 
-/// A running gateway. Dropping it ends it, and with it what it has brought to this host. A process
-/// can have one for each DDS domain, and any number without DDS.
+/// A running gateway. Dropping it ends it and removes its publishers from this host. A process can
+/// have one for each DDS domain, and any number without DDS.
 pub struct Gateway {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -28,11 +28,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Joins the domain, and ROS 2 by the profiles that are configured. Returns when it takes part
-    /// in them; others are found later. Blocks on files of definitions.
+    /// Joins the domain, and ROS 2 with the configured profiles. Returns when it has joined; nodes
+    /// are found later. Blocks while it reads definitions.
     ///
     /// # Errors
-    /// [`GatewayError`] if something in the configuration, the domain, DDS or Zenoh does not let it.
+    /// [`GatewayError`] if the configuration, the domain, DDS or Zenoh does not permit it.
     pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         config.check()?;
         let zenoh =
@@ -66,8 +66,8 @@ impl Gateway {
         report(&self.control)
     }
 
-    /// Reason why it cannot continue, if it cannot: no new samples are carried. Its owner drops it,
-    /// and may start another one.
+    /// Reason why the gateway cannot continue: no new samples are carried. Its owner drops it, and
+    /// may start another one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure().or_else(|| {
@@ -86,8 +86,10 @@ impl driveline_gateway::Gateway for Gateway {
     type Config = Ros2GatewayConfig;
     type Error = GatewayError;
     const COMMIT: &'static str = COMMIT;
-    const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes, over DDS and by rmw_zenoh, and has services of one side called from the other. \
-`driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys domain, domain_dir, ros2 (as in graph files) and topics.";
+    const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes, over DDS and by \
+         rmw_zenoh, and has services of one side called from the other. \
+`driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys \
+         domain, domain_dir, ros2 (as in graph files) and topics.";
 
     fn environment(config: &Self::Config) -> Vec<(&'static str, &'static str)> {
         config.environment()
@@ -96,11 +98,12 @@ impl driveline_gateway::Gateway for Gateway {
     fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         let over_zenoh = config.ros2.zenoh.is_some();
         let gateway = Self::start(config)?;
-        // All TCP connections of this program are Zenoh's, which those of a program that it is
-        // embedded in are not.
+        // All TCP connections of this program belong to Zenoh. Those of a program that embeds the
+        // gateway do not.
         if over_zenoh && let Err(why) = break_unanswered(zenoh::UNANSWERED) {
-            gateway.control.tell(format!(
-                "what this gateway has open cannot be looked at ({why}): topics may stay silent after a link to a node or router was. Is /proc mounted?"
+            gateway.control.log(format!(
+                "what this gateway has open cannot be looked at ({why}): topics may stay silent \
+                 after a link to a node or router was. Is /proc mounted?"
             ));
         }
         Ok(gateway)
@@ -121,11 +124,11 @@ impl driveline_gateway::Gateway for Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // While there is a control thread to answer for it.
+        // Dropped while there is a control thread to answer its requests.
         drop(self.status.take());
         self.control.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been reported already.
+            // A panic in the thread has been reported already.
             let _ = thread.join();
         }
     }

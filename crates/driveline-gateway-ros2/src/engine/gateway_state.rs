@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub(super) struct GatewayState {
     pub(super) participant: Participant,
     pub(super) spec: Ros2Spec,
-    /// The longest sample of all topics, in bytes: over DDS any of them may be as long.
+    /// Maximum length of a sample over all topics, in bytes: over DDS, any sample may have it.
     pub(super) longest: u64,
     pub(super) types: Types,
     pub(super) node: NodeName,
@@ -28,32 +28,32 @@ pub(super) struct GatewayState {
     /// Random number of this gateway.
     pub(super) mark: u64,
     pub(super) writings: Arc<Mutex<Vec<Writing>>>,
-    /// Local publishers that cannot go there, and why.
+    /// Local publishers that are not sent to ROS 2, with the reasons.
     pub(super) refusals: Mutex<HashMap<EndpointId, Refusal>>,
     pub(super) notices: Notices,
     pub(super) failed: OnceLock<String>,
     pub(super) waiting: Arc<Waiting>,
-    /// Before what they write to.
+    /// Dropped before the writers that they use.
     pub(super) backlogs: BacklogThreads,
-    /// Behind everything that is part of it.
+    /// Dropped after all of its parts.
     pub(super) zenoh: Option<Session>,
-    /// Behind everything that is part of it.
+    /// Dropped after all of its parts.
     pub(super) dds: Option<dds::Participant>,
 }
 
 impl GatewayState {
-    /// For people.
-    pub(super) fn tell(&self, line: String) {
-        self.notices.tell(line);
+    /// Writes a line to the log.
+    pub(super) fn log(&self, line: String) {
+        self.notices.log(line);
     }
 
-    /// The gateway cannot continue, for this reason: its owner ends it.
+    /// Notes the reason why the gateway cannot continue. Its owner ends it.
     pub(super) fn fail(&self, why: String) {
-        // The first reason is the cause of the others.
+        // The first reason is the cause of later ones.
         let _ = self.failed.set(why);
     }
 
-    /// Has the control thread look.
+    /// Wakes the control thread.
     pub(super) fn wake(&self) {
         self.waiting.wake();
     }
@@ -66,17 +66,17 @@ impl GatewayState {
         }
     }
 
-    /// The profiles that it has.
+    /// Profiles of the gateway.
     pub(super) fn profiles(&self) -> impl Iterator<Item = Profile> {
         [Profile::Dds, Profile::Zenoh].into_iter().filter(|profile| self.has(*profile))
     }
 
-    /// Taking part in DDS; an error if the gateway has not that profile.
+    /// Returns the DDS participant, or an error if the gateway does not have this profile.
     pub(super) fn dds(&self) -> Result<&dds::Participant, String> {
         self.dds.as_ref().ok_or_else(|| "it takes no part in DDS".to_owned())
     }
 
-    /// Taking part in Zenoh; an error if the gateway has not that profile.
+    /// Returns the Zenoh session, or an error if the gateway does not have this profile.
     pub(super) fn zenoh(&self) -> Result<&Session, String> {
         self.zenoh.as_ref().ok_or_else(|| "it takes no part in Zenoh".to_owned())
     }

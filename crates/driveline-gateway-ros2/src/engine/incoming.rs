@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that come from ROS 2 by one profile: which writers are taken from, and which are not.
+//! Topics from ROS 2 through one profile: which writers are read, and which are refused.
 
 use super::draining::Draining;
 use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
@@ -28,9 +28,11 @@ const MAX_TOPICS: usize = 256;
 const MAX_REMOTE_PUBLISHERS: usize = 512;
 const MAX_REMOTE_PUBLISHERS_OF_TOPIC: usize = 64;
 const MAX_REFUSED: usize = 16_384;
-/// Bytes that a remote publisher of a volatile writer keeps at most, if it keeps more than one sample.
+/// Maximum number of bytes that a remote publisher of a volatile writer keeps, if it keeps more
+/// than one sample.
 const INLET_BYTES: u64 = 32 << 20;
-/// Bytes that a writer of the other profile keeps at most, if it keeps more than a few samples.
+/// Maximum number of bytes that a writer of the other profile keeps, if it keeps more than a few
+/// samples.
 const ACROSS_BYTES: u64 = 64 << 20;
 
 struct IncomingTopic {
@@ -42,7 +44,7 @@ impl Drop for IncomingTopic {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.feed.wake();
-        // With the lock: it is either before its look at `stop`, or waits already.
+        // Taken with the lock: the thread is either before its check of `stop`, or already waits.
         let waiting = lock(&self.shared.writers);
         self.shared.more.notify_all();
         drop(waiting);
@@ -52,39 +54,39 @@ impl Drop for IncomingTopic {
     }
 }
 
-/// All topics from ROS 2 that come by one profile.
+/// All topics from ROS 2 through one profile.
 pub(super) struct Incoming {
     profile: Profile,
     topics: BTreeMap<TopicName, IncomingTopic>,
     /// Topics of writers that have a remote publisher.
     writers: HashMap<Handle, TopicName>,
-    /// Writers that have none; there may be no topic yet.
+    /// Writers without a remote publisher. Their topic may not exist yet.
     refused: HashMap<Handle, RefusedWriter>,
-    /// Inlets of writers that have gone: they count as long as they are there.
+    /// Remote publishers of departed writers. They count until they are dropped.
     draining: HashMap<Handle, (TopicName, Weak<RemotePublisher>)>,
-    /// A remote publisher or a topic has ended since those for whom there was no room were tried again.
+    /// A remote publisher or a topic has ended since the waiting writers were last tried.
     freed: bool,
-    /// Writers that have a remote publisher, and do not pass to the other profile for want of room: the one
-    /// that came first is first.
+    /// Writers with a remote publisher that do not pass to the other profile for lack of space,
+    /// oldest first.
     short: Vec<(Handle, Newcomer)>,
     /// Number of writers refused so far.
     count: u64,
-    /// Writers that are gone, and may come back.
+    /// Departed writers that may come back.
     sequence_memory: Arc<Mutex<SequenceMemory>>,
 }
 
-/// A writer that is not taken from.
+/// A refused writer.
 struct RefusedWriter {
     topic: TopicName,
-    /// Its samples are counted under this.
+    /// Reason under which its samples are counted.
     counted: &'static str,
     node: String,
     why: Why,
-    /// Place in the queue and data for a new attempt, if there was no room for it.
+    /// Place in the queue and data for a new attempt, if it was refused for lack of space.
     waits: Option<(u64, Newcomer)>,
 }
 
-/// A writer as it was discovered, and whose it is, if that is known.
+/// A discovered writer, and its node if known.
 struct Newcomer {
     endpoint: Box<Endpoint>,
     node: Option<RosNode>,
@@ -99,19 +101,19 @@ impl Newcomer {
 /// Reason why a writer is refused.
 #[derive(Debug)]
 struct Why {
-    /// For people.
+    /// Text for the log and reports.
     text: String,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// As long as it is as it is.
+    /// While the writer and the rule do not change.
     Lasting,
     /// It offers less than the rule requests, and a reader with that request exists: so DDS
     /// notifies the writer's node.
     Asked,
-    /// Until others have gone.
+    /// Until another writer or topic has gone.
     NoRoom,
 }
 
@@ -155,8 +157,7 @@ impl Incoming {
         }
     }
 
-    /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is
-    /// known.
+    /// Handles a discovered writer on a topic that `rule` carries. `node`: its node, if known.
     pub(super) fn writer(
         &mut self,
         common: &Arc<GatewayState>,
@@ -182,7 +183,7 @@ impl Incoming {
             self.refuse(common, endpoint.handle, refused("gateway", why.into(), None));
         } else if let Err(why) = self.try_writer(common, rule, endpoint, node) {
             common
-                .tell(format!("topic '/{}' is not taken from ROS 2: {}", endpoint.topic, why.text));
+                .log(format!("topic '/{}' is not taken from ROS 2: {}", endpoint.topic, why.text));
             self.count += 1;
             let waits =
                 (why.kind == Kind::NoRoom).then(|| (self.count, Newcomer::new(endpoint, node)));
@@ -190,8 +191,8 @@ impl Incoming {
         }
     }
 
-    /// Accepts waiting writers, oldest first, when another has gone; and passes samples to the
-    /// other profile that could not be passed.
+    /// Accepts waiting writers, oldest first, after another has gone. Passes samples to the other
+    /// profile that could not be passed before.
     pub(super) fn try_again(&mut self, common: &Arc<GatewayState>) {
         self.pass_again(common);
         if !std::mem::take(&mut self.freed) {
@@ -203,7 +204,7 @@ impl Incoming {
             .filter_map(|(handle, r)| Some((r.waits.as_ref()?.0, *handle)))
             .collect();
         waiting.sort_unstable();
-        // Topics for which there still is no room: one try of each is enough.
+        // Topics without space: one attempt for each is enough.
         let mut full = HashSet::new();
         for (_, handle) in waiting {
             if self.writers.len() + self.draining.len() >= MAX_REMOTE_PUBLISHERS {
@@ -217,8 +218,9 @@ impl Incoming {
                 match self.try_writer(common, rule, &newcomer.endpoint, newcomer.node.as_ref()) {
                     Ok(()) => {
                         let node = &refused.node;
-                        common.tell(format!(
-                            "topic '/{topic}': what node '{node}' publishes is taken from ROS 2 now, since there is room again"
+                        common.log(format!(
+                            "topic '/{topic}': what node '{node}' publishes is taken from ROS 2 \
+                             now, since there is room again"
                         ));
                         continue;
                     }
@@ -227,10 +229,8 @@ impl Incoming {
                         refused.why = why;
                     }
                     Err(why) => {
-                        common.tell(format!(
-                            "topic '/{topic}' is not taken from ROS 2: {}",
-                            why.text
-                        ));
+                        common
+                            .log(format!("topic '/{topic}' is not taken from ROS 2: {}", why.text));
                         (refused.why, refused.waits) = (why, None);
                     }
                 }
@@ -241,8 +241,9 @@ impl Incoming {
 
     fn refuse(&mut self, common: &GatewayState, handle: Handle, refused: RefusedWriter) {
         if self.refused.len() >= MAX_REFUSED {
-            common.tell(format!(
-                "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not carried, which is the most there can be: one more is neither listed nor tried \
+            common.log(format!(
+                "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not \
+                 carried, which is the most there can be: one more is neither listed nor tried \
                  again; {FEWER}",
                 refused.topic, self.profile
             ));
@@ -262,7 +263,8 @@ impl Incoming {
         node: Option<&RosNode>,
     ) -> Result<(), Why> {
         let topic = &endpoint.topic;
-        // Its own from before, if it is there yet, makes way for this one.
+        // An earlier remote publisher of the same writer, if it still exists, makes way for this
+        // one.
         let own = endpoint.handle;
         let draining = || {
             self.draining
@@ -273,7 +275,8 @@ impl Incoming {
         let of_topic = self.writers.values().chain(draining()).filter(|t| *t == topic).count();
         if of_topic >= MAX_REMOTE_PUBLISHERS_OF_TOPIC {
             return Err(Why::no_room(format!(
-                "{of_topic} publishers of it are taken from by {}, which is the most there can be of a topic: end those that are not needed, or have them publish on \
+                "{of_topic} publishers of it are taken from by {}, which is the most there can be \
+                 of a topic: end those that are not needed, or have them publish on \
                  several topics",
                 self.profile
             )));
@@ -281,10 +284,11 @@ impl Incoming {
         if self.writers.len() + draining().count() >= MAX_REMOTE_PUBLISHERS {
             let profile = self.profile;
             return Err(Why::no_room(format!(
-                "this gateway takes from {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is the most there can be: {FEWER}"
+                "this gateway takes from {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is \
+                 the most there can be: {FEWER}"
             )));
         }
-        // Before anything is opened or logged: waiting writers are tried again each time that
+        // Checked before anything is opened or logged: waiting writers are tried again each time
         // another has gone.
         self.has_room_for(topic)?;
         let crossing =
@@ -307,12 +311,12 @@ impl Incoming {
         remote_publisher
             .remark
             .iter()
-            .for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
+            .for_each(|remark| common.log(format!("topic '/{topic}': {remark}")));
         if self.passes(common, topic) && !self.pass(common, rule, endpoint, &remote_publisher, node)
         {
             self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
-        // Only then is it known: what comes of it meanwhile waits for that.
+        // The type is known only now; samples that arrive meanwhile wait for it.
         let read = shared.feed.read(common, endpoint, class, &remote_publisher.crossing);
         if let Err(e) = read.and_then(|()| shared.feed.history(common, endpoint, class)) {
             self.short.retain(|(short, _)| *short != endpoint.handle);
@@ -350,8 +354,8 @@ impl Incoming {
         common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
     }
 
-    /// Passes samples of a writer to the other profile. `false`: there is no room for that, which
-    /// was logged.
+    /// Passes samples of a writer to the other profile. `false`: there is no space, which was
+    /// logged.
     fn pass(
         &self,
         common: &Arc<GatewayState>,
@@ -379,7 +383,7 @@ impl Incoming {
                 true
             }
             Err(e) => {
-                common.tell(format!(
+                common.log(format!(
                     "topic '/{topic}' does not pass from {} to {profile}: {e}",
                     self.profile
                 ));
@@ -388,8 +392,7 @@ impl Incoming {
         }
     }
 
-    /// Opens writers of the other profile for which there was no room, if there is some now, in the
-    /// order in which they came.
+    /// Opens waiting writers of the other profile, oldest first, if there is space now.
     fn pass_again(&mut self, common: &Arc<GatewayState>) {
         for (handle, newcomer) in std::mem::take(&mut self.short) {
             let topic = &newcomer.endpoint.topic;
@@ -420,7 +423,8 @@ impl Incoming {
         }
         let profile = self.profile;
         Err(Why::no_room(format!(
-            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most there can be: {FEWER}"
+            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most \
+             there can be: {FEWER}"
         )))
     }
 
@@ -452,7 +456,7 @@ impl Incoming {
         Ok(shared)
     }
 
-    /// A writer has gone, if it was one of these: its remote publisher may be there for a while, and counts.
+    /// Handles the end of a writer. Its remote publisher may exist for a while, and counts.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
         self.short.retain(|(short, _)| *short != handle);
@@ -490,7 +494,7 @@ impl Incoming {
     fn give_up(&mut self, common: &GatewayState, topic: &TopicName) {
         let Some(t) = self.topics.remove(topic) else { return };
         let why = t.shared.ended.get().map_or(PANICKED, String::as_str);
-        common.tell(format!("topic '/{topic}' is not taken from ROS 2 any more: {why}"));
+        common.log(format!("topic '/{topic}' is not taken from ROS 2 any more: {why}"));
         for (handle, known) in lock(&t.shared.writers).known.drain() {
             if let Known::Open(Open { remote_publisher, .. }) = known
                 && self.writers.remove(&handle).is_some()
@@ -508,8 +512,8 @@ impl Incoming {
         }
     }
 
-    /// Ids of all readers in DDS, each of the nodes here that subscribe to its topic, or of the
-    /// gateway where none does.
+    /// Ids of all readers in DDS, each with a node here that subscribes to its topic, or with the
+    /// gateway if none does.
     pub(super) fn dds_readers(&self) -> Vec<(RosNode, [u8; 16])> {
         let of = |shared: &Shared| {
             let (gids, mut nodes) = (shared.feed.dds_readers(), shared.subscribers());
@@ -565,7 +569,7 @@ impl Incoming {
         self.topics.iter().map(of).collect()
     }
 
-    /// Publishers of ROS 2 that are there and not taken from.
+    /// ROS 2 publishers that exist and are not read.
     pub(super) fn refusals(&self) -> impl Iterator<Item = Refusal> {
         let of = |r: &RefusedWriter| Refusal {
             topic: r.topic.to_string(),
@@ -579,8 +583,8 @@ impl Incoming {
     }
 }
 
-/// Number of samples of a writer that its remote publisher keeps for slow readers and for those who come late:
-/// as many as the writer does, as far as that is known and takes little memory.
+/// Number of samples of a writer that its remote publisher keeps for slow and late readers: as many
+/// as the writer does, if that is known and takes little memory.
 fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
     let kept = if class.durability == Durability::TransientLocal {
         endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE)
@@ -605,7 +609,8 @@ fn remark(endpoint: &Endpoint, remote_publisher: &RemotePublisher) -> Option<Str
     let remedy =
         if remote_publisher.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
     Some(format!(
-        "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; name its packages under `types`{remedy}"
+        "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; \
+         name its packages under `types`{remedy}"
     ))
 }
 
@@ -620,7 +625,8 @@ fn keeps_less(
     })?;
     let all = if all == u32::MAX { "all samples".to_owned() } else { format!("{all} samples") };
     Some(format!(
-        "node '{}' keeps {all} for late joiners, and the gateway {late} of them for those here; give the rule `qos: {{depth: …}}`, at most {}",
+        "node '{}' keeps {all} for late joiners, and the gateway {late} of them for those here; \
+         give the rule `qos: {{depth: …}}`, at most {}",
         remote_publisher.node,
         Qos::MAX_DEPTH
     ))
@@ -637,7 +643,9 @@ fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "its type {} has the hash {}, and the definition at hand {ours}: they are of different releases; name the publisher's packages under `types` and, if the type is converted, carry it `as: cdr`",
+        "its type {} has the hash {}, and the definition at hand {ours}: they are of different \
+         releases; name the publisher's packages under `types` and, if the type is converted, \
+         carry it `as: cdr`",
         crossing.ros, endpoint.hash
     ))
 }

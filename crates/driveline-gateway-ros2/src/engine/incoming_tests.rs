@@ -70,7 +70,7 @@ fn writers_of_a_topic_whose_thread_cannot_go_on_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
+fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
     let dir = tempfile::tempdir().unwrap();
     let common =
         rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
@@ -159,7 +159,7 @@ fn fill(incoming: &mut Incoming, common: &GatewayState) {
 }
 
 #[test]
-fn for_topics_for_which_there_is_no_room_nothing_is_opened_nor_told_again() {
+fn topics_without_space_are_not_opened_and_not_reported_again() {
     let dir = tempfile::tempdir().unwrap();
     let rules =
         serde_json::json!([{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }]);
@@ -301,7 +301,13 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
         (MAX_REMOTE_PUBLISHERS_OF_TOPIC, 2)
     );
     let why = incoming.refusals().next().unwrap().reason;
-    assert!(why.starts_with("64 publishers of it are taken from by rmw_zenoh, which is the most there can be of a topic: end"), "{why}");
+    assert!(
+        why.starts_with(
+            "64 publishers of it are taken from by rmw_zenoh, which is the most \
+         there can be of a topic: end"
+        ),
+        "{why}"
+    );
     incoming.try_again(&common);
     assert_eq!(incoming.writers.len(), MAX_REMOTE_PUBLISHERS_OF_TOPIC, "no writer has gone");
     // What has gone is there for a while, and counts, but not against itself.
@@ -614,8 +620,7 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
 }
 
 #[test]
-fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_announcement_has_its_place()
- {
+fn unannounced_writers_are_remembered_up_to_a_limit_and_a_late_announcement_has_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let common =
         rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();

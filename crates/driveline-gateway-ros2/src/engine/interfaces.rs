@@ -13,18 +13,17 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Interface that the sockets were bound to.
 struct Bound {
     name: String,
-    /// Its number in the kernel; `None`: it was not there.
+    /// Its number in the kernel; `None`: it did not exist.
     index: Option<u32>,
-    /// CycloneDDS takes the first address of an interface, and announces it to others. `None`: not
-    /// used.
+    /// CycloneDDS uses the first address of an interface, and announces it. `None`: not used.
     address: Option<Ipv4Addr>,
-    /// With an address of IPv4 alone.
+    /// True if the interface needs an IPv4 address.
     by_address: bool,
-    /// It has changed, which was logged.
+    /// True if it has changed, which was logged.
     away: bool,
 }
 
-/// All that are named.
+/// All named interfaces.
 pub(super) struct Interfaces {
     bound: Vec<Bound>,
     next: Instant,
@@ -43,7 +42,7 @@ impl Bound {
         }
     }
 
-    /// Description of the problem, to follow its name in a sentence.
+    /// Description of the problem, to follow the interface's name in a sentence.
     fn lacks(&self, interface: Option<&Interface>) -> Option<String> {
         let Some(i) = interface else { return Some("is not there any more".to_owned()) };
         if Some(i.index) != self.index {
@@ -65,17 +64,19 @@ impl Bound {
                 || !self.by_address && !interface.addresses.is_empty())
     }
 
-    /// A line for the log; an error if the present interface needs new sockets.
+    /// Returns a line for the log; an error if the present interface needs new sockets.
     fn look(&mut self, there: &[Interface]) -> Result<Option<String>, String> {
         let interface = there.iter().find(|i| i.name == self.name);
         let name = &self.name;
         match self.lacks(interface) {
             Some(what) if interface.is_some_and(|i| self.is_usable(i)) => Err(format!(
-                "the network interface {name} {what}, and sockets stay bound to what was there; this gateway ends, and `driveline run` starts it again: \
+                "the network interface {name} {what}, and sockets stay bound to what was there; \
+                 this gateway ends, and `driveline run` starts it again: \
                  whoever has started it by hand does that himself"
             )),
             Some(what) if !std::mem::replace(&mut self.away, true) => Ok(Some(format!(
-                "the network interface {name} {what}: no node is reached by it until it is back (`ip address` lists them)"
+                "the network interface {name} {what}: no node is reached by it until it is back \
+                 (`ip address` lists them)"
             ))),
             None if std::mem::take(&mut self.away) => {
                 Ok(Some(format!("the network interface {name} is there again as it was")))
@@ -86,7 +87,7 @@ impl Bound {
 }
 
 impl Interfaces {
-    /// `there`: from before sockets were opened, so that whatever changes meanwhile is seen.
+    /// `there`: the interfaces before the sockets were opened, so that changes in between are seen.
     pub(super) fn new(spec: &Ros2Spec, there: &[Interface]) -> Self {
         let of_dds = spec
             .interface
@@ -99,7 +100,7 @@ impl Interfaces {
         Self { bound, next: Instant::now() + EVERY }
     }
 
-    /// Lines for people, if it is time to look; an error if the gateway cannot go on.
+    /// Returns lines for the log, if a check is due; an error if the gateway cannot continue.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_beside_the_address_that_is_used_means_nothing() {
+    fn changes_of_other_addresses_have_no_effect() {
         let same = [
             card(3, UP, &["10.0.0.1"]),
             card(3, UP, &["10.9.9.9", "10.0.0.1"]),
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_away_is_told_of_once_and_so_is_that_it_is_there_again() {
+    fn a_missing_interface_and_its_return_are_logged_once() {
         let told = said(&[
             vec![],
             vec![],
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_gateway_ends_as_soon_as_another_one_can_be_used_and_no_sooner() {
-        // Without an address or switched off, the next gateway could not start.
+        // Without an address, or switched off, the next gateway could not start.
         let anew = said(&[
             card(4, DOWN, &["10.0.0.1"]),
             card(4, UP, &["fe80::1"]),
@@ -189,7 +190,7 @@ mod tests {
             other[0].as_ref().unwrap_err().contains("eth0 has 10.0.0.7 in place of 10.0.0.1"),
             "{other:?}"
         );
-        // It was not there before the sockets were, and was when they were opened.
+        // It did not exist before the sockets were opened, and did when they were.
         assert!(Bound::new("eth0", true, &[]).look(&card(3, UP, &["10.0.0.1"])).is_err());
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics of this host that a pattern takes to ROS 2 and that the graph does not list: found by
+//! Finds the topics of this host that a pattern sends to ROS 2 and that the graph does not list, by
 //! querying the participants of the domain.
 
 use super::lock;
@@ -27,7 +27,7 @@ struct Shared {
     more: Condvar,
 }
 
-/// Finds them, on a thread of its own, which ends with this value.
+/// Finds the topics on a thread, which ends when this value is dropped.
 pub(super) struct LocalTopics {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -39,7 +39,7 @@ fn is_gateway(description: &str) -> bool {
         .is_ok_and(|description| description.get("gateway").is_some())
 }
 
-/// Topics that these participants publish and that a pattern takes to ROS 2.
+/// Topics that these participants publish and that a pattern sends to ROS 2.
 fn covered(spec: &Ros2Spec, participants: &[ParticipantInfo]) -> BTreeSet<TopicName> {
     let own = participants.iter().filter(|p| p.of_this_user && !is_gateway(&p.description));
     let topics = own
@@ -52,7 +52,7 @@ fn covered(spec: &Ros2Spec, participants: &[ParticipantInfo]) -> BTreeSet<TopicN
 }
 
 impl LocalTopics {
-    /// `None`: no rule needs it.
+    /// Starts the search. `None`: no rule needs it.
     pub(super) fn start(
         spec: &Ros2Spec,
         domain_dir: &Path,
@@ -77,7 +77,7 @@ impl LocalTopics {
         Ok(Some(Self { shared, thread }))
     }
 
-    /// Topics found since the last call, some perhaps repeated.
+    /// Topics found since the last call; some may be repeated.
     pub(super) fn take(&self) -> BTreeSet<TopicName> {
         std::mem::take(&mut lock(&self.shared.found))
     }

@@ -2,11 +2,11 @@
 //! The gateway itself: `docs/protocols/ros2-dds.md`, `docs/protocols/ros2-zenoh.md` and
 //! `docs/protocols/ros2-services.md`.
 //!
-//! One thread, the *control thread*, listens to the discovery of both profiles and decides what is
-//! carried. Samples do not pass through it: each topic has a thread of its own in each direction,
-//! and from ROS 2 for each profile. Each service has one (its executor), and over DDS one more for
-//! each of its ends; requests and responses by rmw_zenoh come on threads of Zenoh's. What of a
-//! service is let go has a thread until it has gone.
+//! One thread, the *control thread*, receives the discovery of both profiles and decides what is
+//! carried. Samples do not pass through it. Each topic has a thread for each direction, and from
+//! ROS 2 one for each profile. Each service has a thread (its executor), and over DDS one more for
+//! each of its ends; with rmw_zenoh, requests and responses arrive on Zenoh's threads. A dropped
+//! part of a service has a thread until it has ended.
 
 mod asking;
 mod backlog;
@@ -48,10 +48,11 @@ const KIND: &str = "ros2";
 const PANICKED: &str = "its thread has panicked; the gateway's output has the message";
 
 /// Remedy for a gateway at its limits.
-const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ros2:` of the graph file), or move some to a graph with another `domain`, \
+const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ros2:` of the graph \
+     file), or move some to a graph with another `domain`, \
                      which has a gateway of its own";
 
-/// Locks, and takes the content as it is if another thread panicked while it held the lock.
+/// Locks. Returns the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that go to ROS 2: one thread for each, which takes samples of local publishers and writes
-//! them by every profile.
+//! Topics to ROS 2: one thread for each takes samples of local publishers and writes them with
+//! every profile.
 
 use super::counters::Counters;
 use super::dds::HEAD_BYTES;
@@ -28,11 +28,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest wait of a sample for the report of its publisher, and pause between checks: it takes
-/// microseconds, or as long as a machine stalls.
+/// Maximum time that a sample waits until its publisher is known, and pause between checks. It
+/// takes microseconds, or as long as a machine stalls.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-/// After a take that failed, so that a cause that lasts costs no CPU.
+/// Pause after a failed take, so that a lasting cause costs no CPU time.
 const BREATH: Duration = Duration::from_millis(20);
 
 /// A topic towards ROS 2.
@@ -75,7 +75,8 @@ impl OutgoingTopic {
         Ok(Self { topic: local.topic.clone(), counters, stop, short, kicker, thread: Some(thread) })
     }
 
-    /// There is room for another writer: whose publishers have none for want of it tries again.
+    /// Notes that there is space for another writer. Publishers without one for lack of space try
+    /// again.
     pub(super) fn room(&self) {
         if self.short.load(Ordering::Acquire) {
             self.kicker.kick();
@@ -117,24 +118,24 @@ impl AsRef<[u8]> for Pinned {
     }
 }
 
-/// Destinations of a publisher's samples.
+/// Writers for a publisher's samples.
 struct Carried {
     ros_writers: Vec<RosWriter>,
     crossing: Crossing,
 }
 
-/// A publisher that was heard of.
+/// A known publisher.
 #[derive(Default)]
 struct Known {
     /// `None`: it is not carried.
     carried: Option<Carried>,
-    /// Profiles by which it is not carried for want of room.
+    /// Profiles by which it is not carried for lack of space.
     short: Vec<Profile>,
     gone: bool,
 }
 
-/// Remark on a publisher that a rule offers with more QoS in ROS 2 than it has here; `None` if it
-/// does not.
+/// Remark on a publisher that a rule offers with more QoS in ROS 2 than it has here; `None` if the
+/// rule does not.
 fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
     let weaker = mismatches(&of_publisher(qos, &RuleQos::default()), &of_publisher(qos, rule));
     let pairs: Vec<_> = weaker
@@ -143,7 +144,8 @@ fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
         .collect();
     (!pairs.is_empty()).then(|| {
         format!(
-            "what node '{node}' publishes is offered as more in ROS 2 than it is here: {}; have the publisher offer it, or take it out of the rule's `qos`",
+            "what node '{node}' publishes is offered as more in ROS 2 than it is here: {}; have \
+             the publisher offer it, or take it out of the rule's `qos`",
             pairs.join(", ")
         )
     })
@@ -153,7 +155,7 @@ fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
 #[derive(Default)]
 struct Opened {
     ros_writers: Vec<RosWriter>,
-    /// Profiles for which there was no room.
+    /// Profiles without space for a writer.
     short: Vec<Profile>,
     /// Reasons of the profiles without a writer.
     reasons: Vec<String>,
@@ -169,7 +171,7 @@ struct Sender {
     publishers: HashMap<EndpointId, Known>,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
-    /// A publisher has no writer for lack of room.
+    /// True if a publisher has no writer for lack of space.
     short: Arc<AtomicBool>,
 }
 
@@ -205,7 +207,7 @@ impl Sender {
         }
     }
 
-    /// Looks at who has come and gone, and takes one sample. `false`: there was none.
+    /// Updates the publishers, and takes one sample. `false`: there was none.
     fn step(&mut self) -> bool {
         self.events();
         self.forget();
@@ -216,12 +218,12 @@ impl Sender {
                 true
             }
             Ok(None) => {
-                // What was left of them may have expired.
+                // Their remaining samples may have expired.
                 self.forget();
                 false
             }
             Err(_) => {
-                // The sample before is still held: Zenoh has not let go of it yet.
+                // Zenoh still holds the previous sample.
                 self.breathe(BREATH);
                 true
             }
@@ -232,8 +234,8 @@ impl Sender {
         taken
     }
 
-    /// Waits until a sample was given back or something happens, at most for so long: what can be
-    /// taken then does not end it.
+    /// Waits until a sample is released or an event occurs, at most for `longest`. Samples that can
+    /// be taken meanwhile do not end the wait.
     fn breathe(&mut self, longest: Duration) -> Wake {
         self.sources.set_muted(&mut self.set, true);
         let woken = self.set.wait(Some(MonotonicNs::now() + longest), Duration::ZERO);
@@ -241,13 +243,13 @@ impl Sender {
         woken
     }
 
-    fn tell(&self, text: &str) {
-        self.common.tell(format!("topic '/{}' does not go to ROS 2: {text}", self.topic));
+    fn log(&self, text: &str) {
+        self.common.log(format!("topic '/{}' does not go to ROS 2: {text}", self.topic));
     }
 
-    /// Refuses a publisher on this host whose samples cannot go there.
+    /// Refuses a publisher on this host whose samples cannot be sent to ROS 2.
     fn refuse(&self, publisher: EndpointId, node: &str, reason: String) {
-        self.tell(&reason);
+        self.log(&reason);
         let refusal = Refusal {
             topic: self.topic.to_string(),
             host: node.to_owned(),
@@ -270,14 +272,14 @@ impl Sender {
                         known.gone = true;
                     }
                 }
-                SubscriptionEvent::Refused { text, .. } => self.tell(&text),
+                SubscriptionEvent::Refused { text, .. } => self.log(&text),
                 SubscriptionEvent::Dropped { .. } => self.compare(),
                 _ => {}
             }
         }
     }
 
-    /// Handles a new publisher, or one that is back.
+    /// Handles a new or returning publisher.
     fn here(&mut self, publisher: EndpointId, node: &str, schema: &Schema, qos: &Qos) {
         let refused = lock(&self.common.refusals).contains_key(&publisher);
         if let Some(known) = self.publishers.get_mut(&publisher)
@@ -296,7 +298,7 @@ impl Sender {
                 let weaker =
                     weaker(node, qos, &self.rule.qos).filter(|_| !opened.ros_writers.is_empty());
                 weaker.iter().for_each(|weaker| {
-                    self.common.tell(format!("topic '/{}': {weaker}", self.topic))
+                    self.common.log(format!("topic '/{}': {weaker}", self.topic))
                 });
                 self.settle(publisher, node, opened, crossing);
             }
@@ -305,7 +307,7 @@ impl Sender {
         self.count_short();
     }
 
-    /// Takes over what became of opening writers for a publisher.
+    /// Notes the result of opening writers for a publisher.
     fn settle(&mut self, publisher: EndpointId, node: &str, opened: Opened, crossing: Crossing) {
         let known = self.publishers.entry(publisher).or_default();
         known.short = opened.short;
@@ -317,7 +319,7 @@ impl Sender {
                 .extend(opened.ros_writers);
         }
         if known.carried.is_some() {
-            opened.reasons.iter().for_each(|reason| self.tell(reason));
+            opened.reasons.iter().for_each(|reason| self.log(reason));
         } else {
             self.refuse(publisher, node, opened.reasons.join("; "));
         }
@@ -332,7 +334,7 @@ impl Sender {
         );
     }
 
-    /// Opens writers for which there was no room, if there is some now.
+    /// Opens writers that had no space, if there is some now.
     fn try_again(&mut self) {
         if !self.short.load(Ordering::Acquire) || !RosWriter::has_room(&self.common) {
             return;
@@ -349,21 +351,24 @@ impl Sender {
             };
             let Ok(opened) = self.open(node.as_str(), &crossing, &qos, &profiles) else { continue };
             if opened.short == profiles {
-                // Already logged.
+                // It was logged already.
                 continue;
             }
             if !opened.ros_writers.is_empty() {
                 lock(&self.common.refusals).remove(&publisher);
-                self.common
-                    .tell(format!("topic '/{}': what node '{node}' publishes goes to ROS 2 now, since there is room again", self.topic));
+                self.common.log(format!(
+                    "topic '/{}': what node '{node}' publishes goes to ROS 2 now, \
+                         since there is room again",
+                    self.topic
+                ));
             }
             self.settle(publisher, node.as_str(), opened, crossing);
         }
         self.count_short();
     }
 
-    /// Events were dropped while a sample waited for readers in ROS 2: recovers their sum from the
-    /// present publishers.
+    /// Restores the sums of publishers after events were dropped while a sample waited for readers
+    /// in ROS 2.
     fn compare(&mut self) {
         let there = self.sources.publishers();
         for (publisher, known) in &mut self.publishers {
@@ -374,11 +379,11 @@ impl Sender {
                 self.here(publisher, node.as_str(), &schema, &qos);
             }
         }
-        // Those who were refused are not among them.
-        self.sources.refusals().iter().for_each(|text| self.tell(text));
+        // Refused publishers are not among them.
+        self.sources.refusals().iter().for_each(|text| self.log(text));
     }
 
-    /// Opens what there is room for, by these profiles.
+    /// Opens writers with these profiles, as far as there is space.
     fn open(
         &self,
         node: &str,
@@ -417,8 +422,8 @@ impl Sender {
         Ok(opened)
     }
 
-    /// Ends writers of publishers that are gone, as soon as everything of them was taken: also
-    /// where others never stop.
+    /// Ends writers of ended publishers as soon as all of their samples were taken, also if other
+    /// publishers never pause.
     fn forget(&mut self) {
         if !self.publishers.values().any(|known| known.gone) {
             return;
@@ -438,8 +443,8 @@ impl Sender {
         }
     }
 
-    /// Hears of a publisher whose sample is here already: the news of it comes a moment after the
-    /// first samples can be taken.
+    /// Waits for the event of a publisher whose sample has arrived already. It comes shortly after
+    /// the first samples can be taken.
     fn meet(&mut self, publisher: EndpointId) {
         let end = Instant::now() + KNOWN_WITHIN;
         loop {
@@ -473,8 +478,8 @@ impl Sender {
             self.counters.dropped("refused");
             return;
         };
-        // Pinned until the last profile has taken it; none of them copies it but into what it
-        // sends.
+        // Pinned until the last profile has accepted it. A profile copies it only into the message
+        // that it sends.
         let slot = Bytes::from_owner(Pinned(sample));
         let converted = match carried.crossing.kind {
             Some(kind) => ToRos::new(kind, &slot, self.common.clock.ahead_ns(offset), self.max_len),
@@ -488,7 +493,7 @@ impl Sender {
             Ok(converted) => converted,
             Err(e) => {
                 if self.counters.dropped(e.name()) {
-                    self.tell(&format!(
+                    self.log(&format!(
                         "a sample is dropped ({}): {e}{}",
                         e.name(),
                         undefined(&carried.crossing, &e)
@@ -503,12 +508,12 @@ impl Sender {
                 Ok(written) => {
                     taken = true;
                     self.counters.written(&written, "not_written", |why| {
-                        self.tell(&format!("a sample is dropped (not_written): {why}"))
+                        self.log(&format!("a sample is dropped (not_written): {why}"))
                     });
                 }
                 Err(e) => {
                     if self.counters.dropped("not_written") {
-                        self.tell(&format!("a sample is dropped (not_written): {e}"));
+                        self.log(&format!("a sample is dropped (not_written): {e}"));
                     }
                 }
             }
@@ -519,12 +524,12 @@ impl Sender {
     }
 }
 
-/// A schema without a definition is that of a message without fields: what to do if its samples
-/// have some.
+/// Remedy if samples have a schema without a definition, which is that of a message without fields.
 fn undefined(crossing: &Crossing, e: &ConvertError) -> &'static str {
     let trails = matches!(e, ConvertError::Cdr(e) if matches!(e.fault, Fault::Trailing(_)));
     if trails && crossing.schema.definition.trim().is_empty() {
-        "; its schema has no definition, which means a message without fields: have the publisher name the fields there, as in a `.msg` file"
+        "; its schema has no definition, which means a message without fields: have the publisher \
+         name the fields there, as in a `.msg` file"
     } else {
         ""
     }

@@ -112,7 +112,7 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
 }
 
 #[test]
-fn who_loses_everything_because_his_schema_has_no_definition_is_told_so() {
+fn a_publisher_whose_schema_has_no_definition_is_reported() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let control_thread =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The thread of a topic from ROS 2: it takes samples of writers that it knows, publishes them
-//! here, and passes them on to the other profile.
+//! Thread of a topic from ROS 2: takes samples of known writers, publishes them here, and passes
+//! them on to the other profile.
 
 use super::counters::Counters;
 use super::draining::Draining;
@@ -18,29 +18,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Longest wait of a sample until the control thread knows its writer …
+/// Maximum time that a sample waits until the control thread knows its writer.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-/// … and pause before the next such wait, in multiples of it: over Zenoh any session may send
-/// samples of unannounced publishers.
+/// Pause before the next such wait, in multiples of it. Over Zenoh, any session may send samples of
+/// unannounced publishers.
 const PAUSES: u32 = 30;
-/// Longest pause between checks without an event …
+/// Longest pause between checks without an event.
 const LOOK: Duration = Duration::from_secs(1);
-/// … and, for remote publishers that may end, if something always does.
+/// Longest pause between checks for ending remote publishers, if events never stop.
 const LOOK_BETWEEN: Duration = Duration::from_millis(100);
 
 pub(super) enum Known {
     Open(Open),
-    /// Not carried; counted under this.
+    /// Not carried; counted under this reason.
     Refused(&'static str),
 }
 
-/// A writer that is taken from.
+/// A writer whose samples are read.
 pub(super) struct Open {
-    /// The topic's thread holds it too while it publishes, and may wait for readers; no other
+    /// While the topic's thread publishes, it holds this as well and may wait for readers. No other
     /// thread does.
     pub(super) remote_publisher: Arc<RemotePublisher>,
     pub(super) numbers: Numbers,
-    /// The writer is gone; its remote publisher ends when everything was taken.
+    /// Set after the writer has gone. Its remote publisher ends when all of its samples were taken.
     pub(super) gone: Option<Draining>,
 }
 
@@ -54,7 +54,7 @@ impl Known {
     }
 }
 
-/// Remaining time that samples of unknown writers together may delay a topic's thread.
+/// Remaining time for which samples of unknown writers may delay a topic's thread, in total.
 pub(super) struct Patience {
     left: Duration,
     since: Instant,
@@ -72,13 +72,13 @@ impl Patience {
         self.left
     }
 
-    /// Stops waiting.
+    /// Uses up the waiting time.
     #[cfg(test)]
     pub(super) fn spend(&mut self, now: Instant) {
         (self.left, self.since) = (Duration::ZERO, now);
     }
 
-    /// Counts a wait until `now`, since the last call.
+    /// Subtracts the time since the last call.
     fn spent(&mut self, now: Instant) {
         self.left = self.left.saturating_sub(now.saturating_duration_since(self.since));
         self.since = now;
@@ -143,12 +143,12 @@ impl Shared {
         let before = writers.known.insert(handle, known);
         drop(writers);
         self.more.notify_all();
-        // Outside of the lock: what is written to the other profile may take a while to end.
+        // Dropped outside of the lock: the writer in the other profile may take a while to end.
         drop(before);
     }
 
-    /// A writer has gone. If it is taken from, the thread lets go of its remote publisher when it has taken
-    /// everything.
+    /// Handles the end of a writer. If its samples are read, the thread drops its remote publisher
+    /// after it has taken all of them.
     pub(super) fn gone(&self, handle: Handle, gone: Draining) -> Option<Weak<RemotePublisher>> {
         let mut writers = lock(&self.writers);
         let draining = match writers.known.get_mut(&handle) {
@@ -203,14 +203,14 @@ impl Shared {
         }
         drop(writers);
         if !ended.is_empty() {
-            // Outside of the lock, as above; and there is room for others.
+            // Dropped outside of the lock, as above. There is space for others now.
             drop(ended);
             common.wake();
         }
         next
     }
 
-    /// Logs subscriptions here that do not match, and shows matching ones in the ROS graph.
+    /// Logs local subscriptions that do not match, and shows matching ones in the ROS graph.
     fn listen(&self, common: &GatewayState) {
         let open = |known: &Known| {
             if let Known::Open(open) = known { Some(open.remote_publisher.clone()) } else { None }
@@ -223,7 +223,7 @@ impl Shared {
             happened
                 .refused
                 .iter()
-                .for_each(|text| common.tell(format!("topic '/{}': {text}", self.topic)));
+                .for_each(|text| common.log(format!("topic '/{}': {text}", self.topic)));
             changed |= happened.changed;
         }
         self.feed.show(common, &self.topic, &self.subscribers());
@@ -232,7 +232,7 @@ impl Shared {
         }
     }
 
-    /// Nodes here that subscribe, as ROS 2 calls them.
+    /// Local nodes that subscribe, with their ROS 2 names.
     pub(super) fn subscribers(&self) -> BTreeSet<RosNode> {
         let writers = lock(&self.writers);
         let of = |known: &Known| {
@@ -247,8 +247,7 @@ impl Shared {
 
     pub(super) fn run(&self, common: &GatewayState, profile: Profile) {
         let mut patience = Patience::new(Instant::now());
-        // Rounds of the feed with samples, and time of the last check for remote publishers that
-        // end.
+        // Number of rounds with samples, and time of the last check for ending remote publishers.
         let (mut rounds, mut looked) = (0, Instant::now());
         while !self.stop.load(Ordering::Acquire) {
             let now = Instant::now();
@@ -272,7 +271,7 @@ impl Shared {
                     self.feed.wait(self.part(common, now, true, rounds))
                 }
                 Err(e) => {
-                    common.tell(format!("topic '/{}': {e}", self.topic));
+                    common.log(format!("topic '/{}': {e}", self.topic));
                     self.feed.wait(LOOK)
                 }
             };
@@ -292,7 +291,7 @@ impl Shared {
     ) {
         let mut writers = lock(&self.writers);
         if !writers.heard_of(sample.writer) {
-            // It was matched before the control thread has heard of it.
+            // It was matched before the control thread knew it.
             common.wake();
             let longest = patience.left(Instant::now());
             let unknown =
@@ -306,7 +305,7 @@ impl Shared {
         }
         let dropped = |reason, text: &str, node: &str| {
             if self.counters.dropped(reason) {
-                common.tell(format!(
+                common.log(format!(
                     "topic '/{}': a sample of node '{node}' is dropped ({reason}): {text}",
                     self.topic
                 ));
@@ -320,8 +319,8 @@ impl Shared {
                     let (remote_publisher, gaps) =
                         (open.remote_publisher.clone(), open.numbers.gaps());
                     let lost = open.numbers.lost(gap, sample.rejected);
-                    // Others may look at the topic while this waits for readers, here and then by
-                    // the other profile.
+                    // Other threads may access the topic while this one waits for readers, here
+                    // and, through the other profile, there.
                     drop(writers);
                     self.counters.add("lost", lost);
                     let unchecked =
@@ -348,8 +347,11 @@ impl Shared {
                             self.counters.passed_on();
                             let tell = |why: &str| {
                                 let node = &remote_publisher.node;
-                                common
-                                    .tell(format!("topic '/{}': a sample of node '{node}' is dropped (not_passed_on): {why}", self.topic));
+                                common.log(format!(
+                                    "topic '/{}': a sample of node '{node}' is \
+                                         dropped (not_passed_on): {why}",
+                                    self.topic
+                                ));
                             };
                             self.counters.written(&written, "not_passed_on", tell);
                         }
@@ -362,14 +364,14 @@ impl Shared {
             },
             Some(Known::Refused(reason)) => reason,
             None => {
-                // The next one does not wait; if the control thread comes to know of the writer, it says
-                // so.
+                // The next one does not wait. The control thread reports the writer when it knows
+                // it.
                 writers.unknown.insert(sample.writer);
                 "unknown"
             }
         };
         if let Some(number) = sample.number {
-            // It is counted here: it is not missing as well if its writer comes back.
+            // It is counted here, so it is not counted as missing if its writer comes back.
             lock(&self.sequence_memory).heard(sample.writer, number);
         }
         self.counters.dropped(reason);
@@ -385,7 +387,7 @@ mod tests {
         let began = Instant::now();
         let mut patience = Patience::new(began);
         let (mut now, mut waited) = (began, Duration::ZERO);
-        // One after the other, and each waits as long as it may.
+        // One after the other; each waits as long as permitted.
         for _ in 0..600 {
             let left = patience.left(now);
             now += left;

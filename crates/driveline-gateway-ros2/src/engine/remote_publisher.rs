@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A publisher of ROS 2, as a publisher on this host.
+//! ROS 2 publisher as a publisher on this host.
 
 use super::dds::HEAD_BYTES;
 use super::endpoint::Profile;
@@ -22,18 +22,18 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
-/// Samples kept for late joiners if the writer keeps some, but does not announce how many, or
-/// announces more.
+/// Number of samples kept for late joiners if the writer keeps some, but announces no number or a
+/// larger one.
 pub(super) const MOST_LATE: u32 = 16;
 
 /// Reason why a sample was not published.
 pub(super) struct Dropped {
-    /// To count it under.
+    /// Reason under which it is counted.
     pub(super) reason: &'static str,
-    /// For people.
+    /// Text for the log.
     pub(super) text: String,
-    /// It was found to be no sample of its type, so it must not be passed on. Otherwise, it may not
-    /// have been checked completely.
+    /// True if it was found not to be a sample of its type, so it must not be passed on. Otherwise
+    /// it may not have been checked completely.
     pub(super) broken: bool,
 }
 
@@ -49,39 +49,39 @@ impl Dropped {
     }
 }
 
-/// See the module. What is not behind its lock stays as it is, so that others can ask for it while
-/// a sample waits for readers.
+/// See the module. Fields outside of its lock do not change, so that other threads can read them
+/// while a sample waits for readers.
 pub(super) struct RemotePublisher {
     pub(super) node: NodeName,
     pub(super) crossing: Crossing,
     pub(super) class: ReaderClass,
     /// Offer of its writer.
     pub(super) offered: EndpointQos,
-    /// Remark on it, although it is accepted.
+    /// Remark on the writer, although it is accepted.
     pub(super) remark: Option<String>,
     source_time: SourceTime,
     topic: TopicName,
-    /// Destination of its samples in the other profile; set later if there was no room.
+    /// Destination of its samples in the other profile; set later if there was no space.
     pub(super) across: OnceLock<Across>,
-    /// Nodes here that subscribe.
+    /// Local nodes that subscribe.
     subscribers: Mutex<BTreeSet<NodeName>>,
-    /// For the topic's thread alone, which may wait with it.
+    /// Only for the topic's thread, which may block with it.
     publishing: Mutex<Publishing>,
 }
 
 /// Events of a remote publisher.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Happened {
-    /// Other nodes subscribe than before.
+    /// The set of subscribing nodes has changed.
     pub(super) changed: bool,
-    /// Reasons why subscriptions here do not match, for people.
+    /// Reasons why local subscriptions do not match, as texts.
     pub(super) refused: Vec<String>,
 }
 
 struct Publishing {
     publisher: Publisher,
     taken: u64,
-    /// Samples that did not come and that no number shows to be missing.
+    /// Lost samples that no sequence number shows.
     lost: u64,
     dropped: u64,
 }
@@ -89,18 +89,18 @@ struct Publishing {
 /// Position of a writer that numbers its samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Numbers {
-    /// Of the last sample that came.
+    /// Number of the last arrived sample.
     last: Option<i64>,
-    /// The last one that came before it was gone, and came back as another remote publisher.
+    /// Last number of the writer's previous remote publisher, if the writer was gone and came back.
     before: Option<i64>,
-    /// Numbers that were left out.
+    /// Number of skipped sequence numbers.
     gaps: u64,
-    /// Samples that came and found no room, and are not among these yet.
+    /// Samples that arrived without space for them, and are not counted here yet.
     rejected: u64,
 }
 
 impl Numbers {
-    /// Of a writer that had come as far as `before`, if it was there already.
+    /// Position of a writer whose samples up to `before` were received earlier, if any were.
     pub(super) fn after(before: Option<i64>) -> Self {
         Self { before, ..Self::default() }
     }
@@ -122,12 +122,12 @@ impl Numbers {
         gap.saturating_sub(known)
     }
 
-    /// Numbers that were left out so far.
+    /// Number of skipped sequence numbers so far.
     pub(super) fn gaps(&self) -> u64 {
         self.gaps
     }
 
-    /// The last sample of all that came.
+    /// Number of the last arrived sample, whatever happened to it.
     pub(super) fn furthest(&self) -> Option<i64> {
         self.last.max(self.before)
     }
@@ -141,9 +141,8 @@ pub(super) struct Across {
 }
 
 impl Across {
-    /// Passes a sample on unchanged. `unchecked`: its type, if it has not been checked completely
-    /// yet. `None`: it is invalid, or too long; its remote publisher has then counted it. Does not
-    /// wait.
+    /// Passes a sample on unchanged. `unchecked`: its type, if it was not checked completely yet.
+    /// `None`: it is invalid or too long, and its remote publisher has counted it. Does not block.
     pub(super) fn pass_on(
         &self,
         sample: &Came<'_>,
@@ -161,14 +160,14 @@ impl Across {
 pub(super) struct Outside {
     /// Random number of this gateway.
     pub(super) mark: u64,
-    /// Nothing comes but from this host.
+    /// True if all samples come from this host.
     pub(super) same_clock: bool,
-    /// Offset of the clock of stamps to this host's monotonic one now.
+    /// Present offset of the clock of stamps from this host's monotonic clock.
     pub(super) stamps_ahead_ns: Option<i64>,
 }
 
 impl Outside {
-    /// Of a profile of a gateway.
+    /// Returns the parts of a gateway's profile.
     pub(super) fn of(state: &GatewayState, profile: Profile) -> Self {
         // A router may lead to any host.
         let same_clock = profile == Profile::Dds && state.spec.interface.is_none();
@@ -180,9 +179,9 @@ impl Outside {
     }
 }
 
-/// Number of samples missing before `number`; `None`: a repeated sample. `last` is the last number,
-/// and `before` the last one of the publisher's previous remote publisher: the history of that one
-/// is gone with it, so repeated history is new here.
+/// Number of samples missing before `number`; `None`: a repeated sample. `last`: the last number.
+/// `before`: the last number of the publisher's previous remote publisher. Its history is gone with
+/// it, so repeated history is new here.
 fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
     if last.is_some_and(|last| number <= last) {
         return None;
@@ -237,19 +236,19 @@ impl RemotePublisher {
         })
     }
 
-    /// Nodes here that subscribe, as of the last [`hear`](Self::hear).
+    /// Local nodes that subscribe, as of the last [`hear`](Self::hear).
     pub(super) fn subscribers(&self) -> BTreeSet<NodeName> {
         lock(&self.subscribers).clone()
     }
 
-    /// Events since the last call. For the topic's thread.
+    /// Returns the events since the last call. Only for the topic's thread.
     pub(super) fn hear(&self) -> Happened {
         let (mut happened, mut any) = (Happened::default(), false);
         let mut publishing = lock(&self.publishing);
         while let Some(event) = publishing.publisher.poll_event() {
             any = true;
-            // That the type or the QoS differs is the graph's mistake, or a rule's; other reasons
-            // pass, or are those of strangers.
+            // A different type or QoS is a mistake of the graph or of a rule. Other reasons are
+            // temporary, or concern foreign processes.
             if let PublisherEvent::Refused { code: RefusalCode::Qos | RefusalCode::Type, text } =
                 event
             {
@@ -261,7 +260,8 @@ impl RemotePublisher {
                     ""
                 };
                 let text = format!(
-                    "a subscription here does not match what node '{}' publishes in ROS 2: {text}{why}",
+                    "a subscription here does not match what node '{}' publishes in ROS 2: \
+                     {text}{why}",
                     self.node
                 );
                 happened.refused.push(text);
@@ -278,8 +278,8 @@ impl RemotePublisher {
         happened
     }
 
-    /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing
-    /// so far. Where the topic is reliable this may wait for readers.
+    /// Copies a sample into a slot and publishes it. `gaps`: number of samples of its writer that
+    /// are missing so far. On a reliable topic, this may wait for readers.
     pub(super) fn take(
         &self,
         sample: &Came<'_>,
@@ -362,7 +362,7 @@ impl RemotePublisher {
             trace.max(1),
         );
         for origin in header.origins.as_mut_slice() {
-            // All of its age was on the way, or in the node that published it.
+            // Its whole age was spent in transit, or in the node that published it.
             origin.communication_ns = header.publish_time.signed_since(origin.source_oldest);
             (origin.computation_ns, origin.idle_ns) = (0, 0);
         }
@@ -394,7 +394,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
     use zenoh::bytes::ZBytes;
 
-    /// As Zenoh cuts a long sample for its links.
+    /// Cuts a long sample as Zenoh does for its links.
     fn in_batches(sample: &[u8]) -> ZBytes {
         let mut payload = ZBytes::writer();
         sample.chunks(65_000).for_each(|batch| payload.append(batch.to_vec().into()));
@@ -481,7 +481,7 @@ mod tests {
             let gap = numbers.gap(Some(number)).unwrap();
             (gap, numbers.lost(gap, rejected))
         };
-        // 2 to 4 find no room while 1 is taken, and 5 does not come.
+        // Samples 2 to 4 find no space while 1 is processed, and 5 does not arrive.
         assert_eq!([lost(1, 3), lost(6, 0), lost(9, 1)], [(0, 0), (4, 1), (2, 1)]);
     }
 
@@ -492,9 +492,9 @@ mod tests {
             [Some(0), Some(0), Some(3)]
         );
         assert_eq!([missing(7, Some(7), None), missing(6, Some(7), None)], [None, None]);
-        // It had come as far as 7.
+        // It had received up to 7.
         assert_eq!([missing(8, None, Some(7)), missing(11, None, Some(7))], [Some(0), Some(3)]);
-        // History comes again: the last two of 7, and then 10.
+        // The history is repeated: the last two up to 7, and then 10.
         assert_eq!(
             [
                 missing(6, None, Some(7)),

@@ -11,9 +11,9 @@ use driveline_gateway::{Refusal, Report, Ros2Report, Ros2TopicReport};
 use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Refusals that a report names.
+/// Maximum number of refusals in a report.
 const MAX_REFUSALS: usize = 1024;
-/// Remarks on subscriptions that a report has, for each topic.
+/// Maximum number of remarks on subscriptions for each topic in a report.
 const MAX_REMARKS: usize = 64;
 
 impl ControlThread {
@@ -90,7 +90,7 @@ impl ControlThread {
         }
     }
 
-    /// Remarks on publishers of a topic here, and on subscriptions in ROS 2 that get its samples.
+    /// Remarks on local publishers of a topic, and on ROS 2 subscriptions that receive its samples.
     fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
         let matched = pairs(writings, &self.readers)
             .filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());
@@ -108,7 +108,7 @@ impl ControlThread {
         all.into_iter().collect()
     }
 
-    /// The node that an endpoint of others belongs to, as ROS 2 writes it.
+    /// Name of the node of a foreign endpoint, in ROS 2's form.
     fn node_of(&self, gid: &Gid) -> String {
         written(self.nodes.get(gid))
     }

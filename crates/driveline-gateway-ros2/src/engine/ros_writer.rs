@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writer towards ROS 2, by one profile. It never delays its caller: over DDS it keeps the last few
-//! samples, as rclcpp does; over rmw_zenoh, where writing waits for a full link, it has a thread
-//! that waits.
+//! Writer towards ROS 2 with one profile. It never delays its caller: over DDS it keeps the last
+//! few samples, as rclcpp does. Over rmw_zenoh, where writing waits for a full link, it has a
+//! thread that waits.
 
 use super::backlog::{Backlog, Pushed};
 use super::endpoint::{Profile, Writing};
@@ -24,12 +24,13 @@ use thiserror::Error;
 
 const MAX_WRITERS: usize = 512;
 
-/// Reason why there is no writer, for people.
+/// Reason why there is no writer.
 #[derive(Debug, Error)]
 pub(super) enum OpenError {
-    /// It may be tried again when another one has gone.
+    /// It may be retried when another one has gone.
     #[error(
-        "this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: {FEWER}"
+        "this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: \
+         {FEWER}"
     )]
     NoRoom,
     #[error("{0}")]
@@ -47,35 +48,35 @@ pub(super) struct Offer<'a> {
     pub(super) topic: &'a TopicName,
     pub(super) crossing: &'a Crossing,
     pub(super) qos: EndpointQos,
-    /// Samples that the writer keeps: for reliable readers that have not acknowledged them, and for
-    /// those who come late.
+    /// Number of samples that the writer keeps, for reliable readers without an acknowledgement and
+    /// for late joiners.
     pub(super) depth: u32,
     pub(super) lifespan: Option<Duration>,
-    /// A full link delays only this writer.
+    /// True if a full link must delay only this writer.
     pub(super) apart: bool,
     /// Local publisher; `None`: the samples come from the other profile.
     pub(super) publisher: Option<NodeName>,
     /// Offer of that publisher.
     pub(super) offered: Option<Qos>,
-    /// Remark, if that is less.
+    /// Remark, if that offer is less.
     pub(super) weaker: Option<String>,
-    /// In the ROS graph.
+    /// Node in the ROS graph.
     pub(super) node: RosNode,
 }
 
 /// Outcome of a written sample.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
-    /// Earlier samples that gave way to others before all reliable readers had acknowledged them,
-    /// which was overdue, or before a link had room for them.
+    /// Number of earlier samples that were replaced before all reliable readers had acknowledged
+    /// them, which was overdue, or before a link had space for them.
     pub(super) replaced: u64,
-    /// Earlier samples that were not written after all, and why the last of them was not.
+    /// Number of earlier samples that were not written, and reason for the last of them.
     pub(super) failed: u64,
     pub(super) why: String,
 }
 
 enum Writer {
-    /// The writer ends before its topic.
+    /// Dropped in this order: the writer ends before its topic.
     Dds {
         writer: dds::Writer,
         _topic: dds::Entity,
@@ -85,11 +86,11 @@ enum Writer {
         writer: Box<zenoh::Writer>,
         _listed: Listed,
     },
-    /// By rmw_zenoh, on a thread that is listed until it has ended.
+    /// Writer of rmw_zenoh, on a thread that is listed until it has ended.
     Apart(Arc<zenoh::Writer>, Backlog<zenoh::Prepared>),
 }
 
-/// The place of a writer among those of the gateway, which others see come and go.
+/// Entry of a writer among those of the gateway. The control thread sees it appear and go.
 struct Listed {
     writings: Arc<Mutex<Vec<Writing>>>,
     number: u64,
@@ -109,7 +110,7 @@ pub(super) struct RosWriter {
 }
 
 impl RosWriter {
-    /// Returns true if the gateway can have one more.
+    /// Returns true if the gateway can have another writer.
     pub(super) fn has_room(common: &GatewayState) -> bool {
         lock(&common.writings).len() < MAX_WRITERS
     }
@@ -130,7 +131,8 @@ impl RosWriter {
             Profile::Dds => {
                 let config = dds::EndpointConfig {
                     qos,
-                    // One that keeps all would wait for a reader that is gone until its lease is
+                    // A writer that keeps all samples would wait for a departed reader until its
+                    // lease ends, and block all other readers.
                     // over, and all other readers with it.
                     history: dds::History::KeepLast(depth),
                     max_blocking: Duration::ZERO,
@@ -146,7 +148,11 @@ impl RosWriter {
             }
             Profile::Zenoh => {
                 hash = key_hash(crossing.hash, common.spec.release).ok_or_else(|| {
-                    format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", crossing.ros)
+                    format!(
+                        "the definition of {} is not complete, so its hash is not known; name \
+                         its packages under `types`",
+                        crossing.ros
+                    )
                 })?;
                 let qos =
                     TokenQos { endpoint: qos, keep_all: false, depth, lifespan: offer.lifespan };
@@ -188,7 +194,7 @@ impl RosWriter {
         };
         let writer = match made {
             Made::Dds(writer, topic) => Writer::Dds { writer, _topic: topic, _listed: listed },
-            // No other sample waits with it.
+            // No other sample waits for it.
             Made::Zenoh(writer) if !offer.apart => Writer::Zenoh { writer, _listed: listed },
             Made::Zenoh(writer) => {
                 let writer: Arc<zenoh::Writer> = writer.into();
@@ -203,9 +209,10 @@ impl RosWriter {
         Ok(Self { writer })
     }
 
-    /// Hands a sample over, in parts whose lengths add up to a multiple of 4. `slot`: what parts
-    /// lie in that may be kept for a while. `source_timestamp`: on the wall clock, in nanoseconds;
-    /// DDS takes the time of the call. Waits for a link by rmw_zenoh unless the writer is apart.
+    /// Writes a sample from parts whose lengths add up to a multiple of 4. `slot`: buffer of the
+    /// parts, if it may be held for a while. `source_timestamp`: on the wall clock, in nanoseconds;
+    /// DDS uses the time of the call. With rmw_zenoh it waits for a link, unless the writer has a
+    /// thread of its own.
     pub(super) fn write(
         &self,
         parts: &[&[u8]],
@@ -221,7 +228,7 @@ impl RosWriter {
                 .put(writer.prepare(parts, slot, source_timestamp)?)
                 .map(|()| Written::default()),
             Writer::Apart(writer, backlog) => {
-                // A slot would be kept for as long as the sample waits, and its publisher has few.
+                // A slot would be held while the sample waits, and its publisher has few.
                 let sample = writer.prepare(parts, None, source_timestamp)?;
                 let Pushed { replaced, failed, why } =
                     backlog.push(sample, parts.iter().map(|part| part.len()).sum());
@@ -231,7 +238,7 @@ impl RosWriter {
     }
 }
 
-/// Writer that is not in the list yet.
+/// Writer that is not listed yet.
 enum Made {
     Dds(dds::Writer, dds::Entity),
     Zenoh(Box<zenoh::Writer>),

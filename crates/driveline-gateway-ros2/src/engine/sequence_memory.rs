@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 /// Maximum number of remembered publishers; the publisher that departed first is forgotten first.
 const MAX_KEPT: usize = 4096;
 
-/// The number of the last sample that came, of each.
+/// Number of the last arrived sample of each.
 #[derive(Debug, Default)]
 pub(super) struct SequenceMemory {
     last: HashMap<Handle, i64>,
@@ -16,7 +16,7 @@ pub(super) struct SequenceMemory {
 }
 
 impl SequenceMemory {
-    /// A publisher has gone.
+    /// Notes that a publisher has gone.
     pub(super) fn remember(&mut self, publisher: Handle, last: i64) {
         if self.last.insert(publisher, last).is_none() {
             self.order.push_back(publisher);
@@ -28,14 +28,14 @@ impl SequenceMemory {
         }
     }
 
-    /// A sample of it has come nonetheless, and was counted.
+    /// Notes a late sample of it, which was counted.
     pub(super) fn heard(&mut self, publisher: Handle, number: i64) {
         if let Some(last) = self.last.get_mut(&publisher) {
             *last = number.max(*last);
         }
     }
 
-    /// It is back.
+    /// Returns the number of a publisher that is back.
     pub(super) fn take(&mut self, publisher: Handle) -> Option<i64> {
         let last = self.last.remove(&publisher)?;
         self.order.retain(|p| *p != publisher);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_went_first_is_forgotten_first_and_nobody_is_kept_twice() {
+    fn departed_writers_are_forgotten_in_order_and_kept_once() {
         let mut sequence_memory = SequenceMemory::default();
         (0..MAX_KEPT as u128).for_each(|p| sequence_memory.remember(p, 7));
         sequence_memory.remember(0, 9);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Listens to a simulation's clock, where stamps are of it (`use_sim_time`).
+//! Receives a simulation's clock, if stamps use it (`use_sim_time`).
 
 use super::endpoint::{Endpoint, Profile};
 use super::error::GatewayError;
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 /// Longest pause between checks without an event.
 const LOOK: Duration = Duration::from_secs(1);
-/// A clock that says nothing for so long is missed.
+/// Time without a clock message after which this is logged.
 const MISSED_AFTER: Duration = Duration::from_secs(5);
 
-/// Listens on one profile. Dropping it ends that.
+/// Receiver on one profile. Dropping it ends it.
 pub(super) struct SimTime {
     feed: Arc<Feed>,
     stop: Arc<AtomicBool>,
@@ -75,7 +75,7 @@ fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
     let mut broken = false;
     while !stop.load(Ordering::Acquire) {
         let took = feed.take(|came| {
-            // 12 bytes, which nothing cuts.
+            // 12 bytes are never split.
             let heard = came.sample.and_then(|s| s.one().ok_or(s.len()));
             let heard = heard.map_err(|len| format!("it has {len} bytes"));
             let heard = heard.and_then(|bytes| {
@@ -84,7 +84,7 @@ fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
             if let Err(e) = heard
                 && !std::mem::replace(&mut broken, true)
             {
-                common.tell(format!(
+                common.log(format!(
                     "a sample of /{} is not understood, and others like it: {e}",
                     clock::TOPIC
                 ));
@@ -94,7 +94,11 @@ fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
             missed_at = None;
         } else if missed_at.is_some_and(|at| Instant::now() > at) {
             missed_at = None;
-            common.tell(format!("no node publishes the time on /{} yet: until then stamps have no meaning, in both directions", clock::TOPIC));
+            common.log(format!(
+                "no node publishes the time on /{} yet: until then stamps have no \
+                 meaning, in both directions",
+                clock::TOPIC
+            ));
         }
         let waited = match took {
             Ok(true) => Ok(()),
@@ -114,7 +118,7 @@ impl Drop for SimTime {
         self.stop.store(true, Ordering::Release);
         self.feed.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been reported already.
+            // A panic in the thread has been reported already.
             let _ = thread.join();
         }
     }

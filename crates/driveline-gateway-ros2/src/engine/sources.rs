@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Local publishers of a topic that goes to ROS 2, each read as it offers its samples.
+//! Local publishers of a topic to ROS 2, each read with the QoS that it offers.
 
 use super::error::GatewayError;
 use super::gateway_state::GatewayState;
@@ -11,16 +11,16 @@ use driveline_shm::{
 };
 use driveline_types::{Durability, EndpointId, Qos, Reliability};
 
-/// One subscription for each class (reliability and durability) of publishers, so that each
-/// publisher is read with what it offers: one that asks for less would lose samples that the
-/// publisher keeps for it, and one that asks for more would not match.
+/// Has one subscription for each class (reliability and durability) of publishers, so that each
+/// publisher is read with its own offer. A weaker request would lose samples that the publisher
+/// keeps for it; a stronger one would not match.
 pub(super) struct Sources {
     subscriptions: Vec<Subscription>,
-    /// Index of the next one to read.
+    /// Index of the next subscription to read.
     turn: usize,
 }
 
-/// Access as the host transport has it.
+/// Access list of the topic, for the host transport.
 fn access(spec: &Spec) -> Access {
     match spec {
         Spec::OwnUser => Access::OwnUser,
@@ -29,8 +29,8 @@ fn access(spec: &Spec) -> Access {
     }
 }
 
-/// QoS that the gateway requests of publishers with this offer. If a rule passes less than is
-/// offered, the gateway requests no more here either.
+/// QoS that the gateway requests from publishers with this offer. If a rule passes on less than is
+/// offered, the gateway requests no more here.
 fn requested(
     local: &LocalTopic,
     rule: &Rule,
@@ -76,20 +76,20 @@ impl Sources {
         self.subscriptions.iter().try_for_each(|subscription| set.attach(subscription))
     }
 
-    /// Has the thread that waits go on when a sample was given back.
+    /// Wakes the waiting thread when a sample is released.
     pub(super) fn kick_when_given_back(&self, kicker: &Kicker) {
         self.subscriptions
             .iter()
             .for_each(|subscription| subscription.kick_when_given_back(kicker.clone()));
     }
 
-    /// Mutes or unmutes the set for samples that can be taken.
+    /// Sets whether available samples wake the set.
     pub(super) fn set_muted(&self, set: &mut WaitSet, muted: bool) {
         self.subscriptions.iter().for_each(|subscription| set.set_muted(subscription, muted));
     }
 
-    /// Takes the next sample of one class after the other. An error where nothing but samples that
-    /// are still held could be taken.
+    /// Takes the next sample, one class after the other. Returns an error if only samples that are
+    /// still held could be taken.
     pub(super) fn take_next(&mut self) -> Result<Option<Sample>, TakeError> {
         let mut held = None;
         for _ in 0..self.subscriptions.len() {
@@ -103,7 +103,8 @@ impl Sources {
         held.map_or(Ok(None), Err)
     }
 
-    /// Samples that were replaced before they were taken, and samples that were too old, so far.
+    /// Number of samples that were replaced before they were taken, and of samples that were too
+    /// old.
     pub(super) fn losses(&self) -> (u64, u64) {
         let all = self.subscriptions.iter().map(Subscription::stats);
         all.fold((0, 0), |(missed, expired), stats| {
@@ -115,12 +116,12 @@ impl Sources {
         self.subscriptions.iter_mut().find_map(Subscription::poll_event)
     }
 
-    /// Publishers that are there and matched.
+    /// Publishers that exist and are matched.
     pub(super) fn publishers(&self) -> Vec<MatchedPublisher> {
         self.subscriptions.iter().flat_map(Subscription::publishers).collect()
     }
 
-    /// Publishers that are gone and have left samples that were not taken yet.
+    /// Departed publishers with samples that were not taken yet.
     pub(super) fn unread_of_gone(&self) -> Vec<EndpointId> {
         self.subscriptions.iter().flat_map(Subscription::unread_of_gone).collect()
     }

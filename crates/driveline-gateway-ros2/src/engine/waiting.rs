@@ -20,7 +20,7 @@ impl Signal {
         self.more.notify_all();
     }
 
-    /// Waits, at most for so long.
+    /// Waits, at most for this time.
     pub(super) fn wait(&self, longest: Duration) {
         let raised = self.more.wait_timeout_while(lock(&self.raised), longest, |raised| !*raised);
         *raised.unwrap_or_else(PoisonError::into_inner).0 = false;
@@ -41,7 +41,7 @@ impl Waiting {
         }
     }
 
-    /// Waits, at most for so long.
+    /// Waits, at most for this time.
     pub(super) fn wait(&self, longest: Duration) -> dds::Result<()> {
         match self {
             Self::Dds(waiting) => waiting.wait(longest),

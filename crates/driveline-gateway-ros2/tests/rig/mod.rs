@@ -487,9 +487,11 @@ impl Rig {
     }
 
     fn command(&self, vendor: Vendor, arguments: &str) -> Command {
-        let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>\
+        let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" \
+             multicast=\"false\"/></Interfaces>\
             <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>\
-            <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>";
+            <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer \
+             address=\"127.0.0.1\"/></Peers></Discovery>";
         let program = vendor.program();
         let mut command = Command::new(&program[0]);
         command

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The places that other hosts and their publishers have here: who gets one, who gives way, and
-//! what is let go of.
+//! Places of other hosts and their publishers on this host: assigns them, and frees those of
+//! departed ones.
 
-use super::{Directory, Fate, Host, Inlets, MAX_HOSTS};
+use super::{Directory, Fate, Host, MAX_HOSTS, RemotePublishers};
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
 use driveline_types::{
@@ -12,16 +12,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Most publishers of other hosts.
+/// Maximum number of publishers of other hosts.
 pub const MAX_PUBLISHERS: usize = 1024;
-/// Most of these that publish one topic.
+/// Maximum number of these on one topic.
 pub const MAX_PUBLISHERS_OF_TOPIC: usize = 64;
-/// Time that the remote publisher of an unlisted publisher still waits for samples in flight.
+/// Time for which the remote publisher of a delisted publisher still waits for samples in flight.
 const LINGERS: Duration = Duration::from_secs(1);
 /// Time that the remote publishers of a lost host wait for its return.
 const HOST_MAY_RETURN: Duration = Duration::from_secs(60);
 
-/// A publisher of another host that has a remote publisher here.
+/// A publisher of another host, with its remote publisher here.
 pub struct Publisher<I> {
     /// Its host.
     pub host: HostId,
@@ -29,17 +29,17 @@ pub struct Publisher<I> {
     pub topic: TopicName,
     /// Its remote publisher.
     pub remote_publisher: I,
-    /// Offer that its remote publisher was created with.
+    /// Offer with which its remote publisher was created.
     pub(super) offer: Offer,
     pub(super) gone: Option<Gone>,
-    /// State that the remote publisher knows.
-    told: Option<Fate>,
+    /// State that the remote publisher has.
+    reported: Option<Fate>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Gone {
     pub(super) since: MonotonicNs,
-    /// Its host is there, and does not list it: what the host says of its end.
+    /// End as its host reports it. Set if the host is present and does not list the publisher.
     pub(super) end: Option<Fate>,
 }
 
@@ -53,7 +53,7 @@ impl Gone {
 const BUSY: Duration = Duration::from_millis(20);
 
 impl<I> Publisher<I> {
-    /// Neither it nor its host is known to be gone.
+    /// Returns true if neither it nor its host is known to be gone.
     pub fn is_there(&self) -> bool {
         self.gone.is_none()
     }
@@ -63,22 +63,26 @@ impl<I> Publisher<I> {
             .map_or(Fate::There, |gone| gone.end.unwrap_or(Fate::Unknown(Uncounted::OutOfReach)))
     }
 
-    /// Has its remote publisher know its fate. `false`: that is busy.
-    fn tell(
+    /// Passes a state to its remote publisher. `false`: the remote publisher is busy.
+    fn report(
         &mut self,
         fate: Fate,
-        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
+        remote_publishers: &mut impl RemotePublishers<RemotePublisher = I>,
     ) -> bool {
-        if self.told != Some(fate) && remote_publishers.fate(&self.remote_publisher, fate) {
-            self.told = Some(fate);
+        if self.reported != Some(fate) && remote_publishers.fate(&self.remote_publisher, fate) {
+            self.reported = Some(fate);
         }
-        self.told == Some(fate)
+        self.reported == Some(fate)
     }
 
-    /// Has its remote publisher know that its place goes to another, or that its host did not come back.
-    fn ends(&mut self, why: Uncounted, remote_publishers: &mut impl Inlets<RemotePublisher = I>) {
+    /// Ends its remote publisher: its place goes to another, or its host did not come back.
+    fn ends(
+        &mut self,
+        why: Uncounted,
+        remote_publishers: &mut impl RemotePublishers<RemotePublisher = I>,
+    ) {
         let fate = self.gone.and_then(|gone| gone.end).unwrap_or(Fate::Unknown(why));
-        self.tell(fate, remote_publishers);
+        self.report(fate, remote_publishers);
     }
 }
 
@@ -89,31 +93,31 @@ impl<I> Directory<I> {
             + self.may_give_way().filter(|(h, _)| !self.is_of_use(h)).count()
     }
 
-    /// Hosts that are gone: their gateways' next start is another.
+    /// Returns the departed hosts. The next start of their gateways has another id.
     fn may_give_way(&self) -> impl Iterator<Item = (&HostId, &Host)> {
         self.hosts.iter().filter(|(_, state)| !state.alive)
     }
 
-    /// Returns true if it is a restart of a departed host, whose place it gets.
+    /// Returns true if it is a restart of a departed host, and so gets that host's place.
     pub fn has_place_of_its_own(&self, id: &HostId) -> bool {
         self.may_give_way().any(|(h, _)| h.name() == id.name())
     }
 
-    /// It has remote publishers, which wait for its return.
+    /// Returns true if it has remote publishers that wait for its return.
     fn is_of_use(&self, id: &HostId) -> bool {
         self.publishers.values().any(|p| p.host == *id)
     }
 
-    /// Returns the host that gives way to `new`: an earlier start of the same host, whose remote
-    /// publishers the new one takes over or drops, or the host that has been gone longest and is of
-    /// no more use.
+    /// Returns the host that gives its place to `new`. This is an earlier start of the same host,
+    /// whose remote publishers the new one continues or drops. Otherwise it is the host that has
+    /// been gone longest and has no remote publishers.
     pub(super) fn gives_way(&self, new: &HostId) -> Option<HostId> {
         let earlier = |h: &HostId| h.name() == new.name();
         let all = self.may_give_way().filter(|(h, _)| earlier(h) || !self.is_of_use(h));
         all.min_by_key(|(h, state)| (!earlier(h), state.changed)).map(|(h, _)| h.clone())
     }
 
-    /// A publisher is in a list. Gives why it has no remote publisher.
+    /// Handles a listed publisher. Returns the reason if it gets no remote publisher.
     #[allow(clippy::too_many_arguments, reason = "all of one answer")]
     pub(super) fn take(
         &mut self,
@@ -123,7 +127,7 @@ impl<I> Directory<I> {
         list: &List,
         offer: &Offer,
         now: MonotonicNs,
-        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
+        remote_publishers: &mut impl RemotePublishers<RemotePublisher = I>,
     ) -> Result<(), String> {
         if let Some(known) = self.publishers.get_mut(&id) {
             if known.topic != list.topic || !same_terms(&known.offer, offer) {
@@ -131,11 +135,11 @@ impl<I> Directory<I> {
             }
             if known.host != *host {
                 if self.hosts.get(&known.host).is_some_and(|h| h.alive) {
-                    return Err(format!("host '{}' has the same one", known.host));
+                    return Err(format!("host '{}' lists the same publisher", known.host));
                 }
                 if known.host.name() != host.name() {
                     return Err(format!(
-                        "it was one of host '{}', and what that has published is kept for {HOST_MAY_RETURN:?}",
+                        "it belonged to host '{}', whose samples are kept for {HOST_MAY_RETURN:?}",
                         known.host
                     ));
                 }
@@ -152,18 +156,25 @@ impl<I> Directory<I> {
         let (host, topic, offer) = (host.clone(), list.topic.clone(), offer.clone());
         self.publishers.insert(
             id,
-            Publisher { host, topic, remote_publisher, offer, gone: None, told: Some(Fate::There) },
+            Publisher {
+                host,
+                topic,
+                remote_publisher,
+                offer,
+                gone: None,
+                reported: Some(Fate::There),
+            },
         );
         Ok(())
     }
 
-    /// Frees a place: departed publishers give way, those with the weakest promise first. Present
-    /// publishers never do.
+    /// Frees a place. Departed publishers give way, weakest promise first. Present publishers never
+    /// do.
     fn make_room(
         &mut self,
         topic: &TopicName,
         now: MonotonicNs,
-        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
+        remote_publishers: &mut impl RemotePublishers<RemotePublisher = I>,
     ) -> Result<(), String> {
         let of_topic = self.publishers.values().filter(|p| p.topic == *topic).count()
             >= MAX_PUBLISHERS_OF_TOPIC;
@@ -182,29 +193,33 @@ impl<I> Directory<I> {
             );
         let Some((_, _, since, id)) = gone.min() else {
             return Err(format!(
-                "there are too many: {MAX_PUBLISHERS_OF_TOPIC} of a topic and {MAX_PUBLISHERS} in all can be received; \
+                "there are too many: {MAX_PUBLISHERS_OF_TOPIC} of a topic and {MAX_PUBLISHERS} in \
+                 all can be received; \
                  have fewer publishers of other hosts, or receive fewer topics here"
             ));
         };
         if let Some(mut p) = self.publishers.remove(&id) {
             p.ends(Uncounted::GaveWay, remote_publishers);
             let (host, gone) = (p.host.name(), now.since(since).as_secs());
-            remote_publishers
-                .tell(format!("topic '{}': what a publisher of host '{host}', gone for {gone} s, has left gave way to a new one", p.topic));
+            remote_publishers.log(format!(
+                "topic '{}': the samples of a publisher of host '{host}', which \
+                     departed {gone} s ago, gave way to a new publisher",
+                p.topic
+            ));
             remote_publishers.close(id, p.remote_publisher);
         }
         Ok(())
     }
 
-    /// Lets go of publishers and hosts that are gone for good. Gives when to look again.
+    /// Removes publishers and hosts that are gone for good. Returns the time of the next check.
     pub fn forget(
         &mut self,
         now: MonotonicNs,
-        remote_publishers: &mut impl Inlets<RemotePublisher = I>,
+        remote_publishers: &mut impl RemotePublishers<RemotePublisher = I>,
     ) -> Option<MonotonicNs> {
         let mut next: Option<MonotonicNs> = None;
         for p in self.publishers.values_mut() {
-            if !p.tell(p.fate(), remote_publishers) {
+            if !p.report(p.fate(), remote_publishers) {
                 next = Some(now + BUSY);
             }
         }
@@ -235,7 +250,7 @@ impl<I> Directory<I> {
             .filter(|(_, h)| h.alive)
             .map(|(id, _)| id.name().to_owned())
             .collect();
-        // A departed host is listed while no other start of it exists and there is a place.
+        // A departed host stays listed until another start of it exists or its place is needed.
         let kept = |id: &HostId, h: &Host| h.alive || (h.met && !there.contains(id.name()));
         self.hosts.retain(|id, h| {
             kept(id, h)
@@ -246,7 +261,7 @@ impl<I> Directory<I> {
     }
 }
 
-/// Returns true if a remote publisher made for one offer serves the other. The node's name may
+/// Returns true if a remote publisher for one offer also serves the other. The node's name may
 /// differ after a restart.
 fn same_terms(a: &Offer, b: &Offer) -> bool {
     a.schema == b.schema && a.qos == b.qos && a.max_payload == b.max_payload

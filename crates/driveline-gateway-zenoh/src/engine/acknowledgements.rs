@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Acknowledgements on their way to one host: `docs/protocols/network.md`, section 5. They are sent
-//! by a thread of their own, which may wait for room where the threads that receive must not; what
-//! waits meanwhile becomes one for each route.
+//! Sends acknowledgements to one host: `docs/protocols/network.md`, section 5. A thread sends them,
+//! because it may wait for space and the receiving threads must not. Meanwhile, pending
+//! acknowledgements of one route are merged.
 
 use super::worker::{Mailbox, Worker};
 use crate::wire::{Ack, Outcome};
@@ -13,11 +13,11 @@ use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Locality;
 use zenoh::{Session, Wait};
 
-/// Most acknowledgements that wait for one host; further ones are dropped and counted. The next one
-/// of the route makes good for it, or its sender's time-out.
+/// Maximum number of pending acknowledgements to one host. Further ones are dropped and counted.
+/// The next acknowledgement of the route, or the sender's time-out, makes up for a dropped one.
 const MAX_WAITING: usize = 1024;
 
-/// Acknowledgements that wait for the thread, the oldest first.
+/// Pending acknowledgements, oldest first.
 #[derive(Default)]
 struct Waiting {
     queue: VecDeque<(String, Ack)>,
@@ -25,8 +25,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// One says that all before it have arrived, so it takes the place of the one before it of the
-    /// same route if both say nothing else. Without room it is dropped, and counted.
+    /// Adds an acknowledgement. It covers all samples before it, so it replaces the pending one of
+    /// its route if both have the outcome "published". If the queue is full, it is dropped and
+    /// counted.
     fn push(&mut self, key: String, ack: Ack) {
         if let Some((_, last)) = self.queue.iter_mut().rev().find(|(other, _)| *other == key)
             && (last.outcome, ack.outcome) == (Outcome::Published, Outcome::Published)
@@ -42,12 +43,12 @@ impl Waiting {
     }
 }
 
-/// The handle. Dropping it ends the thread, after what that is just handing to Zenoh; what waits is
-/// not sent.
+/// Handle of the thread. Dropping it ends the thread after its current hand-over to Zenoh. Pending
+/// acknowledgements are not sent.
 pub(super) struct Acknowledgements(Worker<Waiting>);
 
 impl Acknowledgements {
-    /// `dropped` counts those for which there was no room.
+    /// Starts the thread. `dropped` counts the acknowledgements that did not fit into the queue.
     pub(super) fn start(session: Session, dropped: Arc<AtomicU64>) -> io::Result<Arc<Self>> {
         let run = move |mailbox: &Mailbox<Waiting>| {
             while let Some((key, ack)) = mailbox.next(|waiting| waiting.queue.pop_front()) {
@@ -61,15 +62,16 @@ impl Acknowledgements {
         )?)))
     }
 
-    /// Has an acknowledgement sent. Waits for nothing.
+    /// Queues an acknowledgement. Does not block.
     pub(super) fn send(&self, key: String, ack: Ack) {
         self.0.put(|waiting| waiting.push(key, ack));
     }
 }
 
-/// Hands an acknowledgement to Zenoh. What fails has no connection, and then the route is parked.
+/// Hands an acknowledgement to Zenoh. It fails without a connection, and then the route is parked
+/// anyway.
 fn put(session: &Session, key: String, mut ack: Ack) {
-    // What it has waited is not of the way.
+    // The time in the queue is not part of the transit time.
     ack.answered = driveline_types::MonotonicNs::now();
     let put = session
         .put(key, ack.encode().to_vec())
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_has_arrived_the_newest_acknowledgement_of_each_edge_waits() {
+    fn only_the_newest_acknowledgement_of_each_route_is_queued() {
         let mut waiting = Waiting::default();
         for (key, number) in [("a", 1), ("b", 7), ("a", 2), ("a", 4), ("a", 3), ("b", 8)] {
             waiting.push(key.into(), ack(number, Outcome::Published));
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_than_that_is_sent_each_in_its_order() {
+    fn acknowledgements_with_another_outcome_are_all_sent_in_order() {
         let mut waiting = Waiting::default();
         let said = [
             (1, Outcome::Published),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that are there and are not heard: those beyond the bound, which wait for a place, and
-//! those of other releases.
+//! Hosts that exist and are not heard: those beyond the limit, which wait for a place, and those of
+//! other releases.
 
 use crate::directory::MAX_HOSTS;
 use crate::wire::{HostId, VERSION};
@@ -9,7 +9,7 @@ use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Most hosts that wait for a place.
+/// Maximum number of hosts that wait for a place.
 const MAX_WAITING: usize = 64;
 /// Time-out of a liveness request to a host before the next one is asked.
 const ASK_NEXT: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const ASK_NEXT: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct TurnedAway {
     waiting: BTreeSet<HostId>,
-    /// No other is asked before.
+    /// Earliest time of the next request.
     reconnect: Option<MonotonicNs>,
 }
 
@@ -28,7 +28,9 @@ impl TurnedAway {
         let name = host.name();
         if self.waiting.len() >= MAX_WAITING && !self.waiting.contains(host) {
             return Some(format!(
-                "host '{name}' is not heard: there are {MAX_HOSTS} hosts already, and {MAX_WAITING} wait for a place; have fewer, and start this gateway again"
+                "host '{name}' is not heard: there are {MAX_HOSTS} hosts already, and \
+                 {MAX_WAITING} wait for a place; reduce the number of hosts and restart this \
+                 gateway"
             ));
         }
         self.waiting
@@ -36,7 +38,7 @@ impl TurnedAway {
             .then(|| format!("host '{name}' is not heard: {}", no_place()))
     }
 
-    /// A host has a place, or is gone.
+    /// Removes a host that has got a place or has departed.
     pub(super) fn remove(&mut self, host: &HostId) {
         self.waiting.remove(host);
     }
@@ -45,8 +47,8 @@ impl TurnedAway {
         self.waiting.is_empty()
     }
 
-    /// Returns the host to ask now whether it still exists, given the number of places and those
-    /// reserved for returning hosts; and the time of the next check.
+    /// Returns the host to ask now whether it still exists, and the time of the next check.
+    /// Arguments: the number of places, and of those reserved for returning hosts.
     pub(super) fn take(
         &mut self,
         places: usize,
@@ -88,7 +90,7 @@ impl Foreign {
             format!("nothing is carried to or from host '{}': {}", id.name(), foreign(version));
         if self.0.len() >= MAX_HOSTS && !self.0.contains_key(&id) {
             return Some(format!(
-                "{text}; it stands in no report, as {MAX_HOSTS} such hosts do already"
+                "{text}; reports do not list it, because they list {MAX_HOSTS} such hosts already"
             ));
         }
         self.0.insert(id, version);
@@ -114,13 +116,14 @@ fn report(host: &HostId, problem: String) -> HostReport {
 }
 
 fn no_place() -> String {
-    format!("there are {MAX_HOSTS} hosts already; it is heard when one of them has gone")
+    format!("there are {MAX_HOSTS} hosts already; it will be heard when one of them departs")
 }
 
 /// Reason why no topic is exchanged with a gateway of another version.
 fn foreign(version: u16) -> String {
     format!(
-        "it speaks version {version} of the network protocol, and this gateway version {VERSION}: install the same release of Driveline on both"
+        "it speaks version {version} of the network protocol, and this gateway version {VERSION}: \
+         install the same release of Driveline on both"
     )
 }
 
@@ -137,15 +140,15 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_of_another_release_beyond_the_bound_is_told_of() {
+    fn a_gateway_of_another_release_beyond_the_bound_is_logged() {
         let mut foreign = Foreign::default();
-        let told: Vec<_> =
+        let logged: Vec<_> =
             (0..=MAX_HOSTS).map(|n| foreign.is(host(n), 1, true).expect("it is logged")).collect();
-        assert!(told[0].contains("same release") && !told[0].contains("64"), "{}", told[0]);
+        assert!(logged[0].contains("same release") && !logged[0].contains("64"), "{}", logged[0]);
         assert!(
-            told[MAX_HOSTS].contains("same release") && told[MAX_HOSTS].contains("64"),
+            logged[MAX_HOSTS].contains("same release") && logged[MAX_HOSTS].contains("64"),
             "{}",
-            told[MAX_HOSTS]
+            logged[MAX_HOSTS]
         );
         assert_eq!(foreign.reports().count(), MAX_HOSTS);
         assert_eq!(foreign.is(host(3), 1, false), None);
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_turned_away_is_told_of_once_and_asked_when_there_are_places() {
+    fn a_host_without_a_place_is_logged_once_and_asked_when_there_are_places() {
         let mut away = TurnedAway::default();
         assert!(away.add(&host(1)).is_some_and(|t| t.contains("64 hosts already")));
         assert_eq!(away.add(&host(1)), None);
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_place_of_its_own_is_asked_first_and_takes_nobody_else_s() {
+    fn a_host_with_a_place_of_its_own_is_asked_first_and_takes_no_other_place() {
         let mut away = TurnedAway::default();
         (0..4).for_each(|n| assert!(away.add(&host(n)).is_some()));
         let own = |h: &HostId| *h == host(2);
@@ -183,14 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn so_many_wait_for_a_place_and_of_others_that_is_told() {
+    fn hosts_beyond_the_waiting_places_are_logged() {
         let mut away = TurnedAway::default();
         assert!(
             (0..MAX_WAITING).all(|n| away.add(&host(n)).is_some_and(|t| t.contains("has gone")))
         );
-        assert!(
-            away.add(&host(MAX_WAITING)).is_some_and(|t| t.contains("start this gateway again"))
-        );
+        assert!(away.add(&host(MAX_WAITING)).is_some_and(|t| t.contains("restart this gateway")));
         assert_eq!((away.add(&host(7)), away.reports().count()), (None, MAX_WAITING));
     }
 }

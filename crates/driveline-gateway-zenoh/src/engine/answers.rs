@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers to requests for lists of publishers: `docs/protocols/network.md`, section 5. Separate
-//! threads send them. A list longer than two of Zenoh's batches waits for space, and over TLS the
-//! receiving thread is the one that frees it.
+//! threads send them. A list longer than two of Zenoh's batches waits for space, and over TLS only
+//! the receiving thread frees it.
 //!
-//! Zenoh has one time-out for all messages, up to a minute for long samples on slow links. So one
-//! thread at a time answers a host, and requests that the host has given up meanwhile are dropped:
-//! a slow host delays only itself.
+//! Zenoh has one time-out for all messages, up to a minute for long samples on slow links. So each
+//! host is answered by one thread at a time, and requests that the host has given up meanwhile are
+//! dropped. A slow host delays only itself.
 
 use super::incoming::{ASKED_BY, LIST_WITHIN};
 use super::outgoing::Lists;
@@ -20,49 +20,49 @@ use zenoh::Wait;
 use zenoh::bytes::ZBytes;
 use zenoh::query::Query;
 
-/// Hosts that are answered at a time.
+/// Number of hosts that are answered at a time.
 const THREADS: usize = 4;
 /// Maximum number of pending requests: 64 hosts with 64 topics each. A dropped request is repeated
 /// by its sender.
 const MAX_WAITING: usize = 4096;
-/// Most bytes of a question: its key, which may have 512, and parameters, which say who asks.
-/// Longer ones are not answered.
+/// Maximum length of a request in bytes: its key, which may have 512, and parameters, which name
+/// the sender. Longer requests are not answered.
 const MAX_QUESTION_LEN: usize = 1024;
 
-/// A question for a list.
+/// A request for a list.
 struct Question<Q> {
     /// Requesting host. `None`: an older gateway or an unknown sender; the threads treat all of
     /// these as one.
     by: Option<HostId>,
-    /// For which list.
+    /// Key of the list.
     key: String,
     came: MonotonicNs,
     query: Q,
 }
 
-/// Questions that wait for a thread, the oldest first.
+/// Pending requests, oldest first.
 struct Waiting<Q> {
     queue: VecDeque<Question<Q>>,
     /// Hosts being answered.
     answered: Vec<Option<HostId>>,
-    /// One was turned away since nothing waited.
+    /// A request was rejected since the queue was last empty.
     full: bool,
 }
 
-/// A question for which there is no room.
+/// A request that does not fit into the queue.
 struct TurnedAway<Q> {
     query: Q,
-    /// The first one.
+    /// True for the first one since the queue was last empty.
     first: bool,
 }
 
 /// Next step of a thread.
 struct Turn<Q> {
     by: Option<HostId>,
-    /// To be answered, if its asker still waits for that.
+    /// Request to answer. `None`: its sender has given up.
     answer: Option<Q>,
-    /// To be ended without an answer: the same was asked again, or its asker has given up. Here, as
-    /// that may wait for room as well.
+    /// Requests to end without an answer: they were repeated, or their sender has given up. The
+    /// thread ends them, because that may wait for space, too.
     end: Vec<Q>,
 }
 
@@ -71,7 +71,7 @@ impl<Q> Waiting<Q> {
         Self { queue: VecDeque::new(), answered: Vec::new(), full: false }
     }
 
-    /// Gives it back where there is no room.
+    /// Queues a request. Returns it if the queue is full.
     fn push(&mut self, question: Question<Q>) -> Option<TurnedAway<Q>> {
         if self.queue.len() >= MAX_WAITING {
             return Some(TurnedAway {
@@ -90,7 +90,7 @@ impl<Q> Waiting<Q> {
         let at = self.queue.iter().position(|q| !self.answered.contains(&q.by))?;
         let Question { by, key, came, query } = self.queue.remove(at)?;
         let (mut newest, mut end) = ((came, query), Vec::new());
-        // Of those who do not say who they are each may be another.
+        // Requests without a sender may be of different hosts.
         if by.is_some() {
             let (same, others) = std::mem::take(&mut self.queue)
                 .into_iter()
@@ -110,7 +110,7 @@ impl<Q> Waiting<Q> {
         Some(Turn { by, answer: None, end })
     }
 
-    /// He may be answered again.
+    /// Marks a host as answered.
     fn done(&mut self, by: &Option<HostId>) {
         if let Some(at) = self.answered.iter().position(|answered| answered == by) {
             self.answered.swap_remove(at);
@@ -130,8 +130,8 @@ fn serve<Q>(mailbox: &Mailbox<Waiting<Q>>, answer: impl Fn(Q)) {
     }
 }
 
-/// The handle. Dropping it ends the threads, after the list that each is just handing to Zenoh; who
-/// still waits is not answered.
+/// Handle of the threads. Dropping it ends each thread after its current list. Pending requests are
+/// not answered.
 pub(super) struct Answers {
     worker: Worker<Waiting<Query>>,
     notices: Arc<Notices>,
@@ -148,11 +148,11 @@ impl Answers {
         })
     }
 
-    /// Has a question answered. On Zenoh's thread, and waits for nothing. It ends no question here
-    /// unless there are too many: that is said to the other host, behind the list that a thread may
-    /// just be waiting with.
+    /// Queues a request. Called on Zenoh's thread; does not block. Only if there are too many
+    /// requests, it ends one here; that waits behind the list which a thread may be sending to the
+    /// same host.
     pub(super) fn answer(&self, mut query: Query) {
-        // Questions have neither; what strangers write there shall not wait here.
+        // Requests need neither. Data of unknown senders must not stay in the queue.
         query.payload_mut().into_iter().for_each(|payload| *payload = ZBytes::new());
         query.attachment_mut().into_iter().for_each(|attachment| *attachment = ZBytes::new());
         let key = query.key_expr().as_str().to_owned();
@@ -164,21 +164,24 @@ impl Answers {
         if let Some(TurnedAway { query, first }) = self.worker.put(|waiting| waiting.push(question))
         {
             if first {
-                self.notices.tell(format!("more than {MAX_WAITING} questions for lists of publishers wait: further ones are turned away, and other hosts repeat them"));
+                self.notices.log(format!(
+                    "more than {MAX_WAITING} requests for lists of publishers \
+                     are pending: further ones are rejected, and other hosts repeat them"
+                ));
             }
-            // Here, where nothing is locked.
+            // Dropped here, where no lock is held.
             drop(query);
         }
     }
 }
 
-/// Hands the list that is asked for to Zenoh, as it is now. Who asks for anything else learns that
-/// there is no answer when the question is dropped.
+/// Hands the current list to Zenoh. A request for anything else ends without an answer when it is
+/// dropped.
 fn answer(keys: &Keys, lists: &Lists, query: &Query) {
     let Some(Parsed::Topic { topic, .. }) = keys.parse(query.key_expr().as_str()) else { return };
     let list = lists.read().unwrap_or_else(PoisonError::into_inner).of_topic.get(&topic).cloned();
     if let Some(list) = list {
-        // Who asked has a time-out.
+        // The sender of the request has a time-out.
         let _ = query.reply(query.key_expr().clone(), list).wait();
     }
 }

@@ -24,7 +24,7 @@ fn turn(waiting: &mut Waiting<u32>, now: MonotonicNs) -> Option<(Option<u32>, Ve
 }
 
 #[test]
-fn so_many_questions_wait_in_order_and_it_is_told_once_that_there_are_more() {
+fn requests_are_queued_in_order_and_rejections_are_logged_once() {
     let mut waiting = Waiting::new();
     let put = |waiting: &mut Waiting<usize>, n: usize| {
         waiting.push(question("a", &n.to_string(), at(0), n)).map(|t| (t.query, t.first))
@@ -49,7 +49,7 @@ fn so_many_questions_wait_in_order_and_it_is_told_once_that_there_are_more() {
 }
 
 #[test]
-fn whoever_is_being_answered_waits_and_nobody_else_does() {
+fn a_host_being_answered_waits_and_no_other_does() {
     let mut waiting = Waiting::new();
     for (n, by) in ["a", "a", "b", "not a name", "not one either", "b"].into_iter().enumerate() {
         assert!(waiting.push(question(by, &n.to_string(), at(0), n as u32)).is_none());
@@ -66,7 +66,7 @@ fn whoever_is_being_answered_waits_and_nobody_else_does() {
 }
 
 #[test]
-fn what_was_asked_again_is_answered_once_and_what_was_given_up_not_at_all() {
+fn a_repeated_request_is_answered_once_and_an_abandoned_one_not_at_all() {
     let mut waiting = Waiting::new();
     for (n, (by, key)) in
         [("a", "x"), ("a", "y"), ("a", "x"), ("b", "x"), ("a", "x"), ("?", "x"), ("?", "x")]
@@ -87,7 +87,7 @@ fn what_was_asked_again_is_answered_once_and_what_was_given_up_not_at_all() {
     assert_eq!(next(11_000), Some((None, vec![6])));
 }
 
-/// Threads that answer numbers, and stand where one ends in 9 until they are let go.
+/// Threads that answer numbers. At a number ending in 9, a thread blocks until the gate opens.
 fn threads(gate: &Arc<(Mutex<bool>, Condvar)>) -> (Worker<Waiting<u32>>, Receiver<u32>) {
     let (done, answered) = channel();
     let gate = gate.clone();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks this host's certificates and reports problems with the file's name. Zenoh reports a key
-//! that does not fit its certificate only where it listens, and an expired certificate not at all:
-//! connections then end on both sides without a reason.
+//! Checks this host's certificates, and reports problems with the file's name. Zenoh reports a key
+//! that does not fit its certificate only where it listens, and does not report an expired
+//! certificate. Connections then end on both sides without a reason.
 
 use super::GatewayError;
 use driveline_gateway::network::TlsSpec;
@@ -17,13 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most certificates that a file is read for: a fleet has some authorities, and a chain some links.
+/// Maximum number of certificates read from a file. A fleet has a few authorities, and a chain a
+/// few links.
 const MAX_CERTIFICATES: usize = 64;
 
-/// A host's certificate, and the authority that it is checked against.
+/// Certificate of this host, with the authority to check it against.
 #[derive(Debug)]
 pub(super) struct Certificates {
-    /// The host's own first.
+    /// Certificate chain, the host's own first.
     chain: Vec<CertificateDer<'static>>,
     verifier: Arc<dyn ClientCertVerifier>,
     certificate: PathBuf,
@@ -36,8 +37,7 @@ fn mistake(key: &'static str, message: String, help: &str) -> GatewayError {
 
 fn read(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, GatewayError> {
     let broken = |why: &dyn Display| {
-        let help =
-            "`openssl x509 -in FILE -noout -text` shows one that is sound; write it anew in PEM";
+        let help = "`openssl x509 -in FILE -noout -text` must show it; write the file in PEM";
         mistake(key, format!("{} has no certificate that can be read: {why}", path.display()), help)
     };
     let all = CertificateDer::pem_file_iter(path).map_err(|e| broken(&e))?;
@@ -54,17 +54,21 @@ impl Certificates {
     /// Reads the files.
     ///
     /// # Errors
-    /// What no connection can be made with.
+    /// Reason why no connection can be made with them.
     pub(super) fn read(spec: &TlsSpec) -> Result<Self, GatewayError> {
         let provider = Arc::new(ring::default_provider());
         let chain = read("tls.certificate", &spec.certificate)?;
         private_key(spec, &chain, &provider)?;
         let mut roots = RootCertStore::empty();
         let no_authority = |why: &dyn Display| {
-            let help = "name the certificate of the authority that has signed those of all hosts";
+            let help = "name the certificate of the authority that has signed the certificates of \
+                 all hosts";
             mistake(
                 "tls.authority",
-                format!("{} is of no authority: {why}", spec.authority.display()),
+                format!(
+                    "{} is not the certificate of an authority: {why}",
+                    spec.authority.display()
+                ),
                 help,
             )
         };
@@ -83,7 +87,7 @@ impl Certificates {
     }
 
     /// Reason why hosts of the same authority refuse the certificate now, with the remedy. It may
-    /// be valid later, or on another clock.
+    /// be valid later, or on a host with another clock.
     pub(super) fn refused(&self) -> Option<String> {
         self.refused_at(UnixTime::now())
     }
@@ -95,7 +99,8 @@ impl Certificates {
         Some(match error {
             Error::InvalidCertificate(CertificateError::ExpiredContext { time, not_after }) => {
                 format!(
-                    "the certificate {certificate} expired {} ago, and other hosts refuse it: have the authority sign a new one (if this computer's clock is right: `date`)",
+                    "the certificate {certificate} expired {} ago, and other hosts refuse it: have \
+                     the authority sign a new one (if this computer's clock is right: `date`)",
                     lasts(time, not_after)
                 )
             }
@@ -103,23 +108,27 @@ impl Certificates {
                 time,
                 not_before,
             }) => format!(
-                "the certificate {certificate} is valid only in {}: is this computer's clock right (`date`)?",
+                "the certificate {certificate} is valid only in {}: is this computer's clock right \
+                 (`date`)?",
                 lasts(not_before, time)
             ),
             Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::BadSignature,
             ) => format!(
-                "the certificate {certificate} is not signed by the authority of {authority}, and hosts that have the same authority refuse it: name the one that signed \
+                "the certificate {certificate} is not signed by the authority of {authority}, and \
+                 hosts that have the same authority refuse it: name the one that signed \
                  it (`openssl x509 -in {certificate} -noout -issuer`), or have this one sign it"
             ),
             Error::InvalidCertificate(
                 CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose,
             ) => format!(
-                "the certificate {certificate} is not for both ends of a connection, and other hosts refuse it where this one connects: have it signed with \
+                "the certificate {certificate} is not for both ends of a connection, and other \
+                 hosts refuse it where this one connects: have it signed with \
                  `extendedKeyUsage=serverAuth,clientAuth`"
             ),
             other => format!(
-                "the certificate {certificate} is refused by hosts that have the authority of {authority}: {other}; `openssl x509 -in {certificate} -noout -text` shows it"
+                "the certificate {certificate} is refused by hosts that have the authority of \
+                 {authority}: {other}; `openssl x509 -in {certificate} -noout -text` shows it"
             ),
         })
     }
@@ -131,7 +140,8 @@ fn private_key(
     provider: &CryptoProvider,
 ) -> Result<(), GatewayError> {
     let (path, certificate) = (spec.private_key.display(), spec.certificate.display());
-    let help = "`openssl pkey -in FILE -noout` says nothing of one that is sound; write it in PEM and without a password";
+    let help = "`openssl pkey -in FILE -noout` must report no error; write the file in PEM, \
+         without a password";
     let broken = |why: &dyn Display| {
         mistake(
             "tls.private_key",
@@ -144,22 +154,22 @@ fn private_key(
     match CertifiedKey::new(chain.to_vec(), key).keys_match() {
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             let message = format!("{path} is not the key of the certificate {certificate}");
-            Err(mistake("tls.private_key", message, "name the two that were made together"))
+            Err(mistake("tls.private_key", message, "name a certificate and its own key"))
         }
         Err(e @ Error::InvalidCertificate(_)) => {
-            let help = "`openssl x509 -in FILE -noout -text` shows one that is sound; write it anew in PEM";
+            let help = "`openssl x509 -in FILE -noout -text` must show it; write the file in PEM";
             Err(mistake(
                 "tls.certificate",
                 format!("{certificate} has no certificate that can be read: {e}"),
                 help,
             ))
         }
-        // Where the library cannot compare them, it is found out when they are used.
+        // The library may be unable to compare them. Then a mismatch shows when they are used.
         _ => Ok(()),
     }
 }
 
-/// From the second to the first.
+/// Time between two moments, as text.
 fn lasts(later: UnixTime, earlier: UnixTime) -> String {
     let (hour, day) = (Duration::from_secs(3600), Duration::from_secs(86_400));
     let passed = Duration::from_secs(later.as_secs().saturating_sub(earlier.as_secs()));

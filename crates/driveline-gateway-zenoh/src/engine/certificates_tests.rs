@@ -21,7 +21,8 @@ fn files() -> TempDir {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
     for authority in ["fleet", "stranger"] {
         openssl(&format!(
-            "req -x509 {key} -keyout {authority}.key -out {authority}.pem -subj /CN={authority} -days 2"
+            "req -x509 {key} -keyout {authority}.key -out {authority}.pem -subj /CN={authority} \
+             -days 2"
         ));
     }
     std::fs::write(dir.path().join("names"), "subjectAltName=IP:127.0.0.1\n").unwrap();
@@ -29,7 +30,8 @@ fn files() -> TempDir {
     for (host, extensions) in [("a", "names"), ("b", "server")] {
         openssl(&format!("req {key} -keyout {host}.key -out {host}.csr -subj /CN={host}"));
         let signed = format!(
-            "x509 -req -in {host}.csr -CA fleet.pem -CAkey fleet.key -CAcreateserial -days 2 -out {host}.pem"
+            "x509 -req -in {host}.csr -CA fleet.pem -CAkey fleet.key -CAcreateserial -days 2 -out \
+             {host}.pem"
         );
         openssl(&format!("{signed} -extfile {extensions}"));
     }
@@ -76,9 +78,10 @@ fn a_certificate_is_refused_for_its_time_its_authority_and_its_purpose_and_says_
 }
 
 #[test]
-fn what_no_connection_can_be_made_with_names_its_file() {
+fn errors_of_unusable_files_name_the_file() {
     let dir = files();
-    let broken = "-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    let broken = "-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE \
+         KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     std::fs::write(dir.path().join("broken"), broken).unwrap();
     std::fs::write(dir.path().join("empty"), "").unwrap();
     std::fs::write(
@@ -137,10 +140,14 @@ fn what_no_connection_can_be_made_with_names_its_file() {
         ),
         (
             ["short", "a.pem", "a.key"],
-            ["network.tls.authority: ", "short is of no authority", "signed those of all hosts"],
+            [
+                "network.tls.authority: ",
+                "short is not the certificate of an authority",
+                "signed the certificates of all hosts",
+            ],
         ),
     ] {
-        let told = Certificates::read(&spec(&dir, files)).unwrap_err().to_string();
-        assert!(says.iter().all(|words| told.contains(words)), "{says:?}: {told}");
+        let text = Certificates::read(&spec(&dir, files)).unwrap_err().to_string();
+        assert!(says.iter().all(|words| text.contains(words)), "{says:?}: {text}");
     }
 }

@@ -18,30 +18,30 @@ use std::sync::{Arc, Mutex};
 /// Name of this kind of gateway in a domain.
 pub(super) const KIND: &str = "zenoh";
 
-/// Number of remembered reasons that were logged while a host cannot join the network.
-const MAX_TOLD: usize = 16;
+/// Maximum number of remembered reasons that were logged while the host cannot join the network.
+const MAX_LOGGED_REASONS: usize = 16;
 
-/// The gateway on this host.
+/// The gateway's part in the domain on this host.
 struct Here {
-    /// One for all control threads, by which each knows what the one before still publishes for other
-    /// hosts.
+    /// One participant for all control threads, so that each knows what its predecessor still
+    /// publishes for other hosts.
     participant: Participant,
-    /// Goes last: the only gateway of the domain on this host.
+    /// Dropped last. Ensures that the domain has only one gateway on this host.
     _only: OnlyOne,
 }
 
-/// Requests of the gateway's owner to the control thread, also to its successor.
+/// Requests of the gateway's owner to the control thread. They outlive it and reach its successor.
 pub(super) struct Control {
     stop: AtomicBool,
     report_requests: ReportRequests,
     notices: Arc<Notices>,
-    /// The present one, and what the host is called since it has begun.
+    /// Present control thread, and the id of the host since its start.
     present: Mutex<Option<(Kicker, String)>>,
-    /// Also between one control thread and the next.
+    /// Also kept between two control threads.
     here: Mutex<Option<Here>>,
     /// Reason why this process cannot use the network any more.
     failure: Mutex<Option<String>>,
-    /// All sockets of this process are the gateway's.
+    /// True if the gateway may inspect and use all sockets of this process.
     owns_sockets: AtomicBool,
     started: MonotonicNs,
 }
@@ -62,7 +62,7 @@ impl Control {
         })
     }
 
-    /// Takes part in this domain, and sees to it that there is no other gateway.
+    /// Joins this domain, and ensures that there is no other gateway of it on this host.
     pub(super) fn take_part(&self, domain_dir: PathBuf) -> Result<Participant, GatewayError> {
         let mut here = lock(&self.here);
         if let Some(Here { participant, .. }) = &*here {
@@ -95,7 +95,7 @@ impl Control {
         }
     }
 
-    /// The report, or the one before if the control thread is busy.
+    /// Returns the report. If the control thread is busy, returns its last one.
     pub(super) fn report(&self) -> Report {
         let is_there = lock(&self.present).is_some();
         if is_there {
@@ -114,30 +114,30 @@ impl Control {
         self.notices.clone()
     }
 
-    /// A control thread is there, and the host is called so since.
+    /// Notes a new control thread, and the id of the host since its start.
     pub(super) fn is_there(&self, kicker: Kicker, host: String) {
         *lock(&self.present) = Some((kicker, host));
     }
 
-    /// There is no control thread any more, or not yet.
+    /// Notes that there is no control thread, or none yet.
     pub(super) fn is_away(&self) {
         *lock(&self.present) = None;
     }
 
-    /// Notes the reason why this host cannot join the network, which is retried: for reports, and
-    /// for the log unless it was `told` recently.
+    /// Notes the reason why this host cannot join the network; joining is retried. The reason is
+    /// for reports, and for the log unless it was logged recently (`logged`).
     pub(super) fn kept_out(
         &self,
         config: &GatewayConfig,
         why: &GatewayError,
-        told: &mut BTreeSet<String>,
+        logged: &mut BTreeSet<String>,
     ) {
         let why = why.to_string();
-        if told.len() >= MAX_TOLD {
-            told.clear();
+        if logged.len() >= MAX_LOGGED_REASONS {
+            logged.clear();
         }
-        if told.insert(why.clone()) {
-            self.tell(format!("not in the network, which is tried again each second: {why}"));
+        if logged.insert(why.clone()) {
+            self.log(format!("not in the network, which is tried again each second: {why}"));
         }
         let now = MonotonicNs::now();
         let spec = &config.network;
@@ -162,7 +162,7 @@ impl Control {
         });
     }
 
-    /// From now on sockets of this process may be looked at and used.
+    /// Permits the gateway to inspect and use all sockets of this process.
     pub(super) fn owns_sockets(&self) {
         self.owns_sockets.store(true, Ordering::Release);
     }
@@ -183,8 +183,8 @@ impl Control {
         lock(&self.present).as_ref().map(|(_, host)| host.clone()).unwrap_or_default()
     }
 
-    pub(super) fn tell(&self, line: String) {
-        self.notices.tell(line);
+    pub(super) fn log(&self, line: String) {
+        self.notices.log(line);
     }
 
     pub(super) fn take_notices(&self) -> Vec<String> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The thread that decides what exists.
+//! Control thread: decides which tokens, offers, routes and remote publishers exist.
 
 use super::answers::Answers;
 use super::certificates::Certificates;
@@ -32,15 +32,15 @@ use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
 
-/// Time without any other host after which it is logged. Hosts start together, and this one may be
-/// the first.
+/// Time without any other host after which this is logged. Hosts start together, and this one may
+/// be the first.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
 /// Period at which named interfaces are checked.
 const INTERFACES_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct ControlThread {
-    /// Goes first: others shall know before the segments go.
+    /// Dropped first: other hosts learn of the end before the segments go.
     common: GatewayState,
     set: WaitSet,
     outgoing: Outgoing,
@@ -50,7 +50,7 @@ pub(super) struct ControlThread {
     /// `None` if Zenoh does not connect to hosts that it discovers.
     peer_discovery: Option<DiscoveryQueries>,
     control: Arc<Control>,
-    /// Of its reports, what does not change.
+    /// Fixed part of its reports.
     about: Report,
     started: MonotonicNs,
     /// Time to log that no other host was reached yet.
@@ -58,24 +58,24 @@ pub(super) struct ControlThread {
     /// Network configuration of this host.
     network: NetworkSpec,
     certificates: Option<Certificates>,
-    /// The interfaces that it is bound to, as they were when the session was opened, and when to
-    /// look at them again.
+    /// Named interfaces at the opening of the session, and time of the next check.
     interfaces: BTreeMap<String, u32>,
     interfaces_at: Option<MonotonicNs>,
-    /// Most neighbours that there were at a time since the session was opened.
+    /// Maximum number of simultaneous neighbours since the session was opened.
     most_neighbours: usize,
-    /// Time to compare the topics of a new host with those that no host sends.
+    /// Time to compare the topics of a new host with topics that no host sends.
     compare_at: Option<MonotonicNs>,
-    /// Another one has come meanwhile.
+    /// Another host has arrived meanwhile.
     compare_again: bool,
-    /// Topics that no host has sent yet, and similar names that a host has sent: each logged once.
+    /// Topics that no host has sent yet, with a similar name that a host sends. Each is logged
+    /// once.
     similar: BTreeMap<TopicName, TopicName>,
     topics: Vec<CarriedTopic>,
     _token: LivelinessToken,
 }
 
 impl ControlThread {
-    /// `tried`: names of hosts for which the gateway has been started anew.
+    /// `tried`: names of hosts for which the gateway has been restarted.
     pub(super) fn new(
         config: GatewayConfig,
         control: Arc<Control>,
@@ -118,17 +118,15 @@ impl ControlThread {
         let opened = opened
             .map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
         for endpoint in &network.listens {
-            if let Err(why) = socket_file::let_in(endpoint) {
-                notices.tell(format!("other users may not be able to connect to {endpoint}: its rights cannot be set ({why})"));
+            if let Err(why) = socket_file::admit(endpoint) {
+                notices.log(format!(
+                    "other users may not be able to connect to {endpoint}: its \
+                     rights cannot be set ({why})"
+                ));
             }
         }
         let refused = certificates.as_ref().and_then(Certificates::refused);
-        network
-            .caution
-            .clone()
-            .into_iter()
-            .chain(refused)
-            .for_each(|caution| notices.tell(caution));
+        network.caution.clone().into_iter().chain(refused).for_each(|caution| notices.log(caution));
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
@@ -191,7 +189,7 @@ impl ControlThread {
         };
         control.is_there(common.kicker.clone(), common.me.to_string());
         let started = MonotonicNs::now();
-        let alone_at = config.network.reaches_anybody().then(|| started + ALONE_AFTER);
+        let alone_at = config.network.reaches_any_host().then(|| started + ALONE_AFTER);
         Ok(Self {
             common,
             set,
@@ -217,8 +215,8 @@ impl ControlThread {
         })
     }
 
-    /// Until it is stopped: `None`. Or until a host does not answer any more: then it is to be
-    /// started anew, with these as `tried`.
+    /// Runs until the gateway is stopped (`None`), or until it must restart because a host does not
+    /// answer any more. Then it returns the names for `tried`.
     pub(super) fn run(mut self) -> Option<BTreeSet<String>> {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();
@@ -239,18 +237,21 @@ impl ControlThread {
             ];
             self.control.report_requests().answer(|| self.report(now));
             if let Some(gone) = self.lost_interface(now) {
-                self.common.tell(format!("the network interface {gone} is not there any more, or was made anew: this gateway starts anew"));
-                self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
+                self.common.log(format!(
+                    "the network interface {gone} was removed or recreated: this gateway restarts"
+                ));
+                self.report(now).losses().into_iter().for_each(|line| self.common.log(line));
                 return Some(self.incoming.tried(now));
             }
             if let Some(silent) = self.incoming.silent(now).cloned() {
-                self.common.tell(format!(
-                    "host '{}' is there and has answered nothing for {} s: a connection is broken, and this gateway starts anew",
+                self.common.log(format!(
+                    "host '{}' is present and has not answered for {} s: a connection is broken, \
+                     and this gateway restarts",
                     silent.name(),
                     SILENT_AFTER.as_secs()
                 ));
-                // The next one begins to count anew.
-                self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
+                // The successor counts from 0.
+                self.report(now).losses().into_iter().for_each(|line| self.common.log(line));
                 return Some(self.incoming.tried(now));
             }
             self.set.wait(next.into_iter().flatten().min(), Duration::ZERO);
@@ -264,7 +265,7 @@ impl ControlThread {
         let at = self.alone_at.filter(|_| !self.incoming.has_met_a_host());
         self.alone_at = at.filter(|at| now < *at);
         if at.is_some() && self.alone_at.is_none() {
-            self.common.tell(format!(
+            self.common.log(format!(
                 "no other host was reached yet, and the gateway goes on trying: {}",
                 self.report(now).alone()
             ));
@@ -272,8 +273,8 @@ impl ControlThread {
         self.alone_at
     }
 
-    /// An interface that sockets are bound to and that has gone: they stay bound to what was there,
-    /// also when there is another of that name.
+    /// Returns the name of an interface that sockets are bound to and that is gone. They stay bound
+    /// to the old interface, even if a new one has the same name.
     fn lost_interface(&mut self, now: MonotonicNs) -> Option<String> {
         self.interfaces_at.take_if(|at| now >= *at)?;
         self.interfaces_at = Some(now + INTERFACES_EVERY);
@@ -286,8 +287,8 @@ impl ControlThread {
             .map(|(name, _)| name.clone())
     }
 
-    /// Has those looked for who were there and are not, however long they have been gone. One that
-    /// does not come back is looked for as long as this session lasts.
+    /// Looks for hosts that were present and are not, however long ago. A host that does not come
+    /// back is looked for until the session ends.
     fn look_again(&mut self) {
         if self.network.interface.is_none() || !self.control.has_sockets() {
             return;
@@ -296,7 +297,8 @@ impl ControlThread {
         let neighbours = info.peers_zid().wait().count() + info.routers_zid().wait().count();
         self.most_neighbours = self.most_neighbours.max(neighbours);
         if neighbours < self.most_neighbours || neighbours == 0 {
-            // Without /proc, which was logged at the start, Zenoh checks by itself, less often.
+            // Without /proc, which was logged at the start, Zenoh itself looks for hosts, less
+            // often.
             let _ = look_for_others(&interfaces::looked_from(&self.network));
         }
     }
@@ -308,8 +310,9 @@ impl ControlThread {
             let carried = self.topics.iter().map(|t| t.topic.clone()).collect();
             for (topic, similar) in self.incoming.similar(&carried) {
                 if self.similar.insert(topic.clone(), similar.clone()).is_none() {
-                    self.common.tell(format!(
-                        "no other host sends topic '{topic}' yet; '{similar}' is sent, and is not received here: is one of the two misspelt?"
+                    self.common.log(format!(
+                        "no other host sends topic '{topic}' yet; '{similar}' is sent, and is not \
+                         received here: is one of the two misspelt?"
                     ));
                 }
             }
@@ -347,7 +350,7 @@ impl ControlThread {
             Parsed::Host(host) => {
                 self.incoming.host_token(&self.common, &host, alive, now);
                 if alive {
-                    // It announces its topics next.
+                    // The host announces its topics next.
                     self.compare_again = self.compare_at.is_some();
                     self.compare_at.get_or_insert(now + ALONE_AFTER);
                 }
@@ -363,7 +366,7 @@ impl ControlThread {
             Parsed::Want { host, offered, qos, topic, .. } => {
                 self.outgoing.unwanted((host, offered, topic), qos)
             }
-            // Not tokens.
+            // These keys are not tokens.
             Parsed::Clock(_) | Parsed::Met(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => {}
         }
     }
@@ -373,7 +376,7 @@ impl ControlThread {
         let network = NetworkReport {
             peers: session.peers_zid().wait().count(),
             routers: session.routers_zid().wait().count(),
-            // Also of one that has expired meanwhile.
+            // Also if a certificate has expired meanwhile.
             caution: self
                 .certificates
                 .as_ref()
@@ -410,8 +413,8 @@ impl ControlThread {
     }
 }
 
-/// Has Zenoh call for samples, acknowledgements, questions and tokens, as long as the session is
-/// open.
+/// Registers callbacks at Zenoh for samples, acknowledgements, requests and tokens. They end with
+/// the session.
 fn declare(
     common: &GatewayState,
     inboxes: &Inboxes,
@@ -458,8 +461,8 @@ fn declare(
         let received = MonotonicNs::now();
         let changes = lists.read().unwrap_or_else(PoisonError::into_inner).changes;
         let time = Time { received, answered: MonotonicNs::now(), changes };
-        // From here, as a thread between would count as the way: it is short, and of another
-        // priority than lists.
+        // Answered on this thread: the time until another thread ran would count as transit time.
+        // The answer is short, and has another priority than lists.
         let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     };
     session
@@ -485,8 +488,8 @@ fn declare(
     };
     changes.callback(heard).background().wait().map_err(failed(&key))?;
 
-    // Gateways of this version have their own subscriber: a host whose access list permits only
-    // that one is refused the other.
+    // Gateways of this version have a subscriber of their own. A host whose access list permits
+    // only that one refuses the other.
     let others = (keys.hosts_of_all_versions(), true);
     for (key, of_other_versions) in [
         (keys.tokens("host"), false),
@@ -507,7 +510,7 @@ fn declare(
     Ok(())
 }
 
-/// Hands an acknowledgement to the route that waits for it. On Zenoh's thread.
+/// Passes an acknowledgement to its route. Called on Zenoh's thread.
 fn acknowledged(keys: &Keys, inboxes: &Inboxes, sample: &Sample) {
     let now = MonotonicNs::now();
     let Some(Parsed::Ack { from, offered, topic, .. }) = keys.parse(sample.key_expr().as_str())

@@ -3,19 +3,19 @@ use super::*;
 use serde_json::json;
 use std::sync::mpsc::channel;
 
-/// As it may where one follows another.
+/// The new thread may start while the old one still runs.
 #[test]
-fn who_has_asked_before_a_conductor_came_is_answered_when_it_has_looked() {
+fn a_request_before_the_control_thread_started_is_answered_after_its_first_check() {
     let dir = tempfile::tempdir().unwrap();
     let topic = json!({ "topic": "map", "send": true, "receive": false, "max_payload": 8, "pins": 3, "qos": {} });
     let network = json!({ "host": "car", "listen": ["tcp/127.0.0.1:0"] });
     let config = json!({ "domain": "test", "domain_dir": dir.path(), "network": network, "topics": [topic] });
     let control = Control::new();
-    let (tell, asked) = channel();
+    let (sender, asked) = channel();
     let asks = control.clone();
     let answer = std::thread::spawn(move || {
-        let ask = || asks.report_requests().ask(|| tell.send(()).unwrap());
-        // It gives up where the machine has no time for the control thread.
+        let ask = || asks.report_requests().ask(|| sender.send(()).unwrap());
+        // The report is stale if the machine has no time for the control thread.
         std::iter::repeat_with(ask).find(|report| !report.stale)
     });
     asked.recv().unwrap();

@@ -3,7 +3,7 @@
 
 use crate::window::WindowCounters;
 use driveline_gateway::RouteFigures;
-use driveline_shm::SubscriptionStats;
+use driveline_shm::TransportStats;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counters of a route, written by its thread.
@@ -22,12 +22,12 @@ pub(super) struct RouteCounters {
     remote: AtomicU64,
     decimated: AtomicU64,
     impossible_acknowledgements: AtomicU64,
-    /// Acknowledgements that were not read, because too many waited.
+    /// Acknowledgements dropped because too many were pending.
     excess_acknowledgements: AtomicU64,
 }
 
 impl RouteCounters {
-    pub(super) fn store(&self, window: &WindowCounters, subscription: &SubscriptionStats) {
+    pub(super) fn store(&self, window: &WindowCounters, subscription: &TransportStats) {
         for (to, value) in [
             (&self.sent, window.sent),
             (&self.sent_bytes, window.sent_bytes),
@@ -86,12 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn acknowledgements_of_what_was_never_sent_are_reported_and_are_no_drops() {
+    fn acknowledgements_of_samples_never_sent_are_reported_and_are_no_drops() {
         let counters = RouteCounters::default();
         counters.acknowledged_in_excess();
         counters.store(
             &WindowCounters { nonsense: 3, ..WindowCounters::default() },
-            &SubscriptionStats::default(),
+            &TransportStats::default(),
         );
         let figures = counters.figures();
         assert_eq!((figures.impossible_acknowledgements, figures.drops()), (4, Vec::new()));

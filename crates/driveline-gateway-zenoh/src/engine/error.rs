@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A gateway could not be started.
+/// Reason why a gateway could not be started.
 #[derive(Debug, Error)]
 pub enum GatewayError {
     /// The configuration has mistakes.
@@ -52,7 +52,7 @@ pub enum GatewayError {
     /// An address to listen on is not one of this host's, or not yet.
     #[error("this host has no address {0}; `ip address` lists its addresses")]
     Address(IpAddr),
-    /// The session does not open.
+    /// The session cannot be opened.
     #[error(
         "cannot take part in the network{}: {reason}{}",
         unnamed(endpoints, reason),
@@ -77,7 +77,7 @@ pub enum GatewayError {
         "the domain '{0}' cannot be carried over the network: use letters, digits, '_', '-' and '.'"
     )]
     Domain(String),
-    /// Another gateway is there, or that cannot be found out.
+    /// Another gateway runs, or it cannot be found out.
     #[error(transparent)]
     OnlyOne(#[from] driveline_gateway::OnlyOneError),
     /// The host transport refuses.
@@ -91,7 +91,7 @@ pub enum GatewayError {
         /// Reason.
         source: driveline_shm::CreateSubscriptionError,
     },
-    /// Something of the system.
+    /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
         /// Attempted action.
@@ -110,14 +110,14 @@ impl GatewayError {
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Interface { .. } | Self::Address(_) => true,
-            // On an interface that is there, the address is not yet.
+            // The interface exists, but has no address yet.
             Self::Open { reason, .. } => reason.contains("(os error 99)"),
             _ => false,
         }
     }
 }
 
-/// The endpoints, if Zenoh's words name none of them.
+/// Lists the endpoints, unless Zenoh's text names one of them.
 fn unnamed(endpoints: &[String], reason: &str) -> String {
     let addresses = endpoints.iter().filter_map(|e| e.split('#').next()?.split_once('/'));
     let named = addresses.into_iter().any(|(_, address)| reason.contains(address));
@@ -131,7 +131,7 @@ fn unnamed(endpoints: &[String], reason: &str) -> String {
 /// Remedy if Zenoh cannot listen, derived from the text of its error.
 fn advice(reason: &str) -> &'static str {
     if reason.contains("(os error 98)") {
-        "; who is there already (`ss -ltnp`)?"
+        "; which program uses it already (`ss -ltnp`)?"
     } else if reason.contains("(os error 99)") {
         "; is the address of `listen` one of this host's (`ip address`)?"
     } else if reason.contains("No such device") {
@@ -139,7 +139,9 @@ fn advice(reason: &str) -> &'static str {
     } else if reason.contains("failed to lookup address") {
         "; is the name known (`getent hosts NAME`)?"
     } else if reason.contains("TLS") {
-        "; are `authority` and `certificate` under `tls:` (in a file of Zenoh's `root_ca_certificate`, `listen_certificate`, `connect_certificate`) there, and certificates in PEM \
+        "; are `authority` and `certificate` under `tls:` (in a file of Zenoh's \
+         `root_ca_certificate`, `listen_certificate`, `connect_certificate`) there, and \
+         certificates in PEM \
          (`openssl x509 -in FILE -noout`), and is the private key that of the certificate?"
     } else {
         ""

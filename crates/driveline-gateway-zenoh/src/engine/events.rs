@@ -14,30 +14,30 @@ use driveline_types::{MonotonicNs, TopicName};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// Tokens that wait: more at once than any domain has.
+/// Maximum number of pending tokens: more than any domain has at a time.
 const MAX_TOKENS: usize = 65_536;
-/// Changes of lists that wait.
+/// Maximum number of pending changes of lists.
 const MAX_CHANGES: usize = 16_384;
 /// Maximum number of pending answers, and of their bytes. A host may answer as often as it likes.
 const MAX_ANSWERS: usize = 16_384;
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// Something to be looked at.
+/// An event for the control thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A token of this version of the protocol.
+    /// A token of this version of the protocol has appeared or gone.
     Token { what: Parsed, alive: bool },
     /// A gateway that speaks another version.
     Foreign { host: HostId, version: u16, alive: bool },
     /// A host has changed a list.
     Changed { host: HostId, topic: TopicName, change: u64 },
-    /// The answer to a question.
+    /// The answer to a list request.
     List { question: Question, bytes: Vec<u8> },
-    /// A host that was asked whom it hears has answered.
+    /// A host has answered the request for the hosts that it hears.
     Met { host: HostId, bytes: Vec<u8> },
     /// A host has answered a request for the time sent at `asked`, with its number of changes.
     Counted { host: HostId, changes: u64, asked: MonotonicNs },
-    /// A sample came whose publisher is not known.
+    /// A sample of an unknown publisher has arrived.
     Unknown { from: HostId, topic: TopicName },
 }
 
@@ -59,7 +59,7 @@ impl Event {
         matters.then_some(Self::Token { what, alive })
     }
 
-    /// Interprets the announcement of a list's change; `None`: it is none.
+    /// Interprets the announcement of a list's change; `None`: not an announcement.
     pub(super) fn of_change(keys: &Keys, key: &str, payload: &[u8]) -> Option<Self> {
         let change = u64::from_le_bytes(payload.try_into().ok()?);
         match keys.parse(key)? {
@@ -69,7 +69,7 @@ impl Event {
     }
 }
 
-/// All that waits.
+/// Pending events.
 #[derive(Default)]
 struct Waiting {
     tokens: VecDeque<Event>,
@@ -79,7 +79,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// `false`: there is no room for it.
+    /// Adds an event. `false`: the queue is full.
     fn push(&mut self, what: Event) -> bool {
         let (queue, most) = match &what {
             Event::Token { .. } | Event::Foreign { .. } => (&mut self.tokens, MAX_TOKENS),
@@ -102,13 +102,13 @@ impl Waiting {
         fits
     }
 
-    /// Tokens first: what others say is of hosts that are known to be there.
+    /// Returns tokens first, because the other events are about hosts that must be known.
     fn into_iter(self) -> impl Iterator<Item = Event> {
         self.tokens.into_iter().chain(self.answers).chain(self.changes)
     }
 }
 
-/// Events on their way to the control thread.
+/// Queue of events to the control thread.
 pub(super) struct Inbox {
     waiting: Mutex<Waiting>,
     kicker: Kicker,
@@ -125,13 +125,14 @@ impl Inbox {
         if lock(&self.waiting).push(what) {
             self.kicker.kick();
         } else if is_token {
-            self.notices.tell(format!(
-                "more than {MAX_TOKENS} announcements at once: some were lost; restart the gateway"
+            self.notices.log(format!(
+                "more than {MAX_TOKENS} announcements at once, so some were lost; restart the \
+                 gateway"
             ));
         }
     }
 
-    /// All that has come, in the order in which it is to be looked at.
+    /// Returns all pending events, in the order in which to handle them.
     pub(super) fn take(&self) -> impl Iterator<Item = Event> + use<> {
         std::mem::take(&mut *lock(&self.waiting)).into_iter()
     }
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_here_does_not_wait() {
+    fn irrelevant_events_are_not_queued() {
         let (keys, me) = (Keys::new("test").unwrap(), host(1));
         let of = |key: &str| Event::of_token(&keys, &me, key, true);
         assert_eq!(of(&keys.key(&Parsed::Host(host(2)))), Some(token(2)));

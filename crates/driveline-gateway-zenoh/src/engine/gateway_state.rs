@@ -15,7 +15,7 @@ use zenoh::{Session, Wait};
 /// Session, participant and counters of a gateway, used by both directions.
 pub(super) struct GatewayState {
     pub(super) session: Session,
-    /// Behind the session, which runs in it.
+    /// Dropped after the session, which runs in it.
     pub(super) _runtime: OwnRuntime,
     pub(super) participant: Participant,
     pub(super) node: NodeName,
@@ -26,24 +26,24 @@ pub(super) struct GatewayState {
     pub(super) notices: Arc<Notices>,
     /// Times of the last requests for hosts' clocks.
     pub(super) questions: Questions,
-    /// Samples that routes are handing to Zenoh, by the start of the gateway that they go to.
+    /// Samples that routes are handing to Zenoh, by the start number of the receiving gateway.
     pub(super) under_way: InFlight<u64>,
     /// Bytes that a route may have in flight before its last sample.
     pub(super) window_bytes: usize,
 }
 
 impl GatewayState {
-    pub(super) fn tell(&self, line: String) {
-        self.notices.tell(line);
+    pub(super) fn log(&self, line: String) {
+        self.notices.log(line);
     }
 
-    /// A token, as long as what is returned exists.
+    /// Declares a token. It exists until the result is dropped.
     pub(super) fn token(&self, what: &Parsed) -> Option<LivelinessToken> {
         let key = self.keys.key(what);
         match self.session.liveliness().declare_token(key.clone()).wait() {
             Ok(token) => Some(token),
             Err(e) => {
-                self.tell(format!("cannot announce '{key}': {}", zenoh_says(&e)));
+                self.log(format!("cannot announce '{key}': {}", zenoh_says(&e)));
                 None
             }
         }
@@ -52,10 +52,10 @@ impl GatewayState {
 
 impl Drop for GatewayState {
     fn drop(&mut self) {
-        // A large sample on a slow link would keep the session open for as long as that takes.
+        // A large sample on a slow link would keep the session open until it is sent.
         self.under_way.give_up(&self.session);
-        // Zenoh's callbacks hold the session, too; it would continue without a gateway to answer
-        // for it.
+        // Zenoh's callbacks hold the session, too. Without this, it would stay open without a
+        // gateway.
         let _ = self.session.close().wait();
     }
 }

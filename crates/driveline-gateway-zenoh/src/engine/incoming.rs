@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The receiving side: hosts, their clocks, their publishers, and what of them is wanted here.
+//! Receiving side: hosts, their clocks, their publishers, and the topics requested from them.
 
 use super::admission::{Foreign, TurnedAway};
 use super::events::Event;
@@ -8,7 +8,7 @@ use super::lock;
 use super::remote_publisher::{Receiving, RemotePublisher};
 use crate::clock::{ASK_EVERY, ClockEstimate};
 use crate::directory::{
-    Directory, Fate, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts,
+    Directory, Fate, Host, NotReceived, Publisher, Question, RemotePublishers, TooManyHosts,
 };
 use crate::neighbours::Standing;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
@@ -28,13 +28,13 @@ use zenoh::query::ConsolidationMode;
 
 /// Time-out of a request for a list.
 pub(super) const LIST_WITHIN: Duration = Duration::from_secs(5);
-/// The parameter of a question for a list that says who asks.
+/// Parameter of a list request that names the sender.
 pub(super) const ASKED_BY: &str = "by";
-/// Time during which Zenoh may still report the token of a departed gateway: a lease, 10 s with
-/// routers that use Zenoh's defaults.
+/// Time for which Zenoh may still report the token of a departed gateway: one lease, which is 10 s
+/// with routers that use Zenoh's defaults.
 const NAMESAKES_AFTER: Duration = Duration::from_secs(15);
 
-/// Of which host, publishers with which offer, of which topic.
+/// Host, offer of its publishers, and topic.
 type WantKey = (HostId, QosMark, TopicName);
 
 fn want_key(p: &Publisher<Arc<RemotePublisher>>) -> WantKey {
@@ -46,7 +46,7 @@ pub(super) struct Incoming {
     topics: BTreeMap<TopicName, CarriedTopic>,
     directory: Directory<Arc<RemotePublisher>>,
     probing: Probing,
-    /// There are topics to carry.
+    /// The gateway carries topics.
     carries: bool,
     wants: BTreeMap<WantKey, (QosMark, LivelinessToken)>,
     receiving: Arc<Receiving>,
@@ -54,7 +54,7 @@ pub(super) struct Incoming {
     refused: BTreeSet<EndpointId>,
     turned_away: TurnedAway,
     foreign: Foreign,
-    /// Names that several hosts have, since when.
+    /// Names that several hosts have, with the time of the discovery.
     namesakes: BTreeMap<String, MonotonicNs>,
 }
 
@@ -65,7 +65,7 @@ struct Making<'a> {
     receiving: &'a Arc<Receiving>,
 }
 
-impl Inlets for Making<'_> {
+impl RemotePublishers for Making<'_> {
     type RemotePublisher = Arc<RemotePublisher>;
 
     fn open(
@@ -107,13 +107,13 @@ impl Inlets for Making<'_> {
         self.receiving.remove(id);
     }
 
-    fn tell(&mut self, line: String) {
-        self.common.tell(line);
+    fn log(&mut self, line: String) {
+        self.common.log(line);
     }
 }
 
 impl Incoming {
-    /// `tried`: names of hosts for which the gateway has been started anew.
+    /// `tried`: names of hosts for which the gateway has been restarted.
     pub(super) fn new(
         carried: &[CarriedTopic],
         receiving: Arc<Receiving>,
@@ -135,8 +135,8 @@ impl Incoming {
         }
     }
 
-    /// The clock of a host, which may not have said that it is there yet. `None`: there are too
-    /// many.
+    /// Returns the clock of a host, which may not have announced itself yet. `None`: there are too
+    /// many hosts.
     pub(super) fn clock(
         &mut self,
         common: &GatewayState,
@@ -148,7 +148,7 @@ impl Incoming {
     }
 
     fn turn_away(&mut self, common: &GatewayState, id: &HostId) {
-        self.turned_away.add(id).into_iter().for_each(|line| common.tell(line));
+        self.turned_away.add(id).into_iter().for_each(|line| common.log(line));
     }
 
     /// Returns true if another host was ever present, of any version.
@@ -171,7 +171,7 @@ impl Incoming {
         self.directory.is_sent(topic)
     }
 
-    /// A gateway has come or gone.
+    /// Notes the arrival or departure of a gateway.
     pub(super) fn host_token(
         &mut self,
         common: &GatewayState,
@@ -190,7 +190,7 @@ impl Incoming {
         match self.directory.host_is(id, alive, now) {
             Ok(true) => {
                 self.turned_away.remove(id);
-                common.tell(format!(
+                common.log(format!(
                     "host '{}' {}",
                     id.name(),
                     if alive { "is there" } else { "is gone" }
@@ -206,18 +206,17 @@ impl Incoming {
 
     /// Logs hosts with the same name, unless one of them is the remaining token of a gateway that
     /// was restarted.
-    fn tell_of_namesakes(
-        &mut self,
-        common: &GatewayState,
-        now: MonotonicNs,
-    ) -> Option<MonotonicNs> {
+    fn log_namesakes(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let (hosts, mut next) = (self.directory.hosts(), None::<MonotonicNs>);
         self.namesakes.retain(|name, since| {
             let others = hosts.iter().filter(|(id, h)| h.alive && id.name() == name).count();
             let all = others + usize::from(name == common.me.name());
             let due = *since + NAMESAKES_AFTER;
             if all > 1 && now >= due {
-                common.tell(format!("two hosts are called '{name}': give each a name of its own (`network: {{host: …}}`)"));
+                common.log(format!(
+                    "two hosts are called '{name}': give each a name of its own \
+                     (`network: {{host: …}}`)"
+                ));
             } else if all > 1 {
                 next = Some(next.map_or(due, |n| n.min(due)));
             }
@@ -226,7 +225,7 @@ impl Incoming {
         next
     }
 
-    /// A gateway that speaks another version of the protocol has come or gone.
+    /// Notes the arrival or departure of a gateway of another version of the protocol.
     pub(super) fn foreign_token(
         &mut self,
         common: &GatewayState,
@@ -234,10 +233,10 @@ impl Incoming {
         version: u16,
         alive: bool,
     ) {
-        self.foreign.is(id, version, alive).into_iter().for_each(|line| common.tell(line));
+        self.foreign.is(id, version, alive).into_iter().for_each(|line| common.log(line));
     }
 
-    /// A host sends a topic, or says so no longer.
+    /// Notes that a host sends a topic, or no longer does.
     pub(super) fn topic_token(
         &mut self,
         common: &GatewayState,
@@ -251,7 +250,7 @@ impl Incoming {
         }
     }
 
-    /// A host has changed a list.
+    /// Handles the announcement that a host has changed a list.
     pub(super) fn changed(
         &mut self,
         host: &HostId,
@@ -275,12 +274,12 @@ impl Incoming {
         self.directory.counted(host, changes, asked, now);
     }
 
-    /// A sample came whose publisher is not known.
+    /// Handles a sample of an unknown publisher.
     pub(super) fn unknown(&mut self, host: &HostId, topic: &TopicName, now: MonotonicNs) {
         self.directory.unknown(host, topic, now);
     }
 
-    /// A list that was asked for has come.
+    /// Handles the answer to a list request.
     pub(super) fn listed(
         &mut self,
         common: &GatewayState,
@@ -295,7 +294,7 @@ impl Incoming {
         }
     }
 
-    /// The hosts that are here.
+    /// Present hosts.
     pub(super) fn here(&self) -> impl Iterator<Item = &HostId> {
         self.directory.hosts().iter().filter_map(|(id, host)| host.alive.then_some(id))
     }
@@ -311,7 +310,7 @@ impl Incoming {
         if replaced { Standing::Replaced } else { Standing::Host }
     }
 
-    /// Does what is due, and gives when to look again.
+    /// Does the work that is due. Returns the time of the next check.
     pub(super) fn look(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
         let forgotten = self.directory.forget(now, making);
@@ -325,7 +324,7 @@ impl Incoming {
         }
         let probed = self.probe(common, now);
         self.want(common, now);
-        let namesakes = self.tell_of_namesakes(common, now);
+        let namesakes = self.log_namesakes(common, now);
         [forgotten, places, asked, probed, namesakes].into_iter().flatten().min()
     }
 
@@ -344,12 +343,13 @@ impl Incoming {
         next
     }
 
-    /// Asks present hosts for the time and for changes of their lists. Hosts that send no topic
-    /// received here are asked less often, only to find out whether they can be reached.
+    /// Asks present hosts for the time and for the number of changes of their lists. A host that
+    /// sends no topic received here is asked less often, only to find out whether it can be
+    /// reached.
     fn probe(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let hosts = self.directory.hosts();
         let every = |h: &Host| if h.sends_something() { ASK_EVERY } else { ASK_OTHERS_EVERY };
-        // A host without topics is present for others, as a router is.
+        // A host without topics may serve other hosts, as a router does.
         let there = hosts
             .iter()
             .filter(|(_, h)| h.alive && self.carries)
@@ -361,17 +361,18 @@ impl Incoming {
         next
     }
 
-    /// A host that is there and answers nothing: a connection is broken that Zenoh takes for whole.
+    /// Returns a present host that does not answer: its connection is broken, and Zenoh has not
+    /// noticed.
     pub(super) fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
         self.probing.silent(now)
     }
 
-    /// State for the next one when the gateway restarts now.
+    /// State for the successor if the gateway restarts now.
     pub(super) fn tried(&mut self, now: MonotonicNs) -> BTreeSet<String> {
         std::mem::take(&mut self.probing).tried(now)
     }
 
-    /// Says what of other hosts is wanted here.
+    /// Announces the topics that this host requests from others.
     fn want(&mut self, common: &GatewayState, now: MonotonicNs) {
         let mut wanted: BTreeMap<WantKey, QosMark> = BTreeMap::new();
         for p in self.directory.publishers().values().filter(|p| p.is_there()) {
@@ -393,7 +394,8 @@ impl Incoming {
             let (of, offered, topic) = key.clone();
             let token = Parsed::Want { host: common.me.clone(), of, offered, qos: *mark, topic };
             if let Some(token) = common.token(&token) {
-                // The one before goes after this one has come: the route changes, and does not end.
+                // The old token is dropped after the new one exists: the route changes, and does
+                // not end.
                 self.wants.insert(key.clone(), (*mark, token));
             }
         }
@@ -471,7 +473,7 @@ impl Incoming {
     }
 }
 
-/// Asks whether a host that found no place is there, what it sends and what it wants.
+/// Asks a host without a place whether it exists, which topics it sends, and which it requests.
 fn ask_whether_there(common: &GatewayState, host: &HostId) {
     for key in [
         common.keys.key(&Parsed::Host(host.clone())),
@@ -487,7 +489,7 @@ fn ask_whether_there(common: &GatewayState, host: &HostId) {
                     .for_each(|events| inbox.push(events));
             });
         if let Err(e) = asked.wait() {
-            common.tell(format!(
+            common.log(format!(
                 "cannot ask whether host '{}' is there: {}",
                 host.name(),
                 zenoh_says(&e)
@@ -496,7 +498,7 @@ fn ask_whether_there(common: &GatewayState, host: &HostId) {
     }
 }
 
-/// Asks a host for a list.
+/// Requests a list from a host.
 fn ask(common: &GatewayState, question: Question) {
     let key = common
         .keys
@@ -504,15 +506,15 @@ fn ask(common: &GatewayState, question: Question) {
     let selector = format!("{key}?{ASKED_BY}={}", common.me);
     let name = question.host.name().to_owned();
     let inbox = common.inbox.clone();
-    // After small samples: a list may be long. Before large ones, which may leave no room for
-    // anything after them.
+    // Sent after small samples, because a list may be long; and before large ones, which may leave
+    // no space for anything after them.
     let get = common
         .session
         .get(selector)
         .timeout(LIST_WITHIN)
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::DataHigh);
-    // As they come: nothing is kept of what others send.
+    // Handled on arrival, so that answers of other hosts are not stored.
     let get = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let Ok(sample) = reply.result() else { return };
         if sample.payload().len() <= MAX_LIST_LEN {
@@ -523,14 +525,14 @@ fn ask(common: &GatewayState, question: Question) {
         }
     });
     if let Err(e) = get.wait() {
-        common.tell(format!("cannot ask host '{name}' for its publishers: {}", zenoh_says(&e)));
+        common.log(format!("cannot ask host '{name}' for its publishers: {}", zenoh_says(&e)));
     }
 }
 
 fn ask_for_time(common: &GatewayState, host: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
     let key = common.keys.key(&Parsed::Clock(host.clone()));
     let (inbox, host) = (common.inbox.clone(), host.clone());
-    // From then on its samples can be wanted.
+    // From now on, its samples may be requested.
     let counted =
         move |asked, changes| inbox.push(Event::Counted { host: host.clone(), changes, asked });
     common.questions.ask(&common.session, &key, clock, Duration::ZERO, counted);

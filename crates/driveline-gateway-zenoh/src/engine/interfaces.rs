@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network interfaces that a configuration names, as they are and as Zenoh has seen them: it
-//! asks for those of the host once in a process, and goes by what there was then.
+//! Compares the network interfaces that a configuration names with those that Zenoh has seen. Zenoh
+//! reads the interfaces of the host only once in a process.
 
 use super::GatewayError;
 use driveline_gateway::interfaces::{Interface, interfaces};
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 /// Interfaces that existed when Zenoh was first used in this process.
 static SEEN: OnceLock<Vec<Interface>> = OnceLock::new();
 
-/// Zenoh is about to be used.
+/// Notes the interfaces of the host. Call it right before Zenoh is first used.
 pub(super) fn zenoh_looks() {
     SEEN.get_or_init(interfaces);
 }
@@ -34,7 +34,8 @@ pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
         .collect()
 }
 
-/// Returns what this host lacks now and may have later. Check it before Zenoh is used.
+/// Returns the reason if this host lacks something now that it may have later. Call it before Zenoh
+/// is used.
 pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
     let there = interfaces();
     let lacks = |name: &str, to_be_found: bool| match there.iter().find(|i| i.name == name) {
@@ -54,7 +55,7 @@ pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
     })
 }
 
-/// The addresses of the interface on which others are looked for, as Zenoh has seen them.
+/// Returns the addresses of the interface on which Zenoh looks for hosts, as it has seen them.
 pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
     let seen =
         SEEN.get().and_then(|seen| seen.iter().find(|i| Some(&i.name) == spec.interface.as_ref()));
@@ -67,11 +68,15 @@ pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     let seen = SEEN.get()?;
     let there = interfaces();
     named(spec).filter(|(_, to_be_found)| *to_be_found).find_map(|(name, _)| {
-        let of = |all: &[Interface]| all.iter().find(|i| i.name == name).map(addresses).unwrap_or_default();
+        let of = |all: &[Interface]| {
+            all.iter().find(|i| i.name == name).map(addresses).unwrap_or_default()
+        };
         let (before, now) = (of(seen), of(&there));
         is_another(&before, &now).then(|| {
             format!(
-                "the network interface {name} has other addresses now ({}, before: {}), which Zenoh does not see in a running program: no others are found there. `driveline run` starts \
+                "the network interface {name} has other addresses now ({}, before: {}), which \
+                 Zenoh does not see in a running program: no others are found there. `driveline \
+                 run` starts \
                  its gateways again by itself; one that was started by hand has to be",
                 list(&now),
                 list(&before)
@@ -80,7 +85,7 @@ pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     })
 }
 
-/// As long as one is left, or there is none at all, nothing is to be done yet.
+/// Nothing is to be done while one address remains, or while there is none at all.
 fn is_another(before: &[Ipv4Addr], now: &[Ipv4Addr]) -> bool {
     !now.is_empty() && !before.iter().any(|address| now.contains(address))
 }
@@ -114,7 +119,13 @@ mod tests {
             r#"{"listen": ["tcp/127.0.0.1:0#dscp=1;iface=nosuch"]}"#,
             r#"{"listen": ["tcp/0.0.0.0:0#iface=nosuch"], "insecure": true}"#,
         ] {
-            assert!(lacks(bad).is_some_and(|why| why.starts_with("the network interface nosuch is not there")), "{bad}");
+            assert!(
+                lacks(bad).is_some_and(|why| why.starts_with(
+                    "the network interface nosuch is \
+                 not there"
+                )),
+                "{bad}"
+            );
         }
     }
 

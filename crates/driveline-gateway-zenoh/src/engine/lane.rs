@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of reliable publishers of another host, one after the other: which is taken, and a
-//! thread that publishes it, which may wait for readers.
+//! Orders the samples of reliable publishers of another host. A thread publishes them, because
+//! publishing may wait for readers.
 
 use super::remote_publisher::{Arrived, Receiving, RemotePublisher};
 use super::worker::{Mailbox, Worker};
@@ -10,7 +10,7 @@ use driveline_types::TopicName;
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// Of which host's name, publishers with which offer, of which topic.
+/// Name of the host, offer of its publishers, and topic.
 pub(super) type LaneKey = (String, QosMark, TopicName);
 
 /// Content of an acknowledgement.
@@ -20,19 +20,19 @@ pub(super) struct Reply {
     pub(super) number: u64,
 }
 
-/// The handle. Dropping it ends the thread, after what that is just publishing.
+/// Handle of the thread. Dropping it ends the thread after the sample that it is publishing.
 pub(super) struct Lane {
     offered: QosMark,
     topic: TopicName,
     worker: Worker<Waiting>,
 }
 
-/// Samples that wait for the thread.
+/// Queue of the thread.
 #[derive(Default)]
 struct Waiting {
-    /// Sending host; another incarnation counts from another number.
+    /// Sending host. Another start of it has other numbers.
     from: Option<HostId>,
-    /// Each with the remote publisher that publishes it; none where its fate is known.
+    /// Each sample with its remote publisher. Without one, its outcome is known.
     receive_window: ReceiveWindow<(Arrived, Weak<RemotePublisher>)>,
 }
 
@@ -43,8 +43,8 @@ pub(super) fn out_of_turn(outcome: Outcome, place: u16) -> Outcome {
 }
 
 impl Waiting {
-    /// Takes a sample into the queue, or gives what is to be said of it; neither, if that will be
-    /// said or it will come again.
+    /// Queues a sample, or returns its acknowledgement. Returns neither if the acknowledgement
+    /// follows later or the sample will be repeated.
     fn enter(
         &mut self,
         sample: Arrived,
@@ -87,7 +87,7 @@ impl Lane {
         }))
     }
 
-    /// A sample has come. On Zenoh's thread.
+    /// Handles an arrived sample. Called on Zenoh's thread.
     pub(super) fn arrives(
         &self,
         receiving: &Receiving,
@@ -100,7 +100,7 @@ impl Lane {
     }
 }
 
-/// Publishes what waits, as long as there is a handle.
+/// Publishes queued samples until the handle is dropped.
 fn publish(
     mailbox: &Mailbox<Waiting>,
     receiving: &Weak<Receiving>,
@@ -115,8 +115,8 @@ fn publish(
         receiving,
     )) = next()
     {
-        // An remote publisher that is gone may come back, or its publisher be refused, when the sample comes
-        // again.
+        // Without its remote publisher, the sample is to be repeated. Until then the remote
+        // publisher may come back, or its publisher may be refused.
         let outcome = fate.unwrap_or_else(|| {
             remote_publisher
                 .upgrade()

@@ -2,10 +2,10 @@
 //! The gateway itself: local publishers to other hosts, publishers of other hosts to local
 //! subscriptions.
 //!
-//! One thread, the *control thread*, decides what exists: tokens, offers, routes, remote publishers. It is woken by
-//! the host transport and by Zenoh's callbacks, and sleeps otherwise. Samples do not pass through
-//! it: each route has a thread of its own, what arrives is published on Zenoh's, and
-//! acknowledgements to each host have a thread. Lists of publishers have some of their own.
+//! One thread, the *control thread*, decides which tokens, offers, routes and remote publishers
+//! exist. The host transport and Zenoh's callbacks wake it; otherwise it sleeps. Samples do not
+//! pass through it. Each route has a thread. Arrived samples are published on Zenoh's threads. Each
+//! host has a thread for acknowledgements, and a few threads send lists of publishers.
 
 mod acknowledgements;
 mod admission;
@@ -45,11 +45,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The commit that it was built from.
+/// Commit of the source code.
 const COMMIT: &str = env!("DRIVELINE_COMMIT");
 
-/// The pause after a gateway that has to start could not: what it listens on may not be there, or
-/// not be free yet.
+/// Pause before a failed start is retried. What it listens on may not exist yet, or may still be in
+/// use.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Report of the gateway, with its version and commit.
@@ -57,11 +57,11 @@ fn report(control: &Control) -> Report {
     Report { version: env!("CARGO_PKG_VERSION").into(), commit: COMMIT.into(), ..control.report() }
 }
 
-/// A running gateway. Dropping it ends it, and with it what it has brought to this host.
+/// A running gateway. Dropping it ends it and removes its remote publishers from this host.
 ///
-/// Any process can hold one: where one process owns all the traffic, it needs no other. Its own
-/// endpoints do not count as local then: a gateway does not carry what the same
-/// [`driveline_shm::Participant`] publishes, but it makes one of its own.
+/// Any process can hold one: a process that owns all the traffic needs no separate gateway program.
+/// Endpoints of the gateway's own [`driveline_shm::Participant`] do not count as
+/// local: a gateway does not carry what that participant publishes. It makes one of its own.
 pub struct Gateway {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -70,7 +70,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// Joins the domain and the network. Returns when both are joined; other hosts are found later.
-    /// If this host lacks an address or an interface, as at boot, it returns as well, and retries
+    /// If this host lacks an address or an interface, as at boot, it returns as well and retries
     /// the network each second. Zenoh reads the interfaces of a host once in a process: if it was
     /// used before, later ones are not used. Blocks for at most a few seconds.
     ///
@@ -81,9 +81,9 @@ impl Gateway {
         let control = Control::new();
         let first = match ControlThread::new(config.clone(), control.clone(), BTreeSet::new()) {
             Err(e) if e.may_pass() => {
-                let mut told = BTreeSet::new();
-                control.kept_out(&config, &e, &mut told);
-                Err(told)
+                let mut logged = BTreeSet::new();
+                control.kept_out(&config, &e, &mut logged);
+                Err(logged)
             }
             other => Ok(other?),
         };
@@ -102,8 +102,8 @@ impl Gateway {
         Ok(Self { control, thread: Some(thread), status: Some(status) })
     }
 
-    /// This host as the others see it: its name and the number of this start, which is another
-    /// after the gateway had to start anew. Empty as long as it does not take part in the network.
+    /// Id of this host for other hosts: its name and the number of this start. Each restart has a
+    /// new number. Empty while it does not take part in the network.
     #[must_use]
     pub fn host(&self) -> String {
         self.control.host()
@@ -117,8 +117,8 @@ impl Gateway {
     }
 
     /// Reason why this process cannot use the network any more: a named interface has other
-    /// addresses than Zenoh has read. The gateway continues, but other hosts do not find it there;
-    /// the gateway's program then ends with this reason.
+    /// addresses than those that Zenoh has read. The gateway continues, but other hosts do not find
+    /// it on that interface. The gateway's program then ends with this reason.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure()
@@ -131,19 +131,19 @@ impl Gateway {
     }
 }
 
-/// Has one control thread after the other, until it is stopped. `first`: or what has kept this host out
-/// of the network.
+/// Runs one control thread after the other, until the gateway is stopped. `first`: the first
+/// thread, or the reason why this host could not join the network.
 fn run(
     first: Result<ControlThread, BTreeSet<String>>,
     config: &GatewayConfig,
     control: &Arc<Control>,
 ) {
-    let (mut told, mut next) = match first {
+    let (mut logged, mut next) = match first {
         Ok(first) => (BTreeSet::new(), Ok(first.run())),
-        Err(told) => (told, Err(BTreeSet::new())),
+        Err(logged) => (logged, Err(BTreeSet::new())),
     };
     loop {
-        // For which hosts it starts anew, if it does.
+        // Names of hosts for which it restarts, if it does.
         let tried = match next {
             Ok(Some(tried)) => tried,
             Ok(None) => return,
@@ -153,22 +153,22 @@ fn run(
             }
         };
         control.is_away();
-        // It may have been stopped while the one before took its leave, which a connection that is
-        // broken makes long.
+        // The gateway may have been stopped while the previous thread ended, which takes long with
+        // a broken connection.
         if control.is_stopped() {
             return;
         }
         next = match ControlThread::new(config.clone(), control.clone(), tried.clone()) {
             Ok(control_thread) => {
-                control.tell(format!(
+                control.log(format!(
                     "in the network now: this host is '{}' for others",
                     control.host()
                 ));
-                told.clear();
+                logged.clear();
                 Ok(control_thread.run())
             }
             Err(e) => {
-                control.kept_out(config, &e, &mut told);
+                control.kept_out(config, &e, &mut logged);
                 Err(tried)
             }
         };
@@ -180,7 +180,8 @@ impl driveline_gateway::Gateway for Gateway {
     type Error = GatewayError;
     const COMMIT: &'static str = COMMIT;
     const ABOUT: &'static str = "Carries the topics of one domain between this host and others. \
-`driveline run` starts it for graphs whose topics have `reach: network`; CONFIG.json has the keys domain, domain_dir, network and topics.";
+`driveline run` starts it for graphs whose topics have `reach: network`; CONFIG.json has the keys \
+         domain, domain_dir, network and topics.";
 
     fn environment(config: &Self::Config) -> Vec<(&'static str, &'static str)> {
         config.environment()
@@ -188,14 +189,15 @@ impl driveline_gateway::Gateway for Gateway {
 
     fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let of_sockets = config.clone();
-        // First: it reports all mistakes in the configuration.
+        // Called first: it reports all mistakes in the configuration.
         let gateway = Self::start(config)?;
-        // All sockets of this program are its own, which those of a program that it is embedded in
-        // are not.
+        // All sockets of this program belong to the gateway. Those of a program that embeds it do
+        // not.
         gateway.control.owns_sockets();
         if let Err(why) = break_unanswered(session::unanswered(&of_sockets)?) {
-            gateway.control.tell(format!(
-                "what this gateway has open cannot be looked at ({why}): that a host is gone may be found late. Is /proc mounted?"
+            gateway.control.log(format!(
+                "cannot inspect this gateway's sockets ({why}): the departure of a host may be \
+                 noticed late. Is /proc mounted?"
             ));
         }
         Ok(gateway)
@@ -223,12 +225,12 @@ impl driveline_gateway::Gateway for Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // While there is a control thread to answer for it.
+        // Dropped while there is a control thread to answer its requests.
         drop(self.status.take());
         self.control.stop();
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic in it has been reported already.
+            // A panic in the thread has been reported already.
             let _ = thread.join();
         }
         self.control.let_others_serve();

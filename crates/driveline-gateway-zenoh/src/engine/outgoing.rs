@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sending side: local publishers that others may have, and who wants them.
+//! Sending side: local publishers offered to other hosts, and the hosts that request them.
 
 use super::error::GatewayError;
 use super::gateway_state::GatewayState;
@@ -23,12 +23,12 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Locality;
 
-/// Most routes, each with a thread; those count that have ended and whose thread has not.
-const MAX_EDGES: usize = 256;
-/// Edges that could not be made, and are tried again.
+/// Maximum number of routes, each with a thread. An ended route counts until its thread has ended.
+const MAX_ROUTES: usize = 256;
+/// Maximum number of routes that could not be made and are retried.
 const MAX_FAILED: usize = 1024;
-/// Pairs of publisher and host of which it is kept what was to go there first; of further ones it
-/// is not announced.
+/// Maximum number of pairs of publisher and host for which the first sample is remembered. It is
+/// not announced for further pairs.
 const MAX_FIRSTS: usize = 4096;
 /// Time for which an unwanted route is kept.
 const KEPT_PARKED: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ const RETRY_LONGEST: Duration = Duration::from_secs(60);
 /// Period at which pending ends are checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A topic that is sent.
+/// A topic that this host sends.
 struct SentTopic {
     config: CarriedTopic,
     /// Reports publishers; takes no samples.
@@ -48,7 +48,7 @@ struct SentTopic {
     offering: Offering,
     /// Reasons why existing publishers are not offered.
     refusals: Box<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// Says that the topic is sent from here; none before that was said.
+    /// Token that announces the topic; `None` before the announcement.
     _token: Option<LivelinessToken>,
 }
 
@@ -63,7 +63,7 @@ impl SentTopic {
         let there = self.scout.publishers().into_iter().filter_map(offer).collect();
         let compared = self.offering.compare(there, MonotonicNs::now(), owed);
         for why in compared.left_out {
-            common.tell(format!(
+            common.log(format!(
                 "topic '{}': a publisher is not offered to other hosts: {why}",
                 self.config.topic
             ));
@@ -83,51 +83,50 @@ impl SentTopic {
     }
 }
 
-/// A route that is wanted and could not be made.
+/// A requested route that could not be made.
 struct Failed {
     mark: QosMark,
     clock: Arc<Mutex<ClockEstimate>>,
     reason: String,
     at: MonotonicNs,
-    /// None: it waits for another's thread to end.
+    /// `None`: it waits until the thread of another route has ended.
     pause: Option<Duration>,
 }
 
-/// Reason why there is no place for a route.
+/// Reason why a route cannot be added.
 enum NoRoom {
-    /// As things are.
+    /// Until the configuration or the load changes.
     Now(String),
-    /// Until the thread of another has ended.
+    /// Until the thread of another route has ended.
     Yet(String),
 }
 
-/// To which host, of publishers with which offer, of which topic.
-type EdgeKey = (HostId, QosMark, TopicName);
+/// Receiving host, offer of the publishers, and topic.
+type RouteKey = (HostId, QosMark, TopicName);
 
-/// Edges by the key of their acknowledgements, for Zenoh's thread.
-pub(super) type Inboxes = Arc<RwLock<HashMap<EdgeKey, Arc<RouteInbox>>>>;
+/// Routes by the key of their acknowledgements, for Zenoh's thread.
+pub(super) type Inboxes = Arc<RwLock<HashMap<RouteKey, Arc<RouteInbox>>>>;
 /// Lists that others request, for Zenoh's thread.
 pub(super) type Lists = Arc<RwLock<Listed>>;
 
 /// Lists of publishers.
 #[derive(Default)]
 pub(super) struct Listed {
-    /// Encoded.
+    /// Encoded lists.
     pub(super) of_topic: HashMap<TopicName, Vec<u8>>,
     /// Number of changes of all lists.
     pub(super) changes: u64,
 }
 
-/// Publishers that are not announced, for routes: they have no receiver.
+/// Publishers that are not announced. Routes skip them, because they have no receiver.
 pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 
-/// By publisher and host, the first sample of the publisher that was to go there; for routes, which
-/// know it.
+/// First sample of each publisher for each host. Routes note it.
 #[derive(Clone, Default)]
 pub(super) struct Firsts(Arc<Mutex<BTreeMap<(EndpointId, HostId), u64>>>);
 
 impl Firsts {
-    /// Of several routes to a host, one after the other, the newest one's counts.
+    /// With several routes to a host, one after the other, the newest one counts.
     pub(super) fn note(&self, publisher: EndpointId, host: &HostId, first: u64) {
         let mut firsts = lock(&self.0);
         if firsts.len() < MAX_FIRSTS {
@@ -151,14 +150,14 @@ impl Firsts {
 /// See the module.
 pub(super) struct Outgoing {
     topics: BTreeMap<TopicName, SentTopic>,
-    routes: BTreeMap<EdgeKey, Route>,
-    /// Edges that have ended and whose thread had not when that was looked at; with `routes` at most
-    /// `MAX_EDGES`.
-    ending: Vec<(EdgeKey, Ending)>,
-    /// Some of them have since.
+    routes: BTreeMap<RouteKey, Route>,
+    /// Ended routes whose thread had not ended at the last check. Together with `routes`, at most
+    /// `MAX_ROUTES`.
+    ending: Vec<(RouteKey, Ending)>,
+    /// Some of these threads have ended since.
     freed: bool,
     /// At most `MAX_FAILED`, because any host may request a topic.
-    failed: BTreeMap<EdgeKey, Failed>,
+    failed: BTreeMap<RouteKey, Failed>,
     pub(super) inboxes: Inboxes,
     pub(super) lists: Lists,
     left_out: LeftOut,
@@ -212,7 +211,8 @@ impl Outgoing {
         })
     }
 
-    /// Says which topics are sent from here, once others can ask for their publishers.
+    /// Announces the topics that are sent from here, once other hosts can request the lists of
+    /// publishers.
     pub(super) fn announce(&mut self, common: &GatewayState) -> Result<(), GatewayError> {
         for (topic, sent) in &mut self.topics {
             let key =
@@ -225,7 +225,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Looks at which local publishers have come and gone.
+    /// Compares the offered publishers with the existing ones.
     pub(super) fn look(&mut self, common: &GatewayState) {
         let mut compared = false;
         for topic in self.topics.values_mut() {
@@ -233,7 +233,7 @@ impl Outgoing {
             while let Some(event) = topic.scout.poll_event() {
                 match event {
                     SubscriptionEvent::Refused { text, .. } => {
-                        common.tell(format!("not sent to other hosts: {text}"))
+                        common.log(format!("not sent to other hosts: {text}"))
                     }
                     SubscriptionEvent::Unmatched { publisher, last, .. } => {
                         topic.offering.ended(publisher, last)
@@ -251,7 +251,7 @@ impl Outgoing {
                         .any(|((_, _, of), route)| of == name && route.inbox.owes(publisher))
                 };
                 if topic.compare(common, owed) {
-                    tell_of_change(common, &self.lists, &self.firsts, topic);
+                    announce_change(common, &self.lists, &self.firsts, topic);
                 }
                 compared = true;
             }
@@ -265,17 +265,17 @@ impl Outgoing {
         }
     }
 
-    /// Another host wants a topic.
+    /// Handles the request of another host for a topic.
     pub(super) fn wanted(
         &mut self,
         common: &GatewayState,
-        key: EdgeKey,
+        key: RouteKey,
         mark: QosMark,
         clock: Arc<Mutex<ClockEstimate>>,
     ) {
         let (by, offered, topic) = &key;
         let Some(config) = self.topics.get(topic).map(|t| t.config.clone()) else {
-            common.tell(format!(
+            common.log(format!(
                 "host '{}' wants topic '{topic}', which this host does not send",
                 by.name()
             ));
@@ -288,7 +288,7 @@ impl Outgoing {
         }
         let before = self.failed.remove(&key).filter(|f| f.mark == mark).and_then(|f| f.pause);
         let pause = before.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_LONGEST));
-        // One with another QoS ends first: it has pins of the publisher.
+        // A route with another QoS ends first, because it uses pins of the publisher.
         self.end(&key);
         if let Err(lack) = self.make_room(&key, &config) {
             let (reason, pause) = match lack {
@@ -343,15 +343,15 @@ impl Outgoing {
     /// Routes of hosts that no longer want the topic give way, oldest first.
     fn make_room(
         &mut self,
-        (_, offered, topic): &EdgeKey,
+        (_, offered, topic): &RouteKey,
         config: &CarriedTopic,
     ) -> Result<(), NoRoom> {
-        if self.routes.len() >= MAX_EDGES {
+        if self.routes.len() >= MAX_ROUTES {
             return Err(NoRoom::Now(format!(
-                "there are {MAX_EDGES} topics on their way to hosts already"
+                "there are {MAX_ROUTES} routes to other hosts already"
             )));
         }
-        let of_the_same = |(_, of, name): &EdgeKey| name == topic && of == offered;
+        let of_the_same = |(_, of, name): &RouteKey| name == topic && of == offered;
         let most = config.hosts.map_or(usize::MAX, |hosts| hosts as usize);
         while self.routes.keys().filter(|key| of_the_same(key)).count() >= most {
             let parked = self
@@ -361,25 +361,27 @@ impl Outgoing {
                 .filter_map(|(key, route)| Some((route.parked_since?, key)));
             let Some(longest) = parked.min().map(|(_, key)| key.clone()) else {
                 return Err(NoRoom::Now(format!(
-                    "it goes to {most} hosts already, and the other pins of its publishers are for subscriptions here; write `pins:` for it in the graph file, \
+                    "it goes to {most} hosts already, and the other pins of its publishers are for \
+                     subscriptions here; write `pins:` for it in the graph file, \
                      one more for each host that is to have it"
                 )));
             };
             self.end(&longest);
         }
         let places = self.ending.iter().map(|(key, _)| key).chain(self.routes.keys());
-        if places.clone().count() >= MAX_EDGES
+        if places.clone().count() >= MAX_ROUTES
             || places.filter(|key| of_the_same(key)).count() >= most
         {
-            let reason = "a sample of the previous route still waits for space; the next attempt follows as soon as that sample is sent or dropped";
+            let reason = "a sample of the previous route still waits for space; the next attempt \
+                 follows as soon as that sample is sent or dropped";
             return Err(NoRoom::Yet(reason.into()));
         }
         Ok(())
     }
 
-    fn fail(&mut self, common: &GatewayState, key: EdgeKey, failed: Failed) {
+    fn fail(&mut self, common: &GatewayState, key: RouteKey, failed: Failed) {
         if failed.pause == Some(RETRY_FIRST) {
-            common.tell(format!(
+            common.log(format!(
                 "topic '{}' does not go to host '{}': {}",
                 key.2,
                 key.0.name(),
@@ -391,8 +393,8 @@ impl Outgoing {
         }
     }
 
-    /// Another host wants a topic no longer, or cannot be heard.
-    pub(super) fn unwanted(&mut self, key: EdgeKey, mark: QosMark) {
+    /// Handles the end of a request: the host no longer wants the topic, or cannot be heard.
+    pub(super) fn unwanted(&mut self, key: RouteKey, mark: QosMark) {
         if self.failed.get(&key).is_some_and(|f| f.mark == mark) {
             self.failed.remove(&key);
         }
@@ -402,13 +404,13 @@ impl Outgoing {
         }
     }
 
-    fn end(&mut self, key: &EdgeKey) {
+    fn end(&mut self, key: &RouteKey) {
         self.inboxes.write().unwrap_or_else(PoisonError::into_inner).remove(key);
         self.ending.extend(self.routes.remove(key).map(|route| (key.clone(), route.end())));
-        self.see_who_has_ended();
+        self.note_ended();
     }
 
-    fn see_who_has_ended(&mut self) {
+    fn note_ended(&mut self) {
         let before = self.ending.len();
         self.ending.retain(|(_, ending)| !ending.is_over());
         self.freed |= self.ending.len() < before;
@@ -424,7 +426,7 @@ impl Outgoing {
             .map(|(k, _)| k.clone())
             .collect();
         over.iter().for_each(|key| self.end(key));
-        self.see_who_has_ended();
+        self.note_ended();
         let freed = std::mem::take(&mut self.freed);
         let is_due = |f: &Failed| now >= f.at || (freed && f.pause.is_none());
         let retries: Vec<_> = self
@@ -448,7 +450,7 @@ impl Outgoing {
     }
 
     pub(super) fn report(&self) -> Vec<RouteReport> {
-        let of = |((to, offered, topic), route): (&EdgeKey, &Route)| RouteReport {
+        let of = |((to, offered, topic), route): (&RouteKey, &Route)| RouteReport {
             topic: topic.to_string(),
             to: to.to_string(),
             offered: offered.to_string(),
@@ -478,7 +480,7 @@ impl Outgoing {
         let left_out = self.topics.iter().flat_map(|(name, t)| {
             t.offering.left_out().values().map(|why| refusal(name, "", why.clone(), None))
         });
-        let of_edges = self.routes.iter().flat_map(|((to, _, topic), e)| {
+        let of_routes = self.routes.iter().flat_map(|((to, _, topic), e)| {
             (e.inbox.refusals)()
                 .into_iter()
                 .map(move |why| refusal(topic, &to.to_string(), why, None))
@@ -487,14 +489,14 @@ impl Outgoing {
         let failed = self.failed.iter().map(|((to, _, topic), f)| {
             refusal(topic, &to.to_string(), f.reason.clone(), Some(f.at))
         });
-        unread.chain(left_out).chain(of_edges).chain(failed).collect()
+        unread.chain(left_out).chain(of_routes).chain(failed).collect()
     }
 }
 
-/// Has others ask for a list that has changed.
-fn tell_of_change(common: &GatewayState, lists: &Lists, firsts: &Firsts, topic: &SentTopic) {
+/// Announces a change of a list, so that other hosts request it.
+fn announce_change(common: &GatewayState, lists: &Lists, firsts: &Firsts, topic: &SentTopic) {
     let name = &topic.config.topic;
-    // Not held while Zenoh is called: its own threads look for lists.
+    // Not locked while Zenoh is called: its own threads read the lists.
     let mut listed = lists.write().unwrap_or_else(PoisonError::into_inner);
     let change = listed.changes + 1;
     match topic.offering.encoded(change, |publisher| firsts.of(publisher)) {
@@ -502,21 +504,21 @@ fn tell_of_change(common: &GatewayState, lists: &Lists, firsts: &Firsts, topic: 
             listed.changes = change;
             listed.of_topic.insert(name.clone(), list);
         }
-        // Each that is in it has fitted before.
+        // Each entry fitted when it was added.
         Err(e) => {
-            return common.tell(format!(
+            return common.log(format!(
                 "topic '{name}': its publishers cannot be offered to other hosts: {e}"
             ));
         }
     }
     drop(listed);
     let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: name.clone() });
-    // A host that misses it learns of the gap from the next one, or from the answer to its request
-    // for the time.
+    // A host that misses this message notices the gap at the next one, or in the answer to its time
+    // request.
     let put = common
         .session
         .put(key, change.to_le_bytes().to_vec())
         .congestion_control(CongestionControl::Drop);
-    // Not `express`, as questions for the time.
+    // Not `express`, as with time requests.
     let _ = put.priority(Priority::RealTime).allowed_destination(Locality::Remote).wait();
 }

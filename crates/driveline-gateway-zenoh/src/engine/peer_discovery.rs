@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks hosts whom they hear, answers them, and has those connected to that this host does not
-//! hear: see [`crate::peer_discovery`].
+//! Asks hosts for the hosts that they hear, answers such requests, and connects to hosts that this
+//! host does not hear: see [`crate::peer_discovery`].
 
 use super::GatewayError;
 use super::events::Event;
@@ -28,7 +28,7 @@ pub(super) struct DiscoveryQueries {
 }
 
 impl DiscoveryQueries {
-    /// Begins to answer.
+    /// Starts to answer requests.
     pub(super) fn start(
         common: &GatewayState,
         peer_discovery: PeerDiscovery,
@@ -37,7 +37,7 @@ impl DiscoveryQueries {
         let current = answer.clone();
         let reply = move |query: Query| {
             let answer = current.read().unwrap_or_else(PoisonError::into_inner).clone();
-            // It is short, and who asked asks again.
+            // The answer is short, and a sender without an answer repeats the request.
             let _ = query.reply(query.key_expr().clone(), answer).wait();
         };
         let key = common.keys.key(&Parsed::Met(common.me.clone()));
@@ -47,8 +47,8 @@ impl DiscoveryQueries {
         Ok(Self { peer_discovery, answer })
     }
 
-    /// Asks who is to be asked, of the hosts that are here, and tries what is to be tried. Gives
-    /// when to look again.
+    /// Asks the present hosts that are due, and makes the attempts that are due. Returns the time
+    /// of the next check.
     pub(super) fn look<'a>(
         &mut self,
         common: &GatewayState,
@@ -62,8 +62,10 @@ impl DiscoveryQueries {
             self.peer_discovery.attempt(now, |host| reconnect.may_meet(host.incarnation(), now));
         if let Some(Attempt { host, at, events }) = attempt {
             if let Some((by, tried)) = events {
-                common.tell(format!(
-                    "host '{}' is heard by host '{}' and not reached from here, at {}: this gateway goes on trying; is the way between the two down, or does one of them have to name the other under `connect`?",
+                common.log(format!(
+                    "host '{}' is heard by host '{}' and not reached from here, at {}: this \
+                     gateway goes on trying; is the connection between the two down, or must one \
+                     of them name the other under `connect`?",
                     host.name(),
                     by.name(),
                     tried.join(", ")
@@ -74,7 +76,7 @@ impl DiscoveryQueries {
         [ask, next].into_iter().flatten().min()
     }
 
-    /// A host has answered.
+    /// Handles an answer.
     pub(super) fn answered(&mut self, host: &HostId, bytes: &[u8], now: MonotonicNs) {
         let Some(answer) = KnownHosts::decode(bytes) else { return };
         self.peer_discovery.answered(host, answer, now);
@@ -110,6 +112,6 @@ fn ask_whom(common: &GatewayState, host: HostId) {
             });
         }
     });
-    // It is asked again soon.
+    // A failed request is repeated soon.
     let _ = asked.wait();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connects again to hosts that were found through others: see [`crate::neighbours`] for whom and
-//! when, and [`driveline_zenoh::Attempts`] for how.
+//! Reconnects to hosts that were found through others. [`crate::neighbours`] decides to which hosts
+//! and when; [`driveline_zenoh::Attempts`] connects.
 
 use super::lock;
 use crate::neighbours::{Made, Neighbours, Standing};
@@ -28,8 +28,8 @@ fn identity_of(start: u64) -> String {
     format!("{MARK}{start:016x}")
 }
 
-/// The number of the start of the gateway whose session has this identity, if one of this version's
-/// has.
+/// Returns the start number of the gateway whose session has this identity. `None`: no gateway of
+/// this version.
 pub(super) fn start_of(identity: &str) -> Option<u64> {
     let number = identity.strip_prefix(MARK).filter(|number| number.len() == 16)?;
     u64::from_str_radix(number, 16).ok()
@@ -70,7 +70,7 @@ impl Reconnect {
                     (SampleKind::Delete, _) => {}
                 }
             }
-            // Last: it blocks.
+            // Called last: it blocks.
             if event.kind() == SampleKind::Delete {
                 under_way.end(event.link(), start.as_ref());
             }
@@ -89,7 +89,7 @@ impl Reconnect {
         Ok(Self { neighbours, attempts: Attempts::new(&opened.runtime) })
     }
 
-    /// Tries what is to be tried. Waits for nothing. Gives when to look again.
+    /// Makes the attempts that are due. Does not block. Returns the time of the next check.
     pub(super) fn look(
         &self,
         now: MonotonicNs,
@@ -102,16 +102,18 @@ impl Reconnect {
         next
     }
 
-    /// Returns true if a reported host may be tried: no attempt to it is in progress, few to others
-    /// are (a host that reports wrong ones must not block reconnecting), and it was not lost a
-    /// moment ago from a place that this host had connected to, which is retried anyway.
+    /// Returns true if a reported host may be tried. Three conditions: no attempt to it is in
+    /// progress; few attempts to other hosts are (a host that reports wrong addresses must not
+    /// block reconnecting); and it was not just lost from an address that this host had connected
+    /// to, because that is retried anyway.
     pub(super) fn may_meet(&self, start: u64, now: MonotonicNs) -> bool {
         self.attempts.count() < MAX_MEETING
             && !self.attempts.go_on(&start)
             && !lock(&self.neighbours).is_sought(start, now)
     }
 
-    /// One attempt to connect to the gateway with this number, unless one goes on.
+    /// Starts an attempt to connect to the gateway with this start number, unless one is in
+    /// progress.
     pub(super) fn connect(&self, start: u64, at: &[String]) {
         if let Ok(id) = identity_of(start).parse() {
             self.attempts.begin(start, id, at);
@@ -151,7 +153,7 @@ mod tests {
         session::open(config, &identity(me)).unwrap()
     }
 
-    /// Two hosts, of which one has connected to the other as it does again.
+    /// Two hosts, one of which connects to the other as a gateway reconnects.
     struct Pair {
         of: HostId,
         at: String,
@@ -175,7 +177,7 @@ mod tests {
             let (of_wake, holds) = (ended.clone(), held.clone());
             let wake = move || {
                 of_wake.fetch_add(1, SeqCst);
-                // Zenoh's other tasks go on meanwhile.
+                // Zenoh's other tasks continue meanwhile.
                 ZRuntime::Application
                     .block_in_place(async { eventually("let go", || !holds.load(SeqCst)) });
             };
@@ -194,7 +196,7 @@ mod tests {
             self.other = Some(session(&self.of, &[&self.at]));
         }
 
-        /// The connection ends.
+        /// Ends the connection.
         fn close_other(&mut self) {
             let ended = self.ended.load(SeqCst);
             drop(self.other.take());
@@ -215,7 +217,7 @@ mod tests {
             self.reconnect.look(now, |_| Standing::Host)
         }
 
-        /// One attempt, until its end.
+        /// Makes one attempt and waits for its end.
         fn try_once(&mut self) {
             self.reconnect.connect(self.of.incarnation(), std::slice::from_ref(&self.at));
             eventually("tried", || self.all_tried());
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_zenoh_still_lists_while_it_tells_of_its_end_is_no_connection() {
+    fn a_connection_that_zenoh_reports_as_ended_and_still_lists_does_not_count() {
         let mut pair = Pair::new();
         pair.held.store(true, SeqCst);
         pair.close_other();
@@ -250,7 +252,7 @@ mod tests {
             }
             pair.all_tried() && pair.is_connected()
         });
-        // No check has been made since.
+        // No check was made since.
         pair.close_other();
         assert!(pair.look(now).is_some(), "it goes on");
         pair.open_other();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishers of other hosts, each a segment on this one, and the samples that come for them.
+//! Publishers of other hosts, each with a segment on this host, and their arriving samples.
 
 use super::acknowledgements::Acknowledgements;
 use super::events::{Event, Inbox};
@@ -30,16 +30,16 @@ use zenoh::sample::Sample;
 /// Memory that another host may reserve here for the history of one publisher.
 const MAX_HISTORY_BYTES: u64 = 1 << 30;
 
-/// Longest wait of a publish for readers, whatever the publisher offers: until then its segment and
-/// thread stay, even if the publisher has departed meanwhile.
+/// Maximum time that a publish waits for readers, whatever the publisher offers. Segment and thread
+/// stay until then, even if the publisher has departed meanwhile.
 const LONGEST_WAIT_MS: u32 = 60_000;
 
 /// Shortest pause between reports of unknown publishers to the control thread: one request for a
 /// list covers all.
-const TELL_AGAIN: Duration = Duration::from_millis(20);
+const REPORT_AGAIN: Duration = Duration::from_millis(20);
 
-/// Hosts of which it is known that acknowledgements to them were dropped; of further ones only as
-/// long as they have remote publishers.
+/// Maximum number of hosts for which dropped acknowledgements are remembered. For further hosts
+/// they are remembered only while the host has remote publishers.
 const MAX_WAYS_BACK: usize = 128;
 
 /// A publisher of another host.
@@ -56,12 +56,12 @@ pub(super) struct RemotePublisher {
     lane: Option<Arc<Lane>>,
 }
 
-/// Host whose samples are accepted: the one that offers the publisher.
+/// Host whose samples are accepted: the host that offers the publisher.
 struct Source {
     host: HostId,
     clock: Arc<Mutex<ClockEstimate>>,
-    /// Acknowledgements to it. None where no thread could be started: then they go with those to
-    /// strangers.
+    /// Sends acknowledgements to the host. `None` if no thread could be started: then they are sent
+    /// with those to unknown hosts.
     _acknowledgements: Option<Arc<Acknowledgements>>,
 }
 
@@ -71,7 +71,7 @@ struct Publishing {
     figures: RemotePublisherFigures,
 }
 
-/// A sample from the network on its way into a segment.
+/// An arrived sample that is not yet in a segment.
 pub(super) struct Arrived {
     pub(super) from: HostId,
     pub(super) head: SampleHead,
@@ -102,7 +102,7 @@ impl RemotePublisher {
                 needed,
             });
         }
-        // The other host's name is part of the node's, as far as there is room.
+        // The node's name contains the other host's name, if there is space.
         let node = format!("{}/{}", host.name(), offer.node)
             .parse::<NodeName>()
             .unwrap_or_else(|_| offer.node.clone());
@@ -147,7 +147,7 @@ impl RemotePublisher {
         }))
     }
 
-    /// Looks at who has come and gone.
+    /// Updates the known local subscriptions.
     pub(super) fn look(&self) {
         lock(&self.watch).look();
     }
@@ -160,7 +160,7 @@ impl RemotePublisher {
         Some(QosMark { reliability, durability: self.offer.qos.durability })
     }
 
-    /// The publisher's host has a new gateway.
+    /// Notes that the publisher's host has a new gateway.
     pub(super) fn comes_from(
         &self,
         host: &HostId,
@@ -182,12 +182,12 @@ impl RemotePublisher {
         free.inspect(|publishing| self.count(publishing)).is_some()
     }
 
-    /// Says to readers what is not here.
+    /// Publishes the number of samples that are missing here.
     fn count(&self, of: &Publishing) {
         of.publisher.count_afar(&of.arrivals.count(self.id, *lock(&self.fate)));
     }
 
-    /// Returns the counters; the last known ones while a sample is just being published.
+    /// Returns the counters. While a sample is being published, returns the last known ones.
     pub(super) fn figures(&self) -> RemotePublisherFigures {
         let mut watch = lock(&self.watch);
         if let Ok(publishing) = self.publishing.try_lock() {
@@ -201,19 +201,19 @@ impl RemotePublisher {
         watch.figures
     }
 
-    /// The clock of this host, whose samples are believed; what to answer to others.
+    /// Returns the clock of this host if its samples are accepted, otherwise the outcome for them.
     fn clock_of(&self, from: &HostId) -> Result<Arc<Mutex<ClockEstimate>>, Outcome> {
         let source = lock(&self.source);
         let Source { host, clock, .. } = &*source;
         if host.name() != from.name() {
             return Err(Outcome::Unknown);
         }
-        // Else its host has a new gateway, whose list is not here yet.
+        // Otherwise its host has a new gateway, whose list has not arrived yet.
         if host == from { Ok(clock.clone()) } else { Err(Outcome::NotYet) }
     }
 
-    /// Takes a sample: copies it into a slot and publishes it. Where the topic is reliable this may
-    /// wait for readers.
+    /// Copies a sample into a slot and publishes it. On a reliable topic, this may wait for
+    /// readers.
     pub(super) fn take(&self, sample: &Arrived) -> Outcome {
         let clock = match self.clock_of(&sample.from) {
             Ok(clock) => clock,
@@ -221,7 +221,7 @@ impl RemotePublisher {
         };
         let mut publishing = lock(&self.publishing);
         let now = MonotonicNs::now();
-        // Nothing is asked for before the clock was measured.
+        // No sample is requested before the clock was measured.
         let Some(offset) = lock(&clock).offset(now) else { return Outcome::NotYet };
         if !publishing.arrivals.is_new(sample.head.written, sample.head.owed) {
             return Outcome::Published;
@@ -307,7 +307,7 @@ fn bounded(offered: &Qos) -> Qos {
     Qos { max_blocking_ms: offered.max_blocking_ms.min(LONGEST_WAIT_MS), ..offered.clone() }
 }
 
-/// Reason why a remote publisher has no place here.
+/// Reason why a remote publisher is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RemotePublisherError {
     #[error("{0}")]
@@ -315,42 +315,44 @@ pub(super) enum RemotePublisherError {
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
     #[error(
-        "its samples have up to {offered} bytes, and {permitted} are permitted here: raise `max_payload`"
+        "its samples have up to {offered} bytes, and {permitted} are permitted here: raise \
+         `max_payload`"
     )]
     TooLong { offered: u64, permitted: u64 },
     #[error(
-        "its history of {depth} samples of up to {max_payload} bytes needs {needed} bytes here, and {MAX_HISTORY_BYTES} are permitted: lower its `depth` or `max_payload`"
+        "its history of {depth} samples of up to {max_payload} bytes needs {needed} bytes here, \
+         and {MAX_HISTORY_BYTES} are permitted: lower its `depth` or `max_payload`"
     )]
     TooMuch { depth: u32, max_payload: u64, needed: u64 },
 }
 
-/// All remote publishers of this gateway, and what is done with what comes for them.
+/// All remote publishers of this gateway, and the handling of their samples.
 pub(super) struct Receiving {
     pub(super) session: Session,
     pub(super) keys: Keys,
     pub(super) me: HostId,
     known: RwLock<Known>,
-    /// As long as there are remote publishers of each.
+    /// Lanes, each while it has remote publishers.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
-    acknowledgements: Mutex<BTreeMap<HostId, WayBack>>,
-    /// To all hosts that have no remote publishers, so that no thread of Zenoh's waits for room on the way to
-    /// them. What is dropped of these is of samples that `unknown` counts.
+    acknowledgements: Mutex<BTreeMap<HostId, ReturnPath>>,
+    /// Sends acknowledgements to hosts without remote publishers, so that no thread of Zenoh waits
+    /// for space. `unknown` counts their samples, so dropped acknowledgements need no counter.
     to_strangers: Arc<Acknowledgements>,
     /// Queue for reports of unknown publishers.
     inbox: Arc<Inbox>,
     /// Time of the last report.
-    told: AtomicU64,
-    /// Samples that were not even for a remote publisher.
+    reported_at: AtomicU64,
+    /// Number of samples without a remote publisher.
     pub(super) unknown: AtomicU64,
     pub(super) damaged: AtomicU64,
 }
 
-/// Acknowledgements to a host.
+/// Acknowledgements to one host.
 #[derive(Default)]
-struct WayBack {
-    /// As long as the host has remote publishers here.
+struct ReturnPath {
+    /// Exists while the host has remote publishers here.
     sender: Weak<Acknowledgements>,
-    /// Those for which there was no room, also before it had none.
+    /// Number of acknowledgements that did not fit into the queue, kept across senders.
     dropped: Arc<AtomicU64>,
 }
 
@@ -358,7 +360,7 @@ struct WayBack {
 #[derive(Default)]
 struct Known {
     remote_publishers: BTreeMap<EndpointId, Arc<RemotePublisher>>,
-    /// These will have none as things are.
+    /// Publishers that get no remote publisher at present.
     refused: BTreeSet<EndpointId>,
 }
 
@@ -369,7 +371,8 @@ impl Receiving {
         me: HostId,
         inbox: Arc<Inbox>,
     ) -> Result<Self, std::io::Error> {
-        let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let (reported_at, unknown, damaged) =
+            (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let (lanes, acknowledgements) = (Mutex::default(), Mutex::default());
         let to_strangers = Acknowledgements::start(session.clone(), Arc::default())?;
         Ok(Self {
@@ -381,7 +384,7 @@ impl Receiving {
             acknowledgements,
             to_strangers,
             inbox,
-            told,
+            reported_at,
             unknown,
             damaged,
         })
@@ -421,7 +424,7 @@ impl Receiving {
         Ok(new)
     }
 
-    /// Acknowledgements to a host for which there was no room.
+    /// Number of acknowledgements to a host that did not fit into the queue.
     pub(super) fn acknowledgements_dropped(&self, host: &HostId) -> u64 {
         lock(&self.acknowledgements).get(host).map_or(0, |way| way.dropped.load(Ordering::Relaxed))
     }
@@ -441,16 +444,16 @@ impl Receiving {
             .unwrap_or_else(PoisonError::into_inner)
             .remote_publishers
             .remove(&id);
-        // Its segment is let go of outside of the lock.
+        // Its segment is released outside of the lock.
         drop(gone);
     }
 
-    /// Publishers that will have no remote publisher as things are.
+    /// Notes the publishers that get no remote publisher at present.
     pub(super) fn refuse(&self, refused: BTreeSet<EndpointId>) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).refused = refused;
     }
 
-    /// A sample from the network.
+    /// Handles a sample from the network.
     pub(super) fn sample(&self, sample: &Sample) {
         let received = MonotonicNs::now();
         let Some(Parsed::Sample { to, from, offered, topic }) =
@@ -474,7 +477,7 @@ impl Receiving {
         let refused = known.refused.contains(&head.publisher());
         drop(known);
         let arrived = Arrived { from, head, payload: sample.payload().clone(), received };
-        // What cannot be published has its turn all the same, behind what was before it.
+        // A sample that cannot be published still has its turn, after those before it.
         let remote_publisher = match remote_publisher {
             Some(remote_publisher)
                 if remote_publisher.topic != topic
@@ -520,17 +523,21 @@ impl Receiving {
             .and_then(Weak::upgrade)
     }
 
-    /// Has the list be asked for which it should be in; strangers cannot have more done than that.
+    /// Has the list requested that should name the publisher. Unknown hosts can cause no more than
+    /// that.
     fn not_known(&self, from: &HostId, topic: &TopicName, now: MonotonicNs) {
-        let told = self.told.load(Ordering::Relaxed);
-        if now.0 >= told.saturating_add(TELL_AGAIN.as_nanos() as u64)
-            && self.told.compare_exchange(told, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let reported_at = self.reported_at.load(Ordering::Relaxed);
+        if now.0 >= reported_at.saturating_add(REPORT_AGAIN.as_nanos() as u64)
+            && self
+                .reported_at
+                .compare_exchange(reported_at, now.0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
         {
             self.inbox.push(Event::Unknown { from: from.clone(), topic: topic.clone() });
         }
     }
 
-    /// Says what became of a sample.
+    /// Acknowledges a sample.
     pub(super) fn acknowledge(
         &self,
         to: &Arrived,
@@ -563,7 +570,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_elsewhere_says_that_publishing_here_waits_for_ever() {
+    fn no_other_host_makes_publishing_here_wait_for_ever() {
         let waits = |max_blocking_ms| bounded(&Qos { max_blocking_ms, depth: 3, ..Qos::default() });
         assert_eq!(
             [0, 100, 60_000, 60_001, u32::MAX].map(|ms| waits(ms).max_blocking_ms),

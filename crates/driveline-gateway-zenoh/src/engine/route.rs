@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One topic on its way to one other host: a thread that takes the newest sample when the one
-//! before has arrived.
+//! One topic to one other host: a thread that takes the newest sample after the previous one has
+//! arrived.
 
 use super::counters::RouteCounters;
 use super::lock;
@@ -28,21 +28,23 @@ use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Locality;
 use zenoh::{Session, Wait};
 
-/// Up to this length a sample goes before the batches of longer ones.
+/// Samples up to this length are sent before the batches of longer ones.
 const SMALL_BYTES: usize = 8 * 1024;
-/// Acknowledgements that wait for the route's thread: more than can be in flight, and be answered
-/// twice. Beyond, the oldest is dropped and counted as an impossible one.
+/// Maximum number of acknowledgements in the queue of the route's thread: more than two for each
+/// sample that can be in flight. Beyond it, the oldest is dropped and counted as impossible.
 const MAX_WAITING_ACKS: usize = 128;
-/// A question for the time that another has asked so recently follows what is in flight here, too.
+/// A time request of another route counts as this route's nudge if it is not older than this.
 const NUDGED_LATELY: Duration = Duration::from_millis(2);
-/// After a failure of the host transport or of Zenoh, so that a lasting one costs no CPU.
-const BREATH: Duration = Duration::from_millis(20);
+/// Pause after a failure of the host transport or of Zenoh, so that a lasting failure costs no CPU
+/// time.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(20);
 
 /// Time for which samples of a publisher without a remote publisher on the other host are repeated,
-/// while others of the route wait. After that, each such sample is dropped at once, until it has
-/// one.
+/// while other samples of the route wait. After that each such sample is dropped at once, until a
+/// remote publisher exists.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Publishers of which it is remembered whether they have a remote publisher. Beyond, it is found out again.
+/// Maximum number of publishers for which it is remembered whether they have a remote publisher.
+/// For others it is found out again.
 const MAX_STANDING: usize = 256;
 
 /// Messages to a route's thread.
@@ -50,12 +52,12 @@ pub(super) struct RouteInbox {
     acks: Mutex<VecDeque<(Ack, MonotonicNs)>>,
     kicker: Kicker,
     stop: AtomicBool,
-    /// The other host does not want it at present.
+    /// The other host does not request the topic at present.
     parked: AtomicBool,
     /// Number of times that it was no longer wanted. An interruption between two checks of the
     /// thread counts, too.
     partings: AtomicU64,
-    /// Publishers of which something is on its way, or still to be taken although they are gone.
+    /// Publishers with samples in flight, or departed ones whose samples are still to be taken.
     owed: Mutex<Vec<EndpointId>>,
     pub(super) counters: RouteCounters,
     /// Reasons why existing publishers are not read.
@@ -63,7 +65,7 @@ pub(super) struct RouteInbox {
 }
 
 impl RouteInbox {
-    /// An acknowledgement has come at `now`.
+    /// Handles an acknowledgement that arrived at `now`.
     pub(super) fn acknowledged(&self, ack: Ack, now: MonotonicNs) {
         let mut acks = lock(&self.acks);
         if acks.len() == MAX_WAITING_ACKS {
@@ -89,22 +91,22 @@ impl RouteInbox {
     }
 }
 
-/// The handle of a route. Dropping it ends the thread, after what it is just handing to Zenoh.
+/// Handle of a route. Dropping it ends the thread after its current hand-over to Zenoh.
 pub(super) struct Route {
     pub(super) inbox: Arc<RouteInbox>,
     pub(super) mark: QosMark,
-    /// Since when the other host has not wanted it.
+    /// Time since which the other host has not requested the topic.
     pub(super) parked_since: Option<MonotonicNs>,
     life: Weak<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Thread of a route whose handle was dropped: it may be passing a sample to Zenoh, and wait for
-/// space there.
+/// Thread of a route whose handle was dropped. It may be handing a sample to Zenoh, and wait for
+/// space.
 pub(super) struct Ending(Weak<()>);
 
 impl Ending {
-    /// The thread is through, and has let go of its pins.
+    /// Returns true if the thread has ended and released its pins.
     pub(super) fn is_over(&self) -> bool {
         self.0.strong_count() == 0
     }
@@ -141,11 +143,11 @@ pub(super) struct RouteParts {
     pub(super) me: HostId,
     pub(super) to: HostId,
     pub(super) topic: CarriedTopic,
-    /// Only publishers with exactly this offer …
+    /// Only publishers with exactly this offer are read.
     pub(super) offered: QosMark,
-    /// … with this QoS.
+    /// QoS with which they are read.
     pub(super) mark: QosMark,
-    /// Bytes that may be in flight before the last sample.
+    /// Maximum number of bytes in flight before the last sample.
     pub(super) window_bytes: usize,
     pub(super) clock: Arc<Mutex<ClockEstimate>>,
     pub(super) questions: Questions,
@@ -157,7 +159,7 @@ pub(super) struct RouteParts {
     pub(super) control_thread: Kicker,
 }
 
-/// Access as the host transport has it.
+/// Access list of the topic, for the host transport.
 pub(super) fn access(topic: &CarriedTopic) -> Access {
     use driveline_graph::model::Access as Spec;
     match &topic.access {
@@ -237,8 +239,8 @@ impl Route {
             notices: parts.notices,
             subscription,
             set,
-            // Behind all numbers of a route that had this key before: none sends a sample each
-            // nanosecond.
+            // The numbers start after all those of an earlier route with this key: no route sends a
+            // sample each nanosecond.
             window: Window::new(reliable, parts.window_bytes, MonotonicNs::now().0),
             latched: mark.durability == Durability::TransientLocal,
             standing: BTreeMap::new(),
@@ -255,7 +257,7 @@ impl Route {
         Ok(Self { inbox, mark, parked_since: None, life, thread: Some(thread) })
     }
 
-    /// Has it end, without waiting for that.
+    /// Ends the route without waiting for its thread.
     pub(super) fn end(self) -> Ending {
         Ending(self.life.clone())
     }
@@ -265,7 +267,7 @@ impl Drop for Route {
     fn drop(&mut self) {
         self.inbox.stop.store(true, Ordering::Release);
         self.inbox.kicker.kick();
-        // It ends by itself; to wait for a link that hangs would keep all others waiting.
+        // The thread ends by itself. Waiting for it would block all others if the link hangs.
         drop(self.thread.take());
     }
 }
@@ -274,7 +276,7 @@ impl Drop for Route {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Received,
-    /// Not yet; and until when that is waited for.
+    /// It does not exist yet. The route waits for it until this time.
     Awaited(MonotonicNs),
 }
 
@@ -286,7 +288,7 @@ struct Sender {
     clock_key: String,
     questions: Questions,
     under_way: InFlight<u64>,
-    /// The gateway that it goes to.
+    /// Receiving gateway.
     to: HostId,
     left_out: LeftOut,
     firsts: Firsts,
@@ -294,20 +296,21 @@ struct Sender {
     subscription: Subscription,
     set: WaitSet,
     window: Window,
-    /// Late subscriptions are to get earlier samples, so the first one of a publisher counts
-    /// although it is sent best effort.
+    /// Late subscriptions get earlier samples. So the first sample of a publisher counts, although
+    /// it is sent best effort.
     latched: bool,
     standing: BTreeMap<EndpointId, Standing>,
-    /// The samples in flight that may have to be sent again: the last one pinned if it is long, the
-    /// others copied.
+    /// Samples in flight that may have to be sent again. The last one is pinned if it is long; the
+    /// others are copied.
     held: VecDeque<(Bytes, SampleHead)>,
     period: Option<Duration>,
-    /// With a rate limit, the newest sample is sent, whatever the depth; not if each sample counts.
+    /// True with a rate limit: the newest sample is sent, whatever the depth. False if each sample
+    /// counts.
     newest: bool,
-    /// Of a publisher's samples only each whose number is a multiple of this is sent.
+    /// Only samples whose number is a multiple of this are sent.
     every: u64,
     next_take: MonotonicNs,
-    /// Publishers of what is in flight, and the number of the last sample of each.
+    /// Publishers of the samples in flight, each with the number of its last one.
     senders: Vec<(EndpointId, u64)>,
     /// The last field, which is dropped last.
     _life: Life,
@@ -321,7 +324,7 @@ impl Sender {
             while let Some(event) = self.subscription.poll_event() {
                 match event {
                     SubscriptionEvent::Refused { text, .. } => {
-                        self.notices.tell(format!("not sent to another host: {text}"))
+                        self.notices.log(format!("not sent to another host: {text}"))
                     }
                     SubscriptionEvent::Matched { publisher, first, .. } => {
                         self.firsts.note(publisher, &self.to, first)
@@ -335,7 +338,7 @@ impl Sender {
                 parted = partings;
                 self.window.parted(MonotonicNs::now());
                 self.standing.clear();
-                self.let_go();
+                self.release_held();
             }
             let now = MonotonicNs::now();
             let may_take =
@@ -346,7 +349,7 @@ impl Sender {
                 if !parked {
                     self.nudge(now);
                 }
-                self.tell_what_is_owed(parked);
+                self.publish_owed(parked);
                 let deadline = if parked { None } else { self.next_look(now) };
                 self.set.set_muted(&self.subscription, !may_take);
                 self.set.wait(deadline, Duration::ZERO);
@@ -354,8 +357,9 @@ impl Sender {
         }
     }
 
-    /// To a host that wants nothing, nothing is owed.
-    fn tell_what_is_owed(&mut self, parked: bool) {
+    /// Publishes which publishers still have samples for the other host: none while it requests
+    /// nothing.
+    fn publish_owed(&mut self, parked: bool) {
         let oldest = self.window.oldest();
         self.senders.retain(|(_, last)| oldest.is_some_and(|oldest| *last >= oldest));
         let mut owed = lock(&self.inbox.owed);
@@ -372,8 +376,8 @@ impl Sender {
         self.window.deadline().into_iter().chain(self.window.nudge_at()).chain(rate).min()
     }
 
-    /// Has something small follow what is in flight, and something small come back behind its
-    /// acknowledgement, if it has been quiet for long.
+    /// Sends a small request after the samples in flight, if the route has been quiet for long. Its
+    /// answer follows their acknowledgement.
     fn nudge(&mut self, now: MonotonicNs) {
         if self.window.nudge_at().is_some_and(|at| now >= at) {
             self.window.nudged(now);
@@ -401,7 +405,7 @@ impl Sender {
                 clock.exchange(&exchange);
                 clock.offset(returned)
             };
-            // Half of the quickest way there and back is what the offset may be wrong by.
+            // The error of the offset is half of the minimum round-trip time.
             offset.into_iter().for_each(|offset| {
                 self.window.takes(Duration::from_nanos(offset.error_ns.saturating_mul(2)))
             });
@@ -425,13 +429,13 @@ impl Sender {
                 _ => self.window.acknowledged(&ack, returned),
             };
             if ended {
-                self.let_go();
+                self.release_held();
             }
         }
     }
 
     /// Samples that are not in flight are not repeated.
-    fn let_go(&mut self) {
+    fn release_held(&mut self) {
         let oldest = self.window.oldest();
         self.held.retain(|(_, head)| oldest.is_some_and(|oldest| head.number >= oldest));
     }
@@ -443,7 +447,7 @@ impl Sender {
         self.standing.insert(publisher, standing);
     }
 
-    /// The other host has no remote publisher of a publisher yet: whether that is still waited for.
+    /// Returns true if the route still waits for the remote publisher of this publisher.
     fn waits_for(&mut self, publisher: EndpointId, now: MonotonicNs) -> bool {
         if self.left_out.read().unwrap_or_else(PoisonError::into_inner).contains(&publisher) {
             return false;
@@ -455,12 +459,12 @@ impl Sender {
         true
     }
 
-    /// Gives up or repeats what was not acknowledged. `true`: new samples may be taken.
+    /// Gives up or repeats samples without an acknowledgement. `true`: new samples may be taken.
     fn due(&mut self, now: MonotonicNs) -> bool {
         match self.window.overdue(now) {
             Overdue::Nothing => true,
             Overdue::GivenUp => {
-                self.let_go();
+                self.release_held();
                 true
             }
             Overdue::Rewind { number } => {
@@ -487,9 +491,9 @@ impl Sender {
             Ok(Some(sample)) => sample,
             Ok(None) => return false,
             Err(_) => {
-                // Zenoh has not let go of the one before yet; the subscription kicks when it has.
+                // Zenoh still has the previous sample. Its release wakes the subscription.
                 self.set.set_muted(&self.subscription, true);
-                self.set.wait(Some(MonotonicNs::now() + BREATH), Duration::ZERO);
+                self.set.wait(Some(MonotonicNs::now() + PAUSE_AFTER_FAILURE), Duration::ZERO);
                 return true;
             }
         };
@@ -503,12 +507,12 @@ impl Sender {
         }
         let now = MonotonicNs::now();
         if let Some(period) = self.period {
-            // On a fixed grid as long as samples keep up with it.
+            // Samples follow a fixed grid as long as they keep up with it.
             self.next_take = (self.next_take + period).max(now + period / 2);
         }
         let len = sample.payload().len();
         let reliable = self.window.is_reliable();
-        // The first one of each publisher finds out whether it has a remote publisher there.
+        // The first sample of each publisher shows whether a remote publisher exists there.
         let alone = (self.latched || reliable)
             && self.standing.get(&sample.publisher()) != Some(&Standing::Received);
         let Place { number, place } = self.window.send(len, alone, now);
@@ -527,10 +531,10 @@ impl Sender {
             Some((_, last)) => *last = head.number,
             None => self.senders.push((sample.publisher(), head.number)),
         }
-        // While Zenoh has no room, handing over takes as long as the link does.
-        self.tell_what_is_owed(false);
-        // What others follow before it is acknowledged is copied: the publisher grants each route
-        // one pin, which the next sample needs.
+        // If Zenoh has no space, the hand-over takes as long as the link does.
+        self.publish_owed(false);
+        // A sample is copied if others follow it before its acknowledgement. The publisher grants
+        // each route one pin, and the next sample needs it.
         let copied = reliable && !alone && self.window.may_be_followed(len);
         let bytes = if copied {
             Bytes::copy_from_slice(sample.payload())
@@ -544,7 +548,7 @@ impl Sender {
         true
     }
 
-    /// Blocks until Zenoh has room for all of it, or drops it.
+    /// Hands a sample to Zenoh. Blocks until Zenoh has space for all of it, or drops it.
     fn put(&mut self, bytes: Bytes, head: SampleHead) {
         let with_long = self.window.goes_with_long(head.number, SMALL_BYTES);
         let priority = if with_long { Priority::Data } else { Priority::InteractiveHigh };
@@ -555,7 +559,7 @@ impl Sender {
             .congestion_control(CongestionControl::Drop)
             .priority(priority);
         let put = put.express(true).allowed_destination(Locality::Remote);
-        // Nothing is passed on when the gateway ends; this thread is notified of that, too.
+        // No sample is handed over when the gateway ends. This thread is notified of the end, too.
         if self
             .under_way
             .during(self.to.incarnation(), || put.wait())

@@ -25,10 +25,10 @@ const OPEN_WITHIN_MS: u64 = 2_000;
 /// Time that a message waits for space before it is dropped: a little less than the lease. Zenoh
 /// ends a connection only when no thread waits for space in it any more.
 const ROOM_WITHIN_MS: u64 = 1_500;
-/// Additional waiting time for the rest of a message that is longer than a batch. Twice the link's
-/// time for the longest message is added …
+/// Additional time that the rest of a message longer than a batch waits for space. Twice the link's
+/// time for the longest message is added.
 const REST_WITHIN_MS: u64 = 500;
-/// … but no longer than this, however slow the link is said to be.
+/// Maximum of that time, for any configured bandwidth.
 const REST_WITHIN_AT_MOST_MS: u64 = 60_000;
 /// Pause before the next attempt. It is constant: growing pauses would leave a restored link unused
 /// for longer.
@@ -36,13 +36,13 @@ const RETRY_MS: u64 = 200;
 /// Size of a batch: 1.3 ms of the link's traffic. A small sample waits for a batch while a large
 /// one is sent. Zenoh's lengths have 16 bits.
 const BATCH_BYTES: [u32; 2] = [16 * 1024, u16::MAX as u32];
-/// Size of the kernel's send buffer: 2.6 ms of the link's traffic, which the kernel doubles. It
-/// also bounds unacknowledged data in flight. With less, TCP finds a lost packet by its time-out
-/// only, and a long path stands idle. The kernel reduces sizes beyond `net.core.wmem_max`.
+/// Size of the kernel's send buffer: 2.6 ms of the link's traffic. The kernel doubles it. It also
+/// limits unacknowledged data in flight. With a smaller buffer, TCP finds a lost packet only by its
+/// time-out, and a long path is idle. The kernel reduces sizes beyond `net.core.wmem_max`.
 const SEND_BUFFER_BYTES: [u32; 2] = [32 * 1024, 16 << 20];
-/// Time whose traffic the kernel buffers on reception, on slow links: a stopped host shall be found
-/// by its full buffer (see [`unanswered`]), and the kernel's own limit is megabytes. Not on faster
-/// links, where this limit would be less than the traffic in flight.
+/// Traffic that the kernel buffers on reception on slow links, as a time. A stopped host is found
+/// by its full buffer (see [`unanswered`]), and the kernel's default limit is megabytes. Faster
+/// links have no such limit, because it would be less than the traffic in flight.
 const SOCKET_RECEIVES_US: u32 = 100_000;
 const SOCKET_RECEIVES_BYTES: [u32; 2] = [64 * 1024, 208 * 1024];
 /// Space for a message in addition to its payload.
@@ -84,10 +84,14 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
             [open, ..] if !spec.insecure => Err(GatewayError::Network {
                 key: "zenoh",
                 message: format!(
-                    "{} has this host listen at `{open}`, which lets everybody who reaches it on any network publish and subscribe",
+                    "{} has this host listen at `{open}`, so every host that can reach it on any \
+                     network may publish and subscribe",
                     path.display()
                 ),
-                help: "name the addresses that are meant under `listen: {endpoints: […]}` there, use `tls/…` with `transport: {link: {tls: {enable_mtls: true}}}`, or write `insecure: true` next to `zenoh:`".into(),
+                help: "name the intended addresses under `listen: {endpoints: […]}` there, use \
+                     `tls/…` with `transport: {link: {tls: {enable_mtls: true}}}`, or write \
+                     `insecure: true` next to `zenoh:`"
+                    .into(),
             }),
             _ => Ok(config),
         };
@@ -141,8 +145,8 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("transport/link/rx/buffer_size", buffer.as_str()),
         ("transport/link/rx/max_message_size", longest.as_str()),
         ("transport/link/tx/keep_alive", keep_alive.as_str()),
-        // For all connections, also to hosts found by multicast or through other hosts, which have
-        // no endpoint in any file. A written endpoint may have its own value.
+        // For all connections, including those to hosts found by multicast or through other hosts,
+        // which no file lists. An endpoint in a file may have its own value.
         ("transport/link/tcp/so_sndbuf", send_buffer.as_str()),
         ("transport/link/tcp/so_rcvbuf", receive_buffer.as_str()),
         ("transport/link/tls/so_sndbuf", send_buffer.as_str()),
@@ -391,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_keeps_is_bounded_where_a_link_is_slow() {
+    fn the_kernel_s_buffer_is_bounded_on_a_slow_link() {
         for (mbit, send, receive) in [
             (1, 32_768, json!(65_536)),
             (10, 32_768, json!(125_000)),
@@ -412,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_are_told_with_their_interface_and_without_other_settings() {
+    fn endpoints_are_listed_with_their_interface_and_without_other_settings() {
         let config =
             of(r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"], "connect": ["tls/[::1]:1#so_sndbuf=7;iface=eth1"]}"#).unwrap();
         assert_eq!(listens(&config), ["tcp/0.0.0.0:7450#iface=eth0", "tcp/10.0.0.1:1"]);
@@ -449,7 +453,8 @@ mod tests {
             ),
             ("{ listen: { endpoints: ['tls/[::]:1'] } }", "tls/[::]:1"),
             (
-                "{ listen: { endpoints: ['tls/[::]:1#enable_mtls=false'] }, transport: { link: { tls: { enable_mtls: true } } } }",
+                "{ listen: { endpoints: ['tls/[::]:1#enable_mtls=false'] }, transport: { link: { \
+                 tls: { enable_mtls: true } } } }",
                 "tls/[::]:1#enable_mtls=false",
             ),
             ("{ listen: { endpoints: ['tcp/0.0.0.0:1#iface='] } }", "tcp/0.0.0.0:1#iface"),
@@ -465,26 +470,30 @@ mod tests {
                     && refused.contains("`insecure: true` next to `zenoh:`"),
                 "{refused}"
             );
-            let told = of_file(text, true).unwrap().unwrap();
+            let caution = of_file(text, true).unwrap().unwrap();
             assert_eq!(
-                told,
+                caution,
                 format!(
-                    "has this host listen on all addresses and request no certificate ({at}), and look for others by multicast"
+                    "has this host listen on all addresses and request no certificate ({at}), and \
+                     look for others by multicast"
                 )
             );
         }
         let multicast = Some("has this host look for others by multicast".to_owned());
-        for (text, told) in [
+        for (text, caution) in [
             (
                 "{ listen: { endpoints: ['tcp/127.0.0.1:0', 'tcp/0.0.0.0:7447#iface=eth0'] } }",
                 multicast.clone(),
             ),
             (
-                "{ listen: { endpoints: { router: ['tcp/[::]:1'], peer: ['tls/[::]:1#enable_mtls=true'] } }, scouting: { multicast: { interface: 'eth0' } } }",
+                "{ listen: { endpoints: { router: ['tcp/[::]:1'], peer: \
+                 ['tls/[::]:1#enable_mtls=true'] } }, scouting: { multicast: { interface: 'eth0' } \
+                 } }",
                 multicast.clone(),
             ),
             (
-                "{ listen: { endpoints: ['tls/[::]:1'] }, transport: { link: { tls: { enable_mtls: true } } } }",
+                "{ listen: { endpoints: ['tls/[::]:1'] }, transport: { link: { tls: { enable_mtls: \
+                 true } } } }",
                 multicast.clone(),
             ),
             ("{ mode: 'client' }", multicast),
@@ -493,7 +502,7 @@ mod tests {
             (include_str!("../../../../examples/access_control/roof.json5"), None),
         ] {
             for insecure in [false, true] {
-                assert_eq!(of_file(text, insecure), Ok(told.clone()), "{text}");
+                assert_eq!(of_file(text, insecure), Ok(caution.clone()), "{text}");
             }
         }
         assert_eq!(caution(&of("{}").unwrap(), &NetworkSpec::default()), None);

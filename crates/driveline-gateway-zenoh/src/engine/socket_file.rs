@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Access to a socket that this host listens on: users who may enter a restricted directory may
-//! connect. Zenoh leaves it to the umask, which usually permits only its own user.
+//! Access to a socket that this host listens on: users who may enter its restricted directory may
+//! connect. Zenoh leaves this to the umask, which usually permits only its own user.
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use std::fs::{Permissions, set_permissions};
@@ -11,17 +11,17 @@ use std::path::Path;
 
 /// Prefix of such an endpoint.
 const PROTOCOL: &str = "unixsock-stream/";
-/// Of a directory that others than its owner and its group may enter.
+/// Mode bit of a directory that all users may enter.
 const ALL_ENTER: u32 = 0o001;
-/// Of a socket to which everybody may connect who gets there.
+/// Mode bits of a socket that all users may connect to.
 const ALL_CONNECT: u32 = 0o666;
 
 /// Permits connections to all users who may enter the directory of the socket. Sockets in a
 /// directory that all users may enter, and other endpoints, are not changed.
-pub(super) fn let_in(endpoint: &str) -> io::Result<()> {
+pub(super) fn admit(endpoint: &str) -> io::Result<()> {
     let Some(path) = endpoint.strip_prefix(PROTOCOL).map(Path::new) else { return Ok(()) };
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-    // By descriptors: a user with write access may replace the file meanwhile.
+    // Uses descriptors, because a user with write access may replace the file meanwhile.
     let directory =
         open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     if fstat(&directory)?.st_mode & ALL_ENTER != 0 {
@@ -52,7 +52,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| dir.path().join(name);
         let mode = |name: &str| std::fs::metadata(file(name)).unwrap().permissions().mode() & 0o777;
-        let let_in = |name: &str| let_in(&format!("{PROTOCOL}{}", file(name).display()));
+        let admit = |name: &str| admit(&format!("{PROTOCOL}{}", file(name).display()));
         let _listeners = ["socket", "elsewhere"].map(|name| {
             let listener = UnixListener::bind(file(name)).unwrap();
             set_permissions(file(name), Permissions::from_mode(0o700)).unwrap();
@@ -63,14 +63,14 @@ mod tests {
         std::os::unix::fs::symlink(file("elsewhere"), file("link")).unwrap();
         for (of_directory, of_socket) in [(0o755, 0o700), (0o701, 0o700), (0o750, 0o666)] {
             set_permissions(dir.path(), Permissions::from_mode(of_directory)).unwrap();
-            ["socket", "file", "link"].into_iter().for_each(|name| let_in(name).unwrap());
+            ["socket", "file", "link"].into_iter().for_each(|name| admit(name).unwrap());
             assert_eq!(
                 ["socket", "file", "elsewhere"].map(mode),
                 [of_socket, 0o600, 0o700],
                 "{of_directory:o}"
             );
         }
-        assert!(let_in("nobody").is_err());
-        super::let_in("tcp/127.0.0.1:0").unwrap();
+        assert!(admit("nobody").is_err());
+        super::admit("tcp/127.0.0.1:0").unwrap();
     }
 }

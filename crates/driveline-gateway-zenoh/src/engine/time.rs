@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Questions for another host's time: to measure its clock, and as something small that follows
-//! what is in flight. `docs/protocols/network.md`, sections 5 and 6.
+//! Requests another host's time, to measure its clock. Such a request also serves as a small
+//! message behind the samples in flight. `docs/protocols/network.md`, sections 5 and 6.
 
 use super::lock;
 use crate::clock::{ClockEstimate, Exchange};
@@ -16,9 +16,9 @@ use zenoh::{Session, Wait};
 /// Time-out of a request for the time.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Hosts of which it is remembered for longer than [`REMEMBERED`] when they were asked.
+/// Number of hosts whose last request is remembered for longer than [`REMEMBERED`].
 const HOSTS: usize = 64;
-/// Longer than any pause.
+/// Minimum time for which a request is remembered: longer than any pause.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// Times of the last request to each host, shared by all clones.
@@ -43,12 +43,12 @@ impl Questions {
         }
     }
 
-    /// A host is about to be asked. `false`: that was done within the last `pause`, so it need not
-    /// be; without a pause it always is.
+    /// Notes a request to a host. `false`: the last one is less than `pause` ago, so none is
+    /// needed. Without a pause, always `true`.
     fn is_due(&self, key: &str, now: MonotonicNs, pause: Duration) -> bool {
         let mut hosts = lock(&self.0);
         let asked = hosts.get(key).copied();
-        // Another thread may have read its clock later and be here before.
+        // Another thread may have read its clock later and arrived here earlier.
         let due = pause.is_zero() || asked.is_none_or(|asked| now >= asked + pause);
         if due {
             if asked.is_none() && hosts.len() >= HOSTS {
@@ -73,8 +73,9 @@ fn ask(
         .timeout(WITHIN)
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::RealTime);
-    // Not `express`: then each would fill one of two batches, and who asks wait for room where a
-    // host reads nothing. As they come: nothing is kept of what others send.
+    // Not `express`: each request would then fill one of two batches, and its sender would wait for
+    // space if a host does not read. Handled on arrival, so that answers of other hosts are not
+    // stored.
     let asked = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let returned = MonotonicNs::now();
         let Ok(sample) = reply.result() else { return };
@@ -85,7 +86,7 @@ fn ask(
         lock(&clock).exchange(&Exchange { sent, received, answered, returned });
         then(sent, changes);
     });
-    // It is asked again soon.
+    // A failed request is repeated soon.
     let _ = asked.wait();
 }
 

@@ -7,12 +7,12 @@ use driveline_shm::{Publisher, PublisherEvent};
 use driveline_types::{EndpointId, Reliability};
 use std::collections::HashMap;
 
-/// See the module. Apart from publishing, which may take its time.
+/// See the module. Separate from publishing, which may block.
 pub(super) struct Watch {
     events: Box<dyn Fn() -> Option<PublisherEvent> + Send + Sync>,
     /// Number of subscriptions.
     matched: Box<dyn Fn() -> usize + Send + Sync>,
-    /// Local subscriptions and what they ask for.
+    /// Local subscriptions with the QoS that they request.
     subscriptions: HashMap<EndpointId, QosMark>,
     /// Events were lost, so the known subscriptions may differ from the real ones.
     uncertain: bool,
@@ -31,7 +31,7 @@ impl Watch {
         }
     }
 
-    /// Looks at who has come and gone.
+    /// Updates the known subscriptions.
     pub(super) fn look(&mut self) {
         while let Some(event) = (self.events)() {
             match event {
@@ -45,7 +45,7 @@ impl Watch {
                 _ => {}
             }
         }
-        // Only then it is known again who listens: as many may have come as have gone.
+        // Only then the set is known again: as many may have arrived as have departed.
         if self.uncertain && (self.matched)() == 0 {
             self.subscriptions.clear();
             self.uncertain = false;
@@ -69,8 +69,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn when_all_have_gone_nobody_listens_even_if_their_coming_and_going_was_lost() {
-        /// More than wait to be looked at, with two events each.
+    fn without_subscriptions_none_listens_even_if_their_events_were_lost() {
+        /// More subscriptions than fit into the queue, with two events each.
         const MANY: usize = 150;
         let dir = tempfile::tempdir().unwrap();
         let domain_dir = Some(dir.path().to_owned());

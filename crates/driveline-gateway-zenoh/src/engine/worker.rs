@@ -17,12 +17,12 @@ struct State<Q> {
 }
 
 impl<Q> Mailbox<Q> {
-    /// Does something with what waits.
+    /// Calls a function with the queue.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut Q) -> T) -> T {
         f(&mut lock(&self.state).waiting)
     }
 
-    /// The next of what waits, once there is one. `None`: the handle was dropped.
+    /// Returns the next result of `take`; waits until there is one. `None`: the handle was dropped.
     pub(super) fn next<T>(&self, take: impl Fn(&mut Q) -> Option<T>) -> Option<T> {
         let mut state = lock(&self.state);
         while !state.stop {
@@ -35,11 +35,12 @@ impl<Q> Mailbox<Q> {
     }
 }
 
-/// The handle. Dropping it ends its threads, after what each is just doing; what waits is left.
+/// Handle of the threads. Dropping it ends each thread after its current work. The queue is
+/// dropped.
 pub(super) struct Worker<Q>(Arc<Mailbox<Q>>);
 
 impl<Q: Send + 'static> Worker<Q> {
-    /// A thread that does `run`, which returns when [`Mailbox::next`] gives `None`.
+    /// Starts a thread that calls `run`. `run` returns when [`Mailbox::next`] returns `None`.
     pub(super) fn start(
         name: &str,
         waiting: Q,
@@ -50,7 +51,7 @@ impl<Q: Send + 'static> Worker<Q> {
         Ok(worker)
     }
 
-    /// So many of them. If one cannot be had there are none.
+    /// Starts several threads. If one cannot be started, none runs.
     pub(super) fn start_several(
         threads: usize,
         name: &str,
@@ -78,7 +79,7 @@ impl<Q: Send + 'static> Worker<Q> {
         std::thread::Builder::new().name(name.into()).spawn(move || run(&mailbox)).map(drop)
     }
 
-    /// Changes what waits, and has a thread look.
+    /// Changes the queue, and wakes a thread.
     pub(super) fn put<T>(&self, f: impl FnOnce(&mut Q) -> T) -> T {
         let result = self.0.with(f);
         self.0.changed.notify_one();

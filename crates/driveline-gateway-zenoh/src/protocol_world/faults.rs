@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 pub(super) struct Fault {
     pub(super) begins: u64,
-    /// For that long.
+    /// Duration.
     lasts: u64,
     what: What,
     /// True while there is something to undo.
@@ -20,19 +20,19 @@ enum What {
     Cut([usize; 2]),
     /// All links of a host carry nothing.
     Alone(usize),
-    /// A gateway dies, and starts again when it is over.
+    /// A gateway dies. It starts again at the end of the fault.
     Crash(usize),
-    /// A computer loses its processes, and starts again when it is over.
+    /// A computer loses its processes. They start again at the end of the fault.
     Reboot(usize),
-    /// A gateway stands still.
+    /// A gateway is stopped.
     Stall(usize),
-    /// A link loses so many messages of a hundred.
+    /// A link loses this percentage of messages.
     Loss([usize; 2], u64),
     /// A link is slow, in milliseconds, and reorders.
     Slow([usize; 2], u64),
     /// A connection looks whole, and nothing arrives.
     Broken([usize; 2]),
-    /// Publishers come and go; perhaps the gateway does not hear of an end.
+    /// Publishers come and go. The gateway may miss an end.
     Publishers(usize, bool),
 }
 
@@ -94,8 +94,8 @@ fn mend(world: &mut World, ends: [usize; 2]) {
             let delay = world.network.link_delay(ends, &mut world.random);
             world.plan(world.now + delay, Event::Arrives { connection, to, message });
         }
-        // One end has given up meanwhile: the other one hears of that.
-        (0..2).filter(|end| !open[*end]).for_each(|end| world.tell_other_end(connection, end));
+        // One end has closed the connection meanwhile, and the other one learns of it.
+        (0..2).filter(|end| !open[*end]).for_each(|end| world.notify_other_end(connection, end));
     }
 }
 

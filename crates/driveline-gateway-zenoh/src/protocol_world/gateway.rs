@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway: the modules of this crate, put together as `engine` does it, without threads.
+//! A gateway: the modules of this crate without threads, combined as in `engine`.
 //!
 //! Checked all the time:
-//! - The bound of a clock's estimate contains the truth; so does that of a sample's transit time.
-//! - Of a publisher, numbers that are published only grow, and received + lost + before = newest.
-//! - What an acknowledgement says has arrived of a reliable topic has arrived.
-//! - The last number of a publisher that has ended is the publisher's own.
-//! - No more is in flight than there may be. What is known has a remote publisher, and nothing else has.
+//! - The error bound of a clock includes the truth, and so does that of a sample's transit time.
+//! - The published numbers of a publisher only grow, and received + lost + before = newest.
+//! - Samples that an acknowledgement of a reliable topic covers have arrived.
+//! - The last number of an ended publisher is the publisher's own.
+//! - In-flight limits hold. Exactly the known publishers have remote publishers.
 
 use super::route::{Route, Standing};
 use super::{Clock, Record, Source, TOPICS};
 use crate::arrival::{Arrivals, localized};
 use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
-use crate::directory::{Directory, Fate, Inlets, Question};
+use crate::directory::{Directory, Fate, Question, RemotePublishers};
 use crate::neighbours::{Made, Neighbours, Standing as Start};
 use crate::offering::Offering;
 use crate::peer_discovery::{Attempt, PeerDiscovery};
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-// As `engine` has them.
+// As in `engine`.
 const KEPT_PARKED: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 // time: on the clocks of the world, as all below
@@ -34,7 +34,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const TIME_WITHIN: Duration = Duration::from_secs(2);
 // time: likewise
 const LIST_WITHIN: Duration = Duration::from_secs(5);
-const TELL_AGAIN: Duration = Duration::from_millis(20);
+const REPORT_AGAIN: Duration = Duration::from_millis(20);
 const MAX_MEETING: usize = 32;
 pub(super) const DEPTH: u64 = 16;
 pub(super) const LEN: usize = 300;
@@ -42,8 +42,8 @@ pub(super) const LEN: usize = 300;
 /// Messages over a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// All that a gateway says of itself to another: the topics that it sends, and what it wants.
-    /// Newer ones replace older ones.
+    /// All announcements of a gateway to another one: the topics that it sends, and those that it
+    /// requests. Newer ones replace older ones.
     Tokens {
         version: u64,
         sends: Vec<usize>,
@@ -95,14 +95,14 @@ pub(super) enum Out {
     Connect(u64, String),
     TokensChanged,
     LookAgain,
-    /// This gateway ends, and its successor begins with that.
+    /// This gateway ends; its successor starts with these names.
     StartAnew(BTreeSet<String>),
 }
 
 /// State of a reader outside the gateway, for comparison.
 pub(super) struct Reader<'a> {
     pub(super) time: u64,
-    /// Of each host.
+    /// Clock of each host.
     pub(super) clocks: &'a [Clock],
     pub(super) sources: &'a BTreeMap<EndpointId, Source>,
     pub(super) records: &'a mut BTreeMap<(usize, EndpointId), Record>,
@@ -121,7 +121,7 @@ struct RemotePublisher {
 #[derive(Default)]
 struct Here(BTreeMap<EndpointId, RemotePublisher>);
 
-impl Inlets for Here {
+impl RemotePublishers for Here {
     type RemotePublisher = EndpointId;
 
     fn open(
@@ -161,7 +161,7 @@ impl Inlets for Here {
         assert!(self.0.remove(&id).is_some());
     }
 
-    fn tell(&mut self, _: String) {}
+    fn log(&mut self, _: String) {}
 }
 
 struct Lane {
@@ -180,7 +180,7 @@ pub(super) struct Gateway {
     offerings: Vec<Offering>,
     changes: u64,
     lists: Vec<Vec<u8>>,
-    /// Publishers have come or gone since it was looked.
+    /// Publishers have come or gone since the last comparison.
     compares: bool,
     routes: BTreeMap<(HostId, usize), Route>,
     firsts: BTreeMap<(EndpointId, HostId), u64>,
@@ -188,7 +188,7 @@ pub(super) struct Gateway {
     lanes: BTreeMap<String, Lane>,
     /// Announcements of each connected gateway, with their version.
     said: BTreeMap<u64, (u64, HostId, Vec<usize>, Vec<usize>)>,
-    unknown_told: MonotonicNs,
+    unknown_reported: MonotonicNs,
     /// Last answer of each host.
     counted: BTreeMap<HostId, u64>,
     next: Option<MonotonicNs>,
@@ -249,7 +249,7 @@ impl Gateway {
             wants: BTreeSet::new(),
             lanes: BTreeMap::new(),
             said: BTreeMap::new(),
-            unknown_told: MonotonicNs(0),
+            unknown_reported: MonotonicNs(0),
             counted: BTreeMap::new(),
             next: None,
             me,
@@ -314,8 +314,8 @@ impl Gateway {
         }
     }
 
-    /// A connection has ended, and what the other one has said of itself with it. `called`: the
-    /// other one had made it.
+    /// Handles the end of a connection, and of the announcements that came over it. `called`: the
+    /// other end made the connection.
     pub(super) fn disconnected(&mut self, start: u64, called: bool, now: MonotonicNs) {
         if called {
             self.neighbours.call_ended(start, now);
@@ -376,11 +376,11 @@ impl Gateway {
             route.parked_since = Some(now);
             route.window.parted(now);
             route.standing.clear();
-            route.let_go();
+            route.release_held();
         }
     }
 
-    /// Something has come from a gateway.
+    /// Handles a message from a gateway.
     pub(super) fn receives(
         &mut self,
         peer: u64,
@@ -393,7 +393,7 @@ impl Gateway {
         match message {
             Message::Tokens { version, sends, wants, me } => {
                 self.said((peer, version), (me, sends, wants), now, reader.sources);
-                out.extend(self.turn_edges(now, reader.sources));
+                out.extend(self.turn_routes(now, reader.sources));
                 out.push(Out::LookAgain);
             }
             Message::AskTime { sent } => {
@@ -417,7 +417,7 @@ impl Gateway {
                 }
                 self.probing.answered(&of);
                 self.directory.counted(&of, changes, sent, now);
-                // Nothing is due sooner by an answer that says nothing new.
+                // An answer without news must not make anything due earlier.
                 let known = self.counted.insert(of, changes);
                 out.extend((known != Some(changes)).then_some(Out::LookAgain));
             }
@@ -454,7 +454,7 @@ impl Gateway {
             Message::Ack { to, from, topic, ack } if to == self.me => {
                 let ack = Ack::decode(&ack).unwrap();
                 self.acknowledged(&from, topic, &ack, now, reader);
-                out.extend(self.turn_edges(now, reader.sources));
+                out.extend(self.turn_routes(now, reader.sources));
             }
             Message::List { .. } | Message::Sample { .. } | Message::Ack { .. } => {}
         }
@@ -481,8 +481,8 @@ impl Gateway {
                 Some(Outcome::NotYet)
             }
             None => {
-                if now >= self.unknown_told + TELL_AGAIN {
-                    self.unknown_told = now;
+                if now >= self.unknown_reported + REPORT_AGAIN {
+                    self.unknown_reported = now;
                     self.directory.unknown(from, &topic(n), now);
                     out.push(Out::LookAgain);
                 }
@@ -505,7 +505,7 @@ impl Gateway {
         }
     }
 
-    /// As `lane.rs` does it.
+    /// As in `lane.rs`.
     fn in_turn(
         &mut self,
         from: &HostId,
@@ -582,7 +582,7 @@ impl Gateway {
             localized(head, from.incarnation(), offset, remote_publisher.arrivals.not_here(), now);
         let (transit, truth) =
             (header.remote.unwrap().transit_ns, (reader.time - published) as i64);
-        // While it was on its way, clocks have drifted.
+        // Clocks drifted while it was in flight.
         let bound = offset.error_ns + truth.unsigned_abs() / 10_000 + 1_000;
         assert!((transit - truth).unsigned_abs() <= bound, "{transit} for {truth}, ± {bound}");
         reader.records.entry((self.host, id)).or_default().numbers.insert(head.written);
@@ -626,7 +626,7 @@ impl Gateway {
         if !ended {
             return;
         }
-        route.let_go();
+        route.release_held();
         let arrived = matches!(ack.outcome, Outcome::Published | Outcome::Gap);
         for head in in_flight.iter().filter(|_| is_reliable(topic) && arrived) {
             if head.number > ack.number {
@@ -641,8 +641,8 @@ impl Gateway {
         }
     }
 
-    /// Edges send what they may.
-    pub(super) fn turn_edges(
+    /// Lets routes send what they may.
+    pub(super) fn turn_routes(
         &mut self,
         now: MonotonicNs,
         sources: &BTreeMap<EndpointId, Source>,
@@ -683,7 +683,7 @@ impl Gateway {
         let lingers = self.offerings.iter().any(Offering::lingers);
         next.push(lingers.then_some(now + LOOK_AGAIN));
         next.extend(self.meet(now, attempts, &mut out));
-        out.extend(self.turn_edges(now, sources));
+        out.extend(self.turn_routes(now, sources));
         self.next = next.into_iter().flatten().min();
         self.check(sources);
         if self.probing.silent(now).is_some() {
@@ -738,7 +738,7 @@ impl Gateway {
         next
     }
 
-    /// Says what of other hosts is wanted here: all. Returns true if that has changed.
+    /// Requests all topics of other hosts. Returns true if the requests have changed.
     fn want(&mut self, now: MonotonicNs) -> bool {
         let hosts = self.directory.hosts();
         let measured = |id: &HostId| {
@@ -789,7 +789,7 @@ impl Gateway {
         [reconnect, ask, next]
     }
 
-    /// Adds what its routes have done.
+    /// Adds the counts of its routes.
     pub(super) fn happened(&self, all: &mut BTreeMap<&'static str, u64>) {
         for counters in self.routes.values().map(|route| route.window.counters()) {
             *all.entry("sent again").or_default() += counters.sent_again;
@@ -819,7 +819,7 @@ impl Gateway {
         }
     }
 
-    /// Nothing has gone wrong for long: what must be so then.
+    /// Checks the state after a long time without faults.
     pub(super) fn check_settled(
         &self,
         host: usize,
@@ -837,7 +837,7 @@ impl Gateway {
         let there: BTreeSet<EndpointId> = there.map(|(id, _)| *id).collect();
         assert_eq!(there, living, "{} knows all publishers", self.me);
         for (id, source) in sources.iter().filter(|(_, s)| s.alive && s.host != host) {
-            // What was published in the last second may be on its way.
+            // Samples of the last second may be in flight.
             let due = source.published.partition_point(|at| at + super::S < now) as u64;
             let empty = Record::default();
             let numbers = &records.get(&(host, *id)).unwrap_or(&empty).numbers;

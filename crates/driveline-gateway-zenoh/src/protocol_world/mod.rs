@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The whole protocol between three to five hosts in virtual time: directories, lists, routes,
-//! clocks, probes, meeting through a third host, and connecting again, over a modelled network and
-//! with modelled processes.
+//! Whole protocol between three to five hosts in virtual time, over a modelled network and with
+//! modelled processes: directories, lists, routes, clocks, probes, meeting through a third host,
+//! and reconnecting.
 //!
 //! One seed is ten simulated minutes with at least twenty faults: partitions, lost and late
-//! messages, crashes, restarts, processes that stand still, connections that look whole and carry
-//! nothing. Then nothing goes wrong for [`SETTLES`], and all hosts must hear each other again. What
-//! must hold all the time is in [`gateway`].
+//! messages, crashes, restarts, stopped processes, and connections that look intact and carry
+//! nothing. Then no fault happens for [`SETTLES`], and all hosts must hear each other again.
+//! [`gateway`] has the conditions that must hold all the time.
 //!
 //! A failing seed is printed. `DRIVELINE_SEED=N` replays it, `DRIVELINE_SEEDS=N` runs that many.
 //!
@@ -40,16 +40,15 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 /// Simulated time of a seed.
 const LASTS: u64 = 600 * S;
-/// No fault begins or goes on in so much of it at the end. The longest pauses of the protocol are
-/// a minute.
+/// Time at the end of a seed without faults. The longest pauses of the protocol are a minute.
 const SETTLES: u64 = 150 * S;
-/// Faults of a seed, at least.
+/// Minimum number of faults of a seed.
 const FAULTS: usize = 20;
-/// Seeds that gate; `make measure` runs more.
+/// Number of seeds in gating tests; `make measure` runs more.
 const SEEDS: u64 = 24;
-/// Sent best effort, and reliably.
+/// One topic is best effort, the other reliable.
 const TOPICS: [&str; 2] = ["fast", "sure"];
-/// Clocks differ by up to so much, and drift by up to 50 ppm.
+/// Maximum offset of the clocks. They drift by up to 50 ppm.
 const OFFSET: u64 = 100 * S;
 
 /// Pseudo-random numbers (xorshift64*), the same in every run.
@@ -93,7 +92,7 @@ impl Clock {
         MonotonicNs((time + self.offset).wrapping_add_signed(drift))
     }
 
-    /// The first moment at which the clock shows that, or a little later.
+    /// Returns the first moment at which the clock shows this time, or a little later.
     fn time_of(self, local: MonotonicNs) -> u64 {
         let about = local.0.saturating_sub(self.offset);
         let drift = about as i64 / 1_000_000 * self.drift_ppm;
@@ -106,7 +105,7 @@ pub(super) struct Source {
     host: usize,
     topic: usize,
     alive: bool,
-    /// Its host's.
+    /// Clock of its host.
     clock: Clock,
     /// Publish time of each sample; number 1 is the first.
     published: Vec<u64>,
@@ -123,25 +122,25 @@ impl Source {
 struct Computer {
     name: String,
     clock: Clock,
-    /// None: it is down.
+    /// `None`: it is down.
     gateway: Option<Gateway>,
-    /// Its gateway stands still; what came meanwhile.
+    /// Set while its gateway is stopped: the events that arrived meanwhile.
     stalled: Option<Vec<Event>>,
-    /// The next look that is planned.
+    /// Time of the next planned check.
     look_at: u64,
 }
 
 #[derive(Clone)]
 enum Event {
     Publish(EndpointId),
-    /// A gateway does what is due.
+    /// A gateway does the work that is due.
     Look(usize),
     Arrives {
         connection: u64,
         to: usize,
         message: Message,
     },
-    /// One end of a connection is looked at: it ends where the other was not heard for a lease.
+    /// Checks one end of a connection. It ends if the other end was not heard for a lease.
     Lease {
         connection: u64,
         end: usize,
@@ -178,7 +177,7 @@ pub(super) struct World {
     waiting: HashMap<u64, Event>,
     planned: u64,
     computers: Vec<Computer>,
-    /// Of the computers.
+    /// Clock of each computer.
     clocks: Vec<Clock>,
     network: Network,
     sources: BTreeMap<EndpointId, Source>,
@@ -187,7 +186,7 @@ pub(super) struct World {
     faults: Vec<Fault>,
     /// Hosts under `connect` of each host.
     connects: Vec<Vec<usize>>,
-    /// Of all that happened, to see that a seed is the same each time.
+    /// Hash of all events, to check that a seed always gives the same run.
     trace: u64,
     /// Counts of events that a seed must cause.
     happened: BTreeMap<&'static str, u64>,
@@ -210,7 +209,7 @@ impl World {
                 look_at: u64::MAX,
             })
             .collect();
-        // All name the first one, and some name each other as well.
+        // All name the first host, and some name each other as well.
         let all_named = random.chance(30);
         let connects = (0..hosts)
             .map(|n| if all_named { (0..n).collect() } else { (0..n.min(1)).collect() })
@@ -291,7 +290,7 @@ impl World {
         self.publishers_changed(host);
     }
 
-    /// Starts a gateway. `tried`: as it was left by the one before, if that has started anew.
+    /// Starts a gateway. `tried`: result of its predecessor, if that restarted.
     fn start(&mut self, host: usize, tried: BTreeSet<String>) {
         let start = self.random.next();
         let me = HostId::new(&self.computers[host].name, start).expect("a name");
@@ -310,12 +309,12 @@ impl World {
         self.computers[host].stalled = None;
         for (connection, end) in self.network.all_of(host) {
             self.network.close(connection, end);
-            self.tell_other_end(connection, end);
+            self.notify_other_end(connection, end);
         }
         self.network.attempts.retain(|(from, _), _| *from != host);
     }
 
-    fn tell_other_end(&mut self, connection: u64, end: usize) {
+    fn notify_other_end(&mut self, connection: u64, end: usize) {
         if let Some(delay) = self.network.delay(connection, &mut self.random) {
             self.plan(self.now + delay, Event::Closed { connection, end: 1 - end });
         } else {
@@ -323,7 +322,7 @@ impl World {
         }
     }
 
-    /// The end will not hear the other one for a while, or perhaps ever.
+    /// Checks later whether an end has not heard the other one for a lease.
     fn watch_lease(&mut self, connection: u64, end: usize) {
         let lease = self.random.between(2_000, 2_700) * MS;
         self.plan(self.now + lease, Event::Lease { connection, end });
@@ -337,7 +336,7 @@ impl World {
         self.network.is_cut(c.ends) || !runs || other.stalled.is_some() || !c.open[1 - end]
     }
 
-    /// One end has closed a connection, or has found that it has ended.
+    /// Handles the end of a connection at one end, by closing or by discovery.
     fn ended(&mut self, connection: u64, end: usize) {
         let Some(c) = self.network.connections.get(&connection).filter(|c| c.open[end]) else {
             return;
@@ -348,11 +347,11 @@ impl World {
         if let Some(gateway) = &mut self.computers[host].gateway {
             gateway.disconnected(start, called, now);
         }
-        self.tell_other_end(connection, end);
+        self.notify_other_end(connection, end);
         self.look(host);
     }
 
-    /// Begins an attempt to connect, unless one goes on.
+    /// Starts an attempt to connect, unless one is in progress.
     fn attempt(&mut self, from: usize, to: usize, start: Option<u64>, at: Option<String>) {
         if self.network.attempts.contains_key(&(from, to)) || self.network.has_end(from, to) {
             return;
@@ -411,7 +410,7 @@ impl World {
         }
         let times = if !is_token && self.random.chance(1) { 2 } else { 1 };
         for _ in 0..times {
-            // While the link is cut TCP tries again; see `arrives`.
+            // While the link is cut, TCP tries again; see `arrives`.
             let delay = self.network.delay(connection, &mut self.random).unwrap_or(20 * MS);
             let event = Event::Arrives { connection, to, message: message.clone() };
             self.plan(self.now + delay, event);
@@ -444,7 +443,7 @@ impl World {
         self.send(to, out);
     }
 
-    /// Does what a gateway has asked for.
+    /// Executes the requests of a gateway.
     fn send(&mut self, host: usize, out: Vec<Out>) {
         for out in out {
             match out {
@@ -474,19 +473,20 @@ impl World {
         self.plan_look(host);
     }
 
-    /// What is due at a host: for its control thread, or for the threads of its routes alone.
+    /// Does the work that is due at a host: of its control thread, or of the threads of its
+    /// routes alone.
     fn wakes(&mut self, host: usize) {
         let now = self.local(host);
         let Some(gateway) = &mut self.computers[host].gateway else { return };
         if gateway.is_due(now) {
             self.look(host);
         } else {
-            let out = gateway.turn_edges(now, &self.sources);
+            let out = gateway.turn_routes(now, &self.sources);
             self.send(host, out);
         }
     }
 
-    /// A gateway does what is due.
+    /// A gateway does the work that is due.
     fn look(&mut self, host: usize) {
         if self.computers[host].stalled.is_some() {
             return;
@@ -513,19 +513,19 @@ impl World {
         let Some(source) = self.sources.get_mut(&id).filter(|s| s.alive) else { return };
         source.published.push(now);
         let (host, period) = (source.host, source.period);
-        // Now and then a burst.
+        // Sometimes a burst.
         let pause = if self.random.chance(5) { MS } else { period };
         self.plan(now + pause, Event::Publish(id));
         if self.computers[host].stalled.is_none() {
             let local = self.local(host);
             if let Some(gateway) = &mut self.computers[host].gateway {
-                let out = gateway.turn_edges(local, &self.sources);
+                let out = gateway.turn_routes(local, &self.sources);
                 self.send(host, out);
             }
         }
     }
 
-    /// The host that an event happens to: it waits while that stands still.
+    /// Returns the host of an event. The event waits while that host is stopped.
     fn host_of(&self, event: &Event) -> Option<usize> {
         match event {
             Event::Arrives { to, .. } => Some(*to),
@@ -589,7 +589,7 @@ impl World {
         self.now = LASTS;
     }
 
-    /// All hosts hear each other, and nothing is left over.
+    /// Checks that all hosts hear each other, and that no state remains.
     fn check_settled(&self) {
         for (host, computer) in self.computers.iter().enumerate() {
             let gateway = computer.gateway.as_ref().expect("it runs");
@@ -606,7 +606,7 @@ impl World {
 
 type Happened = BTreeMap<&'static str, u64>;
 
-/// Runs a seed; returns what happened, in short.
+/// Runs a seed. Returns a hash and the counts of its events.
 fn run(seed: u64) -> (u64, Happened) {
     let mut world = World::new(seed);
     world.run();
@@ -622,7 +622,7 @@ fn run(seed: u64) -> (u64, Happened) {
     (world.trace, happened)
 }
 
-/// Number in an environment variable.
+/// Returns the number in an environment variable.
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }

@@ -23,7 +23,7 @@ pub(super) struct Connection {
     pub(super) open: [bool; 2],
     /// The end that has connected.
     pub(super) made_by: usize,
-    /// It looks whole and carries no messages.
+    /// It looks intact and carries no messages.
     pub(super) broken: bool,
     /// Versions of the tokens that each end has sent.
     pub(super) tokens: [u64; 2],
@@ -38,7 +38,7 @@ pub(super) struct Link {
     pub(super) cuts: u32,
     /// Messages lost, in percent.
     pub(super) loss: u64,
-    /// The shortest and the longest delay.
+    /// Minimum and maximum delay.
     pub(super) delay: [u64; 2],
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Network {
     links: BTreeMap<[usize; 2], Link>,
     pub(super) connections: BTreeMap<u64, Connection>,
     made: u64,
-    /// Attempts that go on, each with the start that it is meant for.
+    /// Attempts in progress, each with the start that it is meant for.
     pub(super) attempts: BTreeMap<(usize, usize), Option<u64>>,
 }
 
@@ -134,7 +134,7 @@ impl Network {
         self.all_of(host).into_iter().find(|(c, end)| self.connections[c].starts[1 - end] == start)
     }
 
-    /// Starts to which an attempt of this host goes on.
+    /// Starts to which this host has an attempt in progress.
     pub(super) fn meeting(&self, host: usize) -> Vec<u64> {
         let of_host = self.attempts.iter().filter(|((from, _), _)| *from == host);
         of_host.filter_map(|(_, start)| *start).collect()
@@ -146,7 +146,7 @@ impl Network {
         }
     }
 
-    /// Messages that TCP has kept of a connection.
+    /// Takes the messages that TCP has kept of a connection.
     pub(super) fn take_held(&mut self, connection: u64) -> Vec<(usize, Message)> {
         self.connections
             .get_mut(&connection)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A topic on its way to another gateway, as `engine/route.rs` sends it.
+//! Topic to another gateway, sent as in `engine/route.rs`.
 
 use super::Source;
 use super::gateway::{DEPTH, LEN, PATIENCE};
@@ -14,10 +14,10 @@ pub(super) enum Standing {
     Awaited(MonotonicNs),
 }
 
-/// A topic on its way to another gateway.
+/// A topic to another gateway.
 pub(super) struct Route {
     pub(super) window: Window,
-    /// Of each publisher: its first sample that is to go, and the next one.
+    /// For each publisher: its first sample for this route, and the next one.
     next: BTreeMap<EndpointId, (u64, u64)>,
     pub(super) held: VecDeque<SampleHead>,
     pub(super) standing: BTreeMap<EndpointId, Standing>,
@@ -38,7 +38,7 @@ impl Route {
         }
     }
 
-    /// The route and publishers that it does not know yet find each other.
+    /// Matches the route with publishers that it does not know yet.
     pub(super) fn matches(
         &mut self,
         host: usize,
@@ -57,7 +57,7 @@ impl Route {
         }
     }
 
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn release_held(&mut self) {
         let oldest = self.window.oldest();
         self.held.retain(|head| oldest.is_some_and(|oldest| head.number >= oldest));
         self.senders.retain(|_, last| oldest.is_some_and(|oldest| *last >= oldest));
@@ -77,8 +77,7 @@ impl Route {
         self.parked_since.is_none() && (unread || self.senders.contains_key(&id))
     }
 
-    /// Takes the next sample of a publisher that has one. What its depth does not keep was
-    /// replaced.
+    /// Takes the next sample of a publisher that has one. Samples beyond its depth were replaced.
     pub(super) fn take(
         &mut self,
         sources: &BTreeMap<EndpointId, Source>,
@@ -106,7 +105,7 @@ impl Route {
                     put.push(SampleHead { sent_again: true, place, ..head });
                     continue;
                 }
-                Overdue::GivenUp => self.let_go(),
+                Overdue::GivenUp => self.release_held(),
                 Overdue::Nothing => {}
             }
             if !self.window.has_room() {

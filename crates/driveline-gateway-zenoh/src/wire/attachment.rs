@@ -18,22 +18,22 @@ pub const MAX_ATTACHMENT_LEN: usize = HEAD_LEN + MAX_ORIGINS * ORIGIN_LEN;
 /// Reason why bytes of another gateway were refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WireError {
-    /// It speaks another version, or it is no gateway.
+    /// The version differs, or the sender is not a gateway.
     #[error("version {found} is not {VERSION}: the other host runs another release")]
     Version {
         /// Version in the bytes.
         found: u16,
     },
-    /// The length is not what the content says.
-    #[error("{found} bytes where {expected} belong")]
+    /// The length does not match the content.
+    #[error("{found} bytes instead of {expected}")]
     Length {
         /// Length of the bytes.
         found: usize,
         /// Length that they should have.
         expected: usize,
     },
-    /// More origins than a header has room for.
-    #[error("{found} origins where {MAX_ORIGINS} fit")]
+    /// There are more origins than a header can have.
+    #[error("{found} origins, and a header has at most {MAX_ORIGINS}")]
     Origins {
         /// Count in the bytes.
         found: u16,
@@ -46,8 +46,7 @@ pub enum WireError {
     },
 }
 
-/// Reads little-endian words from bytes that are long enough, as was checked before; beyond the end
-/// there are zeros.
+/// Reads little-endian words. The caller has checked the length; beyond the end it reads zeros.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -68,24 +67,24 @@ impl Words<'_> {
 /// Data attached to a sample: the parts of its header that another host needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampleHead {
-    /// It was sent before, and not acknowledged.
+    /// The sample was sent before and was not acknowledged.
     pub sent_again: bool,
-    /// Of several that are in flight and must be taken in order: 1 for the oldest, 2 for the one
-    /// after it, and so on. 0: it may be taken whatever came before.
+    /// Place among samples that must be accepted in order: 1 for the oldest in flight, 2 for the
+    /// next one, and so on. 0: order does not matter.
     pub place: u16,
-    /// Of the sample on this route.
+    /// Number of the sample on this route.
     pub number: u64,
     /// The publisher's id on its host.
     pub publisher: u128,
-    /// Number among the samples that the publisher has written.
+    /// Number of the sample, counted by its publisher.
     pub written: u64,
-    /// Number of earlier samples of this publisher that were to go to this host. 0 in earlier
+    /// Number of earlier samples of this publisher that were sent to this host. 0 from earlier
     /// releases.
     pub owed: u32,
-    /// Time of passing it to Zenoh, on the sending host's clock.
+    /// Time of the hand-over to Zenoh, on the sending host's clock.
     pub sent: MonotonicNs,
-    /// Sequence, publish time, wall offset, trace id, checksum, clock error and origins, of the
-    /// sending host. The payload's length is that of the payload; `remote` is not sent.
+    /// Header on the sending host: sequence, publish time, wall offset, trace id, checksum, clock
+    /// error and origins. The payload's length comes from the payload; `remote` is not sent.
     pub header: SampleHeader,
 }
 
@@ -96,7 +95,7 @@ impl SampleHead {
         EndpointId(self.publisher)
     }
 
-    /// As bytes.
+    /// Encodes the head.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let h = &self.header;
@@ -139,7 +138,7 @@ impl SampleHead {
     /// Decodes untrusted bytes.
     ///
     /// # Errors
-    /// [`WireError`] if they are not of this version or not as long as they say.
+    /// [`WireError`] if the version differs or the length does not match the content.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let words = Words(bytes);
         if bytes.len() < HEAD_LEN {
@@ -191,30 +190,30 @@ impl SampleHead {
 /// Outcome of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was published, or had been before.
+    /// It was published, now or before.
     #[default]
     Published,
     /// It was older than its lifespan.
     Expired,
-    /// It does not fit, or is damaged.
+    /// It is too long, or damaged.
     Damaged,
-    /// There is no remote publisher for its publisher, and there will be none.
+    /// Its publisher has no remote publisher here and will not get one.
     Unknown,
-    /// There is no remote publisher for its publisher yet: it may be sent again.
+    /// Its publisher has no remote publisher here yet. It may be sent again.
     NotYet,
-    /// Not of the sample that came, which was not taken because one before it is missing: `number`
-    /// is the last before that. Of a sample without a place never.
+    /// The sample was not accepted, because one before it is missing. `number` is the last one
+    /// before the gap. Never the outcome of a sample without a place.
     Gap,
 }
 
-/// An acknowledgement: all samples of the route up to `number` have arrived; with
-/// [`Outcome::NotYet`] all before it, unless order matters.
+/// An acknowledgement: all samples of the route up to `number` have arrived. With
+/// [`Outcome::NotYet`], all before `number`, unless order matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// Outcome of that sample.
     pub outcome: Outcome,
-    /// Number of samples in order that the receiver accepts before the first is acknowledged. 0
-    /// counts as one: a release without places.
+    /// Number of ordered samples that the receiver accepts before the first is acknowledged. 0
+    /// counts as 1: an earlier release, without places.
     pub accepts: u32,
     /// The sample's number on its route.
     pub number: u64,
@@ -227,7 +226,7 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// As bytes.
+    /// Encodes the acknowledgement.
     #[must_use]
     pub fn encode(&self) -> [u8; ACK_LEN] {
         let mut out = [0; ACK_LEN];
@@ -274,19 +273,19 @@ impl Ack {
     }
 }
 
-/// The answer to a question for the time.
+/// Answer to a time request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Time {
     /// Arrival of the request, on the clock of the answering host.
     pub received: MonotonicNs,
     /// Time of the answer, on the same clock.
     pub answered: MonotonicNs,
-    /// Number of changes of its lists of publishers until then.
+    /// Number of changes of its publisher lists until then.
     pub changes: u64,
 }
 
 impl Time {
-    /// As bytes.
+    /// Encodes the answer.
     #[must_use]
     pub fn encode(&self) -> [u8; TIME_LEN] {
         let mut out = [0; TIME_LEN];

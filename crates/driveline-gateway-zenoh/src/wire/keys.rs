@@ -7,12 +7,12 @@ use driveline_types::{Durability, Qos, Reliability, TopicName};
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest key that is looked at, in bytes.
+/// Longest key that is parsed, in bytes.
 const MAX_KEY_LEN: usize = 512;
 /// Prefix of the keys of all versions.
 const ROOT: &str = "driveline";
 
-/// A gateway, from its start to its end: the name of its host, and a random number.
+/// One start of a gateway: the name of its host and a random number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId {
     name: String,
@@ -32,7 +32,7 @@ impl HostId {
         &self.name
     }
 
-    /// The number that is new after each start.
+    /// Number of this start; each start has a new one.
     #[must_use]
     pub fn incarnation(&self) -> u64 {
         self.incarnation
@@ -55,7 +55,7 @@ impl FromStr for HostId {
     }
 }
 
-/// Exactly so many lower-case hexadecimal digits: one text for each number.
+/// Accepts exactly so many lower-case hexadecimal digits, so that each number has one text.
 pub(super) fn plain_hex(text: &str, digits: usize) -> Option<&str> {
     (text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
         .then_some(text)
@@ -71,7 +71,7 @@ pub struct QosMark {
 }
 
 impl QosMark {
-    /// Of a publisher's offer or a subscription's request.
+    /// Returns the mark of a publisher's offer or a subscription's request.
     #[must_use]
     pub fn of(qos: &Qos) -> Self {
         Self { reliability: qos.reliability, durability: qos.durability }
@@ -100,40 +100,41 @@ impl FromStr for QosMark {
     }
 }
 
-/// A key, understood.
+/// A parsed key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Token: a gateway is there.
+    /// Token: a gateway exists.
     Host(HostId),
-    /// Token: a host sends a topic. Query: which publishers it has of it. Put: these have changed.
+    /// Token: a host sends a topic. Query: list its publishers of the topic. Put: this list has
+    /// changed.
     Topic {
         /// The host.
         host: HostId,
         /// Topic.
         topic: TopicName,
     },
-    /// Token: a host wants a topic of another.
+    /// Token: a host requests a topic of another host.
     Want {
         /// Requesting host.
         host: HostId,
         /// Publishing host.
         of: HostId,
-        /// Of these, the ones that offer exactly this …
+        /// Offer that the publishers must have exactly.
         offered: QosMark,
-        /// … and what is asked of them.
+        /// QoS requested from them.
         qos: QosMark,
         /// Topic.
         topic: TopicName,
     },
-    /// Query: the time.
+    /// Query: time of a host.
     Clock(HostId),
-    /// Query: where it listens, and whom it hears.
+    /// Query: addresses of a host, and the hosts that it hears.
     Met(HostId),
     /// A sample.
     Sample {
-        /// For whom.
+        /// Receiving host.
         to: HostId,
-        /// From whom.
+        /// Sending host.
         from: HostId,
         /// Offer of its publisher.
         offered: QosMark,
@@ -142,9 +143,9 @@ pub enum Parsed {
     },
     /// An acknowledgement.
     Ack {
-        /// For whom.
+        /// Receiving host.
         to: HostId,
-        /// From whom.
+        /// Sending host.
         from: HostId,
         /// Offer of its publisher.
         offered: QosMark,
@@ -161,7 +162,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// `None`: the domain's name cannot stand in a key.
+    /// Makes the keys of a domain. `None`: its name cannot be part of a key.
     #[must_use]
     pub fn new(domain: &str) -> Option<Self> {
         is_domain_name(domain).then(|| Self {
@@ -170,7 +171,7 @@ impl Keys {
         })
     }
 
-    /// The key of something.
+    /// Writes a key.
     #[must_use]
     pub fn key(&self, what: &Parsed) -> String {
         let p = &self.prefix;
@@ -191,26 +192,26 @@ impl Keys {
         }
     }
 
-    /// All tokens of one kind: `host`, `pub`, or `want`.
+    /// Key expression of all tokens of one kind: `host`, `pub`, or `want`.
     #[must_use]
     pub fn tokens(&self, kind: &str) -> String {
         format!("{}{kind}/**", self.prefix)
     }
 
-    /// Everything of one kind that is addressed to a host: `pub`, `s`, or `a`.
+    /// Key expression of all messages of one kind to a host: `pub`, `s`, or `a`.
     #[must_use]
     pub fn addressed(&self, kind: &str, to: &HostId) -> String {
         format!("{}{kind}/{to}/**", self.prefix)
     }
 
-    /// The tokens of gateways of this domain, whatever version of the protocol they speak.
+    /// Key expression of the gateways of this domain, of any version of the protocol.
     #[must_use]
     pub fn hosts_of_all_versions(&self) -> String {
         format!("{ROOT}/*/{}/host/*", self.domain)
     }
 
-    /// The version that a key of [`Self::hosts_of_all_versions`] is of, and the gateway; `None`: it
-    /// is none, or of this version.
+    /// Returns gateway and version of a key of [`Self::hosts_of_all_versions`]. `None`: no such
+    /// key, or this version.
     #[must_use]
     pub fn of_another_version(&self, key: &str) -> Option<(u16, HostId)> {
         if key.len() > MAX_KEY_LEN {

@@ -5,10 +5,10 @@ use super::HostId;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Maximum length in bytes: it fits into one of Zenoh's batches, so the answering host waits for no
-/// more space than for the time.
+/// Maximum length in bytes. It fits into one of Zenoh's batches, so the answering thread waits no
+/// longer for space than with a time request.
 pub const MAX_KNOWN_HOSTS_LEN: usize = 8 * 1024;
-/// Most addresses of a host, and their length in bytes.
+/// Maximum number of addresses of a host, and maximum length of one in bytes.
 const MAX_ADDRESSES: usize = 4;
 const MAX_ADDRESS_LEN: usize = 128;
 
@@ -21,7 +21,7 @@ pub struct KnownHosts {
     pub hears: Vec<(HostId, Vec<String>)>,
 }
 
-/// On the wire. Keys that are not known are ignored.
+/// Wire format. Unknown keys are ignored.
 #[derive(Serialize, Deserialize)]
 struct Text {
     listens: Vec<String>,
@@ -29,8 +29,8 @@ struct Text {
 }
 
 impl KnownHosts {
-    /// As bytes. Hosts that find no room are left out, and so is what of their addresses is none,
-    /// too long or too much.
+    /// Encodes the answer. Leaves out hosts that do not fit, and addresses that are invalid, too
+    /// long or too many.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut text = Text { listens: places(&self.listens), hears: Vec::new() };
@@ -38,7 +38,7 @@ impl KnownHosts {
         let mut len = bytes(&text).len();
         for (host, listens) in &self.hears {
             let pair = (host.to_string(), places(listens));
-            // And a comma.
+            // The pair and a comma.
             len += serde_json::to_vec(&pair).map_or(MAX_KNOWN_HOSTS_LEN, |pair| pair.len() + 1);
             if len > MAX_KNOWN_HOSTS_LEN {
                 break;
@@ -64,7 +64,7 @@ impl KnownHosts {
     }
 }
 
-/// Addresses that others may reach, each once.
+/// Returns the addresses that other hosts may reach, each once.
 fn places(addresses: &[String]) -> Vec<String> {
     let mut places = Vec::new();
     for place in addresses.iter().filter_map(|address| place(address)) {
@@ -75,10 +75,10 @@ fn places(addresses: &[String]) -> Vec<String> {
     places
 }
 
-/// An address of Zenoh's that others may reach, without what it says of how to: a protocol, an IP
-/// address or a name, and a port. None is one of the loopback device, where they would find
-/// themselves, of one interface, whose name is another's elsewhere, of a group, and no path. So
-/// others can neither say how this host connects, nor have people read what is no address.
+/// Returns an endpoint of Zenoh's without its settings: protocol, IP address or name, and port.
+/// `None` for loopback (others would reach themselves), an interface's address (names of interfaces
+/// differ between hosts), a multicast group, and a path. So a report can neither change how this
+/// host connects, nor write arbitrary text into its log.
 #[must_use]
 pub fn place(endpoint: &str) -> Option<String> {
     let place = endpoint.split(['?', '#']).next().filter(|place| place.len() <= MAX_ADDRESS_LEN)?;
@@ -107,7 +107,7 @@ pub fn place(endpoint: &str) -> Option<String> {
                     || ip.to_ipv4_mapped().is_some())
         }
         Err(_) => address.rsplit_once(':').is_some_and(|(name, port)| {
-            // What ends in a number is an address, however it is written.
+            // A host name that ends in a number would be an IP address in another notation.
             let of_people = name
                 .rsplit('.')
                 .next()

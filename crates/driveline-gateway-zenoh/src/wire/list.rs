@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The publishers that a host has of a topic, as its gateway lists them.
+//! List of a host's publishers of a topic.
 
 use super::{HostId, VERSION};
 use driveline_types::{EndpointId, NodeName, Qos, Schema, TopicName};
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Longest list that is sent or read, in bytes.
+/// Maximum length of a list, in bytes.
 pub const MAX_LIST_LEN: usize = 256 * 1024;
-/// Most publishers of a topic in a list.
+/// Maximum number of publishers in a list.
 pub const MAX_LISTED: usize = 64;
-/// Most publishers of a topic that have ended in a list.
+/// Maximum number of ended publishers in a list.
 pub const MAX_ENDED_LISTED: usize = 64;
-/// Most hosts that a list names for one of these.
+/// Maximum number of hosts that a list names for an ended publisher.
 const MAX_FIRSTS: usize = 64;
-/// Greatest number of a sample.
+/// Maximum number of a sample.
 const MAX_NUMBER: u64 = driveline_shm::limits::MAX_SEQUENCE;
 const MAX_NAME_LEN: usize = 256;
 
@@ -34,17 +34,17 @@ pub struct Offer {
     pub max_payload: u64,
 }
 
-/// All publishers of a topic on one host that others may have.
+/// All publishers of a topic on one host, except those that other hosts may not receive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
     /// Topic.
     pub topic: TopicName,
-    /// Number of its last change, among all changes of this gateway's lists; 0: nothing has changed
+    /// Number of the list's last change, counted over all lists of this gateway; 0: none changed
     /// yet.
     pub change: u64,
     /// Each once.
     pub publishers: Vec<(EndpointId, Offer)>,
-    /// Publishers that have ended lately, each once.
+    /// Recently ended publishers, each once.
     pub ended: Vec<Ended>,
 }
 
@@ -53,9 +53,9 @@ pub struct List {
 pub struct Ended {
     /// Its id.
     pub id: EndpointId,
-    /// Number of samples that it has written in all. `None`: unknown to its gateway.
+    /// Number of samples written in all. `None`: its gateway does not know.
     pub last: Option<u64>,
-    /// By host, the first sample that was to go there.
+    /// For each host, the first sample that was sent to it.
     pub first: BTreeMap<HostId, u64>,
 }
 
@@ -67,7 +67,7 @@ struct Text<'a> {
     change: u64,
     schemas: Vec<Cow<'a, Schema>>,
     publishers: Vec<Entry>,
-    /// Releases before this have none.
+    /// Earlier releases do not send this key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ended: Vec<EndedEntry>,
 }
@@ -94,25 +94,25 @@ struct Entry {
 /// Reason why a list was refused.
 #[derive(Debug, Error)]
 pub enum ListError {
-    /// It is longer than any list.
-    #[error("the list of publishers has {len} bytes and may have {MAX_LIST_LEN}")]
+    /// It is too long.
+    #[error("the list of publishers has {len} bytes, and the maximum is {MAX_LIST_LEN}")]
     TooLong {
         /// Its length.
         len: usize,
     },
-    /// It is not what a list looks like.
+    /// It is not valid JSON of a list.
     #[error("the list of publishers cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is for another release.
+    /// It is of another version.
     #[error("the list of publishers has version {0}, and this release knows {VERSION}")]
     Version(u16),
-    /// There is something in it that cannot be.
-    #[error("the list of publishers is not possible: {0}")]
+    /// A value in it is not possible.
+    #[error("the list of publishers is invalid: {0}")]
     Impossible(String),
 }
 
 impl List {
-    /// As bytes.
+    /// Encodes the list.
     ///
     /// # Errors
     /// [`ListError`] if it is too long to be sent.
@@ -157,7 +157,7 @@ impl List {
         if bytes.len() > MAX_LIST_LEN {
             return Err(ListError::TooLong { len: bytes.len() });
         }
-        // Before anything else, so that another release's is called that.
+        // Checked first, so that a list of another release is reported as such.
         #[derive(Deserialize)]
         struct Versioned {
             version: u16,
@@ -170,7 +170,7 @@ impl List {
         let refuse = |reason: String| Err(ListError::Impossible(reason));
         if text.publishers.len() > MAX_LISTED {
             return refuse(format!(
-                "it has {} publishers and may have {MAX_LISTED}",
+                "it has {} publishers, and the maximum is {MAX_LISTED}",
                 text.publishers.len()
             ));
         }
@@ -185,7 +185,7 @@ impl List {
                 return refuse(format!("it has no schema {}", entry.schema));
             };
             if publishers.iter().any(|(known, _)| *known == id) {
-                return refuse(format!("publisher {id} stands in it twice"));
+                return refuse(format!("publisher {id} is listed twice"));
             }
             publishers.push((
                 id,
@@ -194,7 +194,7 @@ impl List {
         }
         if text.ended.len() > MAX_ENDED_LISTED {
             return refuse(format!(
-                "it has {} publishers that have ended and may have {MAX_ENDED_LISTED}",
+                "it has {} ended publishers, and the maximum is {MAX_ENDED_LISTED}",
                 text.ended.len()
             ));
         }
@@ -202,14 +202,14 @@ impl List {
         for entry in text.ended {
             let Some(one) = entry.checked() else {
                 return refuse(format!(
-                    "what it says of publisher '{:.40}', which has ended, cannot be",
+                    "its entry of the ended publisher '{:.40}' is impossible",
                     entry.id
                 ));
             };
             if ended.iter().any(|known| known.id == one.id)
                 || publishers.iter().any(|(known, _)| *known == one.id)
             {
-                return refuse(format!("publisher {} stands in it twice", one.id));
+                return refuse(format!("publisher {} is listed twice", one.id));
             }
             ended.push(one);
         }
@@ -224,13 +224,13 @@ fn id_of(text: &str) -> Option<EndpointId> {
 }
 
 impl EndedEntry {
-    /// `None`: it is not possible.
+    /// Returns the checked entry. `None`: a value in it is not possible.
     fn checked(&self) -> Option<Ended> {
         let id = id_of(&self.id)?;
         if self.first.len() > MAX_FIRSTS || self.last.is_some_and(|last| last > MAX_NUMBER) {
             return None;
         }
-        // The first one may not have been written when it ended.
+        // When the publisher ended, the first one may not have been written yet.
         let possible = |first: u64| first >= 1 && self.last.is_none_or(|last| first <= last + 1);
         let firsts = self.first.iter().map(|(host, first)| {
             Some((host.parse().ok()?, *first)).filter(|(_, first)| possible(*first))

@@ -12,7 +12,7 @@ pub use keys::{HostId, Keys, Parsed, QosMark};
 pub use known_hosts::{KnownHosts, MAX_KNOWN_HOSTS_LEN, place};
 pub use list::{Ended, List, ListError, MAX_ENDED_LISTED, MAX_LIST_LEN, MAX_LISTED, Offer};
 
-/// Of this protocol: keys, attachments, acknowledgements and lists have one.
+/// Version of this protocol, for keys, attachments, acknowledgements and lists.
 pub const VERSION: u16 = 2;
 
 #[cfg(test)]

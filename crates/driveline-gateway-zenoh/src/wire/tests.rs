@@ -226,20 +226,23 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
         (&|j| j["publishers"][1]["schema"] = 2.into(), "no schema 2"),
         (
             &|j| j["publishers"] = vec![j["publishers"][0].clone(); MAX_LISTED + 1].into(),
-            "may have 64",
+            "maximum is 64",
         ),
-        (&|j| j["padding"] = "x".repeat(MAX_LIST_LEN).into(), "may have"),
+        (&|j| j["padding"] = "x".repeat(MAX_LIST_LEN).into(), "maximum is"),
         (&|j| j["publishers"] = 3.into(), "cannot be read"),
-        (&|j| j["ended"] = vec![j["ended"][0].clone(); MAX_ENDED_LISTED + 1].into(), "may have 64"),
+        (
+            &|j| j["ended"] = vec![j["ended"][0].clone(); MAX_ENDED_LISTED + 1].into(),
+            "maximum is 64",
+        ),
         (&|j| j["ended"][1]["id"] = j["ended"][0]["id"].clone(), "twice"),
         (&|j| j["ended"][1]["id"] = j["publishers"][0]["id"].clone(), "twice"),
-        (&|j| j["ended"][1]["id"] = "7".into(), "cannot be"),
-        (&|j| j["ended"][0]["last"] = (1u64 << 48).into(), "cannot be"),
+        (&|j| j["ended"][1]["id"] = "7".into(), "is impossible"),
+        (&|j| j["ended"][0]["last"] = (1u64 << 48).into(), "is impossible"),
         (
             &|j| j["ended"][0]["first"] = serde_json::json!({ "car.0000000000000001": 7 }),
-            "cannot be",
+            "is impossible",
         ),
-        (&|j| j["ended"][0]["first"] = serde_json::json!({ "nobody": 1 }), "cannot be"),
+        (&|j| j["ended"][0]["first"] = serde_json::json!({ "nobody": 1 }), "is impossible"),
     ];
     for (change, text) in refused {
         let found = changed(change);
@@ -254,7 +257,7 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
 }
 
 #[test]
-fn offers_that_nobody_may_make_are_refused_one_by_one() {
+fn impossible_offers_are_refused_one_by_one() {
     assert_eq!(offer().check(), Ok(()));
     let qos = |qos: Qos| Offer { qos, ..offer() };
     for (bad, text) in [
@@ -293,7 +296,7 @@ fn origins() -> impl Strategy<Value = Vec<[u64; 6]>> {
 }
 
 #[test]
-fn what_others_may_reach_is_a_place_and_nothing_else_is() {
+fn only_addresses_that_others_may_reach_are_places() {
     for (endpoint, at) in [
         ("tcp/10.0.0.1:7450", "tcp/10.0.0.1:7450"),
         ("tls/[fd00::1]:7450?rel=1", "tls/[fd00::1]:7450"),
@@ -398,11 +401,11 @@ proptest! {
         hears in prop::collection::vec((any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)), 0..30),
         damage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..4),
     ) {
-        let told = KnownHosts { listens: vec!["tcp/10.0.0.1:7450".into()], hears: hears.into_iter().map(|(n, listens)| (host("car", n), listens)).collect() };
-        let mut bytes = told.encode();
+        let known = KnownHosts { listens: vec!["tcp/10.0.0.1:7450".into()], hears: hears.into_iter().map(|(n, listens)| (host("car", n), listens)).collect() };
+        let mut bytes = known.encode();
         prop_assert!(bytes.len() <= MAX_KNOWN_HOSTS_LEN);
         let read = KnownHosts::decode(&bytes).unwrap();
-        prop_assert!(read.hears.len() <= told.hears.len() && read.hears.iter().all(|(_, l)| l.len() <= 4 && l.iter().all(|a| a.len() <= 128)));
+        prop_assert!(read.hears.len() <= known.hears.len() && read.hears.iter().all(|(_, l)| l.len() <= 4 && l.iter().all(|a| a.len() <= 128)));
         prop_assert_eq!(KnownHosts::decode(&read.encode()), Some(read));
         for (at, byte) in damage {
             let at = at % bytes.len();
@@ -424,7 +427,7 @@ proptest! {
 
     /// Two texts never mean the same, so a key cannot pass for another one.
     #[test]
-    fn what_is_understood_is_written_in_one_way(key in "driveline/2/d/(s|a|host|pub|want|clock|met)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}") {
+    fn each_parsed_key_has_one_spelling(key in "driveline/2/d/(s|a|host|pub|want|clock|met)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}") {
         let keys = Keys::new("d").unwrap();
         if let Some(parsed) = keys.parse(&key) { prop_assert_eq!(keys.key(&parsed), key); }
     }

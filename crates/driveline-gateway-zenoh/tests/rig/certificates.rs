@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A fleet's certificates, made by `openssl` in a directory. Each has the addresses of all hosts of
-//! the rig.
+//! Certificates of a fleet, made by `openssl` in a directory. Each has the addresses of all hosts
+//! of the rig.
 
 use super::ADDRESSES;
 use super::net::addresses_in_nets;
@@ -24,7 +24,7 @@ fn openssl(directory: &Path, arguments: &str) {
     );
 }
 
-/// An authority.
+/// Makes an authority.
 pub(crate) fn authority(directory: &Path, name: &str) {
     openssl(
         directory,
@@ -32,7 +32,7 @@ pub(crate) fn authority(directory: &Path, name: &str) {
     );
 }
 
-/// A certificate of a host that this authority has signed.
+/// Makes a certificate of a host, signed by this authority.
 pub(crate) fn certificate(directory: &Path, host: &str, authority: &str) {
     let addresses = ADDRESSES.into_iter().chain([Ipv4Addr::LOCALHOST]).chain(addresses_in_nets());
     let names: Vec<String> = addresses.map(|address| format!("IP:{address}")).collect();
@@ -40,19 +40,20 @@ pub(crate) fn certificate(directory: &Path, host: &str, authority: &str) {
         .expect("the names");
     openssl(directory, &format!("req {KEY} -keyout {host}.key -out {host}.csr -subj /CN={host}"));
     let signed = format!(
-        "x509 -req -in {host}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2 -out {host}.pem -extfile names"
+        "x509 -req -in {host}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days \
+         2 -out {host}.pem -extfile names"
     );
     openssl(directory, &signed);
 }
 
-/// Hosts that connect over TLS, each with a certificate of its own, or over TCP alone.
+/// Hosts that connect over TLS, each with its own certificate, or over TCP only.
 pub(crate) struct Fleet<'a> {
     directory: &'a Path,
     over_tls: bool,
 }
 
 impl<'a> Fleet<'a> {
-    /// With an authority in this directory, if over TLS.
+    /// Makes a fleet with an authority in this directory, if over TLS.
     pub(crate) fn new(directory: &'a Path, over_tls: bool) -> Self {
         if over_tls {
             authority(directory, "fleet");
@@ -60,12 +61,12 @@ impl<'a> Fleet<'a> {
         Self { directory, over_tls }
     }
 
-    /// A TCP endpoint, as these have it.
+    /// Returns the endpoint of these hosts for a TCP endpoint.
     pub(crate) fn endpoint(&self, over_tcp: &str) -> String {
         if self.over_tls { over_tcp.replace("tcp/", "tls/") } else { over_tcp.to_owned() }
     }
 
-    /// A host's part in the network, with what it needs to show.
+    /// Returns a host's network configuration, with its certificate.
     pub(crate) fn network(&self, host: &str, mut network: Value) -> Value {
         if self.over_tls {
             certificate(self.directory, host, "fleet");

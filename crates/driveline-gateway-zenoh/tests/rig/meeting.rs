@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway, and a stranger: a peer that the test controls message by message.
+//! A gateway and a peer that the test controls message by message ("stranger").
 
 use super::{Host, carried, eventually};
 use driveline::types::{EndpointId, MonotonicNs, Qos, SampleHeader};
@@ -38,7 +38,7 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// No question is answered any more, though the stranger is still there.
+    /// Stops answering requests; the stranger stays present.
     pub(crate) fn fall_silent(&mut self) {
         self.answers.clear();
     }
@@ -49,12 +49,12 @@ impl Meeting {
         Self::with(sends, qos, 64)
     }
 
-    /// The topic has samples of up to so many bytes.
+    /// Makes a topic with samples of up to so many bytes.
     pub(crate) fn with(sends: bool, qos: &Qos, max_payload: u64) -> Self {
         Self::of(&carried(TOPIC, sends, !sends, max_payload, qos))
     }
 
-    /// The topic as the configuration has it.
+    /// Makes the topic from its configuration.
     pub(crate) fn of(topic: &Value) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = Port::new().expect("a port");
@@ -101,14 +101,14 @@ impl Meeting {
         Parsed::Topic { host: self.me.clone(), topic: TOPIC.parse().unwrap() }
     }
 
-    /// Says that the stranger has these publishers of the topic, and what time it is, as long as
-    /// what is returned exists.
+    /// Announces these publishers of the stranger, and answers time requests, until the result is
+    /// dropped.
     pub(crate) fn offer(&self, publishers: Vec<(EndpointId, Offer)>) -> Offered {
         let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers, ended: Vec::new() };
         let lists =
             self.session.declare_queryable(self.keys.key(&self.topic())).callback(move |query| {
-                // Who asked may be gone. A panic would be one of Zenoh's own threads, which all
-                // sessions of a process share.
+                // The sender of the request may be gone. A panic would be on one of Zenoh's
+                // threads, which all sessions of a process share.
                 let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
             });
         let clock = self
@@ -142,7 +142,7 @@ impl Meeting {
         (heads, samples.wait().expect("samples"))
     }
 
-    /// Sends the gateway a sample, and gives what it answers.
+    /// Sends a sample to the gateway, and returns its answer.
     pub(crate) fn send(
         &self,
         answers: &Arc<Mutex<Vec<Ack>>>,

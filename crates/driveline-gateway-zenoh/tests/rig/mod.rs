@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two hosts on one machine: two domain directories, two gateways as processes, each in a network
-//! namespace of its own where that is permitted, with a cable between them. Publishers and
+//! Two hosts on one machine: two domain directories, and two gateways as processes with a cable
+//! between them. Each gateway has its own network namespace where that is permitted. Publishers and
 //! subscriptions are in the test.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const GATEWAY: &str = env!("CARGO_BIN_EXE_driveline-gateway-zenoh");
 
-/// Waits for something that others bring about; only a failure takes that long.
+/// Waits for an effect of other processes. Only a failure takes as long as the time-out.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -45,7 +45,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Tests of a program that hold this run one after the other: they measure, and disturb each other.
+/// Runs the holders one after the other: tests of a program measure, and disturb each other.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +64,7 @@ pub(crate) fn clocks_can_be_shifted() -> bool {
     unshare.is_ok_and(|s| s.success())
 }
 
-/// Command prefix for a program that must have no network at all, where that is permitted.
+/// Command prefix for a program without any network, where that is permitted.
 pub(crate) fn without_network() -> Vec<String> {
     let possible = Command::new("unshare")
         .args(["--net", "true"])
@@ -96,10 +96,10 @@ pub(crate) enum Cable {
 
 /// The name of each end.
 const DEVICE: &str = "dl0";
-/// Of the two hosts, for each other.
+/// Addresses of the two hosts on the cable.
 pub(crate) const ADDRESSES: [Ipv4Addr; 2] =
     [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
-/// Capacity of each direction of a delayed link: more than any test here has in flight.
+/// Capacity of each direction of a delayed link: more than any test has in flight.
 const KEEPS: usize = 16 << 20;
 
 impl Cable {
@@ -114,7 +114,8 @@ impl Cable {
         })
     }
 
-    /// One on which each direction takes so long. `None`, and it is said: there is none here.
+    /// Makes a cable with these delays, one for each direction. `None`, with a message: not
+    /// possible here.
     pub(crate) fn with_delays(delays: [Duration; 2]) -> Option<Self> {
         let directions = delays.map(|delay| Direction { delay, queue_bytes: KEEPS });
         let made =
@@ -146,7 +147,7 @@ impl Cable {
         self.hosts().map_or_else(Vec::new, |hosts| hosts[side].command_prefix().into())
     }
 
-    /// Pulls the cable, or plugs it in. `false`: there is none that could be pulled.
+    /// Pulls the cable, or plugs it in. `false`: no cable can be pulled.
     pub(crate) fn set_up(&self, up: bool) -> bool {
         let Some([a, _]) = self.hosts() else { return false };
         a.run(&format!("ip link set {DEVICE} {}", if up { "up" } else { "down" }))
@@ -163,17 +164,17 @@ impl Cable {
         true
     }
 
-    /// The carrier is gone, and so is all that the host's kernel knew of its connections: the host
-    /// has a new network, without a cable.
+    /// Removes the network of a host, with all connection state of its kernel. The host gets a new
+    /// network, without a cable.
     fn take_away(&mut self, side: usize) {
         let Self::Wire { relay, hosts } = self else { return };
         assert!(relay.is_none(), "the cable that is laid again would have no delay");
-        // The kernel may keep the namespace for as long as it tries to say farewell in it.
+        // The kernel may keep the namespace while it tries to close connections in it.
         hosts[side].run(&format!("ip link delete {DEVICE}")).expect("the link");
         hosts[side] = Namespace::new().expect("a namespace");
     }
 
-    /// Lays the cable again that was taken away.
+    /// Lays the removed cable again.
     fn give_back(&self) {
         let Some([a, b]) = self.hosts() else { return };
         a.add_veth(DEVICE, (b, DEVICE)).expect("a cable");
@@ -183,7 +184,7 @@ impl Cable {
             .for_each(|(host, address)| host.add_address(DEVICE, address).expect("a link"));
     }
 
-    /// The hosts' network namespaces, if they have any.
+    /// The hosts' network namespaces, if there are any.
     pub(crate) fn hosts(&self) -> Option<&[Namespace; 2]> {
         if let Self::Wire { hosts, .. } = self { Some(hosts) } else { None }
     }
@@ -193,8 +194,8 @@ impl Cable {
         if let Self::Wire { relay, .. } = self { relay.as_ref() } else { None }
     }
 
-    /// Loses so many of a hundred packets in each direction, as they would be on a wire. `false`:
-    /// there is no cable, or there are no tools for that.
+    /// Loses this percentage of packets in each direction, as on a wire. `false`: no cable, or no
+    /// tools.
     pub(crate) fn lose(&self, percent: u32) -> bool {
         let Some(hosts) = self.hosts() else { return false };
         let lost = hosts.iter().try_for_each(|host| {
@@ -204,8 +205,8 @@ impl Cable {
             .is_ok()
     }
 
-    /// Breaks all connections over the cable, whatever is on its way in them; they can be made anew
-    /// at once. `false`: that cannot be done here.
+    /// Breaks all connections over the cable, with the data in flight. They can be restored at
+    /// once. `false`: not possible here.
     pub(crate) fn reset_connections(&self) -> bool {
         let Some([a, _]) = self.hosts() else { return false };
         let other = ADDRESSES[1].to_string();
@@ -213,8 +214,7 @@ impl Cable {
         a.run(&format!("ss -K dst {other}")).is_ok_and(|ended| ended.contains(&other))
     }
 
-    /// Lets so many bits through each second, in both directions, without a long queue. `false`:
-    /// there is no cable.
+    /// Limits the bandwidth in both directions, without a long queue. `false`: there is no cable.
     pub(crate) fn limit(&self, mbit: u32) -> bool {
         let Some(hosts) = self.hosts() else { return false };
         hosts.iter().for_each(|host| host.limit_rate(DEVICE, mbit).expect("tbf"));
@@ -222,7 +222,7 @@ impl Cable {
     }
 }
 
-/// Sends what is meant for an address to a card that is not there, or to its own again.
+/// Sends packets for an address to a card that does not exist, or to the right card again.
 pub(crate) fn misdirect(
     (from, card): (&Namespace, &str),
     (to, its_card): (&Namespace, &str),
@@ -235,7 +235,7 @@ pub(crate) fn misdirect(
         .expect("a neighbour");
 }
 
-/// One host: its domain, and its gateway if that runs.
+/// One host: its domain, and its gateway while that runs.
 pub(crate) struct Host {
     pub(crate) node: Node,
     domain_dir: PathBuf,
@@ -249,8 +249,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// A host without a running gateway, which is to be started behind `words`, takes part in the
-    /// network as `network` says and carries `topics`. Its files are in `directory`.
+    /// Makes a host without a running gateway. The gateway is started behind `words`, with
+    /// `network` as its network configuration and `topics`. Its files are in `directory`.
     pub(crate) fn new(
         directory: &Path,
         name: &str,
@@ -288,8 +288,7 @@ impl Host {
         std::fs::write(&self.config, serde_json::to_string(&self.settings).unwrap()).unwrap();
     }
 
-    /// The domain's directory is empty, as it is when a computer has just started; `node` is still
-    /// in the old one.
+    /// Empties the domain's directory, as after a boot; `node` is still in the old one.
     fn forget(&mut self) {
         self.starts += 1;
         self.domain_dir.set_extension(self.starts.to_string());
@@ -327,7 +326,7 @@ impl Host {
         &self.domain_dir
     }
 
-    /// The file that its gateway is started with.
+    /// Configuration file of its gateway.
     pub(crate) fn config(&self) -> &Path {
         &self.config
     }
@@ -343,7 +342,7 @@ impl Host {
         }
     }
 
-    /// Memory of the gateway that is no file and not shared, in bytes.
+    /// Memory of the gateway that is private and no file, in bytes.
     pub(crate) fn private_memory(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
@@ -351,7 +350,7 @@ impl Host {
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
 
-    /// Has the gateway take its leave. Does not wait for that.
+    /// Asks the gateway to end, without waiting.
     pub(crate) fn ask_to_end(&self) {
         self.signal(rustix::process::Signal::TERM);
     }
@@ -361,7 +360,7 @@ impl Host {
         rustix::process::kill_process(pid, signal).expect("to signal it");
     }
 
-    /// Stops the gateway where it stands, or lets it go on.
+    /// Stops the gateway (SIGSTOP), or continues it.
     pub(crate) fn stand_still(&self, still: bool) {
         self.signal(if still {
             rustix::process::Signal::STOP
@@ -386,23 +385,23 @@ impl Host {
 }
 
 pub(crate) struct Rig {
-    // First, so that the gateways are gone before their network.
+    // First, so that the gateways end before their network.
     pub(crate) a: Host,
     pub(crate) b: Host,
     pub(crate) cable: Cable,
     _dir: tempfile::TempDir,
 }
 
-/// A topic, and in which direction it goes: from the first host, to it, or both.
+/// A topic and its direction: from the first host, to it, or both.
 #[derive(Clone, Copy)]
 pub(crate) struct Carried<'a> {
     pub(crate) topic: &'a str,
     pub(crate) max_payload: u64,
     pub(crate) from_a: bool,
     pub(crate) from_b: bool,
-    /// Only one sample of so many is sent.
+    /// Sends only one of so many samples.
     pub(crate) every: Option<u32>,
-    /// And so many each second at most.
+    /// Maximum rate.
     pub(crate) max_rate_hz: Option<f64>,
 }
 
@@ -417,13 +416,13 @@ impl Rig {
         Self::with_shifted_clock(topics, qos, 0)
     }
 
-    /// The second host's clock is ahead of the first's.
+    /// Makes hosts of which the second one's clock is ahead of the first one's.
     pub(crate) fn with_shifted_clock(topics: &[Carried<'_>], qos: &Qos, shift_s: i32) -> Self {
         Self::over(Cable::new(), topics, qos, shift_s, &calls)
     }
 
-    /// Each direction of the cable takes so long: from the first host to the second, and back.
-    /// `None`, and it is said: there is no such cable here.
+    /// Makes hosts with delays on the cable: from the first to the second, and back. `None`, with a
+    /// message: not possible here.
     pub(crate) fn with_delays(
         topics: &[Carried<'_>],
         qos: &Qos,
@@ -433,8 +432,8 @@ impl Rig {
         Some(Self::over(Cable::with_delays(delays)?, topics, qos, shift_s, &calls))
     }
 
-    /// Hosts that take part in the network as `network` says, given a directory for files and the
-    /// address of the first one.
+    /// Makes hosts with the network configuration `network`, given a directory for files and the
+    /// address of the first host.
     pub(crate) fn with(
         topics: &[Carried<'_>],
         qos: &Qos,
@@ -444,7 +443,7 @@ impl Rig {
         Self::over(Cable::new(), topics, qos, shift_s, network)
     }
 
-    /// The same, and what is between them.
+    /// Makes hosts on this cable.
     fn over(
         cable: Cable,
         topics: &[Carried<'_>],
@@ -483,7 +482,7 @@ impl Rig {
         rig
     }
 
-    /// Lets so many bits through the cable each second, or says that `what` is not tested.
+    /// Limits the bandwidth of the cable, or prints that `what` is not tested.
     pub(crate) fn limit(&self, mbit: u32, what: &str) -> bool {
         let limited = self.cable.limit(mbit);
         if !limited {
@@ -500,8 +499,8 @@ impl Rig {
         if side == 0 { &mut self.a } else { &mut self.b }
     }
 
-    /// One host's power fails: its gateway and this process of it are gone, and neither they nor
-    /// its kernel say farewell. `false`: without network namespaces the kernel does.
+    /// Fails the power of one host: its gateway and this process die, and neither they nor its
+    /// kernel announce it. `false`: without network namespaces the kernel does.
     pub(crate) fn switch_off(&mut self, side: usize, process: Process) -> bool {
         let silent = self.cable.drop_silently(true);
         drop(process);
@@ -513,19 +512,19 @@ impl Rig {
         silent
     }
 
-    /// It starts, with a new gateway.
+    /// Starts it again, with a new gateway.
     pub(crate) fn switch_on(&mut self, side: usize) {
         self.cable.give_back();
         self.start(side);
     }
 }
 
-/// The second host calls the first one.
+/// Network configurations in which the second host connects to the first one.
 fn calls(_: &Path, endpoint: &str) -> [Value; 2] {
     [json!({ "host": "a", "listen": [endpoint] }), json!({ "host": "b", "connect": [endpoint] })]
 }
 
-/// A topic as a gateway's configuration has it.
+/// Returns a topic as in a gateway's configuration.
 pub(crate) fn carried(
     topic: &str,
     send: bool,
@@ -551,25 +550,25 @@ pub(crate) fn carried(
 impl Drop for Host {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Helps to find the cause of a failure.
+            // Printed to find the cause of a failure.
             eprintln!("its gateway says: {:#?}", ask(&self.domain_dir, Duration::from_secs(5)));
         }
         self.kill_gateway();
     }
 }
 
-/// A percentile of times in nanoseconds, as milliseconds, or why there is none.
+/// Formats a percentile of times in nanoseconds as milliseconds, or the reason why there is none.
 pub(crate) fn ms(percentile: Option<u64>) -> String {
     percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
 }
 
-/// As [`ms`], of what may be below zero.
+/// Like [`ms`], for values that may be negative.
 pub(crate) fn signed_ms(percentile: Option<i64>) -> String {
     percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
 }
 
-/// Exact percentiles of times on the way in nanoseconds, as the headers have them: below zero by no
-/// more than the clocks' offset is estimated wrong.
+/// Exact percentiles of transit times in nanoseconds, from the headers. They may be negative by at
+/// most the error of the clocks' offset.
 pub(crate) struct Transit {
     pub(crate) n: u64,
     pub(crate) p50: Option<i64>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any number of hosts with cables between some of them: network namespaces, each cable a network
-//! of its own.
+//! Any number of hosts with cables between some of them: network namespaces, where each cable is a
+//! network of its own.
 
 use super::misdirect;
 use driveline_namespaces::Namespace;
@@ -20,7 +20,7 @@ pub(crate) struct Wire {
 }
 
 impl Net {
-    /// `None`, and it is said: there are no network namespaces here.
+    /// Makes the hosts. `None`, with a message: no network namespaces here.
     pub(crate) fn new(hosts: usize) -> Option<Self> {
         let made: anyhow::Result<_> = (0..hosts).map(|_| Namespace::new()).collect();
         let why = |why| {
@@ -46,8 +46,8 @@ impl Net {
         wire
     }
 
-    /// Plugs the first `hosts` hosts into the last one, which is a switch; where each of them
-    /// listens.
+    /// Connects the first `hosts` hosts to the last one, which is a switch. Returns their
+    /// endpoints.
     pub(crate) fn switch(&mut self, hosts: usize) -> Vec<String> {
         let Some((switch, others)) = self.hosts.split_last() else { return Vec::new() };
         switch.run("ip link add dlsw type bridge").expect("a bridge");
@@ -71,15 +71,15 @@ impl Net {
         }
     }
 
-    /// Loses all packets of a cable without notice to either end, or stops to do so.
+    /// Loses all packets of a cable without notice to either end, or stops losing them.
     pub(crate) fn drop_silently(&self, wire: Wire, dropping: bool) {
         let (card, [a, b]) = (wire.card(), wire.ends.map(|h| &self.hosts[h]));
         misdirect((a, &card), (b, &card), wire.address(1), dropping);
         misdirect((b, &card), (a, &card), wire.address(0), dropping);
     }
 
-    /// Loses all packets between two hosts at the switch without notice to either, or stops to do
-    /// so. Other hosts hear both.
+    /// Loses all packets between two hosts at the switch without notice to either, or stops losing
+    /// them. Other hosts hear both.
     pub(crate) fn part(&self, a: usize, b: usize, parted: bool) {
         for (from, to) in [(a, b), (b, a)] {
             let [from, its] = [from, to].map(|h| (&self.hosts[h], AT_SWITCH));
@@ -87,22 +87,22 @@ impl Net {
         }
     }
 
-    /// Lets so many bits through a cable each second, in both directions, without a long queue.
+    /// Limits the bandwidth of a cable in both directions, without a long queue.
     pub(crate) fn limit(&self, wire: Wire, mbit: u32) {
         wire.ends
             .iter()
             .for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));
     }
 
-    /// From now on the kernel of a host keeps up to 16 MiB of the data that arrives on a
-    /// connection, so that the sender notices late that nothing reads there.
+    /// From now on, the kernel of a host buffers up to 16 MiB of received data per connection, so
+    /// that the sender notices late that no program reads it.
     pub(crate) fn keeps_what_arrives(&self, host: usize) {
         let write = || {
             self.hosts[host].enter().expect("to enter its name space");
             std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 16777216 16777216")
                 .expect("its kernel's setting");
         };
-        // A thread of its own, which is there from then on.
+        // A new thread, which stays in the namespace until it ends.
         std::thread::scope(|scope| scope.spawn(write).join().expect("the setting"));
     }
 

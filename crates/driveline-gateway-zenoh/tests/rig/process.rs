@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process of a host: this program once more, in a role. It publishes numbers on one topic, and
-//! says which it hears on another.
+//! A process of a host: this program again, in a role. It publishes numbers on one topic, and
+//! prints the numbers that it receives on another.
 
 use super::{publisher_options, subscription_options};
 use driveline::types::Qos;
@@ -14,13 +14,13 @@ use std::time::Duration;
 
 /// Role of the process.
 const ROLE: &str = "DRIVELINE_TEST_ROLE";
-/// The test in which it does; each program that starts any has one.
+/// Test that plays the role. Each program that starts such processes has one.
 pub(crate) const PLAYS: &str = "a_process_plays_its_role";
 /// Prefix of the process's own lines; the test harness writes to the same stream.
 const MARK: &str = "@driveline ";
-/// Of a sample: the number of the process, and that of the sample among its own.
+/// Content of a sample: the number of the process, and the number of the sample.
 pub(crate) const LEN: usize = 16;
-/// Between two samples.
+/// Time between two samples.
 pub(crate) const PACE: Duration = Duration::from_millis(5);
 
 /// Role with its parameters.
@@ -30,11 +30,11 @@ pub(crate) struct Role {
     pub(crate) publishes: String,
     pub(crate) hears: String,
     pub(crate) qos: Qos,
-    /// Its own number, which all of its samples begin with.
+    /// Number of the process, at the start of all its samples.
     pub(crate) process: u64,
 }
 
-/// A sample that came.
+/// A received sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Word {
     /// Process that published it.
@@ -52,7 +52,7 @@ pub(crate) fn payload(process: u64, number: u64) -> [u8; LEN] {
     bytes
 }
 
-/// Reads all there is.
+/// Reads all available samples.
 pub(crate) fn words(subscription: &mut RawSubscription) -> Vec<Word> {
     let mut words = Vec::new();
     while let Some(sample) = subscription.take().unwrap() {
@@ -90,7 +90,7 @@ pub(crate) fn play() {
     }
 }
 
-/// Such a process. It is killed when this is dropped.
+/// Such a process. Dropping the handle kills it.
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
@@ -110,7 +110,7 @@ impl Process {
         let out = BufReader::new(child.stdout.take().expect("its output"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
-            // The test harness begins the first line.
+            // The first line starts with output of the test harness.
             let words = out
                 .lines()
                 .map_while(Result::ok)

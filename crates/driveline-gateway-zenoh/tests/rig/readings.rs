@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbered samples from one host to another, and what must hold of each that arrives.
+//! Numbered samples from one host to another, with checks of each arrived sample.
 
 use super::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use driveline::types::SampleHeader;
@@ -21,7 +21,7 @@ pub(crate) fn pair(rig: &Rig, qos: &Qos) -> (Publisher<Reading>, Subscription<Re
     between(&rig.a, &rig.b, qos)
 }
 
-/// The same between any two hosts.
+/// Makes such a pair between any two hosts.
 pub(crate) fn between(
     from: &Host,
     to: &Host,
@@ -29,7 +29,7 @@ pub(crate) fn between(
 ) -> (Publisher<Reading>, Subscription<Reading>) {
     let mut publisher = from.node.publisher::<Reading>(TOPIC, publisher_options(qos, 64)).unwrap();
     let subscription = to.node.subscription::<Reading>(TOPIC, subscription_options(qos)).unwrap();
-    // The gateway watches with one, and sends with another.
+    // The gateway watches with one subscription, and sends with another.
     eventually("matched over the network", || publisher.raw().matched() == 2);
     (publisher, subscription)
 }
@@ -43,19 +43,19 @@ pub(crate) fn say(publisher: &mut Publisher<Reading>, number: u64) {
 pub(crate) struct Heard {
     pub(crate) numbers: Vec<u64>,
     pub(crate) missed: u64,
-    /// Published before the first one that was to come here.
+    /// Number of samples before the first one that was sent here.
     before: u64,
 }
 
 impl Heard {
-    /// Reads all there is, and checks what must hold of each sample.
+    /// Reads all available samples, and checks each.
     pub(crate) fn read(&mut self, subscription: &mut Subscription<Reading>) {
         while let Some(sample) = subscription.take().unwrap() {
             self.note(sample.view().unwrap().number, sample.header(), sample.missed());
         }
     }
 
-    /// The same where each sample is so many times its number's last byte.
+    /// Like `read`, for samples whose bytes are all the last byte of their number.
     pub(crate) fn read_raw(&mut self, subscription: &mut RawSubscription, len: usize) {
         while let Some(sample) = subscription.take().unwrap() {
             let (number, payload) = (sample.header().sequence, sample.payload().unwrap());
@@ -75,12 +75,11 @@ impl Heard {
             self.numbers.last()
         );
         let last = self.numbers.last().copied();
-        // Before the first one those are missed that were to come: perhaps not all that were
-        // published.
+        // Before the first sample, only samples that were sent here count as missed: perhaps not
+        // all that were published.
         let gap = last.map_or(missed.min(number - 1), |last| number - last - 1);
         assert_eq!(missed, gap, "before {number}");
-        // Both hosts have one clock here, so the way took as long as is said, to within what is
-        // said.
+        // Both hosts have one clock here, so the reported transit time is correct within its error.
         assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
         assert_eq!(header.clock_error_ns, remote.offset_error_ns);
         if last.is_none() {
@@ -90,7 +89,7 @@ impl Heard {
         self.numbers.push(number);
     }
 
-    /// Number of samples, from the very first, of which it is known what became of them.
+    /// Number of samples, from the very first, whose outcome is known.
     pub(crate) fn accounted(&self) -> u64 {
         self.numbers.len() as u64 + self.missed + self.before
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A delayed link, with a delay of its own in each direction: a program between two that talk over
-//! TCP.
+//! A delayed link, with one delay for each direction: a relay between two programs that use TCP.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,13 +14,13 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Whatever connects is connected to the port `to`: bytes take so long there, and so long back.
+    /// Connects each client to the port `to`, with a delay for each direction.
     pub(crate) fn new(to: u16, there: Duration, back: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                // Who is not there yet is tried again by the client.
+                // If the server does not exist yet, the client tries again.
                 let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { continue };
                 for stream in [&client, &server] {
                     stream.set_nodelay(true).expect("no delay of its own");
@@ -35,7 +34,7 @@ impl Relay {
     }
 }
 
-/// Bytes come out in the order and at the distance in which they went in, `delay` later.
+/// Passes bytes on, each `delay` later, in the same order and at the same intervals.
 fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let (enter, leave) = channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {

@@ -1,32 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Duration of an operation, and the part of it in which a thread that was needed was ready to run
-//! and had no processor. With it, other load on the machine, which makes everything take longer,
-//! does not decide about the gateways' results.
+//! Measures an operation, and the part of it in which a needed thread was ready to run and had no
+//! processor. With it, other load on the machine does not decide about the gateways' results.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// No more is put down to the machine, however little of it there was: what is late by more has
-/// another reason, or says nothing.
+/// Maximum time attributed to the machine. A longer delay has another reason, or proves nothing.
 pub(crate) const MOST: Duration = Duration::from_millis(1_500);
-/// A thread that has not waited for so long has had a processor whenever it needed one.
+/// A thread that has waited less has had a processor whenever it needed one.
 const QUIET: Duration = Duration::from_millis(100);
-/// Interval at which waiting threads are sampled. A sample from one host to the other passes some
-/// threads of each process in that time, and not all.
+/// Interval at which waiting threads are sampled. Meanwhile a sample passes some threads of each
+/// process, and not all.
 const LOOK: Duration = Duration::from_millis(50);
-/// Of `/proc/stat`, which is in hundredths of a second everywhere.
+/// Unit of `/proc/stat`: hundredths of a second on every system.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A running stopwatch. It observes this process and the processes that it has started.
 ///
-/// Threads that wait side by side delay an operation only once, so their waiting times are not
-/// added up. The operation is with one thread at a time. So per process and per interval, the
-/// thread that has waited longest counts; processes are added up, as the operation passes from one
-/// to the next; and the sum is limited to the elapsed time. This is less than the cost of the
-/// machine's load where several threads of one process had their turn and waited within one
-/// interval, and never more than a thread has waited.
+/// Threads that wait in parallel delay an operation only once, so their waiting times are not added
+/// up. The operation is in one thread at a time. So for each process and interval, the thread that
+/// has waited longest counts. Processes are added up, because the operation passes from one to the
+/// next. The sum is limited to the elapsed time. The result is too small if several threads of one
+/// process took part and waited within one interval. It is never larger than a thread's waiting
+/// time.
 pub(crate) struct Stopwatch {
     began: Instant,
     looks: Arc<Mutex<Looks>>,
@@ -63,13 +61,13 @@ impl Gaps {
         Self { last: Instant::now(), longest: Duration::ZERO }
     }
 
-    /// Something has come.
+    /// Notes an arrived sample.
     pub(crate) fn heard(&mut self) {
         self.longest = self.longest();
         self.last = Instant::now();
     }
 
-    /// Until now: one that has not ended counts.
+    /// Returns the longest gap, including the current one.
     pub(crate) fn longest(&self) -> Duration {
         self.longest.max(self.last.elapsed())
     }
@@ -133,7 +131,7 @@ impl Took {
         self.is_within_but_for(promised, MOST)
     }
 
-    /// The same where no more than `most` may be put down to the machine.
+    /// Like `is_within`, with another maximum attributed to the machine.
     pub(crate) fn is_within_but_for(self, promised: Duration, most: Duration) -> bool {
         self.time <= promised + self.waited.min(most)
     }
@@ -153,7 +151,7 @@ pub(crate) fn within(promised: Duration, what: &str, measure: impl FnMut() -> To
     within_if(measures(), promised, what, measure);
 }
 
-/// Like [`within`], whoever runs the test.
+/// Like [`within`], but `judges` decides whether the time-out fails the test.
 #[track_caller]
 pub(crate) fn within_if(
     judges: bool,
@@ -162,13 +160,13 @@ pub(crate) fn within_if(
     mut measure: impl FnMut() -> Took,
 ) {
     let first = measure();
-    tell(what, first, promised);
+    print_measured(what, first, promised);
     if !judges || first.is_within(promised) {
         return;
     }
     assert!(first.waited > QUIET, "{what}: after {first:?}, and {promised:?} are promised");
     let again = measure();
-    tell(&format!("{what}, once more"), again, promised);
+    print_measured(&format!("{what}, once more"), again, promised);
     assert!(
         again.is_within(promised),
         "{what}: after {first:?} and, once more, after {again:?}, and {promised:?} are promised"
@@ -176,16 +174,17 @@ pub(crate) fn within_if(
 }
 
 /// Prints the time that something took, and the promised time.
-pub(crate) fn tell(what: &str, took: Took, promised: Duration) {
+pub(crate) fn print_measured(what: &str, took: Took, promised: Duration) {
     let Took { time, waited } = took;
     let line = format!(
-        "\nMEASURED: {what}: after {time:.2?} ({promised:?} promised; without a processor for up to {waited:.2?})\n"
+        "\nMEASURED: {what}: after {time:.2?} ({promised:?} promised; without a processor for up \
+         to {waited:.2?})\n"
     );
-    // In one piece: other tests say something as well.
+    // In one piece, because other tests write as well.
     let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), line.as_bytes());
 }
 
-/// The thread that asks, as `waited_of` knows it.
+/// Id of the current thread, for `waited_of`.
 pub(crate) fn this_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
@@ -199,7 +198,7 @@ pub(crate) fn waited_of(threads: &[u32]) -> Duration {
     Duration::from_nanos(waited.sum()) + stolen().iter().sum::<Duration>()
 }
 
-/// `None` if it is gone, or the kernel does not count that.
+/// `None` if the thread has ended, or the kernel does not count this.
 fn waited_ns(thread: &Path) -> Option<u64> {
     std::fs::read_to_string(thread.join("schedstat")).ok()?.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A publisher that publishes without a pause on its own thread, a subscription on the same host,
-//! and the samples that arrive on the other host. So a test's changes to the network delay neither
-//! by themselves.
+//! A publisher that publishes continuously on its own thread, a subscription on the same host, and
+//! the samples that arrive on the other host. So the test's changes to the network themselves delay
+//! neither end.
 
 use super::readings::{Heard, TOPIC};
-use super::stopwatch::{Stopwatch, Took, measures, tell, this_thread, waited_of, within};
+use super::stopwatch::{Stopwatch, Took, measures, print_measured, this_thread, waited_of, within};
 use super::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use driveline::types::{MonotonicNs, Qos};
 use driveline::{RawPublisher, RawSubscription, WaitMode};
@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 #[derive(Clone)]
 pub(crate) struct Speech {
     pub(crate) qos: Qos,
-    /// Of each sample, in bytes.
+    /// Length of each sample, in bytes.
     pub(crate) len: usize,
-    /// Between two.
+    /// Time between two samples.
     pub(crate) pause: Duration,
 }
 
@@ -33,16 +33,15 @@ impl Speech {
     }
 }
 
-/// Until the first sample is heard after a link is back, or a gateway was started again.
+/// Time from the repair of a link, or the restart of a gateway, to the first heard sample.
 // time: judged where `make measure` runs the test
 pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
-/// After so long it still goes on: what was heard first was not only what had been kept.
+/// Time after which samples must still arrive: the first ones may have come from the history.
 const GOES_ON: Duration = Duration::from_millis(500);
 /// Allowance for publishing beyond the topic's `max_blocking_ms`, and for a sample to a
 /// subscription on the publisher's host: less than any wait for the network.
 pub(crate) const LOCAL: Duration = Duration::from_millis(200);
-/// The longest pause there is that and the publisher's own, which a machine that sleeps makes
-/// longer.
+/// Addition to the longest pause between two samples. A machine that sleeps makes it longer.
 const PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
@@ -64,7 +63,7 @@ pub(crate) struct Talk {
     shared: Arc<Shared>,
     speaks: Option<JoinHandle<RawPublisher>>,
     listens: Option<JoinHandle<()>>,
-    /// Silent and still there.
+    /// Publishes nothing, and still exists.
     _publisher: Option<RawPublisher>,
 }
 
@@ -75,14 +74,15 @@ pub(crate) struct Since {
 }
 
 impl Talk {
-    /// Begins, when all are matched from end to end.
+    /// Starts when all endpoints are matched from end to end.
     pub(crate) fn new(from: &Host, to: &Host, speech: &Speech) -> Self {
-        // The subscription on the same host; the gateway watches with one, and sends with another.
+        // The subscription on the same host, and two of the gateway, which watches with one and
+        // sends with another.
         Self::when_matched_by(3, from, to, speech)
     }
 
-    /// Begins, when all on the publisher's host are matched.
-    pub(crate) fn to_nobody_yet(from: &Host, to: &Host, speech: &Speech) -> Self {
+    /// Starts when all endpoints on the publisher's host are matched.
+    pub(crate) fn without_subscription(from: &Host, to: &Host, speech: &Speech) -> Self {
         Self::when_matched_by(2, from, to, speech)
     }
 
@@ -111,7 +111,7 @@ impl Talk {
         }
     }
 
-    /// Reads all there is.
+    /// Reads all available samples.
     pub(crate) fn read(&mut self) {
         self.heard.read_raw(&mut self.subscription, self.speech.len);
     }
@@ -125,7 +125,7 @@ impl Talk {
         }
     }
 
-    /// Goes on until so many more have arrived.
+    /// Continues until so many more samples have arrived.
     #[track_caller]
     pub(crate) fn until_heard(&mut self, more: usize) {
         let until = self.heard.numbers.len() + more;
@@ -154,7 +154,7 @@ impl Talk {
     #[track_caller]
     pub(crate) fn recovers_within(&mut self, promised: Duration, since: &Since, what: &str) {
         let took = self.took_to_recover(since, what);
-        tell(what, took, promised);
+        print_measured(what, took, promised);
         assert!(
             !measures() || took.is_within(promised),
             "{what}: received again after {took:?}, and {promised:?} are promised"
@@ -237,7 +237,8 @@ impl Talk {
             us(&shared.longest_gap_us),
         );
         println!(
-            "longest publish {publish:?}; to the subscription beside it {way:?}, longest pause there {gap:?}"
+            "longest publish {publish:?}; to the local subscription {way:?}, its longest pause \
+             {gap:?}"
         );
         let reliable = self.speech.qos.reliability == driveline::Reliability::Reliable;
         let may_block = Duration::from_millis(if reliable {
@@ -249,11 +250,11 @@ impl Talk {
             return;
         }
         assert!(publish <= may_block + LOCAL, "publishing took {publish:?}");
-        // A publish time is from before the wait.
-        assert!(way <= may_block + LOCAL, "the subscription beside it got one after {way:?}");
+        // A sample's publish time is from before the wait.
+        assert!(way <= may_block + LOCAL, "the local subscription got a sample after {way:?}");
         assert!(
             gap <= may_block + PAUSE + self.speech.pause,
-            "the subscription beside it got nothing for {gap:?}"
+            "the local subscription got no sample for {gap:?}"
         );
     }
 

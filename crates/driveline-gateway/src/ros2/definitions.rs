@@ -312,7 +312,8 @@ impl Definitions {
             }
             (None, None) => {
                 format!(
-                    "add the directory of the package {package}, such as /opt/ros/jazzy/share/{package}, to `types` ({looked})"
+                    "add the directory of the package {package}, such as \
+                     /opt/ros/jazzy/share/{package}, to `types` ({looked})"
                 )
             }
         }
@@ -357,9 +358,11 @@ impl Definitions {
     fn no_package(&self, directory: &Path) -> DefinitionError {
         let place = Place { file: directory.display().to_string().into(), line: 0 };
         let remedy = if directory.as_os_str().to_string_lossy().starts_with('$') {
-            "set the variable before the run, such as by `source /opt/ros/jazzy/setup.bash`; AMENT_PREFIX_PATH alone can stand here"
+            "set the variable before the run, such as by `source /opt/ros/jazzy/setup.bash`; \
+             AMENT_PREFIX_PATH alone can stand here"
         } else {
-            "name a directory that has msg/ or srv/, such as /opt/ros/jazzy/share/tf2_msgs, or one of such packages, such as /opt/ros/jazzy/share"
+            "name a directory that has msg/ or srv/, such as /opt/ros/jazzy/share/tf2_msgs, or one \
+             of such packages, such as /opt/ros/jazzy/share"
         };
         DefinitionError {
             place,
@@ -424,7 +427,8 @@ fn no_names(directory: &Path, file: &Path) -> DefinitionError {
     let file = file.strip_prefix(directory.parent().unwrap_or(directory)).unwrap_or(file).display();
     let problem =
         format!("has no definition that a type of ROS 2 can be called after: {file} cannot be one");
-    let remedy = "a package's directory is called like tf2_msgs, and a file in it like msg/TFMessage.msg: rename it";
+    let remedy = "a package's directory is called like tf2_msgs, and a file in it like \
+         msg/TFMessage.msg: rename it";
     DefinitionError { place, problem, remedy: remedy.into(), missing: None }
 }
 
@@ -506,7 +510,8 @@ mod tests {
         );
         std::fs::remove_dir_all(dir.path().join("geometry_msgs")).unwrap();
         let e = alone.service("nav_msgs/srv/GetPlan").unwrap_err();
-        let remedy = "add the directory of the package geometry_msgs, such as /opt/ros/jazzy/share/geometry_msgs, to `types` (looked for in nav_msgs)";
+        let remedy = "add the directory of the package geometry_msgs, such as \
+             /opt/ros/jazzy/share/geometry_msgs, to `types` (looked for in nav_msgs)";
         assert_eq!(e.remedy, remedy);
         let none = read(&dir, &[]).service("nav_msgs/srv/GetPlan").unwrap_err().to_string();
         assert!(
@@ -579,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_misspelt_a_type_is_told_the_right_one() {
+    fn a_misspelt_type_is_reported_with_the_right_one() {
         let mut files = NAV.to_vec();
         files.push(("map_msgs/srv/GetTile.srv", "---\n"));
         let dir = share(&files);
@@ -620,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_type_can_be_called_after_is_in_nobodys_way() {
+    fn a_file_whose_name_is_no_type_is_ignored() {
         let dir = share(&[
             ("b_msgs/msg/X.msg", "int8 x\n"),
             ("b_msgs/msg/.#X.msg", "locked\n"),
@@ -703,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_cannot_be_used_are_told_by_their_number() {
+    fn unusable_directories_are_reported_by_their_number() {
         let dir = share(&[
             ("a/b_msgs/msg/X.msg", "int8 x\n"),
             ("c/b_msgs/msg/X.msg", "int16 x\n"),

@@ -156,7 +156,8 @@ impl ServiceRule {
         );
         Some((
             message,
-            "lower `max_response` to what the longest response needs, or `pending`; it is `max(pending, 2) + 2 · pending + 4` responses",
+            "lower `max_response` to what the longest response needs, or `pending`; it is \
+             `max(pending, 2) + 2 · pending + 4` responses",
         ))
     }
 
@@ -170,7 +171,8 @@ impl ServiceRule {
                 "`{}` cannot be the name of a service in ROS 2 and here",
                 shown(&self.service)
             );
-            let help = "write its full name, such as `/map/tile`: between two `/` there are letters, digits and `_`, not beginning with a digit; \
+            let help = "write its full name, such as `/map/tile`: between two `/` there are \
+                 letters, digits and `_`, not beginning with a digit; \
                         there are no patterns, and at most 165 bytes";
             add(message, help);
         }
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_told_with_a_remedy() {
+    fn each_mistake_is_reported_with_a_remedy() {
         let good = r#""service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "ros""#;
         let with = |more: &str| format!("{{{good}, {more}}}");
         let named = |service: &str, of: &str| {

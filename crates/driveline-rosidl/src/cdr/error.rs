@@ -18,12 +18,14 @@ pub enum Fault {
     },
     /// An encoding that ROS 2 does not use for topics.
     #[error(
-        "encapsulation {0:04x}; only plain CDR of version 1 is read (0000, 0001): set the sender's data representation to XCDR1"
+        "encapsulation {0:04x}; only plain CDR of version 1 is read (0000, 0001): set the sender's \
+         data representation to XCDR1"
     )]
     Encapsulation(u16),
     /// The bytes end within a value.
     #[error(
-        "{needed} more bytes needed, {left} left; the sample was cut off, or the sender has another definition of the type"
+        "{needed} more bytes needed, {left} left; the sample was cut off, or the sender has \
+         another definition of the type"
     )]
     Truncated {
         /// Bytes needed, padding included.
@@ -33,7 +35,8 @@ pub enum Fault {
     },
     /// A length that cannot be true.
     #[error(
-        "length {declared}, for which {left} bytes cannot be enough; the sample is broken, or the sender has another definition of the type"
+        "length {declared}, for which {left} bytes cannot be enough; the sample is broken, or the \
+         sender has another definition of the type"
     )]
     Length {
         /// Elements, or bytes of a string.
@@ -43,7 +46,8 @@ pub enum Fault {
     },
     /// A length that cannot be true, but could if its bytes were reversed.
     #[error(
-        "length {declared}, which would be {swapped} in the other byte order; the sender's encapsulation contradicts its bytes"
+        "length {declared}, which would be {swapped} in the other byte order; the sender's \
+         encapsulation contradicts its bytes"
     )]
     ByteOrder {
         /// As read.
@@ -53,7 +57,8 @@ pub enum Fault {
     },
     /// More elements or characters than the type allows.
     #[error(
-        "{len} elements or characters, the type allows {bound}; the sender has another definition of the type"
+        "{len} elements or characters, the type allows {bound}; the sender has another definition \
+         of the type"
     )]
     Bound {
         /// Number of elements.
@@ -63,17 +68,20 @@ pub enum Fault {
     },
     /// Neither 0 nor 1.
     #[error(
-        "a bool with the value {0}; the sample is broken, or the sender has another definition of the type"
+        "a bool with the value {0}; the sample is broken, or the sender has another definition of \
+         the type"
     )]
     Bool(u8),
     /// A string without its NUL.
     #[error(
-        "a string that does not end in NUL; the sample is broken, or the sender has another definition of the type"
+        "a string that does not end in NUL; the sample is broken, or the sender has another \
+         definition of the type"
     )]
     Terminator,
     /// A unit of a wstring above 16 bits.
     #[error(
-        "a unit of a wstring with the value {0}, which is no UTF-16; the sender must send surrogates"
+        "a unit of a wstring with the value {0}, which is no UTF-16; the sender must send \
+         surrogates"
     )]
     WideUnit(u32),
     /// More bytes than the type has.

@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn tokens_know_their_lines() {
-        let text = "#include \"x.idl\"\nmodule a_1 { // b\n/* c\n d */ x::Y<3>; @k(v=-0x10, f=1.5e-3, s=\"a\\\"b\"\n\"c\") L\"w\" 010 .5";
+        let text = "#include \"x.idl\"\nmodule a_1 { // b\n/* c\n d */ x::Y<3>; @k(v=-0x10, \
+             f=1.5e-3, s=\"a\\\"b\"\n\"c\") L\"w\" 010 .5";
         let read = kinds(text).unwrap();
         assert_eq!(read[0], (Kind::Word("module"), 2));
         assert_eq!(read[3], (Kind::Word("x"), 4));
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_told() {
+    fn unterminated_tokens_are_reported() {
         for (text, says) in [
             ("\n/* x", "f.idl:2: a comment"),
             ("\"abc", "a string"),

@@ -110,7 +110,7 @@ fn parts_of_an_age_below_zero_are_written_as_such_and_read_as_releases_before_wr
 }
 
 #[test]
-fn a_reader_that_does_not_read_costs_records_and_is_told_how_many() {
+fn a_reader_that_does_not_read_loses_records_and_gets_their_number() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let writer = Writer::new(ours).unwrap();
     let made = 20_000;
@@ -135,7 +135,7 @@ fn a_reader_that_does_not_read_costs_records_and_is_told_how_many() {
 }
 
 #[test]
-fn a_reader_that_is_gone_blocks_nobody() {
+fn an_ended_reader_blocks_no_sender() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     drop(theirs);
     let writer = Writer::new(ours).unwrap();
@@ -146,7 +146,7 @@ fn a_reader_that_is_gone_blocks_nobody() {
 }
 
 #[test]
-fn a_reader_that_is_stopped_keeps_nobody_from_sending_and_from_ending() {
+fn a_stopped_reader_does_not_keep_senders_from_sending_and_ending() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_write_timeout(Some(WRITE_WITHIN)).unwrap();
     let writer = Writer::new(ours).unwrap();

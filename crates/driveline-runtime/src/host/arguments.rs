@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The few arguments of a host process.
+//! Arguments of `driveline-host`.
 
 use super::run::HostOptions;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Time for a module to stop, where no option gives another.
 const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Usage text of a host process.
+/// Usage text of `driveline-host`.
 pub const USAGE: &str =
     "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N]
                 [--carried TOPIC,TOPIC...] [--default-user UID]

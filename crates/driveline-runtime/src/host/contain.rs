@@ -38,7 +38,7 @@ pub(super) fn contain(arguments: &[OsString], options: &HostOptions) -> u8 {
     match contained(arguments, options) {
         Ok(code) => u8::try_from(code).unwrap_or(exit::FAILED),
         Err(e) => {
-            output::tell(format_args!("error: cannot run module '{}': {e}", options.module));
+            output::log(format_args!("error: cannot run module '{}': {e}", options.module));
             exit::FAILED
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn hold() -> u8 {
     match ended {
         Ok(()) => exit::DONE,
         Err(e) => {
-            output::tell(format_args!("error: {e}"));
+            output::log(format_args!("error: {e}"));
             exit::FAILED
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Exit codes of a host process.
+//! Exit codes of `driveline-host`.
 
 /// The module ended as it should.
 pub const DONE: u8 = 0;

@@ -107,7 +107,7 @@ impl Failures {
             return;
         }
         let (topic, sequence) = self.trigger(invocation);
-        output::tell(message(&self.component, topic.as_deref(), sequence, &failure.text, count));
+        output::log(message(&self.component, topic.as_deref(), sequence, &failure.text, count));
         if let Some(account) = &self.account {
             account.send(Record::Failure {
                 component: self.component.clone(),

@@ -27,7 +27,7 @@ pub(super) fn connect(path: &Path, signals: &UnixStream) -> io::Result<Option<Un
             Ok(socket) => return checked(path, socket).map(Some),
             Err(e) if is_to_come(&e) => {
                 if began.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
-                    output::tell(format_args!(
+                    output::log(format_args!(
                         "waiting for the launcher at {}: {e}; it is `driveline run --attach`, or `--deploy`",
                         path.display()
                     ));

@@ -52,13 +52,13 @@ use driveline_graph::Colour;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-/// Runs a host process: parses the arguments (without the program's name), does what they say and
+/// Runs `driveline-host`: parses the arguments (without the program's name), does what they say and
 /// gives the exit code. Messages go to standard error. Blocks until the module has ended.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn ComponentLoader) -> u8 {
     match arguments::parse(arguments) {
         Err(message) => {
-            output::tell(format_args!("{message}\n\n{USAGE}"));
+            output::log(format_args!("{message}\n\n{USAGE}"));
             exit::USAGE
         }
         Ok(Command::Help) => {
@@ -73,11 +73,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn Componen
             Ok(()) => exit::DONE,
             Err(HostError::Graph(diagnostics)) => {
                 let colour = if std::io::stderr().is_terminal() { Colour::Yes } else { Colour::No };
-                output::tell(diagnostics.render(colour).trim_end());
+                output::log(diagnostics.render(colour).trim_end());
                 exit::GRAPH
             }
             Err(e) => {
-                output::tell(format_args!("error: {e}"));
+                output::log(format_args!("error: {e}"));
                 exit::FAILED
             }
         },
@@ -89,7 +89,7 @@ fn load(libraries: &[std::path::PathBuf], loader: &dyn ComponentLoader) -> u8 {
     for library in libraries {
         output::print(format_args!("loading {}", library.display()));
         if let Err(e) = loader.load(library) {
-            output::tell(e.text);
+            output::log(e.text);
             return exit::FAILED;
         }
     }
@@ -116,7 +116,7 @@ fn describe(library: &std::path::Path, loader: &dyn ComponentLoader) -> u8 {
             exit::DONE
         }
         Err(text) => {
-            output::tell(text);
+            output::log(text);
             exit::FAILED
         }
     }

@@ -8,7 +8,7 @@ use std::io::{Write, stderr, stdout};
 
 /// Writes a line on standard error, ignoring failures. Texts of components in it cannot turn the
 /// direction of writing.
-pub(crate) fn tell(line: impl Display) {
+pub(crate) fn log(line: impl Display) {
     let _ = writeln!(stderr().lock(), "{}", seen(&line.to_string()));
 }
 

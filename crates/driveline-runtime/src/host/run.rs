@@ -47,7 +47,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// … and at the latest after this: it cannot know whether what others go on publishing matters.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 
-/// Parameters of a host process.
+/// Parameters of `driveline-host`.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
     /// Graph file.
@@ -604,7 +604,7 @@ impl Running<'_> {
         for (spec, (_, executor)) in module.executors.iter().zip(executors) {
             for report in executor.start()? {
                 if !report.refused.is_empty() && !is_logged {
-                    output::tell(format_args!("warning: {report}"));
+                    output::log(format_args!("warning: {report}"));
                 }
                 reports.push((&spec.schedule, report));
             }
@@ -615,7 +615,7 @@ impl Running<'_> {
             if is_logged {
                 tracing::warn!("{refusal}");
             } else {
-                output::tell(format_args!("warning: {refusal}"));
+                output::log(format_args!("warning: {refusal}"));
             }
         }
         let waits = Some(WaitBackend::available().into());

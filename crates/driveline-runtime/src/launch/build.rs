@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_say_it_is_told() {
+    fn the_version_of_a_program_without_one_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
             let path = dir.path().join(name);

@@ -166,7 +166,7 @@ mod tests {
     use crate::account::Call;
 
     #[test]
-    fn ends_are_told_in_words() {
+    fn ends_are_described_in_words() {
         assert_eq!(how_it_ended(ExitStatus::from_raw(3 << 8)), "exited with code 3");
         assert_eq!(
             how_it_ended(ExitStatus::from_raw(11)),

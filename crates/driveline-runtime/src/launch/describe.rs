@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The host program: where it is, and asking it for the classes of a library.
+//! Finds `driveline-host`, and asks it for the classes of a library.
 
 use driveline_graph::descriptor::ComponentClass;
 use driveline_graph::{Describe, DescribeError, Environment};
@@ -139,7 +139,7 @@ fn found(
     })
 }
 
-/// Asks the host program, in a process of its own, so that a broken library harms no other process.
+/// Asks `driveline-host`, in a process of its own, so that a broken library harms no other process.
 /// Blocks, at most 20 s.
 #[derive(Clone, Debug)]
 pub struct HostDescriber {
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_not_where_its_variable_says_is_told_with_the_variable() {
+    fn a_program_missing_at_the_path_of_its_variable_is_reported_with_the_variable() {
         let told = |path: &str| {
             found("driveline-x", "build it", "DRIVELINE_X", Some(path.into()))
                 .unwrap_err()

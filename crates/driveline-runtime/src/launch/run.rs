@@ -624,8 +624,8 @@ impl Launcher<'_> {
         }
         let settling = matches!(self.phase, Phase::Settling);
         // The others run already.
-        self.tell_mode(process);
-        self.tell_parameters(process);
+        self.send_mode(process);
+        self.send_parameters(process);
         let p = &mut self.processes[process];
         let Some(child) = p.child.as_mut() else { return };
         child.go();
@@ -841,7 +841,7 @@ impl Launcher<'_> {
         (self.unconnected, self.match_at) = (missing, now + MATCH_LATER);
         for i in 0..self.processes.len() {
             if self.processes[i].alive().is_some_and(|c| c.ready) {
-                self.tell_mode(i);
+                self.send_mode(i);
             }
         }
         self.processes

@@ -417,7 +417,7 @@ impl Component for Printer {
     fn init(&self, io: ComponentIo) -> Result<(), ComponentFailure> {
         self.hang.store(integer(&io, "hang"), Ordering::Relaxed);
         println!("{} is ready", self.name);
-        io.facts.tell("detector", "none, this is a test");
+        io.facts.add("detector", "none, this is a test");
         Ok(())
     }
 

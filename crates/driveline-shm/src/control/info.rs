@@ -138,7 +138,9 @@ impl Control {
         if info.publishers.len() + info.subscriptions.len() < self.outlets.len() + self.inlets.len()
         {
             info.incomplete =
-                "topics on which this user has no right are left out (`access:`); ask as their user, or as root".into();
+                "topics on which this user has no right are left out (`access:`); ask as their \
+                 user, or as root"
+                    .into();
         }
         let whole = serde_json::to_vec(&info).ok()?;
         if whole.len() <= MAX_LISTING_LEN {

@@ -125,7 +125,9 @@ impl Control {
                 Admission::None => {
                     let Some(state) = self.inlets.get(&id) else { return };
                     let text = format!(
-                        "too many publishers are matched: at most {MAX_MATCHES}, {MAX_FOREIGN_MATCHES} of other users and {MAX_MATCHES_PER_USER} of one other; end some, or give them a topic of their own"
+                        "too many publishers are matched: at most {MAX_MATCHES}, \
+                         {MAX_FOREIGN_MATCHES} of other users and {MAX_MATCHES_PER_USER} of one \
+                         other; end some, or give them a topic of their own"
                     );
                     let here = format!("topic '{}': {text}", state.inlet.topic);
                     self.decline(id, name, &socket, pause, RefusalCode::Limit, (here, text));
@@ -152,7 +154,8 @@ impl Control {
             Err(ConnectError::Busy) => put_off(state, name, self.now, pause),
             Err(ConnectError::Denied) => {
                 let text = format!(
-                    "topic '{}': this user may not connect to the publisher; add it to the topic's users",
+                    "topic '{}': this user may not connect to the publisher; add it to the topic's \
+                     users",
                     state.inlet.topic
                 );
                 self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
@@ -447,7 +450,8 @@ impl Control {
                 *complain_at = None;
                 if let Some(state) = self.inlets.get(inlet) {
                     let text = format!(
-                        "topic '{}': a publisher has not answered for {HANDSHAKE_MS} ms; is its process stopped?",
+                        "topic '{}': a publisher has not answered for {HANDSHAKE_MS} ms; is its \
+                         process stopped?",
                         state.inlet.topic
                     );
                     let before = lock(&state.inlet.refusals)

@@ -75,7 +75,8 @@ impl Control {
             Ok(key) => key,
             Err(e) => {
                 let text = format!(
-                    "topic '{}': no process can subscribe: cannot watch the publisher's socket: {e}",
+                    "topic '{}': no process can subscribe: cannot watch the publisher's socket: \
+                     {e}",
                     publication.topic
                 );
                 publication
@@ -116,7 +117,10 @@ impl Control {
         for _ in 0..32 {
             let Some(outlet) = self.outlets.get_mut(&id) else { return };
             if self.blocking_tasks.is_full() {
-                outlet.say_shut(&format!("{MAX_BLOCKING_TASKS} descriptors from other users wait to be closed, and the first of them hangs"));
+                outlet.say_shut(&format!(
+                    "{MAX_BLOCKING_TASKS} descriptors from other users wait \
+                     to be closed, and the first of them hangs"
+                ));
                 return self.rest(key);
             }
             let (connection, last) =
@@ -142,7 +146,7 @@ impl Control {
                     shortage.in_short()
                 );
                 add(&publication.counters.refused_other, 1);
-                tell(&connection, Refuse::new(RefusalCode::System, text));
+                send_refusal(&connection, Refuse::new(RefusalCode::System, text));
                 continue;
             }
             outlet.said_shut = false;
@@ -343,10 +347,10 @@ fn refuse(publication: &Publication, socket: &Foreign, refusal: Refuse) {
             .events
             .push(PublisherEvent::Refused { code: refusal.code, text: refusal.text.clone() });
     }
-    tell(socket, refusal);
+    send_refusal(socket, refusal);
 }
 
-fn tell(socket: &Foreign, refusal: Refuse) {
+fn send_refusal(socket: &Foreign, refusal: Refuse) {
     if let Some(packet) = Message::Refuse(refusal).encode() {
         // A peer that does not read its socket misses the message.
         let _ = socket::send(socket, &packet, &[]);
@@ -454,7 +458,8 @@ impl Outlet {
             Ok(Some(group)) => group,
             Ok(None) => {
                 let text = format!(
-                    "topic '{topic}': subscriptions of {MAX_GROUPS} users are matched, and no more can be at a time"
+                    "topic '{topic}': subscriptions of {MAX_GROUPS} users are matched, and no more \
+                     can be at a time"
                 );
                 return no(RefusalCode::Limit, text);
             }

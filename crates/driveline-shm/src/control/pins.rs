@@ -44,18 +44,24 @@ pub(super) fn grant(
             0
         });
         return Err(format!(
-            "{} needs {needed} pins and has {by_user}; of {capacity}, all users but the publisher's own may have {others} (and have {by_others}), each {each}: raise the topic's pins to {least}, or lower max_held of its subscriptions",
+            "{} needs {needed} pins and has {by_user}; of {capacity}, all users but the \
+             publisher's own may have {others} (and have {by_others}), each {each}: raise the \
+             topic's pins to {least}, or lower max_held of its subscriptions",
             claim.user
         ));
     }
     if claim.observer && (needed > left || foreign && needed > others.saturating_sub(by_others)) {
         return Err(format!(
-            "a publisher keeps {capacity} pins for tools such as `driveline topic echo`, {others} of them for tools of other users; {by_all} are taken, {by_others} of them by other users, and {needed} more would be needed: end one of the others (`driveline topic info` lists them)"
+            "a publisher keeps {capacity} pins for tools such as `driveline topic echo`, {others} \
+             of them for tools of other users; {by_all} are taken, {by_others} of them by other \
+             users, and {needed} more would be needed: end one of the others (`driveline topic \
+             info` lists them)"
         ));
     }
     if needed > left {
         return Err(format!(
-            "it needs {needed} pins and {left} of {capacity} are left: raise the topic's pins to at least {}, or lower max_held of its subscriptions",
+            "it needs {needed} pins and {left} of {capacity} are left: raise the topic's pins to \
+             at least {}, or lower max_held of its subscriptions",
             by_all + needed
         ));
     }

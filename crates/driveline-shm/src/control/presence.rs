@@ -23,17 +23,21 @@ impl Control {
             match directory.reopen() {
                 Ok(()) => {
                     let text = format!(
-                        "the domain directory {path} was removed while this process ran; everything is announced anew, but keep whatever removes it away (systemd's RemoveIPC, a clean-up of /dev/shm)"
+                        "the domain directory {path} was removed while this process ran; \
+                         everything is announced anew, but keep whatever removes it away \
+                         (systemd's RemoveIPC, a clean-up of /dev/shm)"
                     );
                     self.lost = false;
-                    self.tell_everybody(&text);
+                    self.notify_all_ends(&text);
                 }
                 Err(e) => {
                     let text = format!(
-                        "the domain directory {path} was removed and cannot be used again: {e}; new processes and this one do not find each other until the directory is restored with its old mode (checked each second)"
+                        "the domain directory {path} was removed and cannot be used again: {e}; \
+                         new processes and this one do not find each other until the directory is \
+                         restored with its old mode (checked each second)"
                     );
                     if !std::mem::replace(&mut self.lost, true) {
-                        self.tell_everybody(&text);
+                        self.notify_all_ends(&text);
                     }
                     return;
                 }
@@ -45,10 +49,11 @@ impl Control {
             Err(_) if self.identity.directory.is_removed() => {}
             Err(e) => {
                 let text = format!(
-                    "names of this process in the domain directory were removed and cannot be made again: {e}"
+                    "names of this process in the domain directory were removed and cannot be made \
+                     again: {e}"
                 );
                 if !std::mem::replace(&mut self.lost, true) {
-                    self.tell_everybody(&text);
+                    self.notify_all_ends(&text);
                 }
             }
         }
@@ -103,7 +108,7 @@ impl Control {
         )?)
     }
 
-    pub(super) fn tell_everybody(&self, text: &str) {
+    pub(super) fn notify_all_ends(&self, text: &str) {
         for o in self.outlets.values() {
             let text = format!("topic '{}': {text}", o.publication.topic);
             o.publication.events.push(PublisherEvent::Refused { code: RefusalCode::System, text });

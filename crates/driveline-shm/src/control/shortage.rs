@@ -40,8 +40,9 @@ impl Control {
         let Names { names, cut } = read?;
         if cut && !self.discovery.cut {
             let path = self.identity.directory.path().display();
-            self.tell_everybody(&format!(
-                "the domain directory {path} has more than {MAX_DIRECTORY_ENTRIES} entries, and ends beyond may not be found: remove what is not of running processes"
+            self.notify_all_ends(&format!(
+                "the domain directory {path} has more than {MAX_DIRECTORY_ENTRIES} entries, and \
+                 ends beyond may not be found: remove what is not of running processes"
             ));
         }
         // Endpoints created later are notified, too.

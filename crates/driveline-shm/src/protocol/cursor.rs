@@ -9,14 +9,14 @@
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64, Mutant, fence, mutant};
 
-/// The publisher is about to look at the cursors and to sleep. Then [`settle`], then [`position`]
-/// of each.
+/// Announces that the publisher is about to check the cursors and to sleep. Then call [`settle`],
+/// then [`position`] for each match.
 #[inline]
 pub fn begin_waiting(waiting: &AtomicU32) {
     waiting.store(1, Relaxed);
 }
 
-/// Between announcing to wait, or entering a scan, and looking.
+/// Fence between announcing a wait, or entering a scan, and the check.
 #[inline]
 pub fn settle() {
     if !mutant(Mutant::NoWaitingFence) {
@@ -28,7 +28,7 @@ pub fn settle() {
 /// Position up to which a subscription claims to have read.
 #[inline]
 pub fn position(cursor: &AtomicU64) -> u64 {
-    // Acquire pairs with the Release of `tell` and `advance`: the pins of what it has read up to
+    // Acquire pairs with the Release of `store` and `advance`: the pins of what it has read up to
     // there are visible.
     cursor.load(Acquire)
 }
@@ -36,18 +36,18 @@ pub fn position(cursor: &AtomicU64) -> u64 {
 /// Stores that a subscription without a waiting publisher has read up to `sequence`, and pins the
 /// samples that it still holds.
 #[inline]
-pub fn tell(cursor: &AtomicU64, sequence: u64) {
+pub fn store(cursor: &AtomicU64, sequence: u64) {
     cursor.store(sequence, Release);
 }
 
-/// The publisher looks at cursors and sleeps no more.
+/// Notes that the publisher does not wait any more.
 #[inline]
 pub fn end_waiting(waiting: &AtomicU32) {
     waiting.store(0, Relaxed);
 }
 
-/// The subscriber has read up to `sequence`. Whether the publisher may sleep on the cursor and must
-/// be woken.
+/// Moves the reading position to `sequence`. Returns true if the publisher may sleep on the cursor
+/// and must be woken.
 #[inline]
 pub fn advance(cursor: &AtomicU64, waiting: &AtomicU32, sequence: u64) -> bool {
     cursor.store(sequence, Release);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Value that one thread scans without waiting while another replaces it.
+//! A value that one thread scans without waiting while another thread replaces it.
 //!
 //! The scanning thread makes `scans` odd, fences, loads the pointer, and makes it even again when
 //! done. The changing thread stores the new pointer, fences, and reads `scans`. Even: no scan can
@@ -16,7 +16,7 @@ struct Inner<T> {
     current: AtomicPtr<T>,
     scans: AtomicU64,
     /// Replaced values with the number of the scan that may still use them. Only the changing side
-    /// looks in here.
+    /// accesses it.
     old: Mutex<Vec<(NonNull<T>, u64)>>,
 }
 
@@ -38,10 +38,10 @@ impl<T> Drop for Inner<T> {
     }
 }
 
-/// The scanning side; one thread at a time.
+/// Scanning side; one thread at a time.
 pub struct Scans<T>(Arc<Inner<T>>);
 
-/// The changing side; one thread at a time.
+/// Changing side; one thread at a time.
 pub struct Changes<T>(Arc<Inner<T>>);
 
 /// A value and its two sides.
@@ -69,7 +69,7 @@ impl<T> Scans<T> {
 }
 
 impl<'a, T> Scan<'a, T> {
-    /// The present value, good until the scan ends.
+    /// Present value, valid until the scan ends.
     pub fn load(&self) -> &T {
         // Acquire pairs with the Release of `replace`: the new value's content.
         let p = self.0.current.load(Acquire);
@@ -89,15 +89,15 @@ impl<T> Drop for Scan<'_, T> {
 }
 
 impl<T> Changes<T> {
-    /// The present value.
+    /// Present value.
     pub fn get(&self) -> &T {
         // SAFETY: only this side replaces and frees; it is borrowed for as long as the reference
         // lives.
         unsafe { &*self.0.current.load(Relaxed) }
     }
 
-    /// Replaces the value. Scans that begin later see the new one. Returns whether nothing is left
-    /// to [`reclaim`](Self::reclaim).
+    /// Replaces the value. Later scans see the new one. Returns true if no value is left to
+    /// [`reclaim`](Self::reclaim).
     pub fn replace(&mut self, value: T) -> bool {
         let old = self.0.current.swap(Box::into_raw(Box::new(value)), AcqRel);
         // Pairs with the scanning side's fence between `scans` odd and the load of the pointer.
@@ -109,7 +109,7 @@ impl<T> Changes<T> {
         self.reclaim()
     }
 
-    /// Frees replaced values that no scan can be using. Returns whether none is left. Never waits.
+    /// Frees replaced values that no scan can use. Returns true if none is left. Never waits.
     pub fn reclaim(&mut self) -> bool {
         // Acquire pairs with the Release at the end of a scan.
         let scans = self.0.scans.load(Acquire);

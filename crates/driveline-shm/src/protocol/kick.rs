@@ -17,9 +17,9 @@ use crate::sync::{AtomicU32, Mutant, mutant};
 const IDLE: u32 = 0;
 /// The waiter sleeps, or is about to.
 pub const WAITING: u32 = 1;
-/// The waiter shall return.
+/// The waiter is to return.
 const KICKED: u32 = 2;
-/// A helper thread wants the waiter to look at the data.
+/// A helper thread requests a check of the data.
 const LOOK: u32 = 3;
 
 /// See the module.
@@ -33,7 +33,7 @@ impl Default for Kick {
 }
 
 impl Kick {
-    /// Ends the running or the next wait. Whether the waiter is to be woken.
+    /// Ends the current or the next wait. Returns true if the waiter must be woken.
     #[must_use]
     pub fn kick(&self) -> bool {
         let order = if mutant(Mutant::RelaxedKick) { Relaxed } else { AcqRel };
@@ -41,8 +41,8 @@ impl Kick {
         self.0.swap(KICKED, order) == WAITING
     }
 
-    /// Has a sleeping waiter look for data; nothing to do if it is awake, for then it will. Whether
-    /// it is to be woken.
+    /// Makes a sleeping waiter check for data; an awake one checks anyway. Returns true if it must
+    /// be woken.
     #[must_use]
     pub fn look(&self) -> bool {
         if mutant(Mutant::LookOverwrites) {
@@ -53,15 +53,15 @@ impl Kick {
         self.0.compare_exchange(WAITING, LOOK, AcqRel, Relaxed).is_ok()
     }
 
-    /// Takes a kick, if there is one.
+    /// Takes a kick. Returns true if there was one.
     pub fn take(&self) -> bool {
         // The plain load keeps the common case free of a locked instruction.
         self.0.load(Relaxed) == KICKED
             && self.0.compare_exchange(KICKED, IDLE, Acquire, Relaxed).is_ok()
     }
 
-    /// Begins to wait, unless there is a kick. Then the word can be slept on while it is
-    /// [`WAITING`].
+    /// Begins to wait, unless there is a kick. After that, the waiter can sleep on the word while
+    /// it is [`WAITING`].
     pub fn begin(&self) -> bool {
         self.0.compare_exchange(IDLE, WAITING, AcqRel, Relaxed).is_ok()
     }
@@ -77,7 +77,7 @@ impl Kick {
         }
     }
 
-    /// The word to sleep on.
+    /// Word to sleep on.
     pub fn word(&self) -> &AtomicU32 {
         &self.0
     }

@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn holders_are_found_in_the_kernels_list() {
-        let locks = "1: POSIX  ADVISORY  WRITE 77 00:1a:5 0 EOF\n2: FLOCK  ADVISORY  WRITE 4711 00:1a:5 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 5 00:1a:6 0 EOF\n";
+        let locks = "1: POSIX  ADVISORY  WRITE 77 00:1a:5 0 EOF\n2: FLOCK  ADVISORY  WRITE 4711 \
+             00:1a:5 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 5 00:1a:6 0 EOF\n";
         assert_eq!(holder_in(locks, "00:1a:5"), Some(4711));
         assert_eq!(holder_in(locks, "00:1a:7"), None);
         assert_eq!(holder_in("1: FLOCK ADVISORY WRITE 0 00:1a:5 0 EOF", "00:1a:5"), None);
@@ -228,7 +229,8 @@ mod tests {
             MemoryRefusal::Busy { holder: Some(4711), waited: PATIENCE, available: 90 << 20 };
         assert_eq!(
             busy.to_string(),
-            "process 4711 has been reserving memory for 10 s, and more than half of the 90 MiB that are available are needed here: is it stopped? Continue or end it, and try again"
+            "process 4711 has been reserving memory for 10 s, and more than half of the 90 MiB \
+             that are available are needed here: is it stopped? Continue or end it, and try again"
         );
     }
 }

@@ -64,7 +64,9 @@ impl std::fmt::Display for DescriptorShortage {
         let Self { open, limit, hard_limit, kept } = self;
         write!(
             f,
-            "too few descriptors: {open} of {limit} are open and {kept} are kept for the first matches of existing endpoints; raise the limit (`ulimit -n`, or LimitNOFILE= of a systemd unit; the hard limit is {hard_limit})"
+            "too few descriptors: {open} of {limit} are open and {kept} are kept for the first \
+             matches of existing endpoints; raise the limit (`ulimit -n`, or LimitNOFILE= of a \
+             systemd unit; the hard limit is {hard_limit})"
         )
     }
 }
@@ -73,7 +75,8 @@ impl DescriptorShortage {
     /// Text for the other end, without the numbers that change between attempts.
     pub(crate) fn in_short(&self) -> String {
         format!(
-            "too few descriptors: its limit is {}; raise it (`ulimit -n`, or LimitNOFILE= of a systemd unit)",
+            "too few descriptors: its limit is {}; raise it (`ulimit -n`, or LimitNOFILE= of a \
+             systemd unit)",
             self.limit
         )
     }

@@ -101,7 +101,8 @@ impl Directory {
             return Err(OpenError::Unsafe {
                 path: parent,
                 reason: format!("this process runs as {user}, so that it could belong to any user"),
-                remedy: "run as a user that the user namespace maps, or choose a directory with DRIVELINE_DOMAIN_DIR",
+                remedy: "run as a user that the user namespace maps, or choose a directory with \
+                     DRIVELINE_DOMAIN_DIR",
             });
         }
         // In a directory where everybody may create names, the parent must be proven ours before it
@@ -136,7 +137,8 @@ impl Directory {
             if stat.st_uid != uid {
                 return refuse(
                     format!("it belongs to user {} instead of {uid}", stat.st_uid),
-                    "only that user and root can remove it; choose another directory with DRIVELINE_DOMAIN_DIR until then",
+                    "only that user and root can remove it; choose another directory with \
+                     DRIVELINE_DOMAIN_DIR until then",
                 );
             }
             if mode & 0o077 != 0 {

@@ -25,7 +25,8 @@ pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)>
     // The kernel answers a greater one with SIGXFSZ, which ends the process.
     if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|l| *l < len as u64) {
         return Err(io::Error::other(format!(
-            "{len} bytes are more than this process's limit on file size of {limit}: raise it (ulimit -f)"
+            "{len} bytes are more than this process's limit on file size of {limit}: raise it \
+             (ulimit -f)"
         )));
     }
     fallocate(&fd, FallocateFlags::empty(), 0, len as u64)?;

@@ -141,7 +141,9 @@ mod tests {
         assert_eq!(numbers("0-2,8").collect::<Vec<_>>(), [0, 1, 2, 8]);
         assert_eq!(numbers("").count(), 0);
         assert_eq!(numbers("x,3-1,-").count(), 0);
-        let maps = "7f00-7f02 r--p 0 0:0 1 /lib/x\n7000-9000 rw-s 0 0:1 5 /memfd:driveline-a (deleted)\na000-b000 r--s 0 0:1 6 /memfd:driveline-b (deleted)\nc000-d000 rw-s 0 0:1 6 /memfd:other (deleted)\n";
+        let maps = "7f00-7f02 r--p 0 0:0 1 /lib/x\n7000-9000 rw-s 0 0:1 5 /memfd:driveline-a \
+             (deleted)\na000-b000 r--s 0 0:1 6 /memfd:driveline-b (deleted)\nc000-d000 rw-s 0 0:1 \
+             6 /memfd:other (deleted)\n";
         assert_eq!(segments(maps), [(0x7000, 0x9000)]);
     }
 

@@ -50,8 +50,13 @@ impl User {
     /// Remedy that permits this user's end at an end of this process.
     pub(crate) fn remedy(self) -> String {
         match (self, Self::own()) {
-            (Self::Known(uid), Self::Known(own)) => format!("run it as user {own} or add {uid} to the topic's users"),
-            _ => "run both processes in one user namespace that maps their users, or open the topic to anyone".into(),
+            (Self::Known(uid), Self::Known(own)) => format!(
+                "run it as user {own} or add {uid} to \
+                 the topic's users"
+            ),
+            _ => "run both processes in one user namespace that maps their users, or open the \
+                 topic to anyone"
+                .into(),
         }
     }
 
@@ -73,7 +78,8 @@ impl std::fmt::Display for User {
             Self::Known(uid) => write!(f, "user {uid}"),
             Self::Nameless(uid) => write!(
                 f,
-                "user {uid} (which here stands for every user that this user namespace does not map)"
+                "user {uid} (which here stands for every user that this user namespace does not \
+                 map)"
             ),
         }
     }
@@ -160,7 +166,7 @@ mod tests {
     use crate::config::Access;
 
     #[test]
-    fn only_a_map_of_all_users_leaves_nobody_without_a_name() {
+    fn only_a_complete_user_map_is_trusted() {
         assert!(names_everybody("         0          0 4294967295\n"));
         assert!(names_everybody("0 1 1\n1 0 1\n2 2 4294967293\n"));
         // The second is what a container of the usual kind has: its 65534 is one user, and all

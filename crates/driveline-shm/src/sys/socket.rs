@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_and_descriptors_arrive_and_the_dead_are_told_from_the_living() {
+    fn messages_and_descriptors_arrive_and_dead_owners_are_detected() {
         let t = tempfile::tempdir().unwrap();
         let dir = Directory::open(Some(t.path())).unwrap();
         let blocking_tasks = &BlockingTasks::new().unwrap();

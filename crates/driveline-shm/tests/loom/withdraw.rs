@@ -29,7 +29,7 @@ fn refill(g: &Memory, slots: &mut Slots, scans: &mut Scans<Vec<Arc<Page>>>) -> u
 fn read(g: &Memory, page: &Page, next: &mut u64, may_lose: bool) {
     match reader::borrow(g, &page.pins[0], Want::Next, *next, 2) {
         Borrow::Pinned { sequence, slot } => {
-            cursor::tell(&page.cursor, sequence);
+            cursor::store(&page.cursor, sequence);
             // SAFETY: loom checks that no thread writes it meanwhile.
             g.payload[slot].with(|p| assert_eq!(unsafe { *p }, sequence, "torn or reused"));
             reader::unpin(&page.pins[0]);
@@ -97,7 +97,7 @@ fn slots_go_round_and_no_sample_is_torn() {
 }
 
 #[test]
-fn what_somebody_has_not_read_is_withdrawn() {
+fn an_unread_sample_is_withdrawn() {
     must_notice(Mutant::WithdrawUnread, withdraw_one);
 }
 
@@ -115,7 +115,7 @@ fn liar() {
         let reader = {
             let g = Arc::clone(&g);
             thread::spawn(move || {
-                cursor::tell(&page.cursor, 3);
+                cursor::store(&page.cursor, 3);
                 for _ in 0..2 {
                     read(&g, &page, &mut 1, true);
                 }
@@ -192,7 +192,7 @@ fn who_joins_loses_nothing() {
 }
 
 #[test]
-fn who_joins_while_nobody_minds_what_is_unread() {
+fn a_subscription_joins_while_unread_samples_are_ignored() {
     must_notice(Mutant::WithdrawUnread, join);
 }
 

@@ -66,8 +66,10 @@ fn sixty_four_processes_read_one_topic() {
 fn one_waiter_serves_more_topics_than_one_call_can_wait_for() {
     const TOPICS: usize = 135;
     for backend in [WaitBackend::FutexWaitv, WaitBackend::Threads] {
-        let mut set =
-            WaitSet::new(backend).expect("a kernel that tests are run on has futex_waitv (Linux 5.16, and no sandbox that forbids it)");
+        let mut set = WaitSet::new(backend).expect(
+            "a kernel that tests are run on has futex_waitv (Linux \
+                 5.16, and no sandbox that forbids it)",
+        );
         let d = Domain::new();
         let mut w = d.peer("writer");
         for i in 0..TOPICS {
@@ -108,16 +110,16 @@ fn one_waiter_serves_more_topics_than_one_call_can_wait_for() {
             }
         };
         for i in 0..TOPICS {
-            w.tell(&format!("say p{i} 1 100"));
+            w.send(&format!("say p{i} 1 100"));
             wait_for(&mut set, i, 1);
             w.answer("say").unwrap();
         }
         // A publisher among them dies and another comes, while the waiter sleeps.
-        w.tell("drop p77");
+        w.send("drop p77");
         w.answer("drop").unwrap();
         w.ask("publisher p77 topic=t77");
         w.ask("await p77 1");
-        w.tell("say p77 1 100");
+        w.send("say p77 1 100");
         wait_for(&mut set, 77, 1);
         w.answer("say").unwrap();
         w.kill();
@@ -137,7 +139,7 @@ fn subscriptions_that_come_and_go_all_the_time_disturb_no_scan() {
     // 150 each, in parts, for an answer is not waited for for ever.
     for _ in 0..15 {
         for r in &mut restless {
-            r.tell("churn 10");
+            r.send("churn 10");
         }
         for r in &mut restless {
             r.answer("churn").unwrap();

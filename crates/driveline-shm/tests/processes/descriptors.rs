@@ -174,7 +174,13 @@ fn a_subscription_without_any_descriptor_says_so_at_both_ends_and_matches_later(
         );
         assert!(told.contains("`ulimit -n`") && told.contains("LimitNOFILE="), "{told}");
         let told = w.until("events p", |t| t.contains("Refused"));
-        assert!(told.contains("the subscription of node 'listener' cannot be matched: its process has too few descriptors"), "{told}");
+        assert!(
+            told.contains(
+                "the subscription of node 'listener' cannot be matched: its process \
+             has too few descriptors"
+            ),
+            "{told}"
+        );
         r.ask("limit descriptors 1000");
         r.ask("await s 1");
     }

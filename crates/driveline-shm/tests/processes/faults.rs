@@ -152,7 +152,7 @@ fn a_writer_dies_at_every_step_of_a_publish() {
         let mut w = d.doomed_peer(point, point, NTH);
         w.ask("publisher p depth=2 pins=4 max=70000");
         w.ask("await p 1");
-        w.tell(&format!("say p 60 {LEN}"));
+        w.send(&format!("say p 60 {LEN}"));
         w.died();
         r.until("matched s", |t| t == "0");
         let last = u64::from(NTH) - u64::from(!published);
@@ -167,12 +167,12 @@ fn a_writer_dies_while_it_wakes_or_admits_readers() {
         let d = Domain::new();
         let mut r = surviving_reader(&d);
         let mut w = d.doomed_peer(point, point, 1);
-        w.tell("publisher p depth=2 pins=4 max=70000");
+        w.send("publisher p depth=2 pins=4 max=70000");
         if *point == WAKING {
             w.answer("publisher").unwrap();
             w.ask("await p 1");
             // With pauses, so that the reader goes to sleep.
-            w.tell(&format!("flood p {LEN} 2000"));
+            w.send(&format!("flood p {LEN} 2000"));
         }
         w.died();
         r.until("matched s", |t| t == "0");
@@ -190,7 +190,7 @@ fn a_writer_dies_while_it_makes_its_sockets() {
             r.signal(Signal::STOP);
             r.stopped();
             let mut w = d.doomed_peer(point, point, nth);
-            w.tell("publisher p");
+            w.send("publisher p");
             w.died();
             assert!(d.names().len() > 2, "it left something behind");
             r.signal(Signal::CONT);
@@ -247,7 +247,7 @@ fn a_reader_dies_at_every_step_of_reading_and_waiting() {
             r.ask("subscription s depth=2 held=3");
             w.ask("await p 2");
             w.ask(&format!("flood p {LEN} 300"));
-            r.tell(if *point == COPYING { "follow s copy" } else { "follow s hold=2" });
+            r.send(if *point == COPYING { "follow s copy" } else { "follow s hold=2" });
             r.died();
             w.ask("halt p");
             succeed_reader(&d, w, bystander, &format!("{point}:{nth}"));
@@ -263,7 +263,7 @@ fn a_reader_dies_while_it_joins() {
         let (mut w, bystander) = surviving_writer(&d);
         w.ask(&format!("flood p {LEN} 300"));
         let mut r = d.doomed_peer(point, point, nth);
-        r.tell("subscription s depth=2 held=3");
+        r.send("subscription s depth=2 held=3");
         r.died();
         w.ask("halt p");
         succeed_reader(&d, w, bystander, &format!("{point}:{nth}"));
@@ -279,7 +279,7 @@ fn a_writer_that_stands_still_at_any_step_goes_on_where_it_was() {
         w.ask("publisher p depth=2 pins=4 max=70000");
         w.ask("await p 1");
         let say = format!("say p 60 {LEN}");
-        w.tell(&say);
+        w.send(&say);
         w.stopped();
         let last = u64::from(NTH) - u64::from(!published);
         let last_is = |t: &str, n: u64| t.split(' ').nth(2) == Some(&n.to_string());
@@ -301,7 +301,7 @@ fn a_writer_that_stands_still_at_any_step_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_reader_that_stands_still_at_any_step_loses_nothing_that_it_holds_and_holds_nobody_up() {
+fn a_reader_stopped_at_any_step_keeps_its_samples_and_delays_no_other() {
     for point in READING.iter().chain([&COPYING]).chain(WAITING) {
         let d = Domain::new();
         let (mut w, mut bystander) = surviving_writer(&d);
@@ -381,7 +381,7 @@ fn a_reliable_writer_is_not_held_by_the_dead() {
     r.ask("subscription s depth=2 reliable");
     w.ask("await p 1");
     w.ask("say p 2 1000");
-    w.tell("say p 100 1000");
+    w.send("say p 100 1000");
     r.until("take s hold", |t| t == "1 0");
     r.signal(Signal::STOP);
     r.stopped();

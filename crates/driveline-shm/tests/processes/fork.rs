@@ -89,7 +89,7 @@ impl All {
         must(
             "stats",
             self.p.stats() == PublisherStats::default()
-                && self.s.stats() == SubscriptionStats::default(),
+                && self.s.stats() == TransportStats::default(),
         );
         self.p.assert_liveliness();
         self.set.kicker().kick();

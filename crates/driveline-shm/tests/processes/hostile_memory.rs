@@ -125,7 +125,7 @@ impl Scene {
 }
 
 #[test]
-fn random_words_anywhere_in_a_segment_harm_nobody() {
+fn random_words_anywhere_in_a_segment_do_no_harm() {
     let fields = [SEGMENT_FIELDS, &["wake word"]].concat();
     let tally = Tally::new("segment, random words", &fields);
     scene().endure(&tally, |s, random, n| {
@@ -149,7 +149,7 @@ fn random_words_anywhere_in_a_segment_harm_nobody() {
 }
 
 #[test]
-fn samples_with_a_wrong_word_each_harm_nobody() {
+fn samples_with_one_wrong_word_each_do_no_harm() {
     let header: Vec<_> = (0..7).map(header_field).collect();
     let fields = [&header[..], &["ring", "latest"]].concat();
     let tally = Tally::new("segment, samples with a wrong word", &fields);
@@ -214,7 +214,7 @@ fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
 }
 
 /// Runs a liar, an honest writer of depth 1, and a victim that takes samples by command.
-fn beside_a_liar(
+fn next_to_a_lying_publisher(
     options: &str,
     layout: Layout,
     qos: &Qos,
@@ -237,7 +237,8 @@ fn beside_a_liar(
 /// the other has.
 #[test]
 fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
-    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("", LAYOUT, &qos());
+    let (_d, mut writer, mut v, segment, _s, _listener) =
+        next_to_a_lying_publisher("", LAYOUT, &qos());
     for slot in 0..LAYOUT.slots {
         segment.word(LAYOUT.meta(slot) + 16).store(1, Relaxed);
     }
@@ -267,12 +268,12 @@ fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
 #[test]
 fn one_take_reads_few_damaged_payloads() {
     let (_d, mut writer, mut v, segment, _s, _listener) =
-        beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
+        next_to_a_lying_publisher("depth=4 checksum", LAYOUT, &promises_checksums());
     writer.ask("say p 1 100");
     // Version 1 with a checksum; see `sample-header.md`.
     publish_a_depth(&segment, &[(0, 1 | 1 << 32), (2, 1), (5, LAYOUT.payload as u64), (7, 12345)]);
     assert_eq!(v.ask("take s"), "none");
-    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    let stats: driveline_shm::TransportStats = serde_json::from_str(&v.ask("stats s")).unwrap();
     assert_eq!(stats.corrupt_checksum, 4, "{stats:?}");
     assert_eq!(v.ask("take s"), "1 0", "what is good comes with the next");
 }
@@ -282,11 +283,11 @@ fn one_take_reads_few_damaged_payloads() {
 #[test]
 fn samples_without_the_promised_checksum_are_refused_and_counted() {
     let (_d, mut writer, mut v, segment, _s, _listener) =
-        beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
+        next_to_a_lying_publisher("depth=4 checksum", LAYOUT, &promises_checksums());
     writer.ask("say p 1 100");
     publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64), (7, 0)]);
     assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
-    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    let stats: driveline_shm::TransportStats = serde_json::from_str(&v.ask("stats s")).unwrap();
     assert_eq!(
         (stats.refused, stats.corrupt_checksum, stats.received),
         (u64::from(DEPTH), 0, 1),
@@ -298,11 +299,12 @@ fn samples_without_the_promised_checksum_are_refused_and_counted() {
 /// once, as refused.
 #[test]
 fn samples_longer_than_promised_are_refused_and_counted() {
-    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4", LAYOUT, &qos());
+    let (_d, mut writer, mut v, segment, _s, _listener) =
+        next_to_a_lying_publisher("depth=4", LAYOUT, &qos());
     writer.ask("say p 1 100");
     publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64 + 1)]);
     assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
-    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    let stats: driveline_shm::TransportStats = serde_json::from_str(&v.ask("stats s")).unwrap();
     assert_eq!(
         (stats.refused, stats.corrupt_header, stats.received),
         (u64::from(DEPTH), 0, 1),
@@ -405,7 +407,7 @@ fn scribble_in_page(
 }
 
 #[test]
-fn random_words_anywhere_in_a_page_harm_nobody() {
+fn random_words_anywhere_in_a_page_do_no_harm() {
     for (what, apart) in [("page, random words", false), ("page, random words, apart", true)] {
         let tally = Tally::new(what, &["armed", "armed, apart", "cursor", "pins", "unused"]);
         let w = scribble_in_page((false, apart), &tally, |page, random| {

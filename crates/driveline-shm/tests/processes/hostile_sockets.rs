@@ -194,17 +194,17 @@ fn right_hello() -> Value {
 }
 
 #[test]
-fn any_bytes_on_a_publishers_socket_harm_nobody() {
+fn any_bytes_on_a_publishers_socket_do_no_harm() {
     attack_listener("p-", &right_hello());
 }
 
 #[test]
-fn any_bytes_on_the_socket_for_tools_harm_nobody() {
+fn any_bytes_on_the_socket_for_tools_do_no_harm() {
     attack_listener("i-", &right_hello());
 }
 
 #[test]
-fn any_bytes_on_the_socket_for_hints_harm_nobody() {
+fn any_bytes_on_the_socket_for_hints_do_no_harm() {
     let s = scene();
     let junk = wrong_memory(PAGE);
     let fds: Vec<BorrowedFd<'_>> = (0..250).map(|i| junk[i % junk.len()].1.as_fd()).collect();
@@ -496,7 +496,7 @@ fn who_cannot_be_asked_is_counted() {
 
 /// Tools that ask and never read the answer.
 #[test]
-fn askers_that_do_not_read_keep_nobody_from_asking() {
+fn tools_that_do_not_read_block_no_other_tool() {
     let s = scene();
     let path = find(s.d.path(), "i-");
     let connections: Vec<OwnedFd> = (0..100).filter_map(|_| connect_to(&path)).collect();
@@ -698,7 +698,7 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
 /// Hints that say nothing new, as fast as they can be sent. What they cost is counted in wake-ups
 /// of the process.
 #[test]
-fn a_flood_of_hints_wakes_nobody_much_and_publishers_are_found_all_the_same() {
+fn a_flood_of_hints_costs_little_and_publishers_are_still_found() {
     let d = Domain::new();
     let mut r = d.peer("reader");
     r.ask("subscription s");

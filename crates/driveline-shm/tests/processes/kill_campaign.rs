@@ -49,7 +49,7 @@ fn kill_reader(d: &Domain, random: &mut Random, tally: &mut Tally) {
         tally.at_steps += 1;
         let mut r = d.doomed_peer(step, step, 1 + u32::try_from(random.below(9)).unwrap());
         r.ask("subscription s depth=2 held=3");
-        r.tell(if step == COPYING { "follow s copy" } else { "follow s hold=2" });
+        r.send(if step == COPYING { "follow s copy" } else { "follow s hold=2" });
         r.died();
     } else {
         let mut r = d.peer("short-lived reader");
@@ -71,7 +71,7 @@ fn kill_writer(d: &Domain, readers: usize, random: &mut Random, tally: &mut Tall
         let mut w = d.doomed_peer(step, step, NTH);
         w.ask("publisher p depth=2 pins=90 max=70000");
         w.ask(&format!("await p {readers}"));
-        w.tell(&format!("say p 60 {LEN}"));
+        w.send(&format!("say p 60 {LEN}"));
         w.died();
     } else {
         let mut w = d.peer("short-lived writer");

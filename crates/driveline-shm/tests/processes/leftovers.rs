@@ -18,7 +18,7 @@ fn the_next_participant_cleans_up_after_the_dead() {
     dead.ask("subscription s");
     dead.kill();
     let mut half = d.doomed_peer("half", "socket.before_rename", 2);
-    half.tell("publisher p");
+    half.send("publisher p");
     half.died();
     let left = d.names();
     assert!(left.len() == 5 + 2 + 2 && d.count('t') == 1, "{left:?}");
@@ -63,8 +63,8 @@ fn cleaning_up_never_hits_the_living() {
         }
         let mut peers: Vec<_> = (0..6).map(|i| d.peer(&format!("peer {i}"))).collect();
         for p in &mut peers {
-            p.tell("publisher p pins=16");
-            p.tell("subscription s held=1");
+            p.send("publisher p pins=16");
+            p.send("subscription s held=1");
         }
         for p in &mut peers {
             p.answer("publisher").unwrap();
@@ -89,7 +89,7 @@ fn cleaning_up_never_hits_the_living() {
 
 /// Names of the right form that are something else.
 #[test]
-fn strangers_in_the_directory_disturb_nobody() {
+fn foreign_entries_in_the_directory_disturb_no_process() {
     let d = Domain::new();
     let topic = "t".parse::<driveline_types::TopicName>().unwrap().id().0;
     let victim = d.path().join("precious");
@@ -197,7 +197,7 @@ fn unsafe_directories_are_refused_with_a_remedy() {
 /// The default directory of a user must be that user's. Needs root, to make it another's.
 #[test]
 #[ignore = "needs root, to prepare it: make test runs it as root"]
-fn a_default_directory_of_somebody_else_is_refused() {
+fn a_default_directory_of_another_user_is_refused() {
     // No user of the machine, and no other run of this test.
     let user = 1_000_000 + std::process::id();
     let parent = Removed(format!("/dev/shm/driveline-{user}").into());

@@ -58,7 +58,7 @@ fn processes_that_race_for_memory_are_served_or_refused_and_never_exceed_it() {
             r.ask("join");
         }
         for r in &mut rivals {
-            r.tell(PUBLISHER);
+            r.send(PUBLISHER);
         }
         let answers: Vec<_> = rivals.iter_mut().map(|r| r.answer("publisher")).collect();
         let refused: Vec<&String> = answers.iter().filter_map(|a| a.as_ref().err()).collect();
@@ -83,7 +83,7 @@ fn a_process_that_dies_while_it_reserves_leaves_the_lock_to_the_next() {
         let d = Domain::new();
         let machine = machine(40 * MIB);
         let mut doomed = peer(&d, machine.path(), point, Some((point, "kill")));
-        doomed.tell(PUBLISHER);
+        doomed.send(PUBLISHER);
         doomed.died();
         peer(&d, machine.path(), "next", None).ask(PUBLISHER);
         assert_eq!(used(machine.path()).len(), 1, "{point}");
@@ -91,12 +91,12 @@ fn a_process_that_dies_while_it_reserves_leaves_the_lock_to_the_next() {
 }
 
 #[test]
-fn a_process_that_is_stopped_while_it_reserves_is_named_and_nobody_takes_what_it_may_need() {
+fn a_process_stopped_while_it_reserves_is_named_and_its_memory_stays_free() {
     for point in RESERVING {
         let d = Domain::new();
         let machine = machine(48 * MIB);
         let mut stopped = peer(&d, machine.path(), "stopped", Some((point, "stop")));
-        stopped.tell(PUBLISHER);
+        stopped.send(PUBLISHER);
         stopped.stopped();
         let mut other = peer(&d, machine.path(), "other", None);
         let text = other.try_ask(PUBLISHER).unwrap_err();

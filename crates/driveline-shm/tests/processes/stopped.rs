@@ -99,7 +99,7 @@ fn pins_that_were_given_back_while_the_writer_stood_still_are_there_for_others()
 /// A writer is stopped and goes on a hundred times at points of chance while readers hold, copy and
 /// wait.
 #[test]
-fn readers_and_writers_that_stop_and_go_at_any_instruction_harm_nobody() {
+fn readers_and_writers_that_stop_and_continue_at_any_instruction_harm_no_other() {
     let d = Domain::new();
     let mut w = d.peer("writer");
     w.ask("publisher p max=50000 pins=9 depth=2");

@@ -196,7 +196,8 @@ fn field_difference(what: &str, ours: &[Field], theirs: &[Field]) -> Option<Stri
         return Some(match pair {
             (Some(a), Some(b)) if a == b => continue,
             (Some(a), Some(b)) if a.name != b.name => format!(
-                "{what} {i} is '{}' ({} at offset {}) in the publisher's type, '{}' ({} at offset {}) in the subscription's",
+                "{what} {i} is '{}' ({} at offset {}) in the publisher's type, '{}' ({} at offset \
+                 {}) in the subscription's",
                 a.name,
                 a.type_text(),
                 a.offset,
@@ -205,7 +206,8 @@ fn field_difference(what: &str, ours: &[Field], theirs: &[Field]) -> Option<Stri
                 b.offset
             ),
             (Some(a), Some(b)) => format!(
-                "{what} {i} '{}' is {} at offset {} in the publisher's type, {} at offset {} in the subscription's",
+                "{what} {i} '{}' is {} at offset {} in the publisher's type, {} at offset {} in \
+                 the subscription's",
                 a.name,
                 a.type_text(),
                 a.offset,
@@ -213,13 +215,15 @@ fn field_difference(what: &str, ours: &[Field], theirs: &[Field]) -> Option<Stri
                 b.offset
             ),
             (Some(a), None) => format!(
-                "{what} {i} '{}' ({} at offset {}) of the publisher's type is missing in the subscription's",
+                "{what} {i} '{}' ({} at offset {}) of the publisher's type is missing in the \
+                 subscription's",
                 a.name,
                 a.type_text(),
                 a.offset
             ),
             (None, Some(b)) => format!(
-                "{what} {i} '{}' ({} at offset {}) of the subscription's type is missing in the publisher's",
+                "{what} {i} '{}' ({} at offset {}) of the subscription's type is missing in the \
+                 publisher's",
                 b.name,
                 b.type_text(),
                 b.offset
@@ -231,7 +235,12 @@ fn field_difference(what: &str, ours: &[Field], theirs: &[Field]) -> Option<Stri
 }
 
 fn number_difference(what: &str, property: &str, ours: usize, theirs: usize) -> Option<String> {
-    (ours != theirs).then(|| format!("the {property} of {what} is {ours} bytes in the publisher's type, {theirs} in the subscription's"))
+    (ours != theirs).then(|| {
+        format!(
+            "the {property} of {what} is {ours} bytes in the publisher's \
+         type, {theirs} in the subscription's"
+        )
+    })
 }
 
 fn tail_difference(ours: Option<&Tail>, theirs: Option<&Tail>) -> Option<String> {
@@ -239,14 +248,16 @@ fn tail_difference(ours: Option<&Tail>, theirs: Option<&Tail>) -> Option<String>
         (None, None) => return None,
         (Some(a), None) => {
             return Some(format!(
-                "the trailing array '{}' ({}) of the publisher's type is missing in the subscription's",
+                "the trailing array '{}' ({}) of the publisher's type is missing in the \
+                 subscription's",
                 a.name,
                 a.element.type_name()
             ));
         }
         (None, Some(b)) => {
             return Some(format!(
-                "the trailing array '{}' ({}) of the subscription's type is missing in the publisher's",
+                "the trailing array '{}' ({}) of the subscription's type is missing in the \
+                 publisher's",
                 b.name,
                 b.element.type_name()
             ));
@@ -367,7 +378,10 @@ impl FromStr for PlainLayout {
                 return lines.fail("nothing may follow the trailing array");
             }
             if !is_name(tail_name) {
-                return lines.fail("the trailing array's name has other characters than letters, digits and '_./:[]-', or is too long");
+                return lines.fail(
+                    "the trailing array's name has other characters than letters, \
+                     digits and '_./:[]-', or is too long",
+                );
             }
             tail = Some(Tail { name: Cow::Owned(tail_name.to_owned()), element });
         }
@@ -410,7 +424,10 @@ impl<'a> Lines<'a> {
             return self.fail("a size or alignment is not a decimal number below 2^31");
         };
         if !is_name(name) {
-            return self.fail("the type's name has other characters than letters, digits and '_./:[]-', or is too long");
+            return self.fail(
+                "the type's name has other characters than letters, digits and \
+                 '_./:[]-', or is too long",
+            );
         }
         if !align.is_power_of_two() || align > TAIL_ALIGN {
             return self.fail("an alignment is a power of two up to 64");
@@ -439,10 +456,16 @@ impl<'a> Lines<'a> {
                 return self.finish(fields, end, struct_size, line);
             }
             let Some((primitive, count)) = type_of(ty) else {
-                return self.fail("the type is not a primitive or an array 'PRIMITIVE[LENGTH]' of at least two elements");
+                return self.fail(
+                    "the type is not a primitive or an array 'PRIMITIVE[LENGTH]' of \
+                     at least two elements",
+                );
             };
             if !is_name(name) {
-                return self.fail("the field's name has other characters than letters, digits and '_./:[]-', or is too long");
+                return self.fail(
+                    "the field's name has other characters than letters, digits and \
+                     '_./:[]-', or is too long",
+                );
             }
             if number(offset) != Some(end) {
                 return self.fail("the field does not start where the one before it ends");

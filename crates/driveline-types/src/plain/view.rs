@@ -12,7 +12,8 @@ use zerocopy::FromBytes;
 pub enum PayloadError {
     /// Shorter than the head, or than the place where the trailing array begins.
     #[error(
-        "a payload of {len} bytes is too short for plain type '{type_name}', which needs {min}: the publisher wrote another type or half a sample"
+        "a payload of {len} bytes is too short for plain type '{type_name}', which needs {min}: \
+         the publisher wrote another type or half a sample"
     )]
     Short {
         /// The type.
@@ -24,7 +25,8 @@ pub enum PayloadError {
     },
     /// Longer than what is to lie there, such as a type without a trailing array.
     #[error(
-        "a payload of {len} bytes is too long for plain type '{type_name}', which takes {size} bytes here"
+        "a payload of {len} bytes is too long for plain type '{type_name}', which takes {size} \
+         bytes here"
     )]
     Long {
         /// The type.
@@ -36,7 +38,8 @@ pub enum PayloadError {
     },
     /// The trailing array ends within an element.
     #[error(
-        "{tail_len} bytes follow the head of plain type '{type_name}', which is no multiple of its trailing array's element size {element}"
+        "{tail_len} bytes follow the head of plain type '{type_name}', which is no multiple of its \
+         trailing array's element size {element}"
     )]
     Ragged {
         /// The type.
@@ -48,7 +51,8 @@ pub enum PayloadError {
     },
     /// The bytes do not lie where the type may lie.
     #[error(
-        "a payload of plain type '{type_name}' lies at an address that is no multiple of {align}: copy it into memory aligned to 64 bytes first"
+        "a payload of plain type '{type_name}' lies at an address that is no multiple of {align}: \
+         copy it into memory aligned to 64 bytes first"
     )]
     Misaligned {
         /// The type.
@@ -58,7 +62,8 @@ pub enum PayloadError {
     },
     /// A length that no payload can have.
     #[error(
-        "a trailing array of {count} elements of plain type '{type_name}' is longer than the address space"
+        "a trailing array of {count} elements of plain type '{type_name}' is longer than the \
+         address space"
     )]
     TooLong {
         /// The type.

@@ -78,7 +78,8 @@ pub enum SampleError {
     },
     /// Bytes that are no message of protocol buffers, or one of another type.
     #[error(
-        "at byte {at}: {what}; the sample is broken, or the sender has another definition of the type"
+        "at byte {at}: {what}; the sample is broken, or the sender has another definition of the \
+         type"
     )]
     Protobuf {
         /// From the beginning of the payload.

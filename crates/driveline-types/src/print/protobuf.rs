@@ -165,7 +165,8 @@ impl FromStr for ProtobufDefinition {
                 _ => {
                     return error(
                         *line,
-                        "it must be 'message NAME', 'field NUMBER NAME LABEL TYPE', 'enum NAME' or 'value NUMBER NAME'",
+                        "it must be 'message NAME', 'field NUMBER NAME LABEL TYPE', 'enum NAME' or \
+                         'value NUMBER NAME'",
                     );
                 }
             }

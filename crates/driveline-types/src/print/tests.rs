@@ -111,7 +111,7 @@ fn a_payload_of_another_length_says_what_there_should_be() {
 }
 
 #[test]
-fn what_is_spent_is_told() {
+fn exhausted_limits_are_reported() {
     let limits = Limits { each: 1, all: 2 };
     let print = |style| {
         printed(style, limits, |p| {
@@ -178,7 +178,9 @@ fn a_protobuf_message_is_read_by_its_definition() {
     bytes.extend([0xa0, 0x06, 0x01]); // 100: of a later definition
     definition.check(&bytes).unwrap();
     let text = printed(Style::Text, Limits::default(), |p| definition.print(&bytes, p));
-    let expected = "a: -1\nb: -2\nc: [5, 6, 7]\nd:\n  name: x\n  inner: {}\ne:\n- {}\n-\n  name: y\nf: MODE_ON\ng: \"\\u{1b}\\\"\"\nh: [1, 2]\ni: [1.5]\nj: -2\nk:\n- MODE_OFF\n- 9\nl: true\n";
+    let expected = "a: -1\nb: -2\nc: [5, 6, 7]\nd:\n  name: x\n  inner: {}\ne:\n- {}\n-\n  name: \
+         y\nf: MODE_ON\ng: \"\\u{1b}\\\"\"\nh: [1, 2]\ni: [1.5]\nj: -2\nk:\n- MODE_OFF\n- 9\nl: \
+         true\n";
     assert_eq!(text, expected);
     let json = printed(Style::Json, Limits::default(), |p| definition.print(&bytes, p));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -11,7 +11,8 @@
 //! closes it.
 #![allow(
     unsafe_code,
-    reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this directory"
+    reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this \
+         directory"
 )]
 
 mod scout;

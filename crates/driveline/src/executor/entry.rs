@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// Time between two looks at inputs of an inactive component that do not wake the executor.
+/// Period at which inputs of an inactive component are drained if they do not wake the executor.
 pub(super) const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 /// No deadline.
 const NEVER: u64 = u64::MAX;
@@ -58,7 +58,7 @@ impl CallbackGroup {
         self.kind == GroupKind::MutuallyExclusive && Arc::ptr_eq(&self.gate, &other.gate)
     }
 
-    /// `true`: the waiting thread has left the group out and must be kicked.
+    /// `true`: the waiting thread has excluded the group from its wait and must be kicked.
     #[must_use]
     fn leave(&self) -> bool {
         self.kind == GroupKind::MutuallyExclusive && self.gate.leave()
@@ -93,7 +93,8 @@ pub struct CallbackStats {
     pub skipped_stale: u64,
     /// Samples that found no partners (`Exact`, `Approximate`).
     pub unsynchronised: u64,
-    /// Times that an input had to wait because the callback holds as many samples as it may.
+    /// Number of times that an input had to wait because the callback held as many samples as
+    /// permitted.
     pub held_limit: u64,
     /// Samples that could not be read; the first error is logged.
     pub take_errors: u64,
@@ -101,8 +102,8 @@ pub struct CallbackStats {
     pub overruns: u64,
 }
 
-/// Counters of one input of a callback: of the subscription, so also of samples that no call has
-/// seen.
+/// Counters of one input of a callback. They are the subscription's, so they include samples that
+/// no call has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputStats {
     /// Name of the input.
@@ -118,10 +119,11 @@ pub struct InputStats {
 pub struct PendingWork {
     /// Calls in progress.
     pub running: u32,
-    /// Index of each input with unread samples that a call will read, and how many.
+    /// Index of each input with unread samples that a call will read, and the number of these
+    /// samples.
     pub unread: Vec<(usize, u64)>,
-    /// Time until the tick that works on them, or on what calls have left to the timer
-    /// ([`CallbackHandle::fed_by`](super::CallbackHandle::fed_by)), where time triggers.
+    /// Time until the timer's tick that works on them, or on data that calls have left to the timer
+    /// ([`CallbackHandle::fed_by`](super::CallbackHandle::fed_by)). Only with a timer.
     pub tick: Option<Duration>,
 }
 
@@ -168,12 +170,11 @@ impl Invocation<'_> {
         self.samples.get(input).and_then(Option::as_ref)
     }
 
-    /// The sample that the trigger chose or else the newest sample of an input, read now; it may
-    /// have been seen by an earlier call, but for one that made a call itself under the trigger
-    /// `any`: such a sample belongs to that call alone, and a callback that needs it later keeps
-    /// it. `None` if there never was one, if it is older than the trigger's `max_age` (counted as
-    /// stale), or if samples that the callback keeps leave no room for it (counted as
-    /// `held_limit`).
+    /// Returns the sample that the trigger chose, or else the newest sample of an input, read now.
+    /// An earlier call may have received it as well. Exception: under the trigger `any`, a sample
+    /// that started a call belongs to that call alone; hold it if it is needed later. `None` in
+    /// three cases: there never was a sample; it is older than the trigger's `max_age` (counted as
+    /// stale); or the callback holds too many samples to read it (counted as `held_limit`).
     #[must_use]
     pub fn read(&self, input: usize) -> Option<RawSample> {
         if let Some(chosen) = self.sample(input) {
@@ -218,7 +219,7 @@ pub(super) struct State {
 
 struct Clock {
     period: Duration,
-    /// From the start to the first tick.
+    /// Time from the start to the first tick.
     first: Duration,
     next: MonotonicNs,
     ended: bool,
@@ -230,7 +231,7 @@ struct Clock {
 /// Remaining ticks of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
-    /// All: the run goes on.
+    /// All ticks: the run continues.
     No,
     /// One more tick, and then only ticks with new samples.
     LastTick,
@@ -245,9 +246,9 @@ pub(super) struct Entry {
     pub(super) group: CallbackGroup,
     callback: Callback,
     attention: Option<Arc<dyn Attention>>,
-    /// Of a callback that is called with events.
+    /// Events for a callback that handles them.
     inbox: Option<Arc<Inbox>>,
-    /// Of a callback that makes the transitions of a component.
+    /// Lifecycle of the component, for the callback that makes its transitions.
     transitions: Option<Lifecycle>,
     /// Activity of the component, if it can be inactive.
     lifecycle: OnceLock<Lifecycle>,
@@ -257,24 +258,24 @@ pub(super) struct Entry {
     topics: Vec<TopicId>,
     max_age: Option<Duration>,
     input_names: Vec<String>,
-    /// By input. Read without the lock: whoever asks may have a lower priority than the executor.
+    /// Counters by input. Read without the lock: the reading thread may have a lower priority than
+    /// the executor.
     counts: Vec<(TopicName, Counts)>,
     /// An input has a deadline or a lease.
     watches_silence: bool,
     /// An input does not wake the executor, and its publishers wait until its samples are taken.
     drains_by_time: bool,
-    /// By input.
+    /// Texts of events, by input.
     event_lines: Mutex<Vec<EventLines>>,
     /// Time of the next check even without a sample, in nanoseconds.
     deadline: AtomicU64,
-    /// Inputs, as bits, that have to wait until one of their samples is given back, which kicks.
+    /// Inputs, as bits, that wait until one of their samples is released. The release kicks.
     limited: AtomicU16,
     /// Time to report a stall of an input, in nanoseconds.
     stall_at: AtomicU64,
     /// Inputs, as bits, that do not wake the executor now.
     pub(super) muted: AtomicU16,
-    /// The callback whose calls give this timer something to work on, if it has no inputs of its
-    /// own.
+    /// The callback whose calls produce data for this timer, if the timer has no inputs.
     fed_by: OnceLock<Weak<Entry>>,
     skips: Skips,
     /// Calls that were claimed and have not ended.
@@ -284,7 +285,7 @@ pub(super) struct Entry {
     overruns: AtomicU64,
 }
 
-/// A call that is due. Its group is entered.
+/// A due call. Its group is entered.
 pub(super) struct Job<'a> {
     entry: &'a Entry,
     samples: Samples,
@@ -365,7 +366,7 @@ impl Entry {
         Self { transitions: Some(of), ..self }
     }
 
-    /// Runs only while the component is active. Only before the start.
+    /// Makes the callback run only while the component is active. Call it before the start.
     pub(super) fn follow(self: &Arc<Self>, lifecycle: &Lifecycle) {
         if self.lifecycle.set(lifecycle.clone()).is_ok() {
             lifecycle.add_follower(self);
@@ -377,13 +378,13 @@ impl Entry {
         self.lifecycle.get().is_some_and(|l| !l.runs())
     }
 
-    /// Takes what comes while the component is inactive, and stops its timer.
+    /// Takes all samples that arrive while the component is inactive, and stops its timer.
     fn discard(&self) {
         if let Some(inbox) = &self.inbox {
             return inbox.clear();
         }
         let mut state = self.state();
-        // A transition may have ended since: then the samples are the callback's.
+        // A transition may have ended since. Then the samples belong to the callback.
         if !self.is_inactive() {
             return;
         }
@@ -409,7 +410,7 @@ impl Entry {
         self.note_stalls(ports);
     }
 
-    /// The component becomes active: what has come so far is not for it.
+    /// Handles the activation of the component: earlier samples are not for it.
     pub(super) fn resume(&self, now: MonotonicNs) {
         if let Some(inbox) = &self.inbox {
             return inbox.clear();
@@ -478,7 +479,7 @@ impl Entry {
     /// Logs events of the inputs other than samples, and passes them to the observer.
     pub(super) fn log_events(&self, observer: Option<&dyn Observer>) {
         let mut events: SmallVec<[(usize, EndpointEvent); 4]> = SmallVec::new();
-        // Logging may take long; the inputs are not kept from others meanwhile.
+        // Logging may take long. The inputs are not locked meanwhile.
         for (i, port) in self.state().ports.iter_mut().enumerate() {
             while let Some(event) = port.subscription.poll_event() {
                 events.push((i, event));
@@ -518,7 +519,7 @@ impl Entry {
         }
     }
 
-    /// Inputs whose samples may start a call.
+    /// Calls `f` for each input whose samples may start a call.
     pub(super) fn for_each_waking(&self, mut f: impl FnMut(usize, &mut InputPort)) {
         let mut state = self.state();
         let State { ports, trigger, .. } = &mut *state;
@@ -539,14 +540,14 @@ impl Entry {
         }
     }
 
-    /// Only before the start.
+    /// Sets the time of the first tick. Call it before the start.
     pub(super) fn set_first_tick(&self, after: Duration) {
         if let Some(clock) = &mut self.state().timer {
             clock.first = after;
         }
     }
 
-    /// Moves the next tick; those after it follow on the grid of the period from there.
+    /// Moves the next tick. Later ticks follow on the grid of the period.
     pub(super) fn set_next_tick(&self, at: MonotonicNs) {
         if let Some(clock) = self.state().timer.as_mut().filter(|c| !c.ended) {
             clock.next = at;
@@ -554,7 +555,7 @@ impl Entry {
         }
     }
 
-    /// No further tick; one that runs is not interrupted. Also before the start.
+    /// Ends the ticks; a running one is not interrupted. Also before the start.
     pub(super) fn end_timer(&self) {
         if let Some(clock) = &mut self.state().timer {
             (clock.ended, clock.next) = (true, MonotonicNs(NEVER));
@@ -562,8 +563,8 @@ impl Entry {
         }
     }
 
-    /// Has the timer tick once more, and after that only when something new is there: an unread
-    /// sample, or a call of what feeds it.
+    /// Makes the timer tick once more, and after that only with new data: an unread sample, or a
+    /// call of the callback that feeds it.
     pub(super) fn drain_timer(&self) {
         if let Some(clock) = &mut self.state().timer
             && clock.drain == Drain::No
@@ -580,7 +581,7 @@ impl Entry {
         let _ = self.fed_by.set(Arc::downgrade(other));
     }
 
-    /// Number of calls that gave this timer something to work on.
+    /// Number of calls that produced data for this timer.
     fn fed(&self) -> u64 {
         self.fed_by
             .get()
@@ -588,13 +589,13 @@ impl Entry {
             .map_or(0, |other| other.invocations.load(Ordering::Relaxed))
     }
 
-    /// Returns true if a tick that is due now is to be made.
+    /// Returns true if a due tick is to be made.
     fn may_tick(&self, clock: &mut Clock, ports: &[InputPort]) -> bool {
         let fed = self.fed();
         let may = match clock.drain {
             Drain::No | Drain::LastTick => true,
-            // A sample that a tick has left unread is not new: its component keeps all it may hold,
-            // or does not want it.
+            // A sample that a tick has left unread is not new. Its component holds as many samples
+            // as permitted, or does not want it.
             Drain::OnlyFresh { came } => {
                 fed != clock.fed || has_unread(ports) && samples_that_came(ports) != came
             }
@@ -608,9 +609,9 @@ impl Entry {
         may
     }
 
-    /// Calls in progress, and what waits for one. Waits while the inputs are looked at; allocates.
+    /// Returns the calls in progress and the waiting work. Locks the inputs; allocates.
     pub(super) fn pending(&self) -> PendingWork {
-        // A claim takes samples and counts its call under the same lock: one of the two is seen.
+        // A claim takes samples and counts its call under the same lock, so one of the two is seen.
         let state = self.state();
         let running = self.running.load(Ordering::Acquire);
         let State { ports, trigger, timer } = &*state;
@@ -644,7 +645,7 @@ impl Entry {
         PendingWork { unread: waits, ..none }
     }
 
-    /// A call that is due. Only with the inputs locked, so that [`Self::pending`] misses none.
+    /// Makes a due call. The inputs must be locked, so that [`Self::pending`] misses no call.
     fn job(&self, samples: Samples, trigger: Option<usize>, fresh: Fresh) -> Job<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Job { entry: self, samples, trigger, fresh, tick: None }
@@ -657,7 +658,7 @@ impl Entry {
         timer.into_iter().chain(self.attention.as_ref().and_then(|a| a.deadline())).min()
     }
 
-    /// Inputs, as bits, that cannot be served before one of their samples is given back.
+    /// Inputs, as bits, that cannot be served before one of their samples is released.
     pub(super) fn limited_inputs(&self) -> u16 {
         self.limited.load(Ordering::Acquire)
     }
@@ -667,8 +668,8 @@ impl Entry {
         self.running.load(Ordering::Acquire) > 0
     }
 
-    /// Claims a call if one is due. Only with the group entered. Waits at most while another thread
-    /// looks at the same inputs.
+    /// Claims a due call. The group must be entered. Blocks at most while another thread holds the
+    /// lock of the inputs.
     pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
         if let Some(transitions) = &self.transitions {
             return transitions.is_due().then(|| self.job(Samples::new(), None, 0));
@@ -715,7 +716,7 @@ impl Entry {
         if !matches!(polled, Polled::Run { .. })
             && self.attention.as_ref().is_some_and(|a| a.is_due(now()))
         {
-            // Once more: what came before it fell due goes first.
+            // Checked again: samples that arrived before the deadline go first.
             polled = trigger.poll(ports, &self.skips);
             if !matches!(polled, Polled::Run { .. }) {
                 let samples = ports.iter().map(|_| None).collect();
@@ -752,7 +753,7 @@ impl Entry {
     }
 }
 
-/// Inputs, as bits, of which the component holds as many samples as it may.
+/// Inputs, as bits, for which the component holds as many samples as permitted.
 fn limited(ports: &[InputPort]) -> u16 {
     ports.iter().enumerate().fold(0, |bits, (i, p)| bits | u16::from(p.limited) << i)
 }
@@ -761,7 +762,7 @@ fn has_unread(ports: &[InputPort]) -> bool {
     ports.iter().any(|p| p.subscription.has_unread())
 }
 
-/// Number of samples that have come to the inputs so far, whatever became of them.
+/// Number of samples that have arrived at the inputs so far, whether read or not.
 fn samples_that_came(ports: &[InputPort]) -> u64 {
     ports.iter().fold(0, |sum, p| sum.wrapping_add(p.subscription.stats().came()))
 }
@@ -779,13 +780,13 @@ impl Entry {
 
 impl Job<'_> {
     /// Makes the call and leaves the group. A panic is caught, counted and logged. `true`: the
-    /// waiting thread has left the group out and must be kicked.
+    /// waiting thread has excluded the group from its wait and must be kicked.
     #[must_use]
     pub(super) fn run(self, observer: Option<&dyn Observer>) -> bool {
         let entry = self.entry;
         let start = MonotonicNs::now();
         let mut lineage = Lineage::start(start);
-        // The trigger first: its trace and its source time are inherited.
+        // The trigger goes first: its trace and its source time are inherited.
         if let Some(sample) =
             self.trigger.and_then(|t| self.samples.get(t)).and_then(Option::as_ref)
         {
@@ -811,7 +812,7 @@ impl Job<'_> {
             (catch_unwind(AssertUnwindSafe(|| (entry.callback)(&invocation))), scope.conversions())
         };
         let panicked = outcome.is_err();
-        // The thrown value is foreign code's, and its destructor may throw again.
+        // The thrown value may be of foreign code, and its destructor may throw again.
         std::mem::forget(outcome);
         if panicked {
             tracing::error!(callback = &*entry.name, sequence = ?invocation.trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence),
@@ -829,7 +830,7 @@ impl Job<'_> {
         if let Some(lifecycle) = entry.lifecycle.get() {
             lifecycle.leave();
         }
-        // Last: what the call has published is readable, and its record was made.
+        // Done last: published samples are readable, and the record of the call was made.
         entry.running.fetch_sub(1, Ordering::Release);
         entry.group.leave()
     }

@@ -173,7 +173,8 @@ impl Schedule {
                 ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin)
             }
         };
-        let advice = "needs CAP_SYS_NICE or an rtprio limit (ulimit -r); in a container also --cap-add SYS_NICE and a real-time budget";
+        let advice = "needs CAP_SYS_NICE or an rtprio limit (ulimit -r); in a container also \
+             --cap-add SYS_NICE and a real-time budget";
         if realtime {
             let value = ThreadPriorityValue::try_from(self.priority).map_err(|e| e.to_owned())?;
             set_thread_priority_and_policy(

@@ -75,7 +75,8 @@ fn an_input_whose_samples_are_kept_is_reported_once_and_when_it_goes_on() {
         assert_eq!(stall.end, None);
         assert!(
             stall.to_string().contains(
-                "2 of its samples are held, which is max_held; drop one first, or write `max_held: 3` at this input"
+                "2 of its samples are held, which is max_held; drop one first, or write `max_held: \
+                 3` at this input"
             ),
             "{stall}"
         );

@@ -226,7 +226,7 @@ fn timers_keep_their_grid_and_count_overruns() {
 }
 
 #[test]
-fn a_first_tick_comes_when_it_is_told_to_and_the_grid_begins_there() {
+fn the_first_tick_comes_when_requested_and_the_grid_begins_there() {
     let r = rig(1);
     let ticks: Arc<Mutex<Vec<(&str, TimerTick)>>> = Arc::default();
     let period = Duration::from_millis(8);
@@ -337,7 +337,7 @@ impl Observer for Refusals {
 }
 
 #[test]
-fn the_observer_is_told_of_inputs_that_cannot_be_connected() {
+fn the_observer_is_notified_of_inputs_that_cannot_be_connected() {
     let r = rig(1);
     let refusals = Arc::new(Refusals::default());
     r.executor.set_observer(refusals.clone());
@@ -471,7 +471,7 @@ fn slow_conversions_are_communication_and_not_computation() {
 }
 
 #[test]
-fn conversions_where_no_callback_runs_are_nobodys() {
+fn conversions_outside_of_callbacks_are_attributed_to_none() {
     assert_eq!(crate::conversion::begin(), None);
     assert_eq!(crate::conversion::during(|| 7), 7);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The receiving end.
+//! Receiving end of a topic.
 
 use super::ownership::{Offer, Ownership};
 use super::publisher::admit_memory;
@@ -24,23 +24,23 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Samples that one take passes over at most because their publisher does not own the topic.
+/// Maximum number of samples that one take skips because their publisher does not own the topic.
 const MOST_PASSED: usize = 2048;
-/// Time after which deadlines are looked at again when another thread looks at them.
+/// Time after which deadlines are checked again if another thread checks them now.
 const DEADLINES_AGAIN: Duration = Duration::from_millis(1);
-/// Silence after which a weaker publisher takes over where no deadline is requested, in
-/// milliseconds.
+/// Silence after which a weaker publisher takes over if no deadline is requested, in milliseconds.
 const NO_DEADLINE_MS: u64 = 1000;
 
-/// Subscription of any payload kind. One thread at a time; samples outlive it.
+/// Subscription of any payload kind. Use it from one thread at a time; its samples may outlive it.
 ///
-/// Reading neither allocates nor locks nor makes system calls.
+/// Reading does not allocate, lock or make system calls.
 pub struct RawSubscription {
     topic: TopicName,
     schema: Schema,
     local: Option<LocalReader>,
     host: Option<driveline_shm::Subscription>,
-    /// The next sample of the host transport, while one of the local transport may be older.
+    /// The next sample of the host transport, kept while a sample of the local transport may be
+    /// older.
     host_head: Option<driveline_shm::Sample>,
     /// `max_held` is the limit of each publisher outside the process.
     held_of_each: bool,
@@ -49,23 +49,23 @@ pub struct RawSubscription {
     own_wait: Option<WaitSet>,
     notifier: Option<Notifier>,
     received: u64,
-    /// Only the newest sample is ever read.
+    /// True if only the newest sample is ever read.
     newest_only: bool,
     deadline_ms: Option<u32>,
-    /// Deadlines missed in all, once they are not counted any more.
+    /// Total of missed deadlines, set when the count has ended.
     deadlines_end: Option<u64>,
     deadline_reports: DeadlineReports,
-    /// Signs of life that are asked for of publishers which give them by hand.
+    /// Requested lease of publishers that assert their liveliness manually.
     lease: Option<Duration>,
     /// Publishers inside the process whose lease has run out.
     silent_writers: Vec<u64>,
     reliable: bool,
     transient_local: bool,
     inactive: Inactive,
-    /// Delivers the strongest publisher alone.
+    /// Set if only the strongest publisher is delivered.
     ownership: Option<Ownership>,
     standby: u64,
-    /// For threads that read the counters.
+    /// Counters, for threads that read them.
     counts: Counts,
     context: Context,
 }
@@ -82,9 +82,9 @@ impl RawSubscription {
         Self::with_queue(context, node, topic, schema, o, depth, false)
     }
 
-    /// As [`Self::new`], for publishers that keep no more than `qos.depth` samples unread; inside
-    /// the process, `depth` of all publishers together can wait. `held_of_each`: `max_held` is the
-    /// limit of each publisher outside the process.
+    /// Like [`Self::new`], for publishers that keep at most `qos.depth` unread samples. Inside the
+    /// process, at most `depth` samples of all publishers together can wait. `held_of_each`:
+    /// `max_held` is the limit of each publisher outside the process.
     pub(crate) fn with_queue(
         context: &Context,
         node: &NodeName,
@@ -100,7 +100,7 @@ impl RawSubscription {
             let ms = o.qos.deadline_ms.map_or(NO_DEADLINE_MS, u64::from);
             Ownership::new(Duration::from_millis(ms))
         });
-        // Samples of other publishers are read while one of the owner is held.
+        // While a sample of the owner is held, samples of other publishers are read.
         let held_of_each = held_of_each || ownership.is_some();
         let transient_local = o.qos.durability == Durability::TransientLocal;
         let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
@@ -108,8 +108,8 @@ impl RawSubscription {
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host | Reach::Network => {
-                // A message that moves as a pointer inside the process must not come a second time
-                // as bytes.
+                // A message that moves as a pointer inside the process must not arrive a second
+                // time as bytes.
                 let own_process = if schema.kind == PayloadKind::Protobuf {
                     OwnProcess::Exclude
                 } else {
@@ -129,8 +129,8 @@ impl RawSubscription {
                 })?)
             }
         };
-        // Publishers inside the process may have either reach, so the local end is always there; it
-        // costs nothing idle. One number for both transports, as publishers have it.
+        // Publishers inside the process may have either reach, so the local end always exists. It
+        // costs nothing while idle. Both transports use one number, as for publishers.
         let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
         let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), qos));
         let local_topic = context.topic(&topic);
@@ -240,7 +240,7 @@ impl RawSubscription {
         taken
     }
 
-    /// Makes what only this thread knows readable to others.
+    /// Publishes counters that only this thread knows, for other threads.
     #[inline]
     fn publish_counts(&self) {
         self.counts.tally.end(&self.own());
@@ -265,13 +265,13 @@ impl RawSubscription {
         self.counts.clone()
     }
 
-    /// As [`Self::pick`], of the publisher that owns the topic; others are counted.
+    /// Like [`Self::pick`], for the publisher that owns the topic. Samples of others are counted.
     fn pick_of_owner(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         let mut newest: Option<RawSample> = None;
-        // What comes while it loops is left for the next time.
+        // Samples that arrive during the loop wait for the next take.
         for _ in 0..MOST_PASSED {
             let taken = match self.pick(Order::Oldest) {
-                // The held sample may be the one too many.
+                // The held sample may be the one beyond the limit.
                 Err(_) if newest.take().is_some() => {
                     self.heads_passed_over += 1;
                     self.pick(Order::Oldest)
@@ -303,7 +303,7 @@ impl RawSubscription {
             source: source.signed(),
         };
         let (owner, host) = (ownership.owner(), &self.host);
-        // One inside the process ends with the process.
+        // A publisher inside the process ends with the process.
         let gone = || {
             let is_owner = |id| Some(ShortId::from(id).0) == owner;
             !sample.is_local() && host.as_ref().is_some_and(|h| !h.has_publisher(is_owner))
@@ -315,8 +315,8 @@ impl RawSubscription {
     fn pick(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         if self.host.is_some() && self.host_head.is_none() {
             let taken = self.take_host(order, 0)?;
-            // In this order: of two samples that one thread has published, the one from inside the
-            // process is seen if the other is.
+            // The order matters: if one thread has published two samples and the outer one is seen,
+            // so is the inner one.
             if !self.local.as_ref().is_some_and(LocalReader::has_unread) {
                 return Ok(taken.map(RawSample::host));
             }
@@ -325,8 +325,8 @@ impl RawSubscription {
         self.pick_of_both(order)
     }
 
-    /// Takes from the outside. `spare` of the samples held inside the process will be given back if
-    /// there is one.
+    /// Takes a sample of another process. In return, `spare` of the samples held inside the process
+    /// are released.
     fn take_host(
         &mut self,
         order: Order,
@@ -345,15 +345,15 @@ impl RawSubscription {
         let held = inside();
         let mut taken = take(held);
         if matches!(taken, Err(driveline_shm::TakeError::AllHeld { .. })) && held != 0 {
-            // One of those inside may be given back first.
+            // One of the samples from inside may be released first.
             local.into_iter().for_each(LocalReader::kick_at_next_release);
             taken = take(inside());
         }
         taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })
     }
 
-    /// Reserves the right to hold one sample more from inside the process; the head of the outside
-    /// is not held yet.
+    /// Reserves the right to hold one more sample from inside the process. The head of the host
+    /// transport is not held yet.
     fn acquire(&mut self) -> Result<HeldToken, TakeError> {
         let head = u32::from(self.host_head.is_some());
         let limit = |held| TakeError::HeldLimit { topic: self.topic.to_string(), held };
@@ -372,13 +372,13 @@ impl RawSubscription {
             .map_err(limit)
     }
 
-    /// Takes from the inside or the outside, where samples may wait on both.
+    /// Takes a sample from either transport, where samples may wait on both.
     #[inline(never)]
     fn pick_of_both(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         if self.host_head.is_none() && !self.local.as_ref().is_some_and(LocalReader::has_unread) {
             return Ok(None);
         }
-        // First: nothing is passed over in favour of a sample that may not be held.
+        // Done first: no sample is skipped in favour of one that may not be held.
         let token = self.acquire()?;
         if order == Order::Newest {
             if let Some(local) = self.local.as_mut().filter(|l| l.has_unread()) {
@@ -387,7 +387,7 @@ impl RawSubscription {
             if let (Some(host), Some(_)) = (&mut self.host, &self.host_head)
                 && host.has_unread()
             {
-                // The head goes first: it may be all that may be held.
+                // The head is released first: it may use the last place that may be held.
                 if let Some(old) = self.host_head.take() {
                     self.heads_passed_over += 1;
                     host.pass_over(old);
@@ -395,7 +395,7 @@ impl RawSubscription {
                 self.host_head = self.take_host(Order::Newest, 1)?;
             }
         }
-        // Looking first is cheaper: an empty pop ends in a full fence.
+        // The check is cheaper: an empty pop ends in a full fence.
         let local_time = self
             .local
             .as_mut()
@@ -409,7 +409,8 @@ impl RawSubscription {
             (None, Some(_)) => true,
             (Some(l), Some(h)) if order == Order::Newest => {
                 let host_wins = h > l;
-                // The loser is older than what is returned: it is skipped like any other.
+                // The sample that lost is older than the returned one, and is skipped like any
+                // other.
                 if let (true, Some(local)) = (host_wins, &mut self.local) {
                     local.pass_over();
                 } else if let (Some(host), Some(old)) =
@@ -437,7 +438,7 @@ impl RawSubscription {
         self.transient_local
     }
 
-    /// Samples that are taken or replaced from here on count as inactive.
+    /// From now on, taken and replaced samples count as inactive.
     pub(crate) fn set_inactive(&mut self) {
         if self.inactive.since.is_none() {
             self.inactive.since = Some(self.counts.taken(&self.own()));
@@ -445,7 +446,8 @@ impl RawSubscription {
         }
     }
 
-    /// They count as before. `kept`: the last one taken meanwhile is delivered after all.
+    /// From now on, samples count as before. `kept`: the last sample taken while inactive is
+    /// delivered after all.
     pub(crate) fn set_active(&mut self, kept: bool) {
         let taken = self.counts.taken(&self.own());
         self.inactive.end(taken);
@@ -455,8 +457,8 @@ impl RawSubscription {
         self.publish_counts();
     }
 
-    /// Says that only the newest sample is ever read: what it replaces counts as superseded, not as
-    /// missed.
+    /// Declares that only the newest sample is ever read. Samples that it replaces count as
+    /// superseded, not as missed.
     pub(crate) fn read_newest_only(&mut self) {
         self.newest_only = true;
         self.publish_counts();
@@ -470,9 +472,9 @@ impl RawSubscription {
             || self.host.as_ref().is_some_and(driveline_shm::Subscription::has_unread)
     }
 
-    /// Waits until a sample is readable and takes the newest; `None` once the time is over. A
-    /// sample that expired, or cannot be taken for another reason that is counted, does not end the
-    /// wait. No time-out waits for ever. In a callback the sample counts as read.
+    /// Waits until a sample is readable, and takes the newest. `None` if the time-out passes first.
+    /// A sample that has expired, or cannot be taken for another counted reason, does not end the
+    /// wait. Without a time-out, it waits for ever. In a callback the sample counts as read.
     ///
     /// # Errors
     /// [`ReceiveError`] as [`Self::wait`] and [`Self::latest`].
@@ -496,20 +498,20 @@ impl RawSubscription {
         }
     }
 
-    /// Waits until a sample is unread (`true`) or the time is over (`false`). No time-out waits for
-    /// ever. A sample that has expired meanwhile ends the wait as well, and the next read returns
-    /// `None`: [`Self::receive`] waits on.
+    /// Waits until a sample is unread (`true`) or the time-out has passed (`false`). Without a
+    /// time-out, it waits for ever. A sample that has expired meanwhile ends the wait as well, and
+    /// the next read returns `None`. [`Self::receive`] continues to wait in this case.
     ///
     /// # Errors
-    /// [`WaitError`] if the kernel refuses what waiting needs.
+    /// [`WaitError`] if the kernel refuses a resource for waiting.
     pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, WaitError> {
-        // Before the first check: a sample between a check and this would wake no thread.
+        // Done before the first check: a sample that arrives in between would wake no thread.
         if self.own_wait.is_none() && self.notifier.is_none() {
             let mut set = WaitSet::new(WaitBackend::Auto)?;
             self.attach(&mut set)?;
             self.own_wait = Some(set);
         }
-        // A reading of the clock costs more than a look.
+        // Reading the clock costs more than checking for a sample.
         if self.has_unread() {
             return Ok(true);
         }
@@ -525,19 +527,19 @@ impl RawSubscription {
                 .own_wait
                 .as_mut()
                 .map_or(Wake::TimedOut, |set| set.wait(deadline, mode.spin()));
-            // The set knows of samples from other processes, and is kicked for those from inside
+            // The set detects samples of other processes, and is kicked for samples from inside
             // this one.
             if wake == Wake::Data || self.has_unread() {
                 return Ok(true);
             }
-            // However often it is kicked.
+            // Also if it is kicked often.
             if wake == Wake::TimedOut || deadline.is_some_and(|d| MonotonicNs::real_now() >= d) {
                 return Ok(false);
             }
         }
     }
 
-    /// Waiting once [`Self::fd`] was asked for: on the descriptor, which stays what it is.
+    /// Waits on the descriptor of [`Self::fd`], once that was requested.
     fn wait_for_fd(
         &mut self,
         deadline: Option<MonotonicNs>,
@@ -562,8 +564,8 @@ impl RawSubscription {
         }
     }
 
-    /// Makes a wait set wake for this subscription; the last set counts for samples inside the
-    /// process.
+    /// Makes a wait set wake for this subscription. For samples inside the process, only the last
+    /// set counts.
     pub(crate) fn attach(&mut self, set: &mut WaitSet) -> Result<(), WaitError> {
         // A subscription announces sleep at only one place.
         self.own_wait = None;
@@ -579,7 +581,7 @@ impl RawSubscription {
     }
 
     /// After a take that failed because too many samples are held, the set's wait ends when one is
-    /// given back.
+    /// released.
     pub(crate) fn watch_room(&self, set: &WaitSet) {
         if let Some(local) = &self.local {
             local.kick_when_given_back(set.kicker());
@@ -589,17 +591,18 @@ impl RawSubscription {
         }
     }
 
-    /// Leaves this subscription out of the set's waits, or takes it back in. Kicks from inside the
-    /// process go on; they are harmless.
+    /// Excludes this subscription from the set's waits, or includes it again. Kicks from inside the
+    /// process continue; they are harmless.
     pub(crate) fn mute(&self, set: &mut WaitSet, muted: bool) {
         if let Some(host) = &self.host {
             set.set_muted(host, muted);
         }
     }
 
-    /// A descriptor that is readable while samples may be unread, for `poll`, `epoll` and the like.
-    /// Read samples until there is none; do not read from the descriptor. It costs one helper
-    /// thread, which sleeps. The descriptor stays the same and open as long as the subscription.
+    /// Returns a descriptor that is readable while samples may be unread, for `poll`, `epoll` and
+    /// similar calls. Read samples until there is none; do not read from the descriptor. It costs
+    /// one helper thread, which sleeps. The descriptor stays the same and open as long as the
+    /// subscription exists.
     ///
     /// # Errors
     /// [`WaitError`] if the kernel refuses a thread or a descriptor.
@@ -638,7 +641,7 @@ impl RawSubscription {
         self.next_lease_look().into_iter().chain(deadline).min()
     }
 
-    /// Ends the count of missed deadlines: for the end of a run.
+    /// Ends the count of missed deadlines, at the end of a run.
     pub(crate) fn end_deadlines(&mut self) {
         let total = self.counts.deadlines(&self.own(), MonotonicNs::now());
         self.deadlines_end = total.map(|(total, _)| total);
@@ -698,7 +701,7 @@ impl RawSubscription {
             return Some(e);
         }
         while let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
-            // Below, with those inside the process.
+            // Counted below, together with those inside the process.
             if !matches!(e, driveline_shm::SubscriptionEvent::DeadlineMissed { .. }) {
                 return Some(subscription_event(e, &self.promise()));
             }
@@ -706,8 +709,8 @@ impl RawSubscription {
         self.look_at_leases().or_else(|| self.missed_deadlines())
     }
 
-    /// Counters since creation. At host reach it locks, for as long as a list of publishers is
-    /// copied.
+    /// Counters since creation. At host reach it holds a lock while it copies the list of
+    /// publishers.
     #[must_use]
     pub fn stats(&self) -> SubscriptionStats {
         self.counts.stats(&self.own())
@@ -715,7 +718,7 @@ impl RawSubscription {
 
     /// Counters of the host transport, at host reach.
     #[must_use]
-    pub fn host_stats(&self) -> Option<driveline_shm::SubscriptionStats> {
+    pub fn host_stats(&self) -> Option<driveline_shm::TransportStats> {
         self.host.as_ref().map(driveline_shm::Subscription::stats)
     }
 

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_stands_still_holds_nobody_up() {
+    fn a_stopped_writer_delays_no_reader() {
         let tally = Tally::default();
         tally.end(&Own { received: 5, ..Own::default() });
         tally.begin();

@@ -163,7 +163,8 @@ pub(super) fn publisher_event(event: PublisherEvent, promise: &Promise) -> Endpo
         }
         PublisherEvent::Downgraded { node, .. } => EndpointEvent::Downgraded {
             text: format!(
-                "subscription of node '{node}' reports reading positions that cannot be; it is served best effort from now on"
+                "subscription of node '{node}' reports reading positions that cannot be; it is \
+                 served best effort from now on"
             ),
         },
         PublisherEvent::ReliableTimeout { node, total, .. } => {
@@ -182,7 +183,11 @@ pub(crate) fn reliable_timeout(
 ) -> EndpointEvent {
     EndpointEvent::ReliableTimeout {
         text: format!(
-            "topic '{topic}': waited {max_blocking_ms} ms (`max_blocking_ms`) for the reliable reader '{reader}', which has not read; it is not waited for again until it has read everything, and misses samples meanwhile: raise `qos.depth` or `qos.max_blocking_ms`, or publish less often; a reader that has stopped, or keeps as many samples as it may (`max_held`), must read first"
+            "topic '{topic}': waited {max_blocking_ms} ms (`max_blocking_ms`) for the reliable \
+             reader '{reader}', which has not read; it is not waited for again until it has read \
+             everything, and misses samples meanwhile: raise `qos.depth` or `qos.max_blocking_ms`, \
+             or publish less often; a reader that has stopped, or keeps as many samples as it \
+             may (`max_held`), must read first"
         ),
         timeouts: 1,
         total,

@@ -137,7 +137,8 @@ impl Clients {
             (Some(text), _) => text,
             (None, true) => {
                 format!(
-                    "{before} earlier requests of this client are unanswered yet, which is its `pending`: the server is behind"
+                    "{before} earlier requests of this client are unanswered yet, which is its \
+                     `pending`: the server is behind"
                 )
             }
             (None, false) => return Some(RawRequest { sample, responder }),

@@ -11,7 +11,8 @@ use thiserror::Error;
 pub enum CallError {
     /// No server offers the service at this reach yet.
     #[error(
-        "service '{service}': no server is there (yet); start what offers it, check that both have the same domain and reach, and wait for it with \
+        "service '{service}': no server is there (yet); start what offers it, check that both have \
+         the same domain and reach, and wait for it with \
          wait_for_server()"
     )]
     NoServer {
@@ -19,7 +20,8 @@ pub enum CallError {
         service: String,
     },
     /// A server is there, but cannot be matched: another type, no rights.
-    #[error("service '{service}': its server does not match this client: {reason}; the request was {}", taken(*was_taken))]
+    #[error("service '{service}': its server does not match this client: {reason}; the request was \
+         {}", taken(*was_taken))]
     Mismatch {
         /// The service.
         service: String,
@@ -30,7 +32,8 @@ pub enum CallError {
         was_taken: bool,
     },
     /// The server is ambiguous: the request was not sent.
-    #[error("service '{service}': {} nodes offer it ({}), and one may: stop the others or rename their service", servers.len(), servers.join(", "))]
+    #[error("service '{service}': {} nodes offer it ({}), and one may: stop the others or rename \
+         their service", servers.len(), servers.join(", "))]
     SeveralServers {
         /// The service.
         service: String,
@@ -39,7 +42,8 @@ pub enum CallError {
     },
     /// The client has its maximum number of calls in flight.
     #[error(
-        "service '{service}': {limit} calls are in flight, which is this client's limit; wait for an outcome, or raise `pending`"
+        "service '{service}': {limit} calls are in flight, which is this client's limit; wait for \
+         an outcome, or raise `pending`"
     )]
     Busy {
         /// The service.
@@ -50,7 +54,8 @@ pub enum CallError {
     /// The server has not taken earlier requests, and this one would push one of them out: it was
     /// not sent.
     #[error(
-        "service '{service}': the server '{server}' has not taken earlier requests yet, and its queue is full; call less often, or find out what keeps it"
+        "service '{service}': the server '{server}' has not taken earlier requests yet, and its \
+         queue is full; call less often, or find out what keeps it"
     )]
     QueueFull {
         /// The service.
@@ -59,7 +64,8 @@ pub enum CallError {
         server: String,
     },
     /// No response within the time-out.
-    #[error("service '{service}': no response after {} ms; the request was {}", after.as_millis(), taken(*was_taken))]
+    #[error("service '{service}': no response after {} ms; the request was \
+         {}", after.as_millis(), taken(*was_taken))]
     TimedOut {
         /// The service.
         service: String,
@@ -69,7 +75,8 @@ pub enum CallError {
         was_taken: bool,
     },
     /// The server ended or died before it answered.
-    #[error("service '{service}': the server went away without a response; the request was {}", taken(*was_taken))]
+    #[error("service '{service}': the server went away without a response; the request was \
+         {}", taken(*was_taken))]
     ServerGone {
         /// The service.
         service: String,
@@ -89,7 +96,8 @@ pub enum CallError {
     },
     /// The call would wait for a server that cannot run meanwhile.
     #[error(
-        "service '{service}': its server runs on the executor whose callback calls it, and would wait for this callback to end; use call_then(), or give \
+        "service '{service}': its server runs on the executor whose callback calls it, and would \
+         wait for this callback to end; use call_then(), or give \
          the server an executor of its own"
     )]
     WouldDeadlock {
@@ -98,7 +106,8 @@ pub enum CallError {
     },
     /// The executor that would hear of the outcome is gone.
     #[error(
-        "service '{service}': the executor that this client was added to is gone, so the outcome could not be delivered"
+        "service '{service}': the executor that this client was added to is gone, so the outcome \
+         could not be delivered"
     )]
     ExecutorGone {
         /// The service.
@@ -106,7 +115,8 @@ pub enum CallError {
     },
     /// There is no memory for the request.
     #[error(
-        "service '{service}': no memory for the request (its greatest length is the client's max_request): {source}"
+        "service '{service}': no memory for the request (its greatest length is the client's \
+         max_request): {source}"
     )]
     Loan {
         /// The service.
@@ -158,7 +168,8 @@ pub enum AnswerError {
     },
     /// There is no memory for it.
     #[error(
-        "service '{service}': no memory for the response (its greatest length is the service's max_response): {source}"
+        "service '{service}': no memory for the response (its greatest length is the service's \
+         max_response): {source}"
     )]
     Loan {
         /// The service.

@@ -151,7 +151,7 @@ impl RawResponder {
             }
             Err(error) => {
                 self.clients.tally.ended(Fate::Refused, 1);
-                self.tell(Outcome::Unanswered, &error.to_string());
+                self.send_outcome(Outcome::Unanswered, &error.to_string());
                 Err(error)
             }
         }
@@ -177,7 +177,7 @@ impl RawResponder {
     pub(super) fn end(mut self, outcome: Outcome, text: &str) {
         self.done = true;
         self.end.settle();
-        self.tell(outcome, text);
+        self.send_outcome(outcome, text);
     }
 
     fn publish(&self, parcel: Parcel, outcome: Outcome) -> Result<(), AnswerError> {
@@ -204,7 +204,7 @@ impl RawResponder {
         Some(scope::enter(lineage))
     }
 
-    fn tell(&self, outcome: Outcome, text: &str) {
+    fn send_outcome(&self, outcome: Outcome, text: &str) {
         if self.end.is_gone() {
             count(&self.clients.counters.undelivered);
             return;
@@ -233,9 +233,9 @@ impl Drop for RawResponder {
         self.clients.tally.ended(Fate::Refused, 1);
         self.end.settle();
         if std::thread::panicking() {
-            self.tell(Outcome::Panicked, "it panicked; the server's log has more");
+            self.send_outcome(Outcome::Panicked, "it panicked; the server's log has more");
         } else {
-            self.tell(Outcome::Unanswered, "the request was let go without an answer");
+            self.send_outcome(Outcome::Unanswered, "the request was let go without an answer");
         }
     }
 }

@@ -170,7 +170,7 @@ impl Executor {
         answer: impl Fn(RawRequest) + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
         let RawService { requests, clients, offer } = service;
-        let running = Running::tell(clients.id, self.id());
+        let running = Running::register(clients.id, self.id());
         clients.kick_on_change(&self.kicker());
         let options = CallbackOptions {
             name: o.name,

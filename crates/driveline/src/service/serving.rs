@@ -16,7 +16,7 @@ fn running() -> MutexGuard<'static, Vec<(ShortId, ExecutorId)>> {
 pub(super) struct Running(ShortId);
 
 impl Running {
-    pub(super) fn tell(server: ShortId, executor: ExecutorId) -> Self {
+    pub(super) fn register(server: ShortId, executor: ExecutorId) -> Self {
         running().push((server, executor));
         Self(server)
     }

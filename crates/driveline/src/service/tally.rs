@@ -97,7 +97,8 @@ impl Tallies {
         if tallies.len() >= MAX_TALLIES && !tallies.contains_key(&key) {
             tracing::warn!(
                 service = service.as_str(),
-                "the node has more than {MAX_TALLIES} services: the calls of this one are in no figures; split the node"
+                "the node has more than {MAX_TALLIES} services: the calls of this one are in no \
+                 figures; split the node"
             );
             return Arc::default();
         }

@@ -38,7 +38,8 @@ impl fmt::Display for InputStall {
         match end {
             Some(StallEnd { lasted, missed }) => write!(
                 f,
-                "topic '{topic}': the input goes on after {:.1} s; {missed} samples were missed meanwhile",
+                "topic '{topic}': the input goes on after {:.1} s; {missed} samples were missed \
+                 meanwhile",
                 lasted.as_secs_f64()
             ),
             None => {
@@ -46,8 +47,9 @@ impl fmt::Display for InputStall {
                 let are = if *held == 1 { "is" } else { "are" };
                 write!(
                     f,
-                    "topic '{topic}' {what}: {held} of its samples {are} held, which is max_held; drop one first, or write `max_held: {}` at this input \
-                     in the graph (one more than the component keeps)",
+                    "topic '{topic}' {what}: {held} of its samples {are} held, which is max_held; \
+                     drop one first, or write `max_held: {}` at this input in the graph (one \
+                     more than the component keeps)",
                     held.saturating_add(1)
                 )
             }

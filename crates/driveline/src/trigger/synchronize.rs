@@ -183,16 +183,19 @@ impl fmt::Display for OptionsError {
             Self::Queue { queue } => {
                 write!(
                     f,
-                    "a queue of {queue} items per input is not possible: give 1 to {MAX_QUEUE}; 10 suits most sensors"
+                    "a queue of {queue} items per input is not possible: give 1 to {MAX_QUEUE}; 10 \
+                     suits most sensors"
                 )
             }
             Self::AgePenalty { age_penalty } => write!(
                 f,
-                "age_penalty {age_penalty} is not a finite number >= 0: give 0 for the tightest sets, {DEFAULT_AGE_PENALTY} (the default) for earlier ones"
+                "age_penalty {age_penalty} is not a finite number >= 0: give 0 for the tightest \
+                 sets, {DEFAULT_AGE_PENALTY} (the default) for earlier ones"
             ),
             Self::LowerBounds { bounds, inputs } => write!(
                 f,
-                "{bounds} lower bounds of the interval between items for {inputs} inputs: give one per input, in nanoseconds (0 where unknown), or none at all"
+                "{bounds} lower bounds of the interval between items for {inputs} inputs: give one \
+                 per input, in nanoseconds (0 where unknown), or none at all"
             ),
         }
     }

@@ -73,7 +73,7 @@ conformance! {
 
     /// No call is in flight, and nothing else happens on the executor: only servers wake the
     /// watcher.
-    fn who_watches_servers_is_told_when_they_come_and_go(r: &Rig) {
+    fn a_watcher_of_servers_is_notified_when_they_come_and_go(r: &Rig) {
         let (executor, caller) = caller(r.client());
         let (told, heard) = channel();
         caller.raw().watch_servers(move || {
@@ -153,7 +153,7 @@ conformance! {
         assert_eq!((stats.requests, stats.answered), (200, 200));
     }
 
-    fn the_memory_of_a_client_that_has_gone_is_let_go_though_nobody_asks(r: &Rig) {
+    fn the_memory_of_an_ended_client_is_released_without_a_request(r: &Rig) {
         let executor = executor();
         let (responders, kept) = channel();
         executor

@@ -247,7 +247,8 @@ fn an_outcome_of_a_later_release_is_a_refusal_with_its_text() {
     until("heard", || executor.run_ready() == 1);
     let seen = outcomes.seen();
     assert!(
-        matches!(&seen[..], [Err(text)] if text.contains("the server refused: come back on Monday")),
+        matches!(&seen[..], [Err(text)] if text.contains("the server refused: come back on \
+             Monday")),
         "{seen:?}"
     );
 }

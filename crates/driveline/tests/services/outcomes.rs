@@ -48,7 +48,8 @@ conformance! {
     fn one_process_offers_a_service_once(r: &Rig) {
         let first = r.service();
         let again = r.server.service::<TileRequest, Tile>("map/tile", ServiceOptions { reach: r.reach, ..Default::default() });
-        let Err(refused @ ServiceError::Offered { .. }) = again else { panic!("a second server was made") };
+        let Err(refused @ ServiceError::Offered { .. }) = again else { panic!("a second server was \
+             made") };
         assert!(refused.to_string().contains("'map/tile'"), "{refused}");
         drop(first);
         let server = r.map_server();
@@ -102,7 +103,8 @@ conformance! {
             executor.run_ready();
             !outcomes.seen().is_empty()
         });
-        assert!(matches!(&outcomes.seen()[0], Err(text) if text.contains("taken, and may have been executed")), "{:?}", outcomes.seen());
+        assert!(matches!(&outcomes.seen()[0], Err(text) if text.contains("taken, and may have been \
+             executed")), "{:?}", outcomes.seen());
     }
 
     fn more_calls_than_agreed_are_busy_and_an_outcome_makes_room(r: &Rig) {
@@ -178,7 +180,7 @@ conformance! {
         until("empty", || outbox.is_empty());
     }
 
-    fn a_server_that_goes_is_told_at_once_and_whether_it_had_the_request(r: &Rig) {
+    fn the_end_of_a_server_is_reported_at_once_and_whether_it_had_the_request(r: &Rig) {
         for taken in [false, true] {
             let (mut service, mut client) = r.pair();
             let outcome = std::thread::scope(|scope| {
@@ -218,7 +220,7 @@ conformance! {
         assert_eq!(outcomes.seen(), [Ok(1), Ok(2)]);
     }
 
-    fn a_request_that_is_let_go_is_told_at_once(r: &Rig) {
+    fn a_dropped_request_is_reported_at_once(r: &Rig) {
         let _server = crate::support::serve(r.service(), |request, responder| match request.view().unwrap().x {
             1 => drop(responder),
             2 => panic!("on purpose"),
@@ -233,7 +235,8 @@ conformance! {
             Err(CallError::Refused { outcome, text, .. }) => (outcome, text),
             other => panic!("{other:?}"),
         };
-        assert_eq!(refused(1), (Outcome::Unanswered, "the request was let go without an answer".into()));
+        assert_eq!(refused(1), (Outcome::Unanswered, "the request was let go without an \
+             answer".into()));
         assert_eq!(refused(2).0, Outcome::Panicked);
         let (outcome, text) = refused(3);
         assert_eq!((outcome, text.len()), (Outcome::Refused, MAX_REFUSAL_LEN));
@@ -242,7 +245,7 @@ conformance! {
         assert_eq!(client.call(at(5, 1), PATIENCE).unwrap().view().unwrap().x, 5);
     }
 
-    fn a_client_too_many_is_told_and_served_when_there_is_room(r: &Rig) {
+    fn a_client_too_many_is_refused_and_served_when_there_is_space(r: &Rig) {
         let mut service = r.service_with(|o| o.max_clients = 1);
         let (mut first, mut second) = (r.client(), r.client());
         let mut serve_until = |done: &dyn Fn() -> bool| {
@@ -272,7 +275,7 @@ conformance! {
         until("served", || call(&mut second).is_ok());
     }
 
-    fn a_refusal_is_told_although_a_response_is_loaned(r: &Rig) {
+    fn a_refusal_is_sent_although_a_response_is_loaned(r: &Rig) {
         let o = ServiceOptions { reach: r.reach, ..Default::default() };
         let mut service = r.server.raw_service("map/tile", TileRequest::payload_schema(), Tile::payload_schema(), o).unwrap();
         let mut client = r.client();
@@ -291,7 +294,7 @@ conformance! {
         });
     }
 
-    fn a_client_that_wants_too_much_at_once_is_told(r: &Rig) {
+    fn a_client_with_too_many_calls_gets_an_error(r: &Rig) {
         let service = r.service_with(|o| o.max_pending = 2);
         let _server = crate::support::serve(service, |_, responder| responder.send(Tile { x: 0, y: 0 }).unwrap());
         let mut client = r.client_with(3);
@@ -316,7 +319,7 @@ conformance! {
         drop(slow);
     }
 
-    fn nobody_works_for_a_client_that_has_gone(r: &Rig) {
+    fn requests_of_an_ended_client_are_not_served(r: &Rig) {
         let (mut service, client) = r.pair();
         let (executor, caller) = caller(client);
         caller.call_then(at(1, 1), PATIENCE, |_| panic!("its outcome was delivered")).unwrap();
@@ -369,7 +372,7 @@ conformance! {
         assert!(refused.to_string().contains(&hash(Tile::payload_schema())), "{refused}");
     }
 
-    fn who_holds_all_responses_that_it_may_is_told(r: &Rig) {
+    fn a_client_that_holds_all_permitted_responses_gets_an_error(r: &Rig) {
         let _server = r.map_server();
         let mut client = r.client();
         assert!(client.wait_for_server(PATIENCE));

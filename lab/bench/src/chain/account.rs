@@ -70,7 +70,7 @@ pub(crate) struct Told {
 
 impl Told {
     pub(crate) fn read(mut end: End, most: usize) -> Result<Self> {
-        let stage = end.stage.take().context("it told nothing about its stage")?;
+        let stage = end.stage.take().context("it reported nothing about its stage")?;
         let rows = read_rows(&stage.rows_file, most)?;
         Ok(Self { end, stage, rows })
     }
@@ -114,7 +114,8 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
         check_rows(shape, told, index, &mut o);
         if t.rows.iter().flat_map(StageRow::stamps).any(|ns| !(since_ns..=now_ns).contains(&ns)) {
             o.invalid.push(format!(
-                "the stage '{name}': it has stamps from before the run was started, or that have not happened yet: they are nanoseconds on CLOCK_MONOTONIC"
+                "the stage '{name}': it has stamps from before the run was started, or that have \
+                 not happened yet: they are nanoseconds on CLOCK_MONOTONIC"
             ));
         }
     }
@@ -200,11 +201,7 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
         wrong(format!("{} messages were worked on but {} noted", t.stage.worked, t.rows.len()));
     }
     if t.stage.inputs.len() != stage.inputs.len() {
-        wrong(format!(
-            "it has {} inputs but tells of {}",
-            stage.inputs.len(),
-            t.stage.inputs.len()
-        ));
+        wrong(format!("it has {} inputs but reports {}", stage.inputs.len(), t.stage.inputs.len()));
         return;
     }
     let unpublished = t.stage.no_output.saturating_add(t.not_sent());
@@ -212,7 +209,8 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
         && !adds_up(t.end.published, &[t.stage.worked.saturating_sub(unpublished), 1])
     {
         wrong(format!(
-            "{} messages were worked on, {} gave nothing and {} were not sent, but {} were published, end mark included",
+            "{} messages were worked on, {} gave nothing and {} were not sent, but {} were \
+             published, end mark included",
             t.stage.worked,
             t.stage.no_output,
             t.not_sent(),
@@ -282,7 +280,8 @@ fn check_rows(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observatio
     };
     if !t.rows.iter().all(fits) {
         wrong(
-            "it worked on what nobody published, or stamps differ from those of the stage before it",
+            "it processed samples that were never published, or its time stamps differ from those \
+             of the stage before it",
         );
     }
     if t.rows

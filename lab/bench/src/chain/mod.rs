@@ -2,7 +2,7 @@
 //! Chains: real work between the ends, with a middleware under test on every edge, or only on some.
 //! `docs/protocols/chain.md` defines their stages and reports.
 //!
-//! A [`ChainJob`] describes a run; [`crate::Conductor::run_chain`] runs it once.
+//! A [`ChainJob`] describes a run; [`crate::Runner::run_chain`] runs it once.
 
 mod account;
 mod run;

@@ -4,12 +4,12 @@
 use super::account::{Told, account};
 use super::shape::{COOL_DOWN, Shape};
 use super::{ChainJob, DRIVELINE_PEER};
-use crate::conduct::Conductor;
-use crate::conduct::process::{Processes, Until};
-use crate::conduct::watch::Watch;
 use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Role, System, Take};
 use crate::observations::{Observations, Quantity};
 use crate::peers::Selection;
+use crate::runner::Runner;
+use crate::runner::process::{Processes, Until};
+use crate::runner::watch::Watch;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -53,11 +53,11 @@ struct EdgePart<'a> {
     readers: usize,
 }
 
-impl Conductor<'_> {
+impl Runner<'_> {
     /// Runs a chain once, in an empty directory that it fills with stamps. Blocks until the end of
     /// the run.
     ///
-    /// The peers must be those that [`crate::peers::select`] returned for
+    /// The peers must come from [`crate::peers::select`] for
     /// [`ChainJob::peers_needed`].
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Conductor<'_> {
             let ends = processes.ends_of(member);
             ensure!(
                 ends.len() == stages.len(),
-                "of {} stages in a process, {} told what they did",
+                "of {} stages in a process, {} reported their results",
                 stages.len(),
                 ends.len()
             );
@@ -283,7 +283,8 @@ fn stage_part<'a>(
         let spec = shape.job.edges.get(topic).context("an edge is missing")?;
         ensure!(
             spec.system != System::Driveline || has_driveline,
-            "the topic '{topic}' is to be carried by driveline: peers can do that if they were built with it, and then there is {DRIVELINE_PEER} (`make peers`)"
+            "the topic '{topic}' is to be carried by driveline: peers can do that if they were \
+             built with it, and then there is {DRIVELINE_PEER} (`make peers`)"
         );
         let readers = shape.readers.get(topic.as_str()).map_or(&[][..], Vec::as_slice);
         let position = readers.iter().position(|r| *r == index).unwrap_or(0);

@@ -55,7 +55,8 @@ impl<'a> Shape<'a> {
                 && writers.insert(topic.as_str(), index).is_some()
             {
                 bail!(
-                    "the topic '{topic}' has two writers, '{name}' and another one: give each stage a topic of its own"
+                    "the topic '{topic}' has two writers, '{name}' and another one: give each \
+                     stage a topic of its own"
                 );
             }
         }
@@ -64,7 +65,8 @@ impl<'a> Shape<'a> {
             ensure!(readers.contains_key(topic.as_str()), "no stage reads the topic '{topic}'");
             ensure!(
                 edge.size > HEAD,
-                "the topic '{topic}' has room for {} bytes: the head of a message alone takes {HEAD}",
+                "the topic '{topic}' has room for {} bytes: the head of a message alone takes \
+                 {HEAD}",
                 edge.size
             );
         }
@@ -141,7 +143,8 @@ impl<'a> Shape<'a> {
         let first = own.next();
         if let (Some(a), Some(b)) = (first, own.find(|s| Some(*s) != first)) {
             bail!(
-                "the stage '{}' has edges of {a} and of {b}: it can have those of one system, and of driveline",
+                "the stage '{}' has edges of {a} and of {b}: it can have those of one system, and \
+                 of driveline",
                 stage.name
             );
         }
@@ -164,7 +167,8 @@ impl<'a> Shape<'a> {
         match systems.as_slice() {
             [system] => Ok(system.clone()),
             _ => bail!(
-                "in one process all edges are carried by the same system, or by driveline; this chain has those of {}",
+                "in one process all edges are carried by the same system, or by driveline; this \
+                 chain has those of {}",
                 systems.iter().map(System::to_string).collect::<Vec<_>>().join(", ")
             ),
         }

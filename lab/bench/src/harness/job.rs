@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Where the two ends are.
+/// Placement of the two ends.
 #[derive(
     Clone,
     Copy,
@@ -155,7 +155,7 @@ fn remedy(given: &str) -> String {
     format!("{near}use block, spin, or spin:US with a number of microseconds, e.g. spin:50")
 }
 
-/// How a reader gets at the payload.
+/// Access of a reader to the payload.
 #[derive(
     Clone,
     Copy,
@@ -177,7 +177,7 @@ pub enum Take {
     Copy,
 }
 
-/// What is done with the payload.
+/// Work on the payload.
 #[derive(
     Clone,
     Copy,
@@ -209,7 +209,7 @@ pub enum Pace {
     RateHz(f64),
 }
 
-/// Whether a sample may be lost on its way.
+/// Permission to lose samples.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]

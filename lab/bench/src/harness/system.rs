@@ -80,7 +80,8 @@ impl FromStr for System {
                     Ok(Self::Peer { name: name.to_owned(), variant: variant.to_owned() })
                 }
                 _ => Err(format!(
-                    "'{s}' is no system: use driveline, futex, spin, memcpy, or a peer and its variant, e.g. fastdds/shm"
+                    "'{s}' is no system: use driveline, futex, spin, memcpy, or a peer and its \
+                     variant, e.g. fastdds/shm"
                 )),
             },
         }

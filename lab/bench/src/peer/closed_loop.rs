@@ -150,7 +150,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
             }
             ensure!(
                 answered <= question,
-                "an answer came to question {answered}, and only {question} were asked: it is torn or not ours"
+                "an answer came to question {answered}, and only {question} were asked: it is torn \
+                 or not ours"
             );
             // The greeting may come once more; it counts at neither end.
             if answered > 0 && answered < question {

@@ -178,7 +178,7 @@ impl Receiver for FloorReceiver {
         Ok(())
     }
 
-    /// Without a limit: a word loses nothing, and a reader does not outlive its conductor.
+    /// Without a limit: a word loses nothing, and a reader does not outlive its runner.
     #[inline]
     fn wait(&mut self, _limit: Option<Duration>) -> Result<()> {
         let word = self.word();

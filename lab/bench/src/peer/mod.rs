@@ -38,10 +38,10 @@ const FIRST: u64 = 1;
 /// `bench-peer`.
 #[must_use]
 pub fn peer_main() -> ExitCode {
-    tell(serve())
+    finish(serve())
 }
 
-fn tell(outcome: Result<Vec<End>>) -> ExitCode {
+fn finish(outcome: Result<Vec<End>>) -> ExitCode {
     match outcome {
         Ok(ends) => {
             emit(&Event::Done { ends });
@@ -94,7 +94,7 @@ fn program<M: Middleware + 'static>(
             Err(_) => ExitCode::FAILURE,
         };
     }
-    tell(job().and_then(|(job, line, mut commands)| {
+    finish(job().and_then(|(job, line, mut commands)| {
         match job.role {
             Role::Keeper => {}
             Role::Stage if let Some(run) = stage => {
@@ -114,7 +114,7 @@ fn program<M: Middleware + 'static>(
             _ => return ends::<M>(&job),
         }
         emit(&Event::Ready);
-        // A line, or the end of the conductor: either way it is over.
+        // A line, or the end of the runner: either way it is over.
         let _ = commands.read_line(&mut String::new());
         M::remove_leftovers(&job).map(|()| Vec::new())
     }))
@@ -199,7 +199,8 @@ fn ends<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
         }
         Role::Stage | Role::Stages => {
             bail!(
-                "this program has no role for stages of this kind, so it cannot carry such chains (docs/protocols/chain.md)"
+                "this program has no role for stages of this kind, so it cannot carry such chains \
+                 (docs/protocols/chain.md)"
             )
         }
         role => bail!("{role:?} is no part of this program's"),

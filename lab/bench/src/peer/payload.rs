@@ -33,7 +33,8 @@ impl Source {
     pub(crate) fn new(size: usize) -> Result<Self> {
         let Some(body_len) = size.checked_sub(HEAD) else {
             bail!(
-                "a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and checksum; this has {size}: take a larger --size, or --payload untouched"
+                "a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and \
+                 checksum; this has {size}: take a larger --size, or --payload untouched"
             );
         };
         let mut random = Random::new(0x6472_6976_656c_696e);

@@ -127,7 +127,7 @@ pub(crate) fn lasting() -> Qos {
 
 fn await_word(commands: &mut dyn BufRead) -> Result<()> {
     let mut line = String::new();
-    commands.read_line(&mut line).context("the conductor went away")?;
+    commands.read_line(&mut line).context("the runner went away")?;
     Ok(())
 }
 
@@ -194,7 +194,8 @@ pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> 
         let left = give_up.saturating_sub(now());
         ensure!(
             left > 0,
-            "no end mark came within {LONGEST_REST:?}; the sending end is gone, or what it says is lost"
+            "no end mark came within {LONGEST_REST:?}; the sending end is gone, or what it says is \
+             lost"
         );
         receiver.wait(Some(Duration::from_nanos(left)))?;
         let Some(sample) = receiver.take()? else { continue };

@@ -216,7 +216,8 @@ impl Description {
             [System::Driveline, System::Futex, System::Spin, System::Memcpy].map(|s| s.to_string());
         if !is_name(&self.name) || own.contains(&self.name) {
             return Some(format!(
-                "a peer cannot be called '{}': use lower-case letters, digits, `_` and `-`, and no name of this program's own",
+                "a peer cannot be called '{}': use lower-case letters, digits, `_` and `-`, and no \
+                 name of this program's own",
                 self.name
             ));
         }
@@ -235,7 +236,8 @@ impl Description {
             self.variants.iter().find(|v| v.min_size > v.max_size || v.reach.is_empty())
         {
             return Some(format!(
-                "the variant '{}' carries nothing: `reach` names none, or `min_size` is above `max_size`",
+                "the variant '{}' carries nothing: `reach` names none, or `min_size` is above \
+                 `max_size`",
                 v.name
             ));
         }

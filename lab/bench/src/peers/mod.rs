@@ -28,7 +28,8 @@ use std::time::Duration;
 pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
 
 /// Search path of peers, for users who miss one.
-pub const PLACE: &str = "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
+pub const PLACE: &str = "Peers are in the directory that DRIVELINE_PEERS names. Without it, they \
+     are in `peers` next to this program, or one level up.";
 
 /// First words of the reason why a missing peer is skipped; instructions to add it follow.
 pub const NOT_INSTALLED: &str = "not installed";
@@ -116,8 +117,14 @@ pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
         let place = directory.display();
         let entries = std::fs::read_dir(directory).map_err(|e| match e.kind() {
             // The default directory was checked before.
-            ErrorKind::NotFound => anyhow!("{PEERS_VARIABLE} names {place}, which is not there: name another directory, or unset it"),
-            _ => anyhow!("cannot read the directory of peers {place}: {e}: name another one with {PEERS_VARIABLE}"),
+            ErrorKind::NotFound => anyhow!(
+                "{PEERS_VARIABLE} names {place}, which is not there: \
+                 name another directory, or unset it"
+            ),
+            _ => anyhow!(
+                "cannot read the directory of peers {place}: {e}: name another one with \
+                 {PEERS_VARIABLE}"
+            ),
         })?;
         let mut programs: Vec<PathBuf> =
             entries.flatten().map(|e| e.path()).filter(|p| is_program(p)).collect();
@@ -193,7 +200,8 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
         .context("its description is not what docs/protocols/harness.md says")?;
     ensure!(
         description.protocol == PROTOCOL,
-        "it speaks version {} of the harness protocol, this program version {PROTOCOL}: build both from the same source",
+        "it speaks version {} of the harness protocol, this program version {PROTOCOL}: build both \
+         from the same source",
         description.protocol
     );
     if let Some(mistake) = description.mistake() {
@@ -230,7 +238,8 @@ pub fn table(peers: &[Peer], width: usize) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(peers.iter().map(row)).collect();
     let mut text: String =
         aligned(&[Align::Left; 3], &rows).into_iter().map(|line| line + "\n").collect();
-    let how = "`driveline bench peers NAME` tells how one is configured, or how to add it; `--settings` tells it of all.";
+    let how = "`driveline bench peers NAME` prints the configuration of a peer, or how to add it; \
+         `--settings` prints the configuration of all peers.";
     text = text + "\n" + &wrapped(how, width);
     text + &place(peers, width)
 }

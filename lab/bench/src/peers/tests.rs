@@ -207,7 +207,7 @@ fn peers_are_chosen_by_name_by_variant_or_all() {
     let error = |name: &str| format!("{:#}", select(&peers, &[name.to_owned()]).unwrap_err());
     assert!(
         error("other")
-            .contains("there is no peer 'other': known are a, b, ros2. Peers are looked for"),
+            .contains("there is no peer 'other': known are a, b, ros2. Peers are in the directory"),
         "{}",
         error("other")
     );
@@ -257,10 +257,10 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
         (vec!["a/udp_500".to_owned(), "a/udp".to_owned()], 1)
     );
     assert!(table(&peers, usize::MAX).contains("1.2 · udp, 1 for tuning\n"));
-    assert!(
-        details(&peers, usize::MAX)
-            .contains("a/udp_500: UDP_500 (may tear) [tuning: measured only when it is named] [its own latency tool: perf]")
-    );
+    assert!(details(&peers, usize::MAX).contains(
+        "a/udp_500: UDP_500 (may tear) [tuning: measured only when it is named] [its \
+                 own latency tool: perf]"
+    ));
     // Those who know nothing of it mean what they meant.
     let mut old = serde_json::to_value(variant("udp")).unwrap();
     old.as_object_mut().unwrap().retain(|k, _| {
@@ -300,7 +300,7 @@ fn job() -> Job {
 }
 
 #[test]
-fn an_own_tool_stands_beside_what_it_measures() {
+fn an_own_tool_stands_next_to_its_link() {
     let tool = Variant {
         own_tool: "perf".into(),
         own_tool_wait: WaitKind::Spin,

@@ -10,7 +10,7 @@ use driveline::types::MonotonicNs;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
-/// How long one stands still.
+/// Duration of a stop.
 // time: what the measurement is to show; a slow machine makes it longer, and it is read afterwards
 pub(crate) const STALL: Duration = Duration::from_millis(300);
 

@@ -56,13 +56,15 @@ fn restless(e: &ExperimentResult) -> Option<String> {
     };
     if crate::table::is_driveline_again(case) {
         return Some(format!(
-            "Two equal things differ by much: Driveline, measured twice, {differs} the second time (A/A control, {}). \
+            "Two equal things differ by much: Driveline, measured twice, {differs} the second time \
+             (A/A control, {}). \
              Smaller differences mean nothing there.",
             case.case.cell
         ));
     }
     Some(format!(
-        "The machine was too restless to tell: the same floor, measured twice, {differs} the second time (A/A control, {}). \
+        "The machine was too restless to tell: the same floor, measured twice, {differs} the \
+         second time (A/A control, {}). \
          Measure on a quiet machine; what follows is what was seen on this one.",
         case.case.cell
     ))
@@ -92,7 +94,8 @@ fn compared(e: &ExperimentResult) -> Vec<String> {
     lines.extend(floors.into_iter().map(|(line, _)| line));
     if few {
         lines.push(format!(
-            "With fewer than {ENOUGH_ROUNDS} rounds intervals are not to be trusted: measure more rounds before you rely on them."
+            "With fewer than {ENOUGH_ROUNDS} rounds intervals are not to be trusted: measure more \
+             rounds before you rely on them."
         ));
     }
     lines

@@ -135,7 +135,7 @@ impl Totals {
     }
 
     /// Returns true if these totals of a case count each delivery.
-    fn tell_deliveries(&self, case: &Case) -> bool {
+    fn report_deliveries(&self, case: &Case) -> bool {
         !case.links.is_empty() || self.due > 0
     }
 
@@ -147,7 +147,7 @@ impl Totals {
         counters: &BTreeMap<String, Vec<u64>>,
     ) -> Option<(u64, u64)> {
         let sum = |name| counters.get(name).map(|runs| total(runs.iter().copied()));
-        let (came, due) = if self.tell_deliveries(case) {
+        let (came, due) = if self.report_deliveries(case) {
             (self.received, self.due)
         } else {
             (sum("completed")?, sum("sent")?)
@@ -341,7 +341,7 @@ impl CaseResult {
     /// Returns true if its totals count each delivery: links, and workloads that count.
     #[must_use]
     pub fn has_deliveries(&self) -> bool {
-        self.totals.tell_deliveries(&self.case)
+        self.totals.report_deliveries(&self.case)
     }
 
     /// Communication and computation of a stage, in nanoseconds.

@@ -20,7 +20,8 @@ pub(super) fn preferred(e: &ExperimentResult) -> Vec<Answer> {
             .collect();
         if !systems.is_empty() {
             let about = format!(
-                "The preferred subscriber and the slowest other one, and what both take without preference ({cell})"
+                "The preferred subscriber and the slowest other one, and what both take without \
+                 preference ({cell})"
             );
             answers.push(Answer { about, systems });
         }

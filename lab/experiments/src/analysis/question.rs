@@ -60,7 +60,8 @@ pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
     }
     let mut text = "Throughput is the payload's size divided by the median.".to_owned();
     if e.measured().flat_map(|c| &c.case.links).any(|l| l.payload == Payload::Untouched) {
-        text += " These payloads are neither written nor read: where they are lent and not copied, no bytes move, and it is no bandwidth.";
+        text += " These payloads are neither written nor read: where they are lent and not copied, \
+             no bytes move, and it is no bandwidth.";
     }
     text
 }
@@ -221,7 +222,8 @@ fn fairness(e: &ExperimentResult) -> Vec<Answer> {
             .collect();
         if !words.is_empty() {
             let about = format!(
-                "Medians of the first and of the last of {most} subscribers, and for how many samples the subscriber that is most often the last is it{}",
+                "Medians of the first and of the last of {most} subscribers, and for how many \
+                 samples the subscriber that is most often the last is it{}",
                 place(groups.len(), name)
             );
             answers.push(Answer { about, systems: words });

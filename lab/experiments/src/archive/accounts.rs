@@ -61,7 +61,8 @@ fn check_account(a: &Account, subscribers: usize) -> Result<()> {
     for (subscriber, (received, missed)) in a.received.iter().zip(&a.missed).enumerate() {
         ensure!(
             received.checked_add(*missed) == Some(a.sent),
-            "subscriber {subscriber}: {} samples were sent, {received} received and {missed} missed",
+            "subscriber {subscriber}: {} samples were sent, {received} received and {missed} \
+             missed",
             a.sent
         );
     }

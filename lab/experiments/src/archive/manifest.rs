@@ -246,7 +246,7 @@ impl Link {
             subscriber_cpus: self.subscriber_cpus.clone(),
             priority: self.priority,
             processing_us: self.processing_us,
-            // The conductor says how long, and nothing is lost on purpose.
+            // The runner says how long, and nothing is lost on purpose.
             answer_timeout_ms: 0,
             lose_every: 0,
             raw_dir: PathBuf::new(),

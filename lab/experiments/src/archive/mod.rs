@@ -65,7 +65,8 @@ impl Archive {
             ensure!(
                 there.all(|entry| Path::new(&entry.file_name())
                     == Path::new(MANIFEST).with_extension(PART)),
-                "{} is not empty: name another directory, or go on with the measurement in it with --resume",
+                "{} is not empty: name another directory, or go on with the measurement in it with \
+                 --resume",
                 directory.display()
             );
             Ok(())
@@ -87,18 +88,26 @@ impl Archive {
     pub fn open(directory: &Path) -> Result<Self> {
         ensure!(
             directory.is_dir(),
-            "there is no directory {}: name one that `driveline bench run` has made (it prints their names)",
+            "there is no directory {}: name one that `driveline bench run` has made (it prints \
+             their names)",
             directory.display()
         );
         let path = directory.join(MANIFEST);
-        let text = read(&path).and_then(|text| String::from_utf8(text).map_err(std::io::Error::other)).with_context(|| {
-            format!("cannot read {} (`driveline bench run` makes such directories, and prints their names)", path.display())
-        })?;
+        let text = read(&path)
+            .and_then(|text| String::from_utf8(text).map_err(std::io::Error::other))
+            .with_context(|| {
+                format!(
+                    "cannot read {} (`driveline bench run` makes such directories, and prints \
+                 their names)",
+                    path.display()
+                )
+            })?;
         let format: Version = serde_json::from_str(&text)
             .with_context(|| format!("{} is no manifest", path.display()))?;
         ensure!(
             (OLDEST_FORMAT..=FORMAT).contains(&format.format),
-            "{} has format {}, this program reads {OLDEST_FORMAT} to {FORMAT}: use the version that made it",
+            "{} has format {}, this program reads {OLDEST_FORMAT} to {FORMAT}: use the version \
+             that made it",
             path.display(),
             format.format
         );
@@ -258,7 +267,8 @@ impl Archive {
     ) -> anyhow::Error {
         let account = self.path(experiment, case, round, ".json");
         anyhow!(
-            "{} is damaged: {why:#} ({experiment} · {} in round {}): copy it anew from where it was measured; or move {} away, and that run is left out",
+            "{} is damaged: {why:#} ({experiment} · {} in round {}): copy it anew from where it \
+             was measured; or move {} away, and that run is left out",
             path.display(),
             case.id,
             round + 1,

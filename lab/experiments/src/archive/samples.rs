@@ -129,7 +129,8 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
         .find(|ns| *ns > 0 && !(run.started_ns..=ended_ns).contains(ns));
     if let Some(ns) = outside {
         bail!(
-            "it has a stamp of {ns} ns, and its run went from {} to {ended_ns} ns: it is of another run",
+            "it has a stamp of {ns} ns, and its run went from {} to {ended_ns} ns: it is of \
+             another run",
             run.started_ns
         );
     }
@@ -146,7 +147,8 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
             let (rows, got) = there.remove(&(link, subscriber)).unwrap_or_default();
             ensure!(
                 (rows, got) == (account.sent, *received),
-                "of link {link}, subscriber {subscriber}, the account has {} samples sent and {received} received, and there are {rows} and {got}",
+                "of link {link}, subscriber {subscriber}, the account has {} samples sent and \
+                 {received} received, and there are {rows} and {got}",
                 account.sent
             );
         }

@@ -141,7 +141,7 @@ fn observations_and_the_account_survive_the_archive() {
 }
 
 #[test]
-fn what_is_no_archive_is_told_apart() {
+fn directories_that_are_no_archives_are_distinguished() {
     let dir = tempfile::tempdir().unwrap();
     let says = |d: &Path| format!("{:#}", Archive::open(d).unwrap_err());
     assert!(says(dir.path()).contains("bench run"));
@@ -217,7 +217,7 @@ fn an_archive_of_format_1_is_read_and_one_of_a_format_to_come_is_refused() {
 }
 
 #[test]
-fn copies_have_a_sender_and_nobody_who_receives() {
+fn copies_have_a_sender_and_no_receiver() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(dir.path());
     let copies = Case {
@@ -321,7 +321,13 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
         "{:#}",
         archive.samples("X", &a, &archive.runs(&experiment, &a).unwrap()[0]).unwrap_err()
     );
-    assert!(text.contains("a stamp of 1 ns, and its run went from 1000000000 to 1501000000 ns: it is of another run"), "{text}");
+    assert!(
+        text.contains(
+            "a stamp of 1 ns, and its run went from 1000000000 to 1501000000 ns: it \
+         is of another run"
+        ),
+        "{text}"
+    );
     archive.add("X", &a, &run(vec![account(3)]), &Observations::default()).unwrap();
     fs::remove_file(at(1, ".stamps.arrow")).unwrap();
     assert!(says().contains("there are 0 and 0"), "{}", says());
@@ -485,7 +491,7 @@ fn figures_follow_from_stamps() {
 }
 
 #[test]
-fn the_half_of_a_file_is_in_nobodys_way() {
+fn half_a_file_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     // A new file that cannot replace the old one is removed: here a directory has the name,
     // elsewhere the disk is full.

@@ -287,8 +287,10 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
 /// Returns the method of comparing costs, as an addition to that of percentiles.
 pub(super) fn method() -> String {
     format!(
-        "Processor time per message (B ÷ A) and the share of samples that did not arrive (B − A) are compared by the means of rounds in the same way, below \
-         the same {:.0} % over all comparisons together; what a daemon of the middleware uses is not in them. A share varies by at least what so few messages \
+        "Processor time per message (B ÷ A) and the share of samples that did not arrive (B − A) \
+         are compared by the means of rounds in the same way, below \
+         the same {:.0} % over all comparisons together; what a daemon of the middleware uses is \
+         not in them. A share varies by at least what so few messages \
          make it vary, however alike the rounds are.",
         SIGNIFICANCE * 100.0
     )

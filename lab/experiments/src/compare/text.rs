@@ -15,17 +15,22 @@ use driveline_terminal::table::Columns;
 pub(super) fn method(rows: &[Difference], made: usize) -> String {
     let streams = match rows.iter().any(|r| r.by == Criterion::Goodput) {
         true => format!(
-            "Of a stream a round has one goodput, of which more is faster; goodputs less than {} apart count as equal. A floor passes no payload on, and so has \
+            "Of a stream a round has one goodput, of which more is faster; goodputs less than {} \
+             apart count as equal. A floor passes no payload on, and so has \
              no goodput: that of a stream is never told `{MACHINE_CHANGED}`. ",
             equal_goodput()
         ),
         false => String::new(),
     };
     format!(
-        "Ratio B ÷ A with 95 % interval (bootstrap, expanded percentiles, rounds of each drawn on their own). A difference is called real if the interval \
-         excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons. The test rests on \
-         rounds: each has one percentile of its own. {streams}A percentile of few samples lies nearer to the middle, so p99 is tested only where every round has {} samples, \
-         or all rounds of both have about equally many. Where the floor with which a row is compared changed as well (by a verdict of its own, in the same \
+        "Ratio B ÷ A with 95 % interval (bootstrap, expanded percentiles, rounds of each drawn on \
+         their own). A difference is called real if the interval \
+         excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's \
+         correction over all {made} comparisons. The test rests on \
+         rounds: each has one percentile of its own. {streams}A percentile of few samples lies \
+         nearer to the middle, so p99 is tested only where every round has {} samples, \
+         or all rounds of both have about equally many. Where the floor with which a row is \
+         compared changed as well (by a verdict of its own, in the same \
          direction, and within the row's interval), what changed is the machine. {}",
         SIGNIFICANCE * 100.0,
         Rank::P99.needs,
@@ -50,13 +55,15 @@ fn without_verdict(c: &Differences) -> Vec<String> {
     say(
         rows(Verdict::TooFewRounds) + costs,
         format!(
-            "there are fewer than {ENOUGH_ROUNDS} rounds. Measure both with --rounds {ENOUGH_ROUNDS} or more."
+            "there are fewer than {ENOUGH_ROUNDS} rounds. Measure both with --rounds \
+             {ENOUGH_ROUNDS} or more."
         ),
     );
     say(
         rows(Verdict::UnequalRounds),
         format!(
-            "rounds have fewer than the {} samples of a p99, and not equally many. Measure both longer, or with `messages:` in place of `seconds:`.",
+            "rounds have fewer than the {} samples of a p99, and not equally many. Measure both \
+             longer, or with `messages:` in place of `seconds:`.",
             Rank::P99.needs
         ),
     );
@@ -128,7 +135,8 @@ pub(super) fn text(c: &Differences, width: usize) -> String {
     if floors > 0 {
         let figures = if floors == 1 { "figure" } else { "figures" };
         let line = format!(
-            "{floors} {figures} of floors changed too: there the machine changed, not (only) the middleware."
+            "{floors} {figures} of floors changed too: there the machine changed, not (only) the \
+             middleware."
         );
         text.push_str(&wrapped(&line, width));
     }

@@ -55,8 +55,11 @@ pub(super) fn transmission(e: &ExperimentResult) -> String {
         String::new()
     };
     format!(
-        "<h3>Transmission compared with processing</h3>{missing}{}<p class=legend>Mean of communication in percent of the mean of computation; below, the same of the medians, and the means of both. Communication lasts from \
-         publishing until all inputs are in hand: a message that waits for a stage that is still busy, and conversions, count as transmission.</p>{}",
+        "<h3>Transmission compared with processing</h3>{missing}{}<p class=legend>Mean of \
+         communication in percent of the mean of computation; below, the same of the medians, and \
+         the means of both. Communication lasts from \
+         publishing until all inputs are in hand: a message that waits for a stage that is still \
+         busy, and conversions, count as transmission.</p>{}",
         table.finish(),
         works(e)
     )
@@ -85,7 +88,9 @@ pub(super) fn own_edges(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>With Driveline on some edges, and without</h3>{}<p class=legend>The same chain: in one all edges are the system's own, in the other Driveline carries those that the case names. \
+        "<h3>With Driveline on some edges, and without</h3>{}<p class=legend>The same chain: in \
+         one all edges are the system's own, in the other Driveline carries those that the case \
+         names. \
          Below 1 the chain with Driveline takes less.</p>",
         table.finish()
     )

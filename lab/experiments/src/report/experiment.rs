@@ -98,7 +98,8 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
         let Some(plot) = views::overview(e, by, looks) else { continue };
         let _ = write!(
             out,
-            "<h3>{title}</h3><div class=plot data-plot role=img aria-label=\"Ratios of {what} to Driveline's, by cell; the numbers stand in the table above\">\
+            "<h3>{title}</h3><div class=plot data-plot role=img aria-label=\"Ratios of {what} to \
+             Driveline's, by cell; the numbers stand in the table above\">\
              <script type=application/json>{}</script></div><p class=legend>By {what}. {}</p>",
             json(&views::figure(&plot).to_string()),
             views::ratios_note(by)
@@ -109,7 +110,8 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
         let _ = write!(
             out,
             "<h3>Look closer</h3><div class=explorer><script type=application/json>{}</script>\
-             <div role=tablist aria-label=\"Views of {}\"></div><label class=cell>cell <select></select></label>\
+             <div role=tablist aria-label=\"Views of {}\"></div><label class=cell>cell \
+             <select></select></label>\
              <p class=legend></p><div class=plot role=img aria-live=polite></div></div>",
             json(&views.to_string()),
             escape(&e.id)
@@ -288,7 +290,8 @@ fn subscribers(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<details><summary>Subscribers one by one</summary>{}<p class=legend>Was the last: share of the samples that all received for which it took longest.</p></details>\n",
+        "<details><summary>Subscribers one by one</summary>{}<p class=legend>Was the last: share \
+         of the samples that all received for which it took longest.</p></details>\n",
         table.finish()
     )
 }
@@ -318,7 +321,8 @@ fn since_due(e: &ExperimentResult) -> String {
         return table;
     }
     format!(
-        "<h3>From when samples were due</h3>{table}<p class=legend>Transport is from publish() until the sample is in hand, since due from when the schedule had it published: \
+        "<h3>From when samples were due</h3>{table}<p class=legend>Transport is from publish() \
+         until the sample is in hand, since due from when the schedule had it published: \
          what the sender was late is in that. Of all subscribers together.</p>\n"
     )
 }
@@ -330,7 +334,8 @@ fn between_arrivals(e: &ExperimentResult) -> String {
         return table;
     }
     format!(
-        "<h3>Between arrivals</h3>{table}<p class=legend>From one sample in hand to the next: a stall is in the tail, and what was lost makes it longer.</p>\n"
+        "<h3>Between arrivals</h3>{table}<p class=legend>From one sample in hand to the next: a \
+         stall is in the tail, and what was lost makes it longer.</p>\n"
     )
 }
 
@@ -370,7 +375,8 @@ fn road(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<details><summary>What it means on the road</summary><p class=legend>Reaction distance: how far a car drives while the sample is on its way (speed times latency). \
+        "<details><summary>What it means on the road</summary><p class=legend>Reaction distance: \
+         how far a car drives while the sample is on its way (speed times latency). \
          Each hop of a chain adds its own.</p>{}</details>\n",
         table.finish()
     )
@@ -445,11 +451,14 @@ fn accounts(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<details><summary>Accounts: scheduled = sent + not sent, sent = received + lost</summary>{}<p class=legend>Late: more than one period after it was due. \
-         'Not sent' includes samples of the warm-up. Wake calls: system calls per publish.{}</p></details>\n",
+        "<details><summary>Accounts: scheduled = sent + not sent, sent = received + \
+         lost</summary>{}<p class=legend>Late: more than one period after it was due. \
+         'Not sent' includes samples of the warm-up. Wake calls: system calls per \
+         publish.{}</p></details>\n",
         table.finish(),
         if is_watched {
-            " Context switches: of all ends together per sample, what they do before and after the samples included."
+            " Context switches: of all ends together per sample, what they do before and after the \
+             samples included."
         } else {
             ""
         }
@@ -480,7 +489,10 @@ fn control(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which shows how far from 1 two equal things come here. Smaller differences between systems mean nothing.{}</p>\n",
+        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does \
+         without any middleware: one word from end to end, or one copy of a payload (memcpy). The \
+         word is measured twice, as two systems, which shows how far from 1 two equal things come \
+         here. Smaller differences between systems mean nothing.{}</p>\n",
         table.finish(),
         if floors().any(CaseResult::is_driveline) {
             " Where a cell has no floor, Driveline is measured twice instead."
@@ -517,7 +529,12 @@ fn own_tools(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Compared with the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say. A tool that says averages only is compared with averages of as many samples. A tool that measures in its own way is compared with a variant that does so, too; if it contradicts that, the row with the usual settings is not confirmed.{}</p>",
+        "<h3>Compared with the middleware's own tools</h3>{}<p class=legend>A row is invalid if \
+         the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the \
+         middleware itself says. Where it includes that limit, n is too small to say. A tool that \
+         says averages only is compared with averages of as many samples. A tool that measures in \
+         its own way is compared with a variant that does so, too; if it contradicts that, the row \
+         with the usual settings is not confirmed.{}</p>",
         table.finish(),
         driveline_bench::TOLERANCE * 100.0,
         not_confirmed(e)
@@ -550,7 +567,8 @@ fn left_out_of(e: &ExperimentResult, shared: &[LeftOut]) -> String {
     if !told_once.is_empty() {
         let _ = write!(
             out,
-            "<p>Parts left out of other experiments as well are listed <a href=\"#{LEFT_OUT}\">once for all</a>.</p>"
+            "<p>Parts left out of other experiments as well are listed <a \
+             href=\"#{LEFT_OUT}\">once for all</a>.</p>"
         );
     }
     if out.is_empty() { out } else { format!("<h3>Left out</h3>{out}") }
@@ -581,7 +599,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_are_told_in_what_people_measure_with() {
+    fn distances_are_printed_in_usual_units() {
         // 112 km/h is 31.1 m/s.
         let at = |ns: f64| distance(112.0 / 3.6 * ns / 1e9);
         assert_eq!([4e3, 1e6, 100e6].map(at), ["124 µm", "31.1 mm", "3.11 m"]);

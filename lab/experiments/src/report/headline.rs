@@ -191,21 +191,25 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         match (beside.columns.is_empty(), beside.is_floor()) {
             (true, _) => "",
             (false, false) =>
-                " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 (of goodput, what counts as equal) and rests on five rounds or more.",
+                " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 (of \
+                 goodput, what counts as equal) and rests on five rounds or more.",
             (false, true) => {
-                " ÷ floor: compared with a bare word that is passed on without middleware, which is listed among the floors; with 95 % interval by rounds."
+                " ÷ floor: compared with a bare word that is passed on without middleware, which \
+                 is listed among the floors; with 95 % interval by rounds."
             }
         },
         if copy.is_none() {
             ""
         } else {
-            " ÷ memcpy: of payloads that are filled or copied, compared with one copy of as many bytes on this machine, which is listed among the floors."
+            " ÷ memcpy: of payloads that are filled or copied, compared with one copy of as many \
+             bytes on this machine, which is listed among the floors."
         },
         if deliveries { nothing_went_wrong(&nowhere(e)) } else { String::new() },
         match (links, kinds.len()) {
             (false, _) => String::new(),
             (true, n) => format!(
-                " CPU per message: processor time of all ends together, in a ping-pong of a whole round (two messages){}; a middleware's own daemon or gateway is not in it.",
+                " CPU per message: processor time of all ends together, in a ping-pong of a whole \
+                 round (two messages){}; a middleware's own daemon or gateway is not in it.",
                 if n > 1 { ", loan-only / filled and read" } else { "" }
             ),
         }

@@ -77,7 +77,8 @@ impl Table {
         };
         // Wide tables scroll by themselves, by keyboard too.
         format!(
-            "<div class=wide tabindex=0 role=group aria-label=Table><table{class}>{}<tbody>{}</tbody></table></div>\n",
+            "<div class=wide tabindex=0 role=group \
+             aria-label=Table><table{class}>{}<tbody>{}</tbody></table></div>\n",
             self.head, self.body
         )
     }

@@ -39,7 +39,8 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
             write!(body, "<aside class=warn role=note aria-label=Caution><ul>{items}</ul></aside>");
     }
     body.push_str(
-        "<noscript><p class=warn>Tables are complete without scripts; plots need them. Nothing is fetched from a network.</p></noscript>",
+        "<noscript><p class=warn>Tables are complete without scripts; plots need them. Nothing is \
+         fetched from a network.</p></noscript>",
     );
     body.push_str("<nav aria-label=Contents><ul>");
     for e in &a.experiments {
@@ -67,9 +68,11 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
     body.push_str(&setting::sections(m, a));
     body.push_str("</main>\n");
     format!(
-        "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n<meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
+        "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n<meta name=viewport \
+         content=\"width=device-width, initial-scale=1\">\n\
          <meta name=color-scheme content=\"light dark\">\n\
-         <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">\n\
+         <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; script-src \
+         'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">\n\
          <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}{}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         escape(&title),
         library()

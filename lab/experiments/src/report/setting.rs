@@ -50,13 +50,22 @@ pub(super) fn sections(m: &Manifest, a: &Analysis) -> String {
 fn rules(m: &Manifest) -> String {
     format!(
         "<h3>Fairness</h3><ul>\
-         <li>Within a cell all systems have the same size, rate, number of subscribers, way of waiting (asleep or spinning), handling of payloads, reliability, history depth, CPUs and priority; reliable senders wait at most a second for who is slow, if they have a limit. Who cannot is left out of the cell, and listed.</li>\
+         <li>Within a cell all systems have the same size, rate, number of subscribers, way of \
+         waiting (asleep or spinning), handling of payloads, reliability, history depth, CPUs and \
+         priority; reliable senders wait at most a second for who is slow, if they have a limit. \
+         Who cannot is left out of the cell, and listed.</li>\
          <li>Every round measures all systems in a new random order, each in fresh processes.</li>\
-         <li>Loan-only: the payload is not touched, so a middleware without copies has nothing to do that grows with size. Filled and read: every byte is written and read, sequence and checksum are verified outside the timed window.</li>\
-         <li>Each middleware is configured as its own documentation recommends; its settings stand below with why.</li>\
-         <li>Rates are open loops with absolute deadlines: a slow receiver does not slow the sender, and what is lost is counted.</li>\
-         <li>Percentiles are exact, of all samples of all valid runs; none is an average of percentiles. p95 needs 60 samples, p99 300, p99.9 3 000, p99.99 30 000.</li>\
-         <li>Intervals: 95 %, bootstrap (expanded percentiles) that draws whole rounds, of both systems together, of those rounds in which the runs of both count.</li></ul>\
+         <li>Loan-only: the payload is not touched, so a middleware without copies has nothing to \
+         do that grows with size. Filled and read: every byte is written and read, sequence and \
+         checksum are verified outside the timed window.</li>\
+         <li>Each middleware is configured as its own documentation recommends; its settings stand \
+         below with why.</li>\
+         <li>Rates are open loops with absolute deadlines: a slow receiver does not slow the \
+         sender, and what is lost is counted.</li>\
+         <li>Percentiles are exact, of all samples of all valid runs; none is an average of \
+         percentiles. p95 needs 60 samples, p99 300, p99.9 3 000, p99.99 30 000.</li>\
+         <li>Intervals: 95 %, bootstrap (expanded percentiles) that draws whole rounds, of both \
+         systems together, of those rounds in which the runs of both count.</li></ul>\
          <h3>Validity, declared beforehand</h3><p>{}</p>\n",
         sentence(&m.validity_rule)
     )
@@ -82,7 +91,8 @@ fn machine(m: &Manifest, a: &Analysis) -> String {
     row(
         "Disturbance",
         format!(
-            "{} of {} runs disturbed by other processes (in the worst they used {:.0} % of the machine); the hypervisor took at most {:.1} %",
+            "{} of {} runs disturbed by other processes (in the worst they used {:.0} % of the \
+             machine); the hypervisor took at most {:.1} %",
             a.disturbed,
             a.made,
             a.worst_others * 100.0,
@@ -191,8 +201,10 @@ fn measurement(m: &Manifest, a: &Analysis) -> String {
     }
     row("Readers wait", waits.join(", "));
     format!(
-        "{}<p>Raw samples of every run lie beside this page (<code>runs/</code>, Arrow files), figures in <code>results.csv</code> and <code>summary.json</code>. \
-         <code>driveline bench report</code> writes this page anew from them, <code>driveline bench compare</code> says what changed between two measurements.</p>\n",
+        "{}<p>Raw samples of every run lie beside this page (<code>runs/</code>, Arrow files), \
+         figures in <code>results.csv</code> and <code>summary.json</code>. \
+         <code>driveline bench report</code> writes this page anew from them, <code>driveline \
+         bench compare</code> says what changed between two measurements.</p>\n",
         table.finish()
     )
 }

@@ -58,7 +58,9 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "percentiles",
         "Percentiles",
-        "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floors, a bare wake-up without middleware, and for payloads that are filled or copied, one copy of them.",
+        "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its \
+         greatest sample. Grey: the floors, a bare wake-up without middleware, and for payloads \
+         that are filled or copied, one copy of them.",
         &|cell| lines(e, cell, looks).map(|l| plots::percentiles(named_times(e, cell), &l)),
     );
     add(
@@ -73,7 +75,8 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "due",
         "Since due",
-        "How late samples are from when they were due: what the sender was late is in it, and a stall hides nothing. Right of 99 % every step is ten times rarer.",
+        "How late samples are from when they were due: what the sender was late is in it, and a \
+         stall hides nothing. Right of 99 % every step is ten times rarer.",
         &|cell| {
             let lines: Vec<_> = e
                 .in_cell(cell)
@@ -85,7 +88,9 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "subscribers",
         "Per subscriber",
-        "Transport latency of each subscriber: quartiles, whiskers from the first to the 99th percentile, or from the least to the greatest sample where n is too small for those. A fair middleware serves all alike.",
+        "Transport latency of each subscriber: quartiles, whiskers from the first to the 99th \
+         percentile, or from the least to the greatest sample where n is too small for those. A \
+         fair middleware serves all alike.",
         &|cell| {
             let cases: Vec<_> = e.in_cell(cell).filter(|c| c.subscribers.len() > 1).collect();
             (!cases.is_empty()).then(|| plots::boxes(&cases, looks))
@@ -107,7 +112,9 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "deliveries",
         "Deliveries",
-        "What became of every sample at every subscriber. Late: in hand more than one period after it was due. Lost: never read, lost or replaced by a newer one. Not sent: due, but the sender could not.",
+        "What became of every sample at every subscriber. Late: in hand more than one period after \
+         it was due. Lost: never read, lost or replaced by a newer one. Not sent: due, but the \
+         sender could not.",
         &|cell| {
             let cases: Vec<_> =
                 e.in_cell(cell).filter(|c| plots::is_open(c) && c.totals.scheduled > 0).collect();
@@ -134,20 +141,23 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             Quantity::Latency,
             "time",
             "Latency over time",
-            "One run, the first that counts. Of several subscribers the last; where there are many samples, the latest of each stretch.",
+            "One run, the first that counts. Of several subscribers the last; where there are many \
+             samples, the latest of each stretch.",
         ),
         (Quantity::Cpu, "cpu", "CPU over time", "Processor time of each process in one run."),
         (
             Quantity::ResidentMemory,
             "memory",
             "Memory over time",
-            "Resident memory of each process in one run; what is shared counts in every process that has touched it.",
+            "Resident memory of each process in one run; what is shared counts in every process \
+             that has touched it.",
         ),
         (
             Quantity::Drops,
             "drops",
             "Drops over time",
-            "Samples that were lost or replaced, at each subscriber, and that were not sent, in each stretch of one run, the first that counts.",
+            "Samples that were lost or replaced, at each subscriber, and that were not sent, in \
+             each stretch of one run, the first that counts.",
         ),
     ];
     for (quantity, id, title, note) in timelines {
@@ -159,16 +169,21 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     json!({"cells": e.cells(), "views": all})
 }
 
-pub(super) const LAYERS: &str = "Median of each part of a sample's way, from stamps. 'On its way' is what remains of the transport's median; where publish() returns after the sample has arrived, its call is cut at the arrival.";
+pub(super) const LAYERS: &str = "Median of each part of a sample's way, from stamps. 'On its way' \
+     is what remains of the transport's median; where publish() returns after the sample has \
+     arrived, its call is cut at the arrival.";
 
 /// Returns the explanation of ratios.
 pub(super) fn ratios_note(by: Criterion) -> &'static str {
     match by {
         Criterion::Goodput => {
-            "How many times Driveline's goodput, with the 95 % interval by rounds. Right of the dotted line more gets through than with Driveline; what did not arrive is not in it, and stands in the table."
+            "How many times Driveline's goodput, with the 95 % interval by rounds. Right of the \
+             dotted line more gets through than with Driveline; what did not arrive is not in it, \
+             and stands in the table."
         }
         Criterion::Latency => {
-            "How many times as long as Driveline, with the 95 % interval by rounds. Left of the dotted line is faster than Driveline."
+            "How many times as long as Driveline, with the 95 % interval by rounds. Left of the \
+             dotted line is faster than Driveline."
         }
     }
 }
@@ -198,11 +213,11 @@ fn lines<'a>(
         return None;
     }
     // A word and a copy; of the same cell all have the same.
-    let is_beside = |floor: &&CaseResult| {
+    let is_additional = |floor: &&CaseResult| {
         floor.case.role == Role::Floor
             && cases.iter().flat_map(|c| &c.ratios).any(|r| r.to == floor.case.id)
     };
-    for floor in e.cases.iter().filter(is_beside) {
+    for floor in e.cases.iter().filter(is_additional) {
         lines.extend(
             floor.headline().map(|(_, f)| {
                 (format!("floor: {}", floor.case.system_title), looks.look(floor), f)
@@ -377,12 +392,14 @@ fn sizes(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<View> {
         Criterion::Goodput => (
             "goodput",
             "Goodput by size",
-            "Goodput by size of the payload. Cases may differ in rate as well, and what did not arrive is not in it; the table says which.",
+            "Goodput by size of the payload. Cases may differ in rate as well, and what did not \
+             arrive is not in it; the table says which.",
         ),
         Criterion::Latency => (
             "sizes",
             "By size",
-            "Median latency by size of the payload, thin lines p99. Cases may differ in rate as well; the table says which.",
+            "Median latency by size of the payload, thin lines p99. Cases may differ in rate as \
+             well; the table says which.",
         ),
     };
     (!all.is_empty()).then_some(View { id, title, note, plots: all })

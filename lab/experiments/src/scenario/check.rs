@@ -417,7 +417,8 @@ mod tests {
 
     #[test]
     fn what_would_not_be_heeded_is_refused() {
-        let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, edges: {x: 1 MiB}}\n";
+        let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, \
+             edges: {x: 1 MiB}}\n";
         for (rest, says) in [
             (format!("{chain}cases: {{a: {{hogs: 4}}}}\n"), "a chain does not use `hogs`"),
             (
@@ -450,13 +451,22 @@ mod tests {
             assert!(text.contains(says) && text.contains("mine.yaml:"), "{rest}: {text}");
         }
         // Common settings of links do not apply to the workloads next to them.
-        parse(&format!("{HEAD}link: {{hogs: 1}}\ncases: {{a: {{workload: {{name: refsys}}}}, b: {{size: 64, rate_hz: 10}}}}\n")).unwrap();
-        parse(&format!("{HEAD}{chain}link: {{rate_hz: 10}}\ncases: {{a: {{depth: 2}}}}\nvary: {{reliability: [reliable]}}\n")).unwrap();
+        parse(&format!(
+            "{HEAD}link: {{hogs: 1}}\ncases: {{a: {{workload: {{name: refsys}}}}, b: \
+             {{size: 64, rate_hz: 10}}}}\n"
+        ))
+        .unwrap();
+        parse(&format!(
+            "{HEAD}{chain}link: {{rate_hz: 10}}\ncases: {{a: {{depth: 2}}}}\nvary: \
+             {{reliability: [reliable]}}\n"
+        ))
+        .unwrap();
     }
 
     #[test]
     fn what_would_be_the_same_under_several_names_is_refused() {
-        let car = "cases:\n  car: {links: {lidar: {size: 64, rate_hz: 10}, camera: {size: 64}}}\n  one: {size: 64}\n";
+        let car = "cases:\n  car: {links: {lidar: {size: 64, rate_hz: 10}, camera: {size: 64}}}\n  \
+             one: {size: 64}\n";
         for (rest, mark, says) in [
             (
                 "vary: {copies: [1, 4]}\n",
@@ -491,7 +501,8 @@ mod tests {
 
     #[test]
     fn how_much_is_measured_is_refused_where_no_case_can_heed_it() {
-        let cases = "cases:\n  pp: {size: 64}\n  open: {size: 64, rate_hz: 10}\n  graph: {workload: {name: refsys}}\n";
+        let cases = "cases:\n  pp: {size: 64}\n  open: {size: 64, rate_hz: 10}\n  graph: \
+             {workload: {name: refsys}}\n";
         for (rest, mark, says) in [
             ("run: {cases: [pp], seconds: 5}\n", "seconds", "no case of `run` uses `seconds`"),
             (
@@ -624,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_of_a_file_are_told_at_once_in_the_order_of_its_lines() {
+    fn all_mistakes_of_a_file_are_reported_at_once_in_the_order_of_its_lines() {
         let peers = driveline_bench::peers::discover(None).unwrap();
         let text = HEAD.replace("id: X", "id: a b")
             + "systems: [drivline]
@@ -742,7 +753,9 @@ quick: {cases: [d], messages: 1, seconds: 1}
                 "did you mean `link`? `links` goes into `cases.NAME`",
             ),
             (
-                "chain:\n  stages:\n    a: {output: x, work: bytes, environment: {map: MAP}, reads: {mop: file}}\n    b: {inputs: [x], work: copy}\n  edges: {x: 1 KiB}\ncases: {a: {}}\n",
+                "chain:\n  stages:\n    a: {output: x, work: bytes, environment: {map: MAP}, \
+                 reads: {mop: file}}\n    b: {inputs: [x], work: copy}\n  edges: {x: 1 \
+                 KiB}\ncases: {a: {}}\n",
                 "mop",
                 "did you mean `map`?",
             ),

@@ -68,7 +68,8 @@ impl Links<'_> {
         if let Some(subscriber) = favour.subscriber.filter(|s| *s >= fewest) {
             path.push("subscriber");
             let message = format!(
-                "there is no subscriber {subscriber} to be preferred: they count from 0, and some cell has {fewest}"
+                "there is no subscriber {subscriber} to be preferred: they count from 0, and some \
+                 cell has {fewest}"
             );
             return Some(Unheeded::at(
                 &path,
@@ -112,7 +113,8 @@ impl Links<'_> {
                 }
                 (
                     "untouched payloads are not filled",
-                    "write `payload: filled`, or leave `figure` out: where payloads are filled, the filling is in it",
+                    "write `payload: filled`, or leave `figure` out: where payloads are filled, \
+                     the filling is in it",
                 )
             }
             Figure::LastSubscriber
@@ -144,7 +146,7 @@ impl Links<'_> {
 
 /// Finds a figure of links in a scenario without any. A figure that a case names is refused with
 /// the other unused keys of a workload or a chain.
-fn figure_of_nobody(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
+fn figure_without_system(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
     let path: &[&str] = match (s.figure, s.link.figure) {
         _ if !all.is_empty() || s.cases.is_empty() => return None,
         (Some(_), _) => &["figure"],
@@ -153,7 +155,8 @@ fn figure_of_nobody(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
     };
     let what = if s.chain.is_some() { "chains are" } else { "workloads are" };
     let message = format!(
-        "`figure` names what links are compared by, and there is no link: {what} compared by the latency of the whole"
+        "`figure` names what links are compared by, and there is no link: {what} compared by the \
+         latency of the whole"
     );
     Some(Unheeded::at(path, message, "leave it out".into()))
 }
@@ -173,7 +176,7 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
             })
         })
         .collect();
-    if let Some(found) = figure_of_nobody(s, &all) {
+    if let Some(found) = figure_without_system(s, &all) {
         return Some(found);
     }
     if let Some(found) =
@@ -199,7 +202,8 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
             if all.iter().all(|links| links.at_once().iter().all(|n| *n < 2)) =>
         {
             (
-                "`carried_links` asks how many links at the same time are carried, and there is but one",
+                "`carried_links` asks how many links at the same time are carried, and there is \
+                 but one",
                 "let `copies` vary, or give a case several `links`",
             )
         }
@@ -219,7 +223,8 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
             if all.iter().all(|links| links.at_once().iter().all(|n| *n > 1)) =>
         {
             (
-                "`throughput` divides the size of a payload by the latency of its link, and there is no case of one link alone",
+                "`throughput` divides the size of a payload by the latency of its link, and there \
+                 is no case of one link alone",
                 "leave it out, or add a case of one link",
             )
         }
@@ -227,7 +232,8 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
             if all.iter().filter(|links| links.at_once().contains(&1)).all(is_stream) =>
         {
             (
-                "`throughput` asks how latencies grow with the size, and all cases of one link are streams, which are compared by goodput",
+                "`throughput` asks how latencies grow with the size, and all cases of one link are \
+                 streams, which are compared by goodput",
                 "leave it out",
             )
         }
@@ -279,7 +285,8 @@ mod tests {
                 "without `subscriber` it is the last",
             ),
             (
-                "cases:\n  a: {links: {x: {subscribers: 2}, y: {}}, favour: {subscriber: 2, priority: 5}}",
+                "cases:\n  a: {links: {x: {subscribers: 2}, y: {}}, favour: {subscriber: 2, \
+                 priority: 5}}",
                 8,
                 "and some cell has 2",
             ),
@@ -347,7 +354,8 @@ mod tests {
             parse("cases: {a: {workload: {name: refsys}}}\nlink: {figure: between_arrivals}")
                 .unwrap_err();
         assert!(text.contains("there is no link") && text.contains("mine.yaml:7:"), "{text}");
-        let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, edges: {x: 1 MiB}}\ncases: {a: {}}";
+        let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, \
+             edges: {x: 1 MiB}}\ncases: {a: {}}";
         let text = parse(&format!("{chain}\nfigure: between_arrivals")).unwrap_err();
         assert!(
             text.contains("chains are compared by the latency of the whole")
@@ -366,10 +374,12 @@ mod tests {
     #[test]
     fn what_has_an_effect_is_not() {
         for rest in [
-            "cases: {a: {rate_hz: 10, favour: {exclusive_cpu: true}}, b: {rate_hz: 10, subscribers: 3, favour: {subscriber: 2, priority: 5}}}",
+            "cases: {a: {rate_hz: 10, favour: {exclusive_cpu: true}}, b: {rate_hz: 10, \
+             subscribers: 3, favour: {subscriber: 2, priority: 5}}}",
             "cases: {a: {rate_hz: 10}, b: {}}\nown_tools: true",
             "cases: {a: {links: {x: {payload: filled}, y: {}}}}\nfigure: fill_and_transport",
-            "cases: {a: {}, b: {workload: {name: refsys}}}\nvary: {payload: [filled]}\nfigure: fill_and_transport",
+            "cases: {a: {}, b: {workload: {name: refsys}}}\nvary: {payload: [filled]}\nfigure: \
+             fill_and_transport",
             "cases: {a: {links: {x: {copies: 4}}}}\nanswer: carried_links",
             "cases: {a: {rate_hz: 10}}\nquick: {vary: {copies: [1, 2]}}\nanswer: carried_links",
             "cases: {a: {rate_hz: 10, figure: between_arrivals}, b: {}}\nanswer: throughput",

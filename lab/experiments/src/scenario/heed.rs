@@ -146,7 +146,8 @@ pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
                     && case.links.values().all(|link| said(link).contains(&key))
                 {
                     let message = format!(
-                        "each link of the case '{name}' says its own `{key}`, so that it does not vary there"
+                        "each link of the case '{name}' says its own `{key}`, so that it does not \
+                         vary there"
                     );
                     let help = format!(
                         "remove `{key}` from links of `cases.{name}`, or make two scenarios"
@@ -185,7 +186,8 @@ pub(super) fn unheeded_of_runs(s: &Scenario) -> Option<Unheeded> {
         }
         if part.own.warm_up.is_some() && !links() {
             let message = format!(
-                "no case of `{name}` uses `warm_up`, which is a number of samples: a workload has none"
+                "no case of `{name}` uses `warm_up`, which is a number of samples: a workload has \
+                 none"
             );
             return Some(Unheeded::at(
                 &[name, "warm_up"],

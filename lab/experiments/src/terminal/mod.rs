@@ -170,9 +170,8 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
         if nowhere.not_torn_where_verified {
             say("  torn: none where payloads are filled and verified");
         }
-        say(
-            "  CPU/message: of all ends together, a ping-pong's round is two; without a middleware's own daemon or gateway",
-        );
+        say("  CPU/message: of all ends together, a ping-pong's round is two; without a \
+             middleware's own daemon or gateway");
     }
     text.push('\n');
 }

@@ -36,7 +36,8 @@ fn program() -> Option<PathBuf> {
         skipped(
             "a report in a browser",
             &why,
-            "`apt install chromium`, or on Ubuntu, where that is a snap, Google's package of Chrome",
+            "`apt install chromium`, or on Ubuntu, where that is a snap, Google's package of \
+             Chrome",
         );
     }
     found

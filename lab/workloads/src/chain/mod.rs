@@ -164,7 +164,7 @@ impl Experiment for Chain {
         );
         let mut o = observer.finish()?;
         let bytes = std::fs::read(&account).context("the end of the chain has left no account")?;
-        o.tell_instances(&Instance::read_all(&bytes));
+        o.report_instances(&Instance::read_all(&bytes));
         let counters = &mut o.observations.counters;
         counters.insert("components".into(), plan.nodes.len() as u64);
         counters.insert("crunch limit".into(), unit.limit.into());
@@ -283,7 +283,7 @@ impl Sink for Observer {
 }
 
 impl Observed {
-    fn tell_instances(&mut self, instances: &[Instance]) {
+    fn report_instances(&mut self, instances: &[Instance]) {
         let counting = || instances.iter().filter(|i| self.window.contains(i.time_ns));
         let o = &mut self.observations;
         type Part = fn(&Instance) -> u64;

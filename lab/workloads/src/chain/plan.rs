@@ -82,6 +82,7 @@ impl Plan {
             driveline: 1,
             name: Some("chain".into()),
             domain: None,
+            domain_group: None,
             on_launcher_lost: None,
             include: Vec::new(),
             params_files: Vec::new(),

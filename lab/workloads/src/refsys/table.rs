@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_input_is_one_output_of_somebody() {
+    fn every_input_is_the_output_of_another_node() {
         let outputs: Vec<_> = CALLBACKS.iter().filter_map(|c| c.output).collect();
         assert_eq!(outputs.iter().collect::<BTreeSet<_>>().len(), outputs.len());
         let inputs: BTreeSet<_> = CALLBACKS.iter().flat_map(|c| c.inputs).collect();

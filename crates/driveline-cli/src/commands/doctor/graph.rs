@@ -70,7 +70,8 @@ fn exclusive(graph: &ResolvedGraph, available: &Available) -> Option<Check> {
     } else {
         let list = open.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         check.warn(format!(
-            "other processes can use {}: boot with `isolcpus={list}`, or keep them off with AllowedCPUs= of systemd slices",
+            "other processes can use {}: boot with `isolcpus={list}`, or keep them off with \
+             AllowedCPUs= of systemd slices",
             text(&open)
         ))
     })
@@ -150,7 +151,8 @@ fn memory(graph: &ResolvedGraph, available: &Available) -> Check {
     let limit = &available.memory_limit;
     if needed > available.memory {
         check.fail(format!(
-            "the limit is {limit}: lower max_payload, pins or depth of topics, or give it more memory"
+            "the limit is {limit}: lower max_payload, pins or depth of topics, or give it more \
+             memory"
         ))
     } else if needed as f64 > available.memory as f64 * TIGHT {
         check.warn(format!("little is left for the modules' own memory; the limit is {limit}"))
@@ -234,7 +236,11 @@ mod tests {
     /// With keys of the module and of its schedule.
     fn graph_of(module: &str, schedule: &str) -> ResolvedGraph {
         let text = format!(
-            "driveline: 1\ntopics:\n  a: {{reach: host, max_payload: 1 MiB, pins: 5, loans: 2, qos: {{depth: 2}}, external: true}}\nmodules:\n  one:\n{module}    limits: {{memory: 20 MiB}}\n    executors: {{main: {{schedule: {{class: fifo, priority: 50, cpus: [0]{schedule}}}}}}}\n    components:\n      c: {{library: lib, class: C, outputs: {{out: a}}}}\n"
+            "driveline: 1\ntopics:\n  a: {{reach: host, max_payload: 1 MiB, pins: 5, loans: 2, \
+             qos: {{depth: 2}}, external: true}}\nmodules:\n  one:\n{module}    limits: {{memory: \
+             20 MiB}}\n    executors: {{main: {{schedule: {{class: fifo, priority: 50, cpus: \
+             [0]{schedule}}}}}}}\n    components:\n      c: {{library: lib, class: C, outputs: \
+             {{out: a}}}}\n"
         );
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("g.yaml");

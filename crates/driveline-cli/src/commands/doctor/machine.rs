@@ -100,7 +100,8 @@ fn preemption(files: &Files, version: &str) -> Check {
         check
     } else {
         check.note(
-            "no real-time kernel: single delays of milliseconds are possible; for bounds use a PREEMPT_RT kernel (Debian: linux-image-rt-amd64)",
+            "no real-time kernel: single delays of milliseconds are possible; for bounds use a \
+             PREEMPT_RT kernel (Debian: linux-image-rt-amd64)",
         )
     }
 }
@@ -110,7 +111,8 @@ fn clock_source(files: &Files) -> Check {
     let check = Check::new("clock source", source.as_deref().unwrap_or("unknown"));
     match source.as_deref() {
         Some("hpet" | "acpi_pm" | "jiffies") => check.warn(
-            "each time stamp costs a microsecond or more; look for the reason in `dmesg | grep -i tsc`, and boot with `tsc=reliable` if the TSC is good",
+            "each time stamp costs a microsecond or more; look for the reason in `dmesg | grep -i \
+             tsc`, and boot with `tsc=reliable` if the TSC is good",
         ),
         _ => check,
     }
@@ -121,7 +123,8 @@ fn governor(files: &Files) -> Check {
         None => Check::new("frequency governor", "none (fixed frequency, or a virtual machine)"),
         Some(governor) if governor == "performance" => Check::new("frequency governor", governor),
         Some(governor) => Check::new("frequency governor", governor).warn(
-            "cores change their frequency, and latencies with it: `sudo cpupower frequency-set -g performance`",
+            "cores change their frequency, and latencies with it: `sudo cpupower frequency-set -g \
+             performance`",
         ),
     }
 }
@@ -162,7 +165,8 @@ fn throttling(files: &Files) -> Check {
     let period = number("proc/sys/kernel/sched_rt_period_us");
     match runtime.zip(period) {
         Some((runtime, _)) if runtime < 0 => Check::new("real-time share", "unlimited").note(
-            "a real-time thread that does not sleep stops its core for good; `sysctl kernel.sched_rt_runtime_us=950000` leaves 5 % to others",
+            "a real-time thread that does not sleep stops its core for good; `sysctl \
+             kernel.sched_rt_runtime_us=950000` leaves 5 % to others",
         ),
         Some((runtime, period)) if period > 0 => {
             Check::new("real-time share", format!("{} %", runtime * 100 / period))
@@ -193,7 +197,8 @@ fn container(files: &Files) -> Check {
     match kind {
         None => Check::new("container", "none found"),
         Some(kind) => Check::new("container", kind).note(
-            "modules in several containers need a common domain directory and PID namespace or user; real-time priorities need `--cap-add SYS_NICE` or `--ulimit rtprio=99`",
+            "modules in several containers need a common domain directory and PID namespace or \
+             user; real-time priorities need `--cap-add SYS_NICE` or `--ulimit rtprio=99`",
         ),
     }
 }
@@ -227,7 +232,9 @@ fn cgroup(files: &Files) -> Check {
     let check = Check::new("control group", found);
     match quota {
         Some(_) => check.warn(
-            "a process group that has used its share of the period stands still until the next one: delays of up to 100 ms; remove the CPU quota (`CPUQuota=`, `--cpus`) and give it cores instead (`AllowedCPUs=`, `--cpuset-cpus`)",
+            "a process group that has used its share of the period stands still until the next \
+             one: delays of up to 100 ms; remove the CPU quota (`CPUQuota=`, `--cpus`) and give it \
+             cores instead (`AllowedCPUs=`, `--cpuset-cpus`)",
         ),
         None => check,
     }
@@ -238,7 +245,8 @@ fn priorities(limits: &Limits) -> Check {
         _ if limits.root => Check::new("real-time priorities", "all (root)"),
         None => Check::new("real-time priorities", "all"),
         Some(0) => Check::new("real-time priorities", "none").note(
-            "needed for `schedule: {class: fifo}`: `USER - rtprio 98` in /etc/security/limits.conf and a new login, or LimitRTPRIO= of a systemd unit",
+            "needed for `schedule: {class: fifo}`: `USER - rtprio 98` in /etc/security/limits.conf \
+             and a new login, or LimitRTPRIO= of a systemd unit",
         ),
         Some(most) => Check::new("real-time priorities", format!("1 to {most}")),
     }
@@ -249,7 +257,8 @@ fn locked_memory(limits: &Limits) -> Check {
         None => Check::new("locked memory", "unlimited"),
         _ if limits.root => Check::new("locked memory", "unlimited (root)"),
         Some(bytes) => Check::new("locked memory", format!("{} KiB", bytes >> 10)).note(
-            "needed for `lock_memory`: `USER - memlock unlimited` in /etc/security/limits.conf and a new login, or LimitMEMLOCK=infinity of a systemd unit",
+            "needed for `lock_memory`: `USER - memlock unlimited` in /etc/security/limits.conf and \
+             a new login, or LimitMEMLOCK=infinity of a systemd unit",
         ),
     }
 }
@@ -257,9 +266,12 @@ fn locked_memory(limits: &Limits) -> Check {
 fn descriptors(limits: &Limits) -> Check {
     match limits.descriptors {
         None => Check::new("descriptors", "unlimited"),
-        Some(most) if most < DESCRIPTORS => Check::new("descriptors", most.to_string()).warn(
-            format!("a large graph needs more: raise the hard limit to {DESCRIPTORS} or more (`ulimit -Hn`, LimitNOFILE= of a systemd unit)"),
-        ),
+        Some(most) if most < DESCRIPTORS => {
+            Check::new("descriptors", most.to_string()).warn(format!(
+                "a large graph needs more: raise the hard limit to {DESCRIPTORS} or more \
+                 (`ulimit -Hn`, LimitNOFILE= of a systemd unit)"
+            ))
+        }
         Some(most) => Check::new("descriptors", most.to_string()),
     }
 }
@@ -354,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_is_no_error() {
+    fn a_machine_that_reports_nothing_is_no_error() {
         let root = machine(&[]);
         let checks = checks(&Files::new(root.path()), "", "", &GOOD);
         assert!(worst(&checks) <= Verdict::Note, "{checks:?}");

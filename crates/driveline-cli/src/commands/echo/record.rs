@@ -162,11 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_tells_sequence_age_and_losses() {
+    fn the_first_line_has_sequence_age_and_losses() {
         let sample = taken(&Schema::bytes("p/msg/M", "cdr", "int32 x\n"));
         let screen = Screen::new(true);
         let text_of = |payload: &[u8]| text(&sample, payload, Limits::default(), &screen);
-        let facts = "# sequence 12 from 'talker' (process 42), 5.00 ms old, published 1.00 ms ago; 3 missed before it\n";
+        let facts = "# sequence 12 from 'talker' (process 42), 5.00 ms old, published 1.00 ms ago; \
+             3 missed before it\n";
         assert_eq!(text_of(&[0, 1, 0, 0, 5, 0, 0, 0]), format!("{facts}x: 5\n---\n"));
         let broken = text_of(&[0, 1, 0, 0, 5]);
         assert!(

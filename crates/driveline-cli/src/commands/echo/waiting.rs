@@ -74,7 +74,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Returns true if the reason was shown and no sample has arrived yet.
-    pub(super) fn has_told(&self) -> bool {
+    pub(super) fn has_reported(&self) -> bool {
         self.told
     }
 
@@ -153,7 +153,8 @@ impl<'a> Waiting<'a> {
                 return format!("no process publishes it in {place}: {service}");
             }
             return format!(
-                "no process publishes it in {place}: a publisher with process reach would be seen in its own process only{known}{hint}"
+                "no process publishes it in {place}: a publisher with process reach would be seen \
+                 in its own process only{known}{hint}"
             );
         }
         if !refusals.is_empty() {

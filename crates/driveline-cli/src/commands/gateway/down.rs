@@ -9,13 +9,13 @@ use driveline_gateway::Answer;
 use driveline_terminal::screen::Screen;
 
 /// Shows gateways that are down, on standard error. Returns true if there are none.
-pub(super) fn tell(answers: &[Answer], place: &DomainPlace, screen: &Screen) -> bool {
-    let down: Vec<_> = answers.iter().filter_map(|answer| told(answer, place)).collect();
+pub(super) fn report(answers: &[Answer], place: &DomainPlace, screen: &Screen) -> bool {
+    let down: Vec<_> = answers.iter().filter_map(|answer| text_of(answer, place)).collect();
     down.iter().for_each(|text| screen.error(text));
     down.is_empty()
 }
 
-fn told(answer: &Answer, place: &DomainPlace) -> Option<String> {
+fn text_of(answer: &Answer, place: &DomainPlace) -> Option<String> {
     let (kind, process, what) = match answer {
         Answer::Report(_) => return None,
         Answer::Dead { kind } => (kind, String::new(), DEAD.to_owned()),
@@ -28,7 +28,8 @@ fn told(answer: &Answer, place: &DomainPlace) -> Option<String> {
             kind,
             format!(" (process {pid})"),
             format!(
-                "is there and does not answer: {}; `top -p {pid}` shows whether it is busy; end it with `kill {pid}`, or `kill -KILL {pid}` if that \
+                "is there and does not answer: {}; `top -p {pid}` shows whether it is busy; end it \
+                 with `kill {pid}`, or `kill -KILL {pid}` if that \
                  does not help, and its run starts it again",
                 cut(reason, REASON)
             ),
@@ -37,7 +38,8 @@ fn told(answer: &Answer, place: &DomainPlace) -> Option<String> {
             kind,
             String::new(),
             format!(
-                "is there and does not answer: {}; look for its process in its container or among other users': `kill -CONT PID` lets it go on if it was \
+                "is there and does not answer: {}; look for its process in its container or among \
+                 other users': `kill -CONT PID` lets it go on if it was \
                  suspended; else end it with `kill PID`, and its run starts it again",
                 cut(reason, REASON)
             ),
@@ -46,7 +48,8 @@ fn told(answer: &Answer, place: &DomainPlace) -> Option<String> {
     Some(format!("the gateway '{}'{process} of {place} {what}", cut(kind, NAME)))
 }
 
-const DEAD: &str = "was killed: it carries nothing; its `driveline run` starts it again after 1 s (up to 30 s if it ends again and again): \
+const DEAD: &str = "was killed: it carries nothing; its `driveline run` starts it again after 1 s \
+     (up to 30 s if it ends again and again): \
      ask again, and start the run again if that has ended, too";
 
 #[cfg(test)]
@@ -54,17 +57,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_is_down_is_told_with_what_to_do() {
+    fn a_gateway_that_is_down_is_reported_with_the_remedy() {
         let place = DomainPlace::Named("pilot".into());
-        assert_eq!(told(&Answer::Report(Box::default()), &place), None);
-        let dead = told(&Answer::Dead { kind: "zenoh".into() }, &place).unwrap();
+        assert_eq!(text_of(&Answer::Report(Box::default()), &place), None);
+        let dead = text_of(&Answer::Dead { kind: "zenoh".into() }, &place).unwrap();
         assert!(
-            dead.starts_with("the gateway 'zenoh' of domain 'pilot' was killed: it carries nothing; its `driveline run` starts it again"),
+            dead.starts_with(
+                "the gateway 'zenoh' of domain 'pilot' was killed: it carries \
+                 nothing; its `driveline run` starts it again"
+            ),
             "{dead}"
         );
         assert!(dead.ends_with("start the run again if that has ended, too"), "{dead}");
         let silent = |pid| {
-            told(
+            text_of(
                 &Answer::Silent { kind: "zenoh".into(), pid, reason: "no answer within 3s".into() },
                 &place,
             )
@@ -72,7 +78,10 @@ mod tests {
         };
         let (own, busy) = (std::process::id(), silent(Some(std::process::id())));
         assert!(
-            busy.contains(&format!("'zenoh' (process {own}) of domain 'pilot' is there and does not answer: no answer within 3s; ")),
+            busy.contains(&format!(
+                "'zenoh' (process {own}) of domain 'pilot' is there and does \
+                 not answer: no answer within 3s; "
+            )),
             "{busy}"
         );
         assert!(

@@ -67,7 +67,9 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
     }
     if t.send && edges.is_empty() && !out {
         let why = if t.publishers.is_empty() {
-            "no process on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
+            "no process on this host publishes it (a publisher with process reach is seen in its \
+             own process only)"
+                .to_owned()
         } else {
             // A refusing host gives no reason.
             let refuses = if is_alone(report) {
@@ -184,7 +186,8 @@ fn inlet(i: &RemotePublisherReport, report: &Report, before: &Report) -> String 
     };
     let clock = host.map(|h| format!("; its clock: {}", clock(h))).unwrap_or_default();
     format!(
-        "  ← {}, published there by '{}' ({}, {}, samples of at most {}): {state}; {} received{}{transit}; dropped: {}{clock}",
+        "  ← {}, published there by '{}' ({}, {}, samples of at most {}): {state}; {} \
+         received{}{transit}; dropped: {}{clock}",
         presence.name(&i.from),
         cut(&i.node, NAME),
         cut(&i.schema, NAME),
@@ -272,7 +275,8 @@ mod tests {
             &before,
             &[
                 "not sent: no process on this host publishes it",
-                "not received: no other host offers it; no other host is there: no host has connected",
+                "not received: no other host offers it; no other host is there: no host has \
+                 connected",
             ],
         );
         let unwanted = report(topic_report(true, false, vec![publisher()]));
@@ -301,41 +305,36 @@ mod tests {
         says(
             &Report { network: named, ..unwanted.clone() },
             &before,
-            &[
-                "no gateway answers at tcp/roof:7450, tcp/[::1]:7450, or it refuses this host; does a gateway run there, is the name known (`getent hosts roof`), and",
-            ],
+            &["no gateway answers at tcp/roof:7450, tcp/[::1]:7450, or it refuses this host; \
+                 does a gateway run there, is the name known (`getent hosts roof`), and"],
         );
         let searched = NetworkReport { interface: Some("eth0".into()), ..NetworkReport::default() };
         says(
             &Report { network: searched, ..unwanted.clone() },
             &before,
-            &[
-                "no other host is there: no gateway answers the multicast at interface eth0, or it refuses this host; does",
-            ],
+            &["no other host is there: no gateway answers the multicast at interface eth0, or it \
+                 refuses this host; does"],
         );
         let elsewhere = NetworkReport { peers: 1, ..NetworkReport::default() };
         says(
             &Report { network: elsewhere, ..unwanted.clone() },
             &before,
-            &[
-                "of 1 neighbour none serves domain 'd': hosts exchange topics where `domain` is the same",
-            ],
+            &["of 1 neighbour none serves domain 'd': hosts exchange topics where `domain` is \
+                 the same"],
         );
         says(
             &Report { hosts: vec![host(true)], ..unwanted.clone() },
             &before,
-            &[
-                "none has a subscription that matches, or one refuses it: `driveline gateway list --explain` there says why; known: 'trunk'",
-            ],
+            &["none has a subscription that matches, or one refuses it: `driveline gateway list \
+                 --explain` there says why; known: 'trunk'"],
         );
         let misspelt =
             TopicReport { similar: Some("camara".into()), ..topic_report(false, true, Vec::new()) };
         says(
             &Report { hosts: vec![host(true)], ..report(misspelt) },
             &before,
-            &[
-                "no other host offers it; one sends 'camara', which is not received here: is one of the two misspelt?; known: 'trunk'",
-            ],
+            &["no other host offers it; one sends 'camara', which is not received here: is one \
+                 of the two misspelt?; known: 'trunk'"],
         );
         let out = NetworkReport { kept_out: Some("no address".into()), ..NetworkReport::default() };
         says(
@@ -422,9 +421,11 @@ mod tests {
             &now,
             &before,
             &[
-                "→ trunk (reliable, transient local): 20.0 samples/s, 20 KiB/s; 30 samples sent of 1 KiB on average, 29 arrived, 1 on the way; dropped: superseded 4",
+                "→ trunk (reliable, transient local): 20.0 samples/s, 20 KiB/s; 30 samples sent of \
+                 1 KiB on average, 29 arrived, 1 on the way; dropped: superseded 4",
                 "← trunk, published there by 'ear'",
-                "the newest took -0.001 ms ± 0.050 ms; dropped: lost 2; its clock: -3.000 ms ± 0.050 ms",
+                "the newest took -0.001 ms ± 0.050 ms; dropped: lost 2; its clock: -3.000 ms ± \
+                 0.050 ms",
             ],
         );
         // The other one dies.

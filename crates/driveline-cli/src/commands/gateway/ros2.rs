@@ -100,7 +100,8 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     let network = &report.network;
     if network.router_missing {
         text += &format!(
-            "no Zenoh router is reached at {}: nodes on rmw_zenoh find each other, and the gateway, through it; start it (`ros2 run rmw_zenoh_cpp rmw_zenohd`), \
+            "no Zenoh router is reached at {}: nodes on rmw_zenoh find each other, and the \
+             gateway, through it; start it (`ros2 run rmw_zenoh_cpp rmw_zenohd`), \
              or name where it is under `ros2: zenoh: connect`\n",
             cut(&network.connects.join(", "), NAME)
         );
@@ -111,7 +112,8 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     if ros2.malformed_tokens > 0 {
         let tokens = count(ros2.malformed_tokens, "announcement");
         text += &format!(
-            "{tokens} by rmw_zenoh could not be read, and what they are of is not seen; the gateway's log has the first\n"
+            "{tokens} by rmw_zenoh could not be read, and what they are of is not seen; the \
+             gateway's log has the first\n"
         );
     }
     let nobody = ros2.nodes == 0
@@ -123,13 +125,15 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
             .all(|s| if s.from_ros { s.servers.is_empty() } else { s.clients.is_empty() });
     if nobody && !network.router_missing {
         text += &format!(
-            "no node of ROS 2 is seen: nodes need `ROS_DOMAIN_ID={}`, and those on other computers the network that `interface` names under `ros2:`\n",
+            "no node of ROS 2 is seen: nodes need `ROS_DOMAIN_ID={}`, and those on other computers \
+             the network that `interface` names under `ros2:`\n",
             ros2.domain_id
         );
     }
     for id in &ros2.beside {
         text += &format!(
-            "another gateway (session {} in Zenoh) connects the same DDS domain to the same Zenoh network: what both carry across comes twice; have one for both\n",
+            "another gateway (session {} in Zenoh) connects the same DDS domain to the same Zenoh \
+             network: what both carry across comes twice; have one for both\n",
             cut(id, NAME)
         );
     }
@@ -240,21 +244,24 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
     }
     if topic.replaced > 0 {
         text += &format!(
-            "  {} replaced (keep last) while a subscription had not acknowledged them; to lose fewer, raise `depth` at the publisher or in the rule's `qos`\n",
+            "  {} replaced (keep last) while a subscription had not acknowledged them; to lose \
+             fewer, raise `depth` at the publisher or in the rule's `qos`\n",
             count(topic.replaced, "sample")
         );
     }
     topic.publishers.iter().for_each(|p| text += &publisher(out, p));
     if out {
         if topic.publishers.is_empty() {
-            text += "  not sent: no process on this host publishes it in a form that ROS 2 has (a publisher with process reach is seen in its own process only)\n";
+            text += "  not sent: no process on this host publishes it in a form that ROS 2 has (a \
+                 publisher with process reach is seen in its own process only)\n";
         } else if topic.readers.is_empty() {
             text += "  no node in ROS 2 has a subscription that matches\n";
         } else {
             text += &format!("  read by {}\n", cut(&readers(topic), 4 * NAME));
         }
     } else if topic.publishers.is_empty() && refused(report, way).is_empty() {
-        text += "  not received: no node in ROS 2 publishes it; have both the same ROS_DOMAIN_ID and the same network?\n";
+        text += "  not received: no node in ROS 2 publishes it; have both the same ROS_DOMAIN_ID \
+             and the same network?\n";
     }
     topic.remarks.iter().for_each(|remark| text += &format!("  {}\n", cut(remark, REASON)));
     for r in refused(report, way) {
@@ -317,14 +324,15 @@ mod tests {
         let text = text(&now, &before);
         assert_eq!(
             text,
-            "\ncamera: goes to ROS 2; 10.0 samples/s, 30 samples written there; dropped: too_long 2\n  published here by 'eye': sensor_msgs/msg/Image, converted; \
+            "\ncamera: goes to ROS 2; 10.0 samples/s, 30 samples written there; dropped: too_long \
+             2\n  published here by 'eye': sensor_msgs/msg/Image, converted; \
              reliable, volatile in DDS\n  read by /rviz, 1 subscription of a node without a name\n"
         );
         assert_eq!(state(&now, (true, &now.ros2.as_ref().unwrap().to_ros[0])), "carried");
     }
 
     #[test]
-    fn profiles_are_told_apart_and_what_passes_between_them() {
+    fn profiles_and_the_samples_between_them_are_distinguished() {
         let mut now = report(Vec::new(), vec![topic("scan", &["ros2/lidar"], &[], 5)], 2);
         let ros2 = now.ros2.as_mut().unwrap();
         ros2.from_ros[0].replaced = 3;
@@ -334,8 +342,10 @@ mod tests {
         now.network.routers = 1;
         let told = text(&now, &Report::default());
         assert!(
-            told.contains("4 samples passed from one profile of ROS 2 to the other\n  3 samples replaced (keep last) while")
-                && told.contains("volatile in rmw_zenoh\n"),
+            told.contains(
+                "4 samples passed from one profile of ROS 2 to the other\n  3 samples \
+                 replaced (keep last) while"
+            ) && told.contains("volatile in rmw_zenoh\n"),
             "{told}"
         );
         assert_eq!(
@@ -347,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_otherwise_than_somebody_expects_is_remarked() {
+    fn unexpected_routes_are_remarked() {
         let mut now = report(Vec::new(), vec![topic("scan", &["ros2/lidar"], &[], 5)], 2);
         now.ros2.as_mut().unwrap().from_ros[0].remarks =
             vec!["node 'ros2/lidar' publishes by another definition".into()];
@@ -375,7 +385,13 @@ mod tests {
         (ros2.malformed_tokens, ros2.beside) = (3, vec!["1af5".into()]);
         ros2.left_out = vec!["the message type a_msgs/msg/A is left out: A.msg:1: no".into()];
         let text = told(&now);
-        assert!(text.starts_with("the message type a_msgs/msg/A is left out: A.msg:1: no\n3 announcements by rmw_zenoh"), "{text}");
+        assert!(
+            text.starts_with(
+                "the message type a_msgs/msg/A is left out: A.msg:1: no\n3 \
+             announcements by rmw_zenoh"
+            ),
+            "{text}"
+        );
         assert!(text.contains("session 1af5"), "{text}");
         now.network.connects = vec!["tcp/localhost:7447".into()];
         now.ros2.as_mut().unwrap().zenoh = true;
@@ -392,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_serves_or_calls_a_service_is_seen() {
+    fn servers_and_clients_of_a_service_are_shown() {
         let mut now = report(Vec::new(), Vec::new(), 2);
         let seen = |now: &Report| {
             !warnings(now, now.ros2.as_ref().unwrap()).contains("no node of ROS 2 is seen")
@@ -433,14 +449,15 @@ mod tests {
         ];
         let text = text(&now, &Report::default());
         for expected in [
-            "no node in ROS 2 has a subscription that matches\n  not carried: a subscription of '/rviz': RELIABILITY: no\n",
+            "no node in ROS 2 has a subscription that matches\n  not carried: a subscription of \
+             '/rviz': RELIABILITY: no\n",
             "not carried: the publisher of 'odd': no type",
             "scan: comes from ROS 2",
             "not carried: a publisher: too long",
         ] {
             assert!(text.contains(expected), "`{expected}` is not in\n{text}");
         }
-        assert!(!text.contains("no node in ROS 2 publishes it"), "somebody does: {text}");
+        assert!(!text.contains("no node in ROS 2 publishes it"), "a node does: {text}");
         let ros2 = now.ros2.as_ref().unwrap();
         assert_eq!(
             (state(&now, (true, &ros2.to_ros[0])), state(&now, (false, &ros2.from_ros[0]))),

@@ -69,7 +69,7 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
 pub(super) type ServedHere = BTreeMap<String, String>;
 
 /// Returns true if a server here may take the place of one that a rule expects in ROS 2.
-pub(super) fn nobody_there(s: &Ros2ServiceReport) -> bool {
+pub(super) fn none_there(s: &Ros2ServiceReport) -> bool {
     s.from_ros && !s.callable && !s.left_out && s.servers.is_empty()
 }
 
@@ -140,10 +140,11 @@ pub(super) fn explained(s: &Ros2ServiceReport, here: &ServedHere) -> String {
         };
         text += &format!("  {what}: {}\n", cut(problem, REASON));
     }
-    if nobody_there(s) {
+    if none_there(s) {
         text += &match here.get(&s.service) {
             Some(by) => format!(
-                "  {} serves `{name}` here: write `server: driveline` in its rule, for ROS 2 to call it\n",
+                "  {} serves `{name}` here: write `server: driveline` in its rule, for ROS 2 to \
+                 call it\n",
                 node(by)
             ),
             None => "  have both the same ROS_DOMAIN_ID and the same network?\n".to_owned(),
@@ -191,14 +192,17 @@ mod tests {
         s.servers = ["?", "/a", "?", "/b"].map(server).to_vec();
         let text = explained(&s, &ServedHere::new());
         assert!(
-            text.contains("not called: the servers of '/a' by DDS, '/b' by DDS, 2 nodes without a name by DDS: several servers\n"),
+            text.contains(
+                "not called: the servers of '/a' by DDS, '/b' by DDS, 2 nodes without a \
+                 name by DDS: several servers\n"
+            ),
             "{text}"
         );
         assert_eq!(text.matches("several servers").count(), 1, "{text}");
     }
 
     #[test]
-    fn a_service_that_nobody_in_ros_2_calls_says_so_and_reasons_have_no_control_characters() {
+    fn a_service_without_ros_2_clients_is_reported_and_reasons_have_no_control_characters() {
         let mut s = Ros2ServiceReport { clients: Vec::new(), ..service(false, None) };
         s.ended = BTreeMap::from([("\x1b[2J".to_owned(), 1)]);
         let text = explained(&s, &ServedHere::new());
@@ -214,8 +218,10 @@ mod tests {
     fn a_service_that_is_served_has_its_server_clients_and_figures() {
         assert_eq!(
             explained(&service(false, None), &ServedHere::new()),
-            "\nmath/add: service example_interfaces/srv/AddTwoInts; its server is here, its clients are in ROS 2; 3 calls, 1 answered, 1 in flight; ended \
-             otherwise: timed_out 1\n  served here by '/adder', offered by rmw_zenoh\n  clients in ROS 2: /asker, a node without a name\n"
+            "\nmath/add: service example_interfaces/srv/AddTwoInts; its server is here, its \
+             clients are in ROS 2; 3 calls, 1 answered, 1 in flight; ended \
+             otherwise: timed_out 1\n  served here by '/adder', offered by rmw_zenoh\n  clients in \
+             ROS 2: /asker, a node without a name\n"
         );
         let mut passes = service(true, None);
         passes.across = Some("DDS".into());
@@ -259,7 +265,13 @@ mod tests {
         );
         assert_eq!(state(&nobody), "no server there");
         let text = explained(&nobody, &ServedHere::from([("math/add".into(), "adder".into())]));
-        assert!(text.ends_with("'adder' serves `math/add` here: write `server: driveline` in its rule, for ROS 2 to call it\n"), "{text}");
+        assert!(
+            text.ends_with(
+                "'adder' serves `math/add` here: write `server: driveline` in its \
+             rule, for ROS 2 to call it\n"
+            ),
+            "{text}"
+        );
         nobody.from_ros = false;
         assert_eq!(state(&nobody), "not served here");
         (nobody.from_ros, nobody.left_out, nobody.problems) =

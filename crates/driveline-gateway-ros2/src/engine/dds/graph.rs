@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes.
+//! ROS graph over DDS: discovered endpoints, and announcements of participants about their nodes.
 //! `docs/protocols/ros2-dds.md`, section 5.
 
 use crate::dds::{self, Discovery, EndpointConfig, Entity, Found, History, Reader, Writer};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Time that a writer, or a service that passes across, waits for its participant to announce its
 /// node.
 pub(in crate::engine) const NAMED_WITHIN: Duration = Duration::from_secs(1);
-/// Writers that wait so, and participants of which it is known that they say something.
+/// Maximum number of such writers, and of participants known to announce nodes.
 const MAX_WAITING: usize = 4096;
 
 /// Common prefix of the ids of a participant's endpoints.
@@ -29,7 +29,7 @@ fn prefix(gid: &Gid) -> Prefix {
     std::array::from_fn(|n| gid[n])
 }
 
-/// Nodes of others, by the ids of their endpoints.
+/// Foreign nodes by the ids of their endpoints.
 pub(in crate::engine) type Nodes = HashMap<Gid, RosNode>;
 
 /// Replaces the earlier announcement of a participant. Beyond `most` endpoints of all participants,
@@ -44,7 +44,7 @@ fn remember(
         nodes.remove(&gid);
     }
     if nodes.len() >= most || participants.len() >= most {
-        // Present nodes are learned again as they change.
+        // Present nodes are learned again when they change.
         nodes.clear();
         participants.clear();
     }
@@ -52,7 +52,7 @@ fn remember(
         let name = RosNode::new(&node.namespace, &node.name);
         node.writers.into_iter().chain(node.readers).map(move |gid| (gid, name.clone()))
     });
-    // One sample may have more of them than a network has.
+    // One sample may name more of them than a network has.
     let named: Vec<_> = named.take(most.saturating_sub(nodes.len())).collect();
     participants.insert(info.gid, named.iter().map(|(gid, _)| *gid).collect());
     nodes.extend(named);
@@ -65,22 +65,22 @@ pub(in crate::engine) struct DdsGraph {
     writer: Writer,
     _topic: Entity,
     release: Release,
-    /// With what ids of this participant's endpoints begin.
+    /// Prefix of the ids of this participant's endpoints.
     own: [u8; 12],
     participants: BTreeMap<Gid, Vec<Gid>>,
     said: Option<ParticipantInfo>,
-    /// Participants that say whose their endpoints are, by their writers on the graph's topic.
+    /// Participants that announce nodes, by their writers on the graph's topic.
     speakers: HashMap<u64, Prefix>,
-    /// Of these, gateways that take part in Zenoh, with their ids there.
+    /// Gateways among them that also use Zenoh, with their Zenoh ids.
     gateways: HashMap<u64, String>,
-    /// Writers of such that were found before that was said, and until when they wait; in the order
-    /// of that.
+    /// Writers of such participants that were discovered before their node was announced, with the
+    /// end of their wait, in this order.
     unnamed: VecDeque<(Instant, Box<Endpoint>)>,
 }
 
 impl DdsGraph {
-    /// `session`: the gateway's id in Zenoh, if it takes part there. `kept`: what participants have
-    /// said, and waits to be read.
+    /// Opens the graph. `session`: the gateway's Zenoh id, if it uses Zenoh. `kept`: number of
+    /// unread announcements.
     pub(in crate::engine) fn open(
         dds: &dds::Participant,
         waiting: &dds::Waiting,
@@ -173,7 +173,7 @@ impl DdsGraph {
         ((all, services), taken)
     }
 
-    /// Reads changes of others' services.
+    /// Reads changes of foreign services.
     fn services(&self, found: &[Found], writes: bool, all: &mut Vec<ServiceChange>) {
         let others =
             found.iter().filter(|f| !matches!(f, Found::Here(e) if e.gid.starts_with(&self.own)));
@@ -214,7 +214,7 @@ impl DdsGraph {
         !nodes.contains_key(gid) && self.speakers.values().any(|of| *of == prefix(gid))
     }
 
-    /// Ids in Zenoh of gateways that take part here.
+    /// Zenoh ids of gateways in this DDS domain.
     pub(in crate::engine) fn gateways(&self) -> impl Iterator<Item = &String> {
         self.gateways.values()
     }
@@ -224,7 +224,7 @@ impl DdsGraph {
         self.unnamed.front().map(|(until, _)| *until)
     }
 
-    /// Says what there is, if that has changed.
+    /// Announces the gateway's nodes and endpoints, if they have changed.
     pub(in crate::engine) fn say(
         &mut self,
         participant: Gid,
@@ -299,7 +299,7 @@ mod tests {
                 nodes.len()
             );
         }
-        // He takes it back, and there is room again.
+        // The first announcement is withdrawn, and there is space again.
         remember(&mut nodes, &mut participants, says(2, 0, 0), 100);
         remember(&mut nodes, &mut participants, says(1, 2, 3), 100);
         assert_eq!(nodes.len(), 6);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking part in DDS: CycloneDDS's configuration from what stands under `ros2:`, and the ROS
-//! graph.
+//! DDS participant: CycloneDDS's configuration from the settings under `ros2:`, and the ROS graph.
 
 mod graph;
 pub(super) mod service;
@@ -13,20 +12,20 @@ use driveline_gateway::ros2::Ros2Spec;
 
 /// Space for a sample in addition to its payload.
 pub(super) const HEAD_BYTES: u64 = 4096;
-/// Participants on this host that are found without multicast.
+/// Maximum number of participants on this host that are found without multicast.
 const MAX_LOCAL_PARTICIPANTS: u32 = 32;
-/// As much of a burst as the kernel permits: a 4 MiB sample is one.
+/// As much as the kernel permits for a burst, such as a 4 MiB sample.
 const RECEIVE_BUFFER: &str = "16 MiB";
 
-/// Each sample that is written so long after the one before asks for an acknowledgement; with
-/// CycloneDDS's 100 ms, readers of a topic of more than 10 Hz would acknowledge nothing.
+/// A sample written this long after the previous one requests an acknowledgement. With CycloneDDS's
+/// 100 ms, readers of a topic faster than 10 Hz would acknowledge nothing.
 const ACKNOWLEDGED: &str = "100 us";
 
-/// CycloneDDS's configuration, which takes nothing from the environment. `longest`: the longest
-/// payload, in bytes.
+/// CycloneDDS's configuration. It uses nothing from the environment. `longest`: maximum payload, in
+/// bytes.
 pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     let (interface, discovery) = match &spec.interface {
-        // Checked to be letters, digits and a few signs.
+        // The name was checked: letters, digits and a few signs.
         Some(name) => (format!("<NetworkInterface name=\"{name}\"/>"), String::new()),
         None => (
             "<NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/>".to_owned(),
@@ -40,7 +39,8 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     format!(
         "<CycloneDDS><Domain><General><Interfaces>{interface}</Interfaces><AllowMulticast>{multicast}</AllowMulticast>\
          <MaxMessageSize>65500 B</MaxMessageSize></General>\
-         <Internal><HeartbeatInterval>{ACKNOWLEDGED}</HeartbeatInterval><SocketReceiveBufferSize max=\"{RECEIVE_BUFFER}\"/><MaxSampleSize>{} B</MaxSampleSize></Internal>\
+         <Internal><HeartbeatInterval>{ACKNOWLEDGED}</HeartbeatInterval><SocketReceiveBufferSize \
+         max=\"{RECEIVE_BUFFER}\"/><MaxSampleSize>{} B</MaxSampleSize></Internal>\
          <Discovery>{discovery}</Discovery></Domain></CycloneDDS>",
         longest.saturating_add(HEAD_BYTES)
     )

@@ -2,9 +2,9 @@
 //! A server in ROS 2, for clients in Driveline and in the other profile:
 //! `docs/protocols/ros2-services.md`, section 5.
 //!
-//! Requests come on the thread of the service's executor, or on one of the other profile, and are
-//! sent on it; responses are handed over on the thread that brings them. The control thread keeps the
-//! time.
+//! Requests arrive on the thread of the service's executor, or on a thread of the other profile,
+//! and are sent on the same thread. Responses are passed on by the thread on which they arrive. The
+//! control thread checks the time-outs.
 
 use super::clients::{Present, Seen};
 use super::counts::Counts;
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Reason without a server.
+/// Reason if there is no server.
 pub(super) const NOBODY: &str = "no node in ROS 2 offers it";
 
 /// Outcome of calls whose server has gone.
@@ -48,17 +48,17 @@ struct Call {
 #[derive(Default)]
 struct State {
     asking: Option<Arc<dyn Asking>>,
-    /// Reason why calls are not possible at present.
+    /// Reason why calls are not possible now.
     problem: String,
-    /// Of the last call.
+    /// Number of the last call.
     number: i64,
     calls: HashMap<i64, Call>,
-    /// Calls that are over, and whose outcome is on its way to who waits for it.
+    /// Number of ended calls whose outcome is being delivered.
     handed_over: usize,
 }
 
-/// Calls of clients in Driveline and in the other profile. The ends, the executor and the control thread
-/// share it.
+/// Calls of clients in Driveline and in the other profile, shared by the ends, the executor and the
+/// control thread.
 pub(super) struct CallsToRos {
     pub(super) of: Interface,
     timeout: Duration,
@@ -72,7 +72,7 @@ impl CallsToRos {
         Self { of, timeout, counts, present: Present::default(), state: Mutex::default() }
     }
 
-    /// From now on calls go there.
+    /// Directs calls to this end from now on.
     pub(super) fn direct(&self, to: Arc<dyn Asking>) {
         let before = lock(&self.state).asking.replace(to);
         drop(before);
@@ -83,7 +83,8 @@ impl CallsToRos {
         problem.clone_into(&mut lock(&self.state).problem);
     }
 
-    /// The server, or the path to it, is gone: pending callers get `what`, later ones `problem`.
+    /// Handles the loss of the server, or of the path to it: pending callers get `what`, later ones
+    /// `problem`.
     pub(super) fn server_gone(&self, what: &str, problem: &str) {
         let mut state = lock(&self.state);
         let asking = state.asking.take();
@@ -105,7 +106,7 @@ impl CallsToRos {
         lock(&self.state).handed_over > 0
     }
 
-    /// Ends calls whose time is over. When the next one's is.
+    /// Ends calls after their time-out. Returns the time of the next one.
     pub(super) fn look_at_time(&self, now: Instant) -> Option<Instant> {
         let mut state = lock(&self.state);
         let over: Vec<_> = state
@@ -119,7 +120,8 @@ impl CallsToRos {
         drop(state);
         for call in over {
             let text = format!(
-                "no response of the server in ROS 2 within {} ms; it may have executed the request, or do so yet",
+                "no response of the server in ROS 2 within {} ms; it may have executed the \
+                 request, or do so yet",
                 self.timeout.as_millis()
             );
             self.end(call, "timed_out", &text);
@@ -132,7 +134,7 @@ impl CallsToRos {
         call.origin.refuse(text);
     }
 
-    /// A request of Driveline's. On the executor's thread.
+    /// Handles a request of a Driveline client. Called on the executor's thread.
     pub(super) fn here(&self, request: RawRequest) {
         self.counts.call();
         let RawRequest { sample, responder } = request;
@@ -266,7 +268,7 @@ impl Answers for CallsToRos {
                 &format!("the server in ROS 2: {text}; it may have executed the request"),
             )
         };
-        // Zenoh reports the end of every query, also when its call is over.
+        // Zenoh reports the end of every query, also after its call has ended.
         let _ = self.take(call, ends);
     }
 
@@ -281,7 +283,7 @@ impl Answers for CallsToRos {
     }
 }
 
-/// Of the other profile.
+/// Requests of the other profile.
 impl Requests for CallsToRos {
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
         self.counts.call();
@@ -291,7 +293,7 @@ impl Requests for CallsToRos {
             _ => None,
         });
         let (mut newest, known) = (Some(reply), again.is_some());
-        // Who asks again does not hear of the others any more.
+        // The older request of the same client gets no answer.
         let older =
             again.and_then(|before| newest.take().map(|reply| std::mem::replace(before, reply)));
         drop(state);

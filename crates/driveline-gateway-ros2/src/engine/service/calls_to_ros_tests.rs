@@ -50,10 +50,10 @@ impl Reply for Client {
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn calls(pending: u32) -> CallsToRos {
-    told_calls(pending, |_| ())
+    calls_in_report(pending, |_| ())
 }
 
-fn told_calls(pending: u32, tell: impl Fn(String) + Send + Sync + 'static) -> CallsToRos {
+fn calls_in_report(pending: u32, tell: impl Fn(String) + Send + Sync + 'static) -> CallsToRos {
     let schema = Schema::bytes("a/srv/B_Request", "cdr", "");
     let of = Interface {
         service: "a/b".parse().unwrap(),
@@ -113,7 +113,8 @@ proptest! {
             match step {
                 Step::Server => calls.direct(Arc::new(Asked::default())),
                 Step::Gone => calls.server_gone(WENT_AWAY, NOBODY),
-                Step::Block(blocked) => calls.block(if blocked { "two nodes offer it" } else { "" }),
+                Step::Block(blocked) => calls.block(if blocked { "two nodes offer \
+                     it" } else { "" }),
                 Step::Request(content) => {
                     sent += 1;
                     request(&calls, &told, sent, &content);
@@ -132,7 +133,8 @@ proptest! {
                 Step::Later => drop(calls.look_at_time(Instant::now() + TIMEOUT)),
             }
             prop_assert!(calls.under_way() <= pending as usize);
-            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, or is in flight");
+            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, \
+                 or is in flight");
         }
         calls.server_gone(WENT_AWAY, NOBODY);
         let told = lock(&told);
@@ -162,10 +164,10 @@ fn time_runs_for_each_call_by_itself() {
 }
 
 #[test]
-fn who_asks_after_an_end_broke_is_told_that_and_not_that_nobody_is_there() {
+fn a_call_after_a_broken_end_reports_that_and_not_a_missing_server() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let to = lines.clone();
-    let calls = told_calls(1, move |line| lock(&to).push(line));
+    let calls = calls_in_report(1, move |line| lock(&to).push(line));
     calls.direct(Arc::new(Asked::default()));
     calls.block("");
     let reason = "the server in ROS 2 cannot be reached any more: its thread has ended";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients in ROS 2, as far as discovery reports them: clients that went away before the answer came.
+//! ROS 2 clients known from discovery, to detect clients that went away before their response.
 
 use crate::discovery_info::Gid;
 use crate::engine::lock;
@@ -10,7 +10,8 @@ use std::sync::Mutex;
 #[derive(Default)]
 pub(super) struct Present(Mutex<HashSet<Gid>>);
 
-/// Presence of a client when its request came: it is unknown whether others have gone.
+/// Presence of a client when its request arrived. For unknown clients, it cannot be known whether
+/// they have gone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     client: Gid,

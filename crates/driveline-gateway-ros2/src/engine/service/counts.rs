@@ -5,33 +5,33 @@ use crate::engine::counters::Counters;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Written by whichever thread brings something, read by any.
+/// Counters of a service, written and read by any thread.
 pub(super) struct Counts {
-    /// For people.
-    tell: Box<dyn Fn(String) + Send + Sync>,
+    /// Writes a line to the log.
+    log: Box<dyn Fn(String) + Send + Sync>,
     service: String,
     calls: AtomicU64,
     ends: Counters,
-    /// Responses that an end keeps for clients that cannot read yet.
+    /// Number of responses that an end keeps for clients that cannot read yet.
     kept: AtomicUsize,
     /// Messages that belong to no call.
     strays: Counters,
 }
 
-/// While nothing is in flight between two of them, calls = answered + in flight + ended.
+/// Figures of a service. While nothing changes in between, calls = answered + in flight + ended.
 pub(super) struct Figures {
     pub(super) calls: u64,
     pub(super) answered: u64,
-    /// Otherwise, by name.
+    /// Calls that ended otherwise, by name.
     pub(super) ended: BTreeMap<String, u64>,
     pub(super) strays: BTreeMap<String, u64>,
 }
 
 impl Counts {
-    pub(super) fn new(tell: impl Fn(String) + Send + Sync + 'static, service: String) -> Self {
+    pub(super) fn new(log: impl Fn(String) + Send + Sync + 'static, service: String) -> Self {
         let (calls, kept) = (AtomicU64::new(0), AtomicUsize::new(0));
         Self {
-            tell: Box::new(tell),
+            log: Box::new(log),
             service,
             calls,
             ends: Counters::default(),
@@ -40,7 +40,7 @@ impl Counts {
         }
     }
 
-    /// A request has come.
+    /// Counts an arrived request.
     pub(super) fn call(&self) {
         self.calls.fetch_add(1, Relaxed);
     }
@@ -49,7 +49,7 @@ impl Counts {
         self.ends.carried();
     }
 
-    /// A response waits for its client: the call stays in flight until it is settled.
+    /// Notes that a response waits for its client. The call stays in flight until it is settled.
     pub(super) fn keep(&self) {
         self.kept.fetch_add(1, Relaxed);
     }
@@ -58,7 +58,7 @@ impl Counts {
         self.kept.load(Relaxed)
     }
 
-    /// Outcome of a kept response, or the reason why it was dropped.
+    /// Notes the outcome of a kept response, or the reason why it was dropped.
     pub(super) fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
         self.kept.fetch_sub(1, Relaxed);
         match outcome {
@@ -82,7 +82,7 @@ impl Counts {
     }
 
     fn say(&self, reason: &str, text: &str) {
-        (self.tell)(format!("service '/{}': {reason}: {text}", self.service));
+        (self.log)(format!("service '/{}': {reason}: {text}", self.service));
     }
 
     pub(super) fn figures(&self) -> Figures {

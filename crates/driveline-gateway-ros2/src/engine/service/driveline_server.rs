@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server in Driveline, for clients in ROS 2: `docs/protocols/ros2-services.md`, section 4.
 //!
-//! Requests come on threads of the profiles and are sent on these; outcomes come on the thread of
-//! the service's executor, and are handed over on it.
+//! Requests arrive on threads of the profiles and are sent on the same thread. Outcomes arrive on
+//! the thread of the service's executor, and are passed on there.
 
 use super::clients::{Present, Seen};
 use super::counts::Counts;
@@ -28,19 +28,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// Reason without a server. Not logged, because the server may start later.
+/// Reason if there is no server. Not logged, because the server may start later.
 const NOBODY: &str = "no server on this host offers it at host reach";
 
 /// Request in flight.
 struct Asked {
     client: Seen,
-    /// The newest one: who asks again does not hear of the others any more.
+    /// Reply to the newest of repeated requests. The older ones get no answer.
     reply: Box<dyn Reply>,
 }
 
-/// Calls of clients in ROS 2. The ends and the control thread share it.
+/// Calls of ROS 2 clients, shared by the ends and the control thread.
 pub(super) struct CallsToDriveline {
-    /// For outcomes of calls, which keep no gateway.
+    /// For outcomes of calls, which do not keep the gateway alive.
     this: Weak<Self>,
     of: Interface,
     timeout: Duration,
@@ -48,21 +48,21 @@ pub(super) struct CallsToDriveline {
     pub(super) counts: Counts,
     pub(super) present: Present,
     asked: Mutex<HashMap<RequestId, Asked>>,
-    /// One request is loaned and sent at a time: the client has few loans.
+    /// Lock so that one request is loaned and sent at a time, because the client has few loans.
     sending: Mutex<()>,
 }
 
 /// A service whose server is in Driveline.
 pub(super) struct DrivelineServer {
     ends: BTreeMap<Profile, Retry<Box<dyn Offered>>>,
-    /// The server's node, as long as it is offered.
+    /// Node of the server, while the service is offered.
     server: Option<String>,
-    /// Reasons why it is not offered, by some or all profiles.
+    /// Reasons why it is not offered with some or all profiles.
     problems: Vec<Problem>,
-    /// Nodes in ROS 2 that offer the same.
+    /// ROS 2 nodes that offer the same service.
     pub(super) others: Vec<String>,
     pub(super) calls: Arc<CallsToDriveline>,
-    /// After the ends: calls in flight end with it.
+    /// Dropped after the ends: calls in flight end with it.
     _executor: Executor,
 }
 
@@ -98,7 +98,7 @@ impl DrivelineServer {
         caller.watch_servers(move || control_thread());
         executor.start().map_err(|e| text(&e))?;
         let people = common.clone();
-        let counts = Counts::new(move |line| people.tell(line), of.service.to_string());
+        let counts = Counts::new(move |line| people.log(line), of.service.to_string());
         let (present, asked, sending) = (Present::default(), Mutex::default(), Mutex::default());
         let of = of.clone();
         let calls = Arc::new_cyclic(|this| CallsToDriveline {
@@ -134,28 +134,36 @@ impl DrivelineServer {
             Err(CallError::NoServer { .. }) => vec![Problem::quiet(NOBODY)],
             Err(e @ CallError::Mismatch { .. }) => {
                 let of = &self.calls.of.ros;
-                vec![format!("{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of {of}_Request and {of}_Response").into()]
+                vec![
+                    format!(
+                        "{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of \
+                     {of}_Request and {of}_Response"
+                    )
+                    .into(),
+                ]
             }
             Err(e) => vec![e.to_string().into()],
         };
         let problems: Vec<_> =
             problems.into_iter().chain(self.doubled().map(Problem::from)).collect();
-        Problem::tell_news(&problems, &self.problems, |p| {
-            common.tell(format!("service '/{}' for ROS 2: {p}", self.calls.of.service))
+        Problem::log_new(&problems, &self.problems, |p| {
+            common.log(format!("service '/{}' for ROS 2: {p}", self.calls.of.service))
         });
         self.problems = problems;
     }
 
-    /// That nodes in ROS 2 offer the same.
+    /// Problem that ROS 2 nodes offer the same service.
     fn doubled(&self) -> Option<String> {
         let others = Some(self.others.join(", ")).filter(|others| !others.is_empty())?;
         Some(if self.own().next().is_some() {
             format!(
-                "nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it"
+                "nodes in ROS 2 offer it as well ({others}), and more than one would execute \
+                 requests: stop one, or rename it"
             )
         } else if self.server.is_none() {
             format!(
-                "nodes in ROS 2 offer it ({others}): write `server: ros` in its rule, for clients here to call them"
+                "nodes in ROS 2 offer it ({others}): write `server: ros` in its rule, for clients \
+                 here to call them"
             )
         } else {
             return None;
@@ -185,7 +193,7 @@ impl DrivelineServer {
         self.ends.values().filter_map(Retry::get).map(|end| end.own())
     }
 
-    /// Servers, if it is offered, and their profiles.
+    /// Servers with their profiles, if the service is offered.
     pub(super) fn servers(&self) -> Vec<Ros2Server> {
         let node = || self.server.clone().unwrap_or_default();
         let of = |profile: &Profile| Ros2Server {
@@ -214,7 +222,7 @@ impl CallsToDriveline {
         }
     }
 
-    /// Copies a request into a loan, and sends that.
+    /// Copies a request into a loan, and sends it.
     fn send(&self, from: RequestId, request: Cdr<'_>) -> Result<(), Ended> {
         bounded(request.len(), "request", self.of.max_request)?;
         let _one = lock(&self.sending);
@@ -230,7 +238,7 @@ impl CallsToDriveline {
         self.caller.call_then(loan, self.timeout, then).map_err(|e| (name_of(&e), e.to_string()))
     }
 
-    /// On the executor's thread.
+    /// Handles an outcome. Called on the executor's thread.
     fn outcome(&self, from: RequestId, outcome: Result<RawSample, CallError>) {
         let sample = match outcome {
             Ok(sample) => sample,
@@ -297,7 +305,7 @@ impl Requests for CallsToDriveline {
     }
 }
 
-/// Counter name of a call that brought no response.
+/// Counter name of a call without a response.
 fn name_of(e: &CallError) -> &'static str {
     match e {
         CallError::TimedOut { .. } => "timed_out",

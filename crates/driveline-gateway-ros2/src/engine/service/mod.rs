@@ -2,13 +2,14 @@
 //! Services, independent of the profile: `docs/protocols/ros2-services.md`.
 //!
 //! A profile has two *ends* for a service. One offers it to ROS 2 ([`Offered`]: receives requests,
-//! sends replies), and one asks a server there ([`Asking`]: sends requests, receives responses). An
-//! end knows names, keys and numbers of its profile, but not calls: this module tracks the calls in
-//! flight, their clients and time-outs. An end exists until it is withdrawn or dropped. Messages
-//! that reach its [`Answers`] after that do no harm; a [`Reply`] outlives its end.
+//! sends replies). The other calls a server there ([`Asking`]: sends requests, receives responses).
+//! An end knows the names, keys and numbers of its profile, but not the calls: this module tracks
+//! the calls in flight, their clients and time-outs. An end exists until it is withdrawn or
+//! dropped. Messages that reach its [`Answers`] after that are harmless; a [`Reply`] outlives its
+//! end.
 //!
-//! Nothing here and in an end may wait for a caller or a server. Sending may wait for a link,
-//! within the bounds of its profile.
+//! Nothing here and in an end may wait for a client or a server. Sending may wait for a link,
+//! within the limits of its profile.
 
 mod calls_to_ros;
 mod clients;
@@ -35,48 +36,48 @@ use driveline_types::{Reliability, Schema, ServiceName};
 use std::sync::Weak;
 use std::time::Duration;
 
-/// QoS of ROS 2 services by default.
+/// Default QoS of ROS 2 services.
 pub(in crate::engine) fn qos() -> EndpointQos {
     EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() }
 }
 
-/// Interface that the ends of a service are made for.
+/// Interface for which the ends of a service are made.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Interface {
     pub(in crate::engine) service: ServiceName,
     /// `package/srv/Name`.
     pub(in crate::engine) ros: TypeName,
-    /// The service's own; those of request and response are others.
+    /// Hash of the service type; request and response have others.
     pub(in crate::engine) hash: Option<TypeHash>,
     pub(in crate::engine) request: Schema,
     pub(in crate::engine) response: Schema,
-    /// Longest payloads, with their encapsulation, as Driveline has them.
+    /// Maximum payloads, with their encapsulation, as Driveline has them.
     pub(in crate::engine) max_request: usize,
     pub(in crate::engine) max_response: usize,
-    /// Number of calls that may be in flight.
+    /// Maximum number of calls in flight.
     pub(in crate::engine) pending: u32,
 }
 
-/// A server or a client of others, in ROS 2.
+/// A foreign server or client in ROS 2.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct ServiceEndpoint {
     pub(in crate::engine) profile: Profile,
     /// Id of its end within its profile.
     pub(in crate::engine) handle: Handle,
-    /// Over DDS, of the reader of requests (server) or of the writer of requests (client).
+    /// Over DDS, id of the reader of requests (server) or of the writer of requests (client).
     pub(in crate::engine) gid: Gid,
     pub(in crate::engine) role: Role,
     pub(in crate::engine) service: ServiceName,
-    /// The service's type as DDS calls it, without `Request_`, such as
+    /// Name of the service's type in DDS, without `Request_`, such as
     /// `nav_msgs::srv::dds_::GetMap_`.
     pub(in crate::engine) type_name: String,
-    /// Over Zenoh, the hash that stands in keys.
+    /// Over Zenoh, the hash in its keys.
     pub(in crate::engine) hash: String,
-    /// It is a gateway's.
+    /// True if it belongs to a gateway.
     pub(in crate::engine) gateway: bool,
-    /// Its node, as far as its own announcement has it.
+    /// Its node, if announced.
     pub(in crate::engine) node: Option<RosNode>,
-    /// Reason why it cannot be used from here, whatever its type; for people, with the remedy.
+    /// Reason with remedy why it cannot be used from here, whatever its type.
     pub(in crate::engine) unable: Option<String>,
 }
 
@@ -88,8 +89,8 @@ pub(in crate::engine) enum ServiceChange {
     Gone(Handle),
 }
 
-/// A payload as it came, in two parts of which either may be empty: CDR with its encapsulation,
-/// nothing of the profile's own in it.
+/// An arrived payload in two parts, of which one may be empty: CDR with its encapsulation, without
+/// data of the profile.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Cdr<'a>(pub(in crate::engine) [&'a [u8]; 2]);
 
@@ -98,7 +99,7 @@ impl Cdr<'_> {
         self.0.iter().map(|part| part.len()).sum()
     }
 
-    /// Fills `to`, which has its length.
+    /// Copies the payload to `to`, which has the same length.
     pub(in crate::engine) fn copy_to(&self, to: &mut [u8]) {
         let [head, body] = self.0;
         if let Some((first, second)) =
@@ -110,12 +111,12 @@ impl Cdr<'_> {
     }
 }
 
-/// A payload to be sent: CDR, little or big endian, in three parts whose lengths add up to a
-/// multiple of 4; the first has the encapsulation, and maybe more.
+/// A payload to send: CDR, little or big endian, in three parts whose lengths add up to a multiple
+/// of 4. The first part has the encapsulation, and maybe more.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Parts<'a> {
     pub(in crate::engine) cdr: [&'a [u8]; 3],
-    /// Buffer of the second part, if it may be kept.
+    /// Buffer of the second part, if it may be held.
     pub(in crate::engine) slot: Option<&'a Bytes>,
 }
 
@@ -126,26 +127,26 @@ pub(in crate::engine) struct RequestId {
     pub(in crate::engine) sequence: i64,
 }
 
-/// An end that offers a service to ROS 2, made with what takes its [`Requests`]. Others see it
-/// come, and go when it is withdrawn or dropped. Dropping it may wait for what is inside of it.
+/// End that offers a service to ROS 2, made with a receiver of its [`Requests`]. It is visible to
+/// others until it is withdrawn or dropped. A drop may wait for threads inside it.
 pub(in crate::engine) trait Offered: Send {
-    /// Hides the end: no more messages arrive. Waits for no call and no other end; over Zenoh it
-    /// may wait for a link, as sending does. Only a drop may follow.
+    /// Hides the end: no more messages arrive. Does not wait for a call or another end; over Zenoh
+    /// it may wait for a link, as sending does. Only a drop may follow.
     fn withdraw(&self) {}
 
-    /// Reason why no more messages arrive although it was not withdrawn; for people.
+    /// Reason why no more messages arrive although it was not withdrawn.
     fn broken(&self) -> Option<String> {
         None
     }
 
-    /// Over DDS, what the ROS graph is to know of.
+    /// Over DDS, its endpoints for the ROS graph.
     fn own(&self) -> OwnEnds {
         OwnEnds::default()
     }
 }
 
-/// An end that asks one server in ROS 2, made with what takes its [`Answers`]. Dropping it may wait
-/// for what is inside of it.
+/// End that calls one server in ROS 2, made with a receiver of its [`Answers`]. A drop may wait for
+/// threads inside it.
 pub(in crate::engine) trait Asking: Send + Sync {
     /// As [`Offered::withdraw`].
     fn withdraw(&self) {}
@@ -155,16 +156,16 @@ pub(in crate::engine) trait Asking: Send + Sync {
         None
     }
 
-    /// Sends a request, or queues it, with `call` as its number: greater than 0, and never used
-    /// again for this service, also by another end. The outcome goes to the [`Answers`], possibly
-    /// before this returns. Without a response nothing needs to be reported, because the caller
-    /// keeps the time. `timeout`: time after which the response is not wanted any more.
+    /// Sends or queues a request. `call` is its number: greater than 0, and never used again for
+    /// this service, also by another end. The outcome goes to the [`Answers`], possibly before this
+    /// returns. A missing response need not be reported, because the caller has a time-out.
+    /// `timeout`: time after which the response is not needed.
     ///
     /// # Errors
-    /// Reason why it cannot be sent; then nothing is reported.
+    /// Reason why it cannot be sent. Then nothing is reported.
     fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String>;
 
-    /// Over DDS, what the ROS graph is to know of.
+    /// Over DDS, its endpoints for the ROS graph.
     fn own(&self) -> OwnEnds {
         OwnEnds::default()
     }
@@ -173,29 +174,28 @@ pub(in crate::engine) trait Asking: Send + Sync {
 /// Ids of endpoints of the gateway, for `ros_discovery_info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) struct OwnEnds {
-    /// In the ROS graph.
+    /// Node in the ROS graph.
     pub(in crate::engine) node: RosNode,
     pub(in crate::engine) readers: Vec<Gid>,
     pub(in crate::engine) writers: Vec<Gid>,
 }
 
-/// Receives requests of clients in ROS 2. Runs on the end's thread; does not wait.
+/// Receives requests of ROS 2 clients. Called on the end's thread; does not block.
 pub(in crate::engine) trait Requests: Send + Sync {
-    /// Handles a request. `reply` is used once, at once or later, from any thread; if it is
-    /// dropped, the client gets no answer.
+    /// Handles a request. `reply` is used once, now or later, from any thread. If it is dropped,
+    /// the client gets no response.
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>);
 
-    /// A request that came could not be read, and has ended: a name for counters, and a text for
-    /// people.
+    /// Handles a request that could not be read and has ended: a name for counters, and a text.
     fn dropped(&self, reason: &'static str, text: &str);
 
-    /// Something that came is no call: a name for counters, and a text for people.
+    /// Handles a message that is not a call: a name for counters, and a text.
     fn stray(&self, reason: &'static str, text: &str);
 
-    /// A response is about to be [`Handed::Kept`].
+    /// Notes that a response is about to be [`Handed::Kept`].
     fn keep(&self);
 
-    /// Outcome of a kept response; an error has a name for counters, and a text for people.
+    /// Notes the outcome of a kept response; an error has a name for counters, and a text.
     fn settled(&self, outcome: Result<(), (&'static str, &str)>);
 }
 
@@ -243,26 +243,26 @@ pub(in crate::engine) enum Handed {
 /// Answers one request.
 pub(in crate::engine) trait Reply: Send {
     /// # Errors
-    /// Why it could not be sent: a name for counters, and a text for people.
+    /// Reason why it could not be sent: a name for counters, and a text.
     fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended>;
 
-    /// There is no response. Sends the client the reason, if the profile has a way to.
+    /// Ends the request without a response. Sends the reason to the client, if the profile can.
     fn refuse(self: Box<Self>, text: &str);
 }
 
-/// Receives responses of a server in ROS 2. Runs on the end's thread; does not wait.
+/// Receives responses of a ROS 2 server. Called on the end's thread; does not block.
 pub(in crate::engine) trait Answers: Send + Sync {
     /// Handles a response to a call. Unknown numbers are counted.
     fn answered(&self, call: i64, response: Cdr<'_>);
 
-    /// A call will have no response; a text for people.
+    /// Notes that a call will have no response, with the reason.
     fn failed(&self, call: i64, text: &str);
 
-    /// The request of a call was kept to be sent, and has not gone out; a text for people.
+    /// Notes that the queued request of a call was not sent, with the reason.
     fn not_sent(&self, call: i64, text: &str);
 
-    /// Something that came could not be read, or answers nothing: a name for counters, and a text
-    /// for people.
+    /// Handles a message that could not be read, or answers no call: a name for counters, and a
+    /// text.
     fn stray(&self, reason: &'static str, text: &str);
 }
 

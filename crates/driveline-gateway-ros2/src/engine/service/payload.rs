@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests and responses: whether they can pass. They are not looked into, but for their
-//! encapsulation.
+//! Checks of requests and responses. Only their encapsulation is read.
 
 use crate::convert::{ConvertError, ToRos};
 use driveline::RawSample;
 use driveline_rosidl::cdr::Decoder;
 
-/// Outcome of a call without a response: a name for counters, and a text for people.
+/// Outcome of a call without a response: a name for counters, and a text.
 pub(in crate::engine) type Ended = (&'static str, String);
 
 /// Driveline sample, pinned until it has been sent.
@@ -14,7 +13,7 @@ pub(super) struct Held(pub(super) RawSample);
 
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
-        // Of this kind it is bytes; whatever is none does not begin as CDR does.
+        // Samples of this kind are bytes. Anything else fails the check for CDR.
         self.0.payload().unwrap_or_default()
     }
 }
@@ -27,7 +26,8 @@ pub(super) fn bounded(len: usize, what: &str, longest: usize) -> Result<(), Ende
     Err((
         "too_long",
         format!(
-            "a {what} of {len} bytes is longer than `max_{what}`, which is {longest}: raise it in the rule"
+            "a {what} of {len} bytes is longer than `max_{what}`, which is {longest}: raise it in \
+             the rule"
         ),
     ))
 }
@@ -35,7 +35,8 @@ pub(super) fn bounded(len: usize, what: &str, longest: usize) -> Result<(), Ende
 /// Text for too many calls in flight.
 pub(super) fn busy(pending: u32) -> String {
     format!(
-        "the maximum number of calls is in flight (`pending` of the rule: {pending}): call later, or raise it"
+        "the maximum number of calls is in flight (`pending` of the rule: {pending}): call later, \
+         or raise it"
     )
 }
 

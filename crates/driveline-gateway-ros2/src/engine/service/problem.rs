@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reason why a service is not carried, for reports and people.
+//! Reason why a service is not carried, for reports and the log.
 
 use super::retry::Missing;
 
@@ -7,7 +7,7 @@ use super::retry::Missing;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) text: String,
-    /// It ends by itself, or is no fault: not logged, only reported on request.
+    /// True if it is temporary, or not a fault: not logged, only reported on request.
     is_quiet: bool,
 }
 
@@ -22,12 +22,12 @@ impl Problem {
         Self { text: text.to_owned(), is_quiet: true }
     }
 
-    /// Nothing has to be done about it.
+    /// Makes a problem that needs no action.
     pub(super) fn ends_by_itself(&self) -> bool {
         self.is_quiet
     }
 
-    /// `what` is not there.
+    /// Makes the problem that `what` does not exist.
     pub(super) fn missing(what: &str, why: Missing) -> Self {
         match why {
             Missing::Going => {
@@ -38,11 +38,11 @@ impl Problem {
     }
 
     /// Logs problems that are new.
-    pub(super) fn tell_news(now: &[Self], before: &[Self], tell: impl Fn(&str)) {
-        now.iter().filter(|p| !p.is_quiet && !before.contains(p)).for_each(|p| tell(&p.text));
+    pub(super) fn log_new(now: &[Self], before: &[Self], log: impl Fn(&str)) {
+        now.iter().filter(|p| !p.is_quiet && !before.contains(p)).for_each(|p| log(&p.text));
     }
 
-    /// For a report.
+    /// Returns the texts for a report.
     pub(super) fn texts(problems: &[Self]) -> Vec<String> {
         problems.iter().map(|p| p.text.clone()).collect()
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_told_once_and_not_of_what_ends_by_itself() {
+    fn problems_are_logged_once_and_temporary_ones_never() {
         let (nobody, several) =
             (Problem::quiet("no node offers it"), Problem::from("2 nodes offer it".to_owned()));
         let going = Problem::missing("by DDS", Missing::Going);
@@ -71,8 +71,8 @@ mod tests {
         let told = std::cell::RefCell::new(Vec::new());
         let tell = |text: &str| told.borrow_mut().push(text.to_owned());
         let first = [nobody.clone(), several.clone(), going];
-        Problem::tell_news(&first, &[], tell);
-        Problem::tell_news(&[several, failed], &first, tell);
+        Problem::log_new(&first, &[], tell);
+        Problem::log_new(&[several, failed], &first, tell);
         assert_eq!(*told.borrow(), ["2 nodes offer it", "by DDS: no room"]);
     }
 }

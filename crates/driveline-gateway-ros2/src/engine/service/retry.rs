@@ -8,40 +8,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Until what failed is made again …
+/// First pause before a failed object is made again. It doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// … and after it has failed again and again.
+/// Maximum of that pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// So long does what is let go wait for others that use it at that moment: longer than they may
-/// wait for a link or for room.
+/// Time for which a dropped object waits for threads that use it at that moment: longer than they
+/// may wait for a link or for space.
 const OTHERS_WITHIN: Duration = Duration::from_secs(10);
-/// Until it looks again whether they still do.
+/// Pause between two checks for these threads.
 const OTHERS_LOOK: Duration = Duration::from_millis(10);
 
-/// Reason why it does not exist.
+/// Reason why an object does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// The one before is still going. That ends by itself.
+    /// The previous object has not ended yet. This is temporary.
     Going,
-    /// It could not be made, or broke; for people.
+    /// It could not be made, or broke.
     Failed(String),
 }
 
-/// Has the control thread look.
+/// Wakes the control thread.
 pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// Object that is kept alive. Dropping it may wait.
+/// Object that is kept alive. A drop may block.
 pub(super) trait Upheld: Send + 'static {
-    /// Reason why it does not work any more, if it does not; for people.
+    /// Reason if it does not work any more.
     fn broken(&self) -> Option<String> {
         None
     }
 
-    /// Takes it out of others' sight. May wait for a link of Zenoh, and for nothing else.
+    /// Hides it from others. May wait for a link of Zenoh, and for nothing else.
     fn withdraw(&self) {}
 
-    /// Another owner has a share of it. No new one appears after it was withdrawn.
+    /// Returns true if it has another owner. No owner is added after it was withdrawn.
     fn is_shared(&self) -> bool {
         false
     }
@@ -77,11 +77,11 @@ enum State<T> {
     Failed { reason: String, again: Instant },
 }
 
-/// One thing that is there, or not, or has failed. Dropping it waits for whatever is inside of it;
-/// nothing else does.
+/// Object that exists, does not exist, or has failed. Dropping this waits for threads inside the
+/// object; no other method does.
 pub(super) struct Retry<T> {
     state: State<T>,
-    /// After the next failure.
+    /// Pause after the next failure.
     pause: Duration,
     going: Option<Going>,
     wake: Wake,
@@ -92,7 +92,7 @@ impl<T: Upheld> Retry<T> {
         Self { state: State::Absent, pause: FIRST_PAUSE, going: None, wake: wake.clone() }
     }
 
-    /// If it is there.
+    /// Returns the object, if it exists.
     pub(super) fn get(&self) -> Option<&T> {
         match &self.state {
             State::There { what, .. } => Some(what),
@@ -100,7 +100,7 @@ impl<T: Upheld> Retry<T> {
         }
     }
 
-    /// Since when it is there.
+    /// Returns the time since which it exists.
     pub(super) fn since(&self) -> Option<Instant> {
         match &self.state {
             State::There { since, .. } => Some(*since),
@@ -108,13 +108,13 @@ impl<T: Upheld> Retry<T> {
         }
     }
 
-    /// It is not wanted any more.
+    /// Drops the object: it is not needed any more.
     pub(super) fn let_go(&mut self) {
         self.replace(State::Absent);
         self.pause = FIRST_PAUSE;
     }
 
-    /// Lets go of it if it broke: why, for people.
+    /// Drops the object if it broke. Returns the reason.
     pub(super) fn broke(&mut self, now: Instant) -> Option<String> {
         let State::There { what, since } = &self.state else { return None };
         let reason = what.broken()?;
@@ -125,10 +125,10 @@ impl<T: Upheld> Retry<T> {
         Some(reason)
     }
 
-    /// It is wanted: makes it if it is not there and may be made now.
+    /// Makes the object if it does not exist and may be made now.
     ///
     /// # Errors
-    /// Why it is not there; the same until it is tried again.
+    /// Reason why it does not exist; the same until it is retried.
     pub(super) fn keep(
         &mut self,
         now: Instant,
@@ -166,8 +166,7 @@ impl<T: Upheld> Retry<T> {
     }
 }
 
-/// Something on its way out, on a thread of its own: a thread that is inside of it may have to
-/// wait.
+/// An object that is being dropped on a thread of its own, because a thread inside it may block.
 struct Going {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -178,7 +177,7 @@ impl Going {
         let over = Arc::new(AtomicBool::new(false));
         let of_thread = over.clone();
         let go = move || {
-            // Calls inside of it end on this thread: it is over when no other owner uses it.
+            // Calls inside it end on this thread. It is over when no other owner uses it.
             let end = Instant::now() + OTHERS_WITHIN;
             while what.is_shared() && Instant::now() < end {
                 std::thread::sleep(OTHERS_LOOK);
@@ -187,7 +186,7 @@ impl Going {
             of_thread.store(true, Ordering::Release);
             wake();
         };
-        // Without a thread it went with the attempt to start one.
+        // If no thread can be started, it was dropped with the attempt.
         let thread = std::thread::Builder::new().name("dl-lets-go".into()).spawn(go).ok();
         Self { over, thread }
     }
@@ -213,13 +212,13 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
-    /// Only a failure takes as long.
+    /// Only a failure takes this long.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// Reason why an object is broken, if it is.
     type Broken = Arc<Mutex<Option<String>>>;
 
-    /// Waits, when it is dropped, until the other side of `held` is gone.
+    /// Blocks on drop until the other side of `held` is gone.
     struct Thing {
         broken: Broken,
         withdrawn: Sender<()>,
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_its_time_to_go_holds_up_nobody_and_there_are_never_two() {
+    fn a_slow_end_delays_no_other_and_there_are_never_two() {
         let (mut retry, woken) = retry();
         let (first, _broken, withdrawn, hold) = thing();
         retry.keep(Instant::now(), || Ok(first)).unwrap();
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_somebody_still_asks_with_has_not_gone() {
+    fn an_end_with_a_pending_call_has_not_gone() {
         let (sender, woken) = channel();
         let wake: Wake = Arc::new(move || {
             let _ = sender.send(());

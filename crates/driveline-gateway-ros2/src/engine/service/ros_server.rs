@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Server in ROS 2 that is called, and its offer here and across:
+//! Server in ROS 2, and its offer to Driveline and to the other profile:
 //! `docs/protocols/ros2-services.md`, section 5. `calls_to_ros` passes the calls.
 
 use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
@@ -23,28 +23,28 @@ use driveline_gateway::ros2::{Release, ServiceRule};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Clients in Driveline that are served at a time.
+/// Maximum number of Driveline clients served at a time.
 const MAX_CLIENTS: u32 = 8;
-/// Requests of one client that are held while they are sent.
+/// Maximum number of requests of one client that are held while they are sent.
 const MAX_HELD: u32 = 2;
 
-/// So long are clients in Driveline given to connect with where their answers come from.
+/// Time for which Driveline clients may connect to the publisher of their responses.
 const READ_WITHIN: Duration = Duration::from_secs(2);
-/// Until it looks again whether they have.
+/// Pause between two checks for this.
 const READ_LOOK: Duration = Duration::from_millis(2);
 
 /// A service whose server is in ROS 2.
 pub(super) struct RosServer {
-    /// Others see it go before it cannot be asked any more.
+    /// Dropped first: others see it go before calls fail.
     across: Retry<Box<dyn Offered>>,
-    /// Offers it here, as long as there is a server.
+    /// Local offer, while a server exists.
     offered: Retry<OfferedHere>,
     asking: Retry<Arc<dyn Asking>>,
-    /// The server that is asked, or would be.
+    /// The server that is called, or would be.
     current: Option<EndpointKey>,
-    /// All that have the name.
+    /// All servers of the name.
     pub(super) servers: Vec<(EndpointKey, ServiceEndpoint)>,
-    /// Reasons why none is called, or not correctly.
+    /// Reasons why no server is called, or why it may not work correctly.
     problems: Vec<Problem>,
     blocked: bool,
     passes_across: bool,
@@ -93,8 +93,8 @@ impl RosServer {
         self.blocked = blocked.is_some();
         let passes = blocked.as_ref().is_some_and(Problem::ends_by_itself);
         problems.extend(blocked);
-        // Callers get the reason, so it is offered whenever there is a server. Temporary problems
-        // are waited for: a client that has waited for a server is not refused for them.
+        // Clients get the reason, so it is offered while a server exists. Temporary problems are
+        // waited for: they must not refuse a client that has waited for a server.
         if self.servers.is_empty() {
             self.offered.let_go();
         } else if self.offered.get().is_some() || !passes {
@@ -104,14 +104,14 @@ impl RosServer {
                 .extend(kept.err().map(|why| Problem::missing("it cannot be offered here", why)));
         }
         problems.extend(self.pass_across(common, now).err());
-        Problem::tell_news(&problems, &self.problems, |p| {
-            common.tell(format!("service '/{}' of ROS 2: {p}", self.calls.of.service))
+        Problem::log_new(&problems, &self.problems, |p| {
+            common.log(format!("service '/{}' of ROS 2: {p}", self.calls.of.service))
         });
         self.problems = problems;
     }
 
-    /// Stops asking: pending callers get `what`, later ones `problem`. Call it before `asking` is
-    /// dropped, of which `calls` has a share.
+    /// Stops calling: pending callers get `what`, later ones `problem`. Call it before `asking` is
+    /// dropped, because `calls` shares it.
     fn leave(&mut self, what: &str, problem: &str) {
         self.across.let_go();
         self.calls.server_gone(what, problem);
@@ -143,7 +143,7 @@ impl RosServer {
         Ok(())
     }
 
-    /// The one server that can be called.
+    /// Returns the one server that can be called.
     fn one(&self, common: &GatewayState) -> Result<(EndpointKey, ServiceEndpoint), Problem> {
         let named = |endpoints: &[&(EndpointKey, ServiceEndpoint)]| {
             let named: Vec<_> = endpoints
@@ -158,18 +158,26 @@ impl RosServer {
             [] if marked.is_empty() => Err(Problem::quiet(NOBODY)),
             [] => {
                 let who = named(&marked);
-                Err(format!("{who} is another gateway of Driveline: it would go in circles; domains meet by network reach").into())
+                Err(format!(
+                    "{who} is another gateway of Driveline: it would go in circles; \
+                     domains meet by network reach"
+                )
+                .into())
             }
             [(key, server)] => {
                 unfit(common, &self.calls.of, server)?;
-                // Over one profile a request goes to every server of the name.
+                // With one profile, a request goes to every server of the name.
                 let beside: Vec<_> =
                     marked.into_iter().filter(|(_, p)| p.profile == server.profile).collect();
                 if beside.is_empty() {
                     return Ok((*key, server.clone()));
                 }
-                Err(format!("a gateway of Driveline offers it as well ({}), and both would execute requests: stop one", named(&beside))
-                    .into())
+                Err(format!(
+                    "a gateway of Driveline offers it as well ({}), and both would execute \
+                     requests: stop one",
+                    named(&beside)
+                )
+                .into())
             }
             several => Err(format!(
                 "{} nodes offer it ({}), and one may: stop the others",
@@ -180,8 +188,7 @@ impl RosServer {
         }
     }
 
-    /// Offers it to nodes of the other profile, if that is wanted and as long as there is one that
-    /// is called.
+    /// Offers it to nodes of the other profile, if requested and while a server is called.
     fn pass_across(&mut self, common: &Arc<GatewayState>, now: Instant) -> Result<(), Problem> {
         let current = self.current.filter(|_| self.passes_across && self.callable());
         let Some((_, server)) = self.servers.iter().find(|(key, _)| Some(*key) == current) else {
@@ -226,8 +233,8 @@ impl RosServer {
         self.across.get().and(self.current).map(|(profile, _)| profile.other())
     }
 
-    /// All servers of the name, with what keeps each.
-    pub(super) fn told_servers(&self) -> Vec<Ros2Server> {
+    /// All servers of the name, with the reason why each is not called.
+    pub(super) fn servers_in_report(&self) -> Vec<Ros2Server> {
         let of = |(key, p): &(EndpointKey, ServiceEndpoint)| Ros2Server {
             node: written(p.node.as_ref()),
             profile: p.profile.to_string(),
@@ -251,8 +258,8 @@ struct OfferedHere {
 impl Upheld for OfferedHere {}
 
 impl Drop for OfferedHere {
-    /// It goes when clients can read what they were answered: who has called for the first time
-    /// need not be connected with it yet, and would hear that the server went away.
+    /// Waits until clients can read their responses. A client that has called for the first time
+    /// may not be connected yet, and would find that the server went away.
     fn drop(&mut self) {
         self.executor.stop();
         let end = Instant::now() + READ_WITHIN;
@@ -292,7 +299,7 @@ fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<OfferedHere, Strin
     Ok(OfferedHere { executor, outbox, calls: calls.clone() })
 }
 
-/// Reason why a server cannot be called, if it cannot.
+/// Returns the reason if a server cannot be called.
 fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Result<(), String> {
     let who = format!("the server {} by {}", whose(server.node.as_ref()), server.profile);
     if let Some(unable) = &server.unable {
@@ -309,7 +316,8 @@ fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Res
     if server.profile == Profile::Zenoh && server.hash != ours {
         let release = if common.spec.release == Release::Humble { "humble" } else { "jazzy" };
         return Err(format!(
-            "{who} has the type hash {}, and the definition at hand {ours}: have both use one definition, and say the node's release under `ros2:` (now \
+            "{who} has the type hash {}, and the definition at hand {ours}: have both use one \
+             definition, and say the node's release under `ros2:` (now \
              `release: {release}`)",
             server.hash
         ));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All services that rules name, as the control thread has them.
+//! All services of the rules, for the control thread.
 
 use super::counts::{Counts, Figures};
 use super::driveline_server::DrivelineServer;
@@ -24,7 +24,7 @@ use std::time::Instant;
 /// clients cannot displace servers.
 const MAX_ENDPOINTS: usize = 4096;
 
-/// Clients that are not served, in a report.
+/// Maximum number of unserved clients in a report.
 const MAX_TOLD: usize = 16;
 
 /// Key of a server or a client.
@@ -34,7 +34,7 @@ pub(super) type EndpointKey = (Profile, Handle);
 enum Side {
     Driveline(Box<DrivelineServer>),
     Ros(Box<RosServer>),
-    /// It is left out, for this reason.
+    /// Skipped, for this reason.
     LeftOut(String),
 }
 
@@ -49,7 +49,7 @@ pub(in crate::engine) struct Services {
     services: Vec<Service>,
     servers: HashMap<EndpointKey, ServiceEndpoint>,
     clients: HashMap<EndpointKey, ServiceEndpoint>,
-    /// Endpoints have come or gone, or were named, since they were looked at.
+    /// True if endpoints have changed, or were named, since the last check.
     stirred: bool,
     too_many: bool,
     common: Arc<GatewayState>,
@@ -58,12 +58,12 @@ pub(in crate::engine) struct Services {
 /// Name of an unnamed node in `driveline gateway list`.
 const UNNAMED: &str = "a node without a name";
 
-/// A node in a list for people.
+/// Formats a node for a list.
 pub(super) fn listed(node: Option<&RosNode>) -> String {
     node.map_or_else(|| UNNAMED.to_owned(), RosNode::to_string)
 }
 
-/// A node behind "the server" or "the client".
+/// Formats the node after "the server" or "the client".
 pub(super) fn whose(node: Option<&RosNode>) -> String {
     node.map_or_else(|| format!("of {UNNAMED}"), |node| format!("'{node}'"))
 }
@@ -98,7 +98,7 @@ impl Services {
             }
         });
         for rule in &common.spec.services {
-            // Checked before.
+            // The name was checked before.
             let Some(name) = rule.name() else { continue };
             let server = Interface::of(common, rule, &name).and_then(|of| match rule.server {
                 ServedBy::Driveline => {
@@ -107,12 +107,12 @@ impl Services {
                 }
                 ServedBy::Ros => {
                     let people = common.clone();
-                    let counts = Counts::new(move |line| people.tell(line), name.to_string());
+                    let counts = Counts::new(move |line| people.log(line), name.to_string());
                     Ok(Side::Ros(Box::new(RosServer::new(&node, of, rule, counts, &wake))))
                 }
             });
             let server = server.unwrap_or_else(|reason| {
-                common.tell(format!("service '/{name}' is left out: {reason}"));
+                common.log(format!("service '/{name}' is left out: {reason}"));
                 Side::LeftOut(reason)
             });
             this.services.push(Service { rule: rule.clone(), name, server });
@@ -138,20 +138,21 @@ impl Services {
                     of_role.insert((profile, endpoint.handle), *endpoint);
                     self.stirred = true;
                 } else if !std::mem::replace(&mut self.too_many, true) {
-                    self.common.tell(format!(
-                        "more than {MAX_ENDPOINTS} {what} of services in ROS 2: not all are looked at; end what makes them, then restart the gateway"
+                    self.common.log(format!(
+                        "more than {MAX_ENDPOINTS} {what} of services in ROS 2: not all are looked \
+                         at; end what makes them, then restart the gateway"
                     ));
                 }
             }
         }
     }
 
-    /// The nodes of endpoints have become known.
+    /// Notes that the nodes of endpoints have become known.
     pub(in crate::engine) fn named(&mut self) {
         self.stirred = true;
     }
 
-    /// Does what is to be done. When it has to look again, whatever happens.
+    /// Does the work that is due. Returns the time of the next check.
     pub(in crate::engine) fn look(&mut self, nodes: &Nodes) -> Option<Instant> {
         let stirred = std::mem::take(&mut self.stirred);
         let (servers, clients, common) = (&self.servers, &self.clients, &self.common);
@@ -198,7 +199,7 @@ impl Services {
         next
     }
 
-    /// Over DDS, what the ROS graph is to know of.
+    /// Over DDS, endpoints for the ROS graph.
     pub(in crate::engine) fn own(&self) -> Vec<OwnEnds> {
         let mut all = Vec::new();
         for service in &self.services {
@@ -237,7 +238,8 @@ impl Services {
                     report.callable = !report.servers.is_empty();
                 }
                 Side::Ros(server) => {
-                    (report.problems, report.servers) = (server.problems(), server.told_servers());
+                    (report.problems, report.servers) =
+                        (server.problems(), server.servers_in_report());
                     figures = Some(server.calls.counts.figures());
                     report.under_way = server.calls.under_way();
                     report.across = server.across().map(|profile| profile.to_string());
@@ -248,7 +250,7 @@ impl Services {
                 (report.calls, report.answered, report.ended, report.strays) =
                     (calls, answered, ended, strays);
             }
-            // Of a server in ROS 2, clients are served by the gateway only across.
+            // The gateway serves clients of a ROS 2 server only in the other profile.
             let ours = |p: &&ServiceEndpoint| {
                 !report.from_ros || report.across.as_deref() == Some(p.profile.to_string().as_str())
             };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The session's settings: rmw_zenoh's, with bounds.
+//! Settings of the session: those of rmw_zenoh, with limits.
 
 use super::GatewayError;
 use driveline_gateway::ros2::Ros2ZenohSpec;
@@ -9,18 +9,18 @@ use zenoh::Config;
 
 /// Space for a message in addition to its payload.
 const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
-/// Most routers and nodes connected at once.
+/// Maximum number of routers and nodes connected at once.
 const MAX_SESSIONS: u32 = 64;
 /// Time that a reliable sample waits for space; then Zenoh closes the connection.
 const ROOM_WITHIN_MS: u64 = 2_000;
 /// Time after which the kernel breaks a connection to a router or node with unacknowledged data or
-/// a full buffer: with the first retransmission, 0.2 s later, less than samples wait for space. An
-/// error of the socket wakes all waiting threads at once. Otherwise each of them would have Zenoh
-/// close the connection by the id of the other end, one after the other, and a late one would close
-/// the next connection.
+/// a full buffer. With the first retransmission, 0.2 s later, this is less than the time that
+/// samples wait for space. An error of the socket wakes all waiting threads at once. Otherwise each
+/// of them would have Zenoh close the connection by the id of the other end, one after the other,
+/// and a late thread would close the next connection.
 pub(in crate::engine) const UNANSWERED: Duration = Duration::from_millis(ROOM_WITHIN_MS * 5 / 8);
 
-/// The configuration of the session. `longest`: the longest payload, in bytes.
+/// Returns the configuration of the session. `longest`: maximum payload, in bytes.
 pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, GatewayError> {
     let list = |endpoints: &[String]| serde_json::Value::from(endpoints.to_vec()).to_string();
     let (connect, listen) = (list(&spec.connect), list(&spec.listen));
@@ -32,23 +32,23 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("mode", "'peer'"),
         ("connect/endpoints", connect.as_str()),
         ("listen/endpoints", listen.as_str()),
-        // The session opens at once; a router that is not there yet is tried again and again, after
-        // the same pause: longer ones would leave one that is back unused for longer.
+        // The session opens at once. A missing router is retried after a constant pause: growing
+        // pauses would leave a router that is back unused for longer.
         ("connect/timeout_ms", "-1"),
         ("connect/exit_on_failure", "false"),
         ("connect/retry", "{ period_init_ms: 200, period_max_ms: 200, period_increase_factor: 1 }"),
         ("open/return_conditions", "{ connect_scouted: false, declares: false }"),
         ("scouting/multicast/enabled", "false"),
         ("scouting/gossip/enabled", "true"),
-        // Nodes that expect the one with the greater id to connect may be waiting for this one.
+        // A node may expect the end with the greater id to connect, and wait for this gateway.
         ("scouting/gossip/autoconnect_strategy", "'always'"),
         ("timestamping/enabled", "true"),
-        // As rmw_zenoh has it: calls of services that say nothing of their own.
+        // As in rmw_zenoh, for calls of services without a time-out of their own.
         ("queries_default_timeout", "600000"),
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", "10000"),
-        // A large reliable message is in many pieces, and its publisher waits so long until there
-        // is room for the last one.
+        // A large reliable message has many pieces. Its publisher waits this long for space for the
+        // last one.
         (
             "transport/link/tx/queue/congestion_control/block/wait_before_close",
             room_within_us.as_str(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tokens of others on their way to the control thread.
+//! Foreign tokens for the control thread.
 
 use super::lock;
 use crate::discovery_info::Gid;
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use zenoh::sample::{Sample, SampleKind};
 
-/// Changes that wait for the control thread: more at once than any network has.
+/// Maximum number of queued changes: more than any network has at a time.
 const MAX_WAITING: usize = 16_384;
 
 #[derive(Default)]
@@ -20,13 +20,13 @@ struct News {
     services: VecDeque<ServiceChange>,
     malformed: u64,
     troubles: Vec<String>,
-    /// Tokens of gateways that are there, by their ids, with their sessions.
+    /// Tokens of present gateways, by their ids, with their sessions.
     gateways: HashMap<Gid, String>,
     passed_over: bool,
 }
 
 pub(super) struct Discovery {
-    /// The id of this session.
+    /// Id of this session.
     session: String,
     news: Mutex<News>,
     waiting: Arc<Waiting>,
@@ -37,7 +37,7 @@ impl Discovery {
         Self { session, news: Mutex::default(), waiting }
     }
 
-    /// A token was declared, or is gone. On Zenoh's thread.
+    /// Handles a declared or departed token. Called on Zenoh's thread.
     pub(super) fn token(&self, sample: &Sample) {
         self.heard(sample.key_expr().as_str(), sample.kind() == SampleKind::Put);
     }
@@ -83,7 +83,8 @@ impl Discovery {
             news.services.extend(service);
         } else if !std::mem::replace(&mut news.passed_over, true) {
             let trouble = format!(
-                "more than {MAX_WAITING} endpoints came and went at once, and not all were noticed; restart the gateway"
+                "more than {MAX_WAITING} endpoints came and went at once, and not all were \
+                 noticed; restart the gateway"
             );
             news.troubles.push(trouble);
         }
@@ -102,12 +103,12 @@ impl Discovery {
         self.waiting.wake();
     }
 
-    /// Sessions of other gateways that show something here.
+    /// Sessions of other gateways with tokens here.
     pub(super) fn gateways(&self) -> BTreeSet<String> {
         lock(&self.news).gateways.values().cloned().collect()
     }
 
-    /// Tokens that were none.
+    /// Number of invalid tokens.
     pub(super) fn malformed(&self) -> u64 {
         lock(&self.news).malformed
     }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_of_others_are_told_and_nothing_else() {
+    fn only_endpoints_of_others_are_reported() {
         let discovery = Discovery::new("abc".into(), Arc::new(Waiting::Signal(Signal::default())));
         let (talker, server) = (token("def", "MP", "%chatter"), token("def", "SS", "%service"));
         for (text, here) in [
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_told_once_and_too_many_are_bounded() {
+    fn invalid_tokens_are_logged_once_and_bounded() {
         let discovery = Discovery::new("abc".into(), Arc::new(Waiting::Signal(Signal::default())));
         discovery.heard("@ros2_lv/0/nonsense", true);
         discovery.heard("@ros2_lv/0/more", true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishers and subscriptions.
+//! Publishers and subscriptions of Zenoh.
 
 use super::inbox::Inbox;
 use super::{Announced, Session, text};
@@ -26,12 +26,12 @@ use zenoh_ext::{
     MissDetectionConfig, RecoveryConfig,
 };
 
-/// After the last sample, so that it is missed if it was lost.
+/// Time of a heartbeat after the last sample, so that its loss is noticed.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// Time-out of history.
 const HISTORY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Reason why a sample is not sent any more.
+/// Reason why no more samples are sent.
 const ENDS: &str = "the gateway ends";
 
 /// Configuration of a publisher.
@@ -48,7 +48,7 @@ pub(in crate::engine) struct Writer {
     publisher: AdvancedPublisher<'static>,
     under_way: InFlight<()>,
     sequence: AtomicI64,
-    /// Zenoh keeps samples for those who come late.
+    /// True if Zenoh keeps samples for late joiners.
     keeps: bool,
     announced: Announced,
 }
@@ -71,7 +71,7 @@ impl Session {
                 return publisher.advanced().wait().map_err(text);
             }
             // Numbered in any case: by their times alone, several publishers of one session would
-            // be taken for one.
+            // look like one.
             let heartbeat = MissDetectionConfig::default();
             let heartbeat =
                 if reliable { heartbeat.sporadic_heartbeat(HEARTBEAT) } else { heartbeat };
@@ -100,7 +100,7 @@ impl Session {
         })
     }
 
-    /// Subscribes where `of` publishes, with QoS of `class`.
+    /// Subscribes to the key of `of`, with the QoS of `class`.
     pub(in crate::engine) fn reader(
         &self,
         of: &Endpoint,
@@ -112,7 +112,7 @@ impl Session {
             let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
             let (inbox, own) = (inbox.clone(), self.own_ids.clone());
             let subscriber = self.session.declare_subscriber(key).allowed_origin(Locality::Remote);
-            // History of the gateway's own caches comes back to it.
+            // The gateway's own caches answer the request for history, too.
             let subscriber = subscriber.callback(move |sample| {
                 inbox.sample(class, |a| lock(&own).contains(&a.gid), &sample)
             });
@@ -133,8 +133,8 @@ impl Session {
         Ok(Reader { _subscriber: subscriber, _announced: announced })
     }
 
-    /// Shows a node here that subscribes to what a reader of the gateway brings, as long as what
-    /// this returns lasts.
+    /// Shows a local node as a subscription while the result exists. The node receives the samples
+    /// of the gateway's reader.
     pub(in crate::engine) fn show_reader(
         &self,
         topic: &TopicName,
@@ -145,8 +145,8 @@ impl Session {
         Ok(self.announce(node, Kind::Subscription, reading(topic, class, of), || Ok(()))?.1)
     }
 
-    /// Has what a publisher keeps for those who come late come to `inbox`, before anything else of
-    /// it. Does not wait for it.
+    /// Requests the history that a publisher keeps for late joiners, so that it is in `inbox`
+    /// before newer samples. Does not wait for it.
     pub(in crate::engine) fn history(
         &self,
         of: &Endpoint,
@@ -154,8 +154,7 @@ impl Session {
         inbox: &Arc<Inbox>,
     ) -> Result<(), String> {
         let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
-        // Where zenoh-ext's caches of its session answer; which of them is this one's, no token
-        // says.
+        // Key of zenoh-ext's caches of its session. No token names the cache of this publisher.
         let caches = format!("{key}/@adv/pub/{}/**?_max={}", of.session, Qos::MAX_DEPTH);
         let kept = self
             .session
@@ -176,7 +175,7 @@ impl Session {
     }
 }
 
-/// A subscription of this type and hash, as its token says it.
+/// Describes a subscription of this type and hash, as in its token.
 fn reading(
     topic: &TopicName,
     class: ReaderClass,
@@ -191,7 +190,7 @@ fn reading(
     }
 }
 
-/// Parts in a row. `slot`: what some of them may lie in, which are kept instead of copied.
+/// Joins parts to a payload. `slot`: buffer of some of them, which are then held instead of copied.
 pub(super) fn payload(parts: &[&[u8]], slot: Option<&Bytes>) -> Result<ZBytes, String> {
     let mut payload = ZBytes::writer();
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -212,17 +211,16 @@ impl Writer {
         self.announced.gid
     }
 
-    /// Puts a sample together from parts of which some are in `slot`, and numbers it: a sample that
-    /// is not put afterwards is one that its subscriptions know to be lost. Whether the parts in
-    /// `slot` must be copied depends on who else keeps them. `source_timestamp`: on the wall clock,
-    /// in nanoseconds.
+    /// Makes a sample from parts, of which some are in `slot`, and numbers it. If it is not put
+    /// afterwards, its subscriptions count it as lost. Parts in `slot` are copied if a cache would
+    /// hold them. `source_timestamp`: on the wall clock, in nanoseconds.
     pub(in crate::engine) fn prepare(
         &self,
         parts: &[&[u8]],
         slot: Option<&Bytes>,
         source_timestamp: i64,
     ) -> Result<Prepared, String> {
-        // A cache would hold the slot for as long as it has the sample.
+        // A cache would hold the slot as long as the sample.
         let payload = payload(parts, slot.filter(|_| !self.keeps))?;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let attachment =
@@ -230,22 +228,22 @@ impl Writer {
         Ok(Prepared { payload, attachment: attachment.to_vec() })
     }
 
-    /// Hands a sample over. Blocks as long as links have no room, within bounds.
+    /// Writes a sample. Blocks while links have no space, within limits.
     pub(in crate::engine) fn put(&self, sample: Prepared) -> Result<(), String> {
         let put = self.publisher.put(sample.payload).attachment(sample.attachment);
         self.under_way.during((), || put.wait()).unwrap_or_else(|| Err(ENDS.into())).map_err(text)
     }
 }
 
-/// A sample that can be put.
+/// A sample that is ready to be written.
 pub(in crate::engine) struct Prepared {
     payload: ZBytes,
     attachment: Vec<u8>,
 }
 
-/// A subscription, which ends with this value.
+/// A subscription, which ends when this value is dropped.
 pub(in crate::engine) struct Reader {
-    /// Before others see it go.
+    /// Dropped before others see it go.
     _subscriber: Box<dyn Any + Send + Sync>,
     _announced: Announced,
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of a topic on the way to its thread, each publisher's in order: what a publisher keeps
-//! for those who come late goes before what it publishes now.
+//! Queue of a topic's samples for its thread, in the order of each publisher: the history that a
+//! publisher keeps for late joiners goes before its new samples.
 //!
-//! zenoh-ext orders them as well, but asks twice for what a publisher keeps, of all publishers and
-//! of each. Where the answers overlap it takes the newest for the first, and what is older for
-//! duplicates.
+//! zenoh-ext orders samples as well, but requests history twice: of all publishers, and of each. If
+//! the answers overlap, it delivers the newest sample first and drops older ones as duplicates.
 
 use crate::engine::endpoint::{Handle, handle_of};
 use crate::engine::lock;
@@ -18,17 +17,18 @@ use std::time::{Duration, Instant};
 use zenoh::bytes::ZBytes;
 use zenoh::sample::Sample;
 
-/// For so long the samples of a publisher that keeps some wait for those, and for its announcement;
-/// for that only as long as half of what may wait is free of such.
+/// Time for which samples of a publisher with history wait for that history, and for its
+/// announcement. For the announcement, they wait only while half of the queue is free of such
+/// samples.
 pub(in crate::engine) const HELD_WITHIN: Duration = Duration::from_secs(2);
 
-/// A sample that has come.
+/// An arrived sample.
 pub(in crate::engine) struct Arrived {
     pub(in crate::engine) class: ReaderClass,
     pub(in crate::engine) attachment: Attachment,
-    /// Or its length, if it is longer than anything that may wait.
+    /// The payload; or its length, if it is longer than any sample that may wait.
     pub(in crate::engine) payload: Result<ZBytes, usize>,
-    /// Samples of its publisher that found no room, since one was taken before.
+    /// Number of samples of its publisher that found no space since one was taken.
     pub(in crate::engine) rejected: u64,
 }
 
@@ -40,7 +40,8 @@ const MAX_REJECTED: usize = 1024;
 struct Held {
     samples: BTreeMap<i64, Arrived>,
     until: Instant,
-    /// Awaited history, if there is one: a publisher that returns is asked again.
+    /// Number of the awaited history, if any: the history of a publisher that returns is requested
+    /// again.
     awaits: Option<u64>,
 }
 
@@ -48,21 +49,21 @@ struct Held {
 struct Queue {
     arrived: VecDeque<Arrived>,
     held: HashMap<Handle, Held>,
-    /// Samples in `held`.
+    /// Number of samples in `held`.
     holds: usize,
-    /// Publishers whose history is complete, or not wanted.
+    /// Publishers whose history is complete, or not requested.
     complete: HashSet<Handle>,
-    /// Histories that were awaited so far.
+    /// Number of histories awaited so far.
     histories: u64,
     rejected: u64,
-    /// The same of each publisher, since one of its samples was taken.
+    /// Number of rejected samples of each publisher, since one of its samples was taken.
     rejected_of: HashMap<Handle, u64>,
     malformed: u64,
 }
 
 impl Queue {
-    /// Returns true if a sample of a transient-local publisher waits for its history; for an
-    /// unannounced publisher, while there is `room` for that.
+    /// Returns true if a sample of a transient-local publisher waits for its history. If the
+    /// publisher is unannounced, it waits only while there is `room`.
     fn waits(
         &mut self,
         publisher: Handle,
@@ -104,7 +105,7 @@ impl Queue {
     }
 }
 
-/// Samples of a topic that wait for its thread. Thread-safe; no call waits.
+/// Samples of a topic that wait for its thread. Thread-safe; no call blocks.
 pub(in crate::engine) struct Inbox {
     queue: Mutex<Queue>,
     limit: usize,
@@ -113,7 +114,7 @@ pub(in crate::engine) struct Inbox {
 }
 
 impl Inbox {
-    /// For at most `limit` samples, of no more than `longest` bytes.
+    /// Makes an inbox for at most `limit` samples of at most `longest` bytes.
     pub(in crate::engine) fn new(limit: usize, longest: usize) -> Self {
         Self { queue: Mutex::default(), limit, longest, signal: Signal::default() }
     }
@@ -122,7 +123,7 @@ impl Inbox {
         self.limit
     }
 
-    /// On Zenoh's thread. Those of `passes_over` are none.
+    /// Queues a sample. Called on Zenoh's thread. Samples of `passes_over` are ignored.
     pub(super) fn sample(
         &self,
         class: ReaderClass,
@@ -138,7 +139,7 @@ impl Inbox {
         if passes_over(&attachment) {
             return;
         }
-        // Other topics may have longer ones, and Zenoh knows but one bound for all.
+        // Other topics may have longer samples, and Zenoh has one limit for all.
         let payload = Some(sample.payload())
             .filter(|p| p.len() <= self.longest)
             .cloned()
@@ -160,7 +161,7 @@ impl Inbox {
         }
         let room = queue.holds < self.limit / 2;
         if let Some(held) = queue.waits(publisher, arrived.class, room, now) {
-            // It may come twice, as history and live.
+            // It may arrive twice, as history and live.
             let is_new = held.samples.insert(number, arrived).is_none();
             queue.holds += usize::from(is_new);
         } else {
@@ -170,8 +171,8 @@ impl Inbox {
         self.signal.raise();
     }
 
-    /// Samples of a publisher wait from now on until its history has come, which lasts as long as
-    /// what this returns, or for [`HELD_WITHIN`].
+    /// Makes the samples of a publisher wait for its history: until the result is dropped, or for
+    /// [`HELD_WITHIN`].
     pub(super) fn awaits(self: &Arc<Self>, publisher: Handle, now: Instant) -> Awaited {
         let mut queue = lock(&self.queue);
         queue.histories += 1;
@@ -186,7 +187,7 @@ impl Inbox {
         Awaited { inbox: self.clone(), publisher, history }
     }
 
-    /// Samples of a publisher wait for no history any more: it is refused, or gone.
+    /// Ends the wait of a publisher's samples for its history: it is refused, or gone.
     pub(in crate::engine) fn waits_no_more(&self, publisher: Handle) {
         let mut queue = lock(&self.queue);
         queue.release(publisher);
@@ -195,8 +196,7 @@ impl Inbox {
         self.signal.raise();
     }
 
-    /// Of a publisher that is gone nothing comes any more: if it comes back, it has a history once
-    /// more.
+    /// Handles the end of a publisher. If it comes back, it has a history again.
     pub(in crate::engine) fn parted(&self, publisher: Handle) {
         let mut queue = lock(&self.queue);
         queue.release(publisher);
@@ -223,15 +223,14 @@ impl Inbox {
         Some(arrived)
     }
 
-    /// Number of samples rejected because too many had arrived, and of those without a readable
-    /// attachment.
+    /// Number of samples rejected for lack of space, and of those without a readable attachment.
     pub(in crate::engine) fn losses(&self) -> (u64, u64) {
         let queue = lock(&self.queue);
         (queue.rejected, queue.malformed)
     }
 }
 
-/// The history of a publisher, which is complete when this ends.
+/// History of a publisher. It is complete when this value is dropped.
 pub(super) struct Awaited {
     inbox: Arc<Inbox>,
     publisher: Handle,
@@ -239,7 +238,7 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
-    /// A sample of it, on Zenoh's thread. Of other publishers it may be as well.
+    /// Queues a sample of the history, which may be of another publisher. Called on Zenoh's thread.
     pub(super) fn sample(&self, class: ReaderClass, sample: &Sample) {
         self.inbox.sample(class, |attachment| handle_of(&attachment.gid) != self.publisher, sample);
     }
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn history_goes_before_what_came_meanwhile_and_nobody_else_waits() {
+    fn history_goes_before_newer_samples_and_no_other_publisher_waits() {
         let (inbox, now) = (Arc::new(Inbox::new(100, 100)), Instant::now());
         came(&inbox, LASTING, 1, 3, now);
         let history = inbox.awaits(handle_of(&[1; 16]), now);
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_longer_than_is_said_for_a_history_or_an_announcement() {
+    fn the_wait_for_a_history_or_an_announcement_is_limited() {
         let (inbox, now, late) = (
             Arc::new(Inbox::new(100, 100)),
             Instant::now(),
@@ -343,7 +342,7 @@ mod tests {
         assert_eq!(
             taken(&inbox, now),
             [(1, 6), (1, 7)],
-            "half of the room is for who is announced"
+            "half of the space is reserved for announced publishers"
         );
         let history = inbox.awaits(handle_of(&[2; 16]), now);
         came(&inbox, LASTING, 2, 1, now);
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_told_of_its_publisher_and_once() {
+    fn samples_without_space_are_reported_once_with_their_publisher() {
         let (inbox, now) = (Arc::new(Inbox::new(2, 100)), Instant::now());
         (1..=5).for_each(|number| came(&inbox, VOLATILE, 1, number, now));
         (1..=2).for_each(|number| came(&inbox, VOLATILE, 2, number, now));

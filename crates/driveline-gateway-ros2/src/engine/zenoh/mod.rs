@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Zenoh as nodes on rmw_zenoh use it: `docs/protocols/ros2-zenoh.md`.
+//! Zenoh session for nodes on rmw_zenoh: `docs/protocols/ros2-zenoh.md`.
 
 mod config;
 mod discovery;
@@ -34,15 +34,15 @@ use std::time::Instant;
 use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 
-/// Ids of this session's own endpoints: their samples are not taken.
+/// Ids of this session's own endpoints, whose samples are ignored.
 type OwnIds = Arc<Mutex<HashSet<Gid>>>;
 
-/// Announcement of an endpoint of the gateway to others. It ends with this value.
+/// Announcement of an endpoint of the gateway. It ends when this value is dropped.
 pub(super) struct Announced {
     gid: Gid,
     ids: OwnIds,
     _token: LivelinessToken,
-    /// Behind its endpoint.
+    /// Dropped after its endpoint.
     _node: Arc<OwnNode<LivelinessToken>>,
 }
 
@@ -52,7 +52,7 @@ impl Drop for Announced {
     }
 }
 
-/// Taking part in Zenoh.
+/// The gateway's Zenoh session.
 pub(super) struct Session {
     discovery: Arc<Discovery>,
     own_ids: OwnIds,
@@ -63,9 +63,9 @@ pub(super) struct Session {
     routers: Mutex<routers::Routers>,
     reconnect: reconnect::Reconnect,
     under_way: InFlight<()>,
-    /// Behind everything that is part of it.
+    /// Dropped after all of its parts.
     session: zenoh::Session,
-    /// Behind the session.
+    /// Dropped after the session.
     _runtime: OwnRuntime,
 }
 
@@ -74,8 +74,8 @@ fn text(e: impl ToString) -> String {
 }
 
 impl Session {
-    /// `longest`: the longest payload, in bytes. Returns at once; routers and nodes are found
-    /// later, and `waiting` is woken.
+    /// Opens a session. `longest`: maximum payload, in bytes. Returns at once; routers and nodes
+    /// are found later, and wake `waiting`.
     pub(super) fn open(
         spec: &Ros2ZenohSpec,
         domain: u32,
@@ -117,13 +117,13 @@ impl Session {
         self.discovery.take()
     }
 
-    /// Connects again to nodes that are lost. Gives when to look again.
+    /// Reconnects to lost nodes. Returns the time of the next check.
     pub(super) fn connect_again(&self) -> Option<Instant> {
         self.reconnect.look(Instant::now())
     }
 
-    /// Gives up samples that are being passed to Zenoh, unless that ends soon: the session is about
-    /// to be closed.
+    /// Gives up samples that are being passed to Zenoh, unless that ends soon. Called before the
+    /// session is closed.
     pub(super) fn give_up(&self) {
         self.under_way.give_up(&self.session);
     }
@@ -141,12 +141,12 @@ impl Session {
         troubles
     }
 
-    /// Sessions of other gateways that show something here.
+    /// Sessions of other gateways with tokens here.
     pub(super) fn gateways(&self) -> BTreeSet<String> {
         self.discovery.gateways()
     }
 
-    /// Tokens that could not be read, so far.
+    /// Number of unreadable tokens so far.
     pub(super) fn malformed(&self) -> u64 {
         self.discovery.malformed()
     }
@@ -206,8 +206,8 @@ impl Session {
         self.nodes.get(name, || self.number(), declare)
     }
 
-    /// Announces an endpoint to others. `declare` makes it, before others see it and after its own
-    /// samples are known as such.
+    /// Announces an endpoint. `declare` makes it, before others see it and after its own samples
+    /// can be recognised.
     fn announce<T>(
         &self,
         node: &RosNode,

@@ -3,9 +3,9 @@
 //! `docs/protocols/ros2-zenoh.md` §9. No thread, no network, no clock.
 //!
 //! Zenoh reconnects to endpoints under `connect`, and connects once to nodes that a router reports.
-//! When only the connection to such a node ends, the router does not report it again, and the node
-//! does not reconnect by itself. So the gateway reconnects, to the same place, which is known to be
-//! right.
+//! If only the connection to such a node ends, the router does not report it again, and the node
+//! does not reconnect by itself. So the gateway reconnects, to the same address, which is known to
+//! be right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use zenoh::config::ZenohId;
 pub(super) const MAX_LOST: usize = 64;
 /// Duration of attempts: the end of a node is not reported.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
-/// Pause before each attempt, as for endpoints under `connect`; also before the first one. Each
-/// topic that has waited for the connection without success ends it once more. Zenoh finds the
-/// connection by the node's id, so a late topic would end the new connection …
+/// Pause before each attempt, including the first one, as for endpoints under `connect`. Each topic
+/// that has waited for the old connection without success ends the connection once more. Zenoh
+/// finds it by the node's id, so a late topic would end the new connection.
 pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
-/// … and between attempts to a node that has been gone for longer than this.
+/// Pause between attempts to a node that has been gone for longer than this.
 const LATER_EVERY: Duration = Duration::from_secs(1);
 const LATER_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 struct Neighbour {
-    /// Place that this session has connected to.
+    /// Address that this session has connected to.
     at: String,
     /// Time since which there is no connection.
     lost: Option<Instant>,
@@ -38,8 +38,8 @@ struct Neighbour {
 pub(super) struct Neighbours {
     all: BTreeMap<ZenohId, Neighbour>,
     routers: BTreeSet<ZenohId>,
-    /// Time of the last connection to a router. Nodes lost before are tried as if lost then: the
-    /// fault of the router's connection has affected theirs.
+    /// Time of the last connection to a router. Nodes lost before are tried as if lost then,
+    /// because the fault of the router's connection has affected theirs.
     router_came: Option<Instant>,
 }
 
@@ -85,7 +85,7 @@ impl Neighbours {
         self.router_came = Some(now);
     }
 
-    /// Returns the nodes and places to connect to now, and the time of the next check.
+    /// Returns the nodes to connect to now with their addresses, and the time of the next check.
     pub(super) fn due(&mut self, now: Instant) -> (Vec<(ZenohId, String)>, Option<Instant>) {
         let came = self.router_came;
         let tried_since = |lost: Instant| came.map_or(lost, |came| came.max(lost));
@@ -134,7 +134,7 @@ mod tests {
         neighbours.lost(id(1), at(450));
         assert_eq!(neighbours.due(at(500)), (vec![], Some(at(650))), "reported once more");
         assert_eq!(due(&mut neighbours, at(650)), [id(1)]);
-        // Made by either end.
+        // The connection may be made by either end.
         neighbours.is_connected(id(1));
         assert_eq!(neighbours.due(at(9_000)), (vec![], None));
         neighbours.lost(id(1), at(10_000));

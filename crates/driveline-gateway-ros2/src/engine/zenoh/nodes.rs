@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nodes of the gateway that others see, one for each name.
+//! Visible nodes of the gateway, one for each name.
 
 use crate::engine::lock;
 use crate::names::RosNode;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-/// Node that has endpoints of the gateway. Others see it while it has an owner.
+/// Node with endpoints of the gateway. Others see it while it has an owner.
 pub(super) struct OwnNode<T> {
     pub(super) id: u64,
-    /// `None`: it was not declared yet, or that has failed.
+    /// `None`: it was not declared yet, or the declaration has failed.
     token: Mutex<Option<T>>,
 }
 
-/// See the module. `T` is what shows one to others, as long as it lives.
+/// See the module. `T`: token that shows a node while it exists.
 pub(super) struct OwnNodes<T>(Mutex<HashMap<RosNode, Weak<OwnNode<T>>>>);
 
 impl<T> Default for OwnNodes<T> {
@@ -24,7 +24,7 @@ impl<T> Default for OwnNodes<T> {
 
 impl<T> OwnNodes<T> {
     /// Returns the node of this name. A new one gets the number `id`, and `declare` announces it.
-    /// That may take a while, during which only callers for the same node wait.
+    /// Meanwhile only callers for the same node wait.
     pub(super) fn get<E>(
         &self,
         name: &RosNode,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connects again to nodes that were found through a router: see [`super::neighbours`] for whom and
-//! when, and [`driveline_zenoh::Attempts`] for how.
+//! Reconnects to nodes that were found through a router. [`super::neighbours`] decides to which
+//! nodes and when; [`driveline_zenoh::Attempts`] connects.
 
 use super::lock;
 use super::neighbours::Neighbours;
@@ -19,8 +19,8 @@ pub(super) struct Reconnect {
 }
 
 impl Reconnect {
-    /// Begins to watch the connections of a session that was opened just now. `under_way`: what is
-    /// handed to them. `waiting` is woken when one ends.
+    /// Watches the connections of a session that was just opened. `under_way`: messages passed to
+    /// them. `waiting` is woken when a connection ends.
     pub(super) fn new(
         opened: &Opened,
         connects: &[String],
@@ -37,8 +37,8 @@ impl Reconnect {
             let (id, mut known) = (*event.link().zid(), lock(&known));
             match ends.made_by(event.link()) {
                 MadeBy::Told(at) => known.connected(id, &at, Instant::now()),
-                // Where the node listens is not known of a connection that it has made; Zenoh sees
-                // to what stands under `connect`.
+                // The address of a node that has made the connection is unknown. Zenoh itself
+                // reconnects to endpoints under `connect`.
                 MadeBy::OtherEnd | MadeBy::Configuration => known.is_connected(id),
             }
         });
@@ -60,7 +60,7 @@ impl Reconnect {
         Ok(Self { neighbours, attempts: Attempts::new(&opened.runtime) })
     }
 
-    /// Tries what is to be tried. Waits for nothing. Gives when to look again.
+    /// Makes the attempts that are due. Does not block. Returns the time of the next check.
     pub(super) fn look(&self, now: Instant) -> Option<Instant> {
         let (due, next) = lock(&self.neighbours).due(now);
         for (id, at) in due {
@@ -79,7 +79,7 @@ mod tests {
     use driveline_namespaces::Port;
     use zenoh::Config;
 
-    /// Opens a session that listens there and connects to none.
+    /// Session that listens there and connects to no node.
     fn session(id: &str, listens: &[&str]) -> Opened {
         let mut config = Config::default();
         let (id, listens) = (format!("'{id}'"), serde_json::json!(listens).to_string());

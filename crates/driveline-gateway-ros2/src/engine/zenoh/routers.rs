@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Presence of routers, without which nodes on rmw_zenoh do not find each other. Zenoh retries a
-//! missing router silently, so only this reports it.
+//! Presence of routers. Without a router, nodes on rmw_zenoh do not find each other. Zenoh retries
+//! a missing router silently, so only this reports it.
 
 use std::time::{Duration, Instant};
 
-/// Time after which a missing router is logged: all start together, and the gateway may be the
-/// first.
+/// Time after which a missing router is logged. All processes start together, and the gateway may
+/// be the first.
 const MISSED_AFTER: Duration = Duration::from_secs(3);
 /// Pause between checks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Routers {
     next: Instant,
     away_since: Instant,
-    /// There was one.
+    /// True if there was a router.
     met: bool,
     told: bool,
 }
@@ -24,7 +24,7 @@ impl Routers {
         Self { next: now, away_since: now, met: false, told: false }
     }
 
-    /// Returns true if one is missing, which was logged.
+    /// Returns true if a router is missing and this was logged.
     pub(super) fn is_missing(&self) -> bool {
         self.told
     }
@@ -43,7 +43,7 @@ impl Routers {
         }
         self.next = now + LOOK;
         let (routers, peers) = neighbours();
-        // Where no router was ever, nodes may be connected by their own addresses.
+        // If there never was a router, nodes may be connected by their own addresses.
         if routers > 0 || (peers > 0 && !self.met) {
             self.met |= routers > 0;
             self.away_since = now;
@@ -55,7 +55,8 @@ impl Routers {
             return None;
         }
         Some(format!(
-            "no Zenoh router answers at {}: nodes on rmw_zenoh find each other, and the gateway, through it; start it (`ros2 run rmw_zenoh_cpp rmw_zenohd`), \
+            "no Zenoh router answers at {}: nodes on rmw_zenoh find each other, and the gateway, \
+             through it; start it (`ros2 run rmw_zenoh_cpp rmw_zenohd`), \
              or name where it is under `ros2: zenoh: connect`. The gateway goes on trying",
             connects.join(", ")
         ))
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_router_that_stays_away_is_told_of_once_and_so_is_its_return() {
+    fn a_missing_router_and_its_return_are_logged_once() {
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
         let connects = ["tcp/localhost:7447".to_owned()];
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_no_router_is_not_told_of_one() {
+    fn without_need_for_a_router_none_is_mentioned() {
         let start = Instant::now();
         let mut routers = Routers::new(start);
         for s in 0..100 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ends of services as nodes on rmw_zenoh have them: `docs/protocols/ros2-services.md`, section 6.
+//! Ends of services, as in nodes on rmw_zenoh: `docs/protocols/ros2-services.md`, section 6.
 
 use super::endpoint::payload;
 use super::{Announced, text};
@@ -23,15 +23,19 @@ use zenoh::qos::CongestionControl;
 use zenoh::query::{ConsolidationMode, Query, QueryTarget, Queryable, Reply as QueryReply};
 use zenoh::sample::Locality;
 
-/// History of ROS 2 services by default.
+/// Default history depth of ROS 2 services.
 const DEPTH: u32 = 10;
-/// So much longer than it is waited for does Zenoh keep a query.
+/// Additional time for which Zenoh keeps a query after the time-out of its call.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Key and token of a service.
 fn place(common: &GatewayState, of: &Interface) -> Result<(String, TokenEndpoint), String> {
     let hash = key_hash(of.hash, common.spec.release).ok_or_else(|| {
-        format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", of.ros)
+        format!(
+            "the definition of {} is not complete, so its hash is not known; name its packages \
+             under `types`",
+            of.ros
+        )
     })?;
     let type_name = of.ros.dds();
     let qos = TokenQos { endpoint: qos(), keep_all: false, depth: DEPTH, ..TokenQos::default() };
@@ -61,7 +65,7 @@ impl Offered for ZenohOffered {
     }
 }
 
-/// Offers a service to nodes on rmw_zenoh, under a node's name.
+/// Offers a service to nodes on rmw_zenoh, under the name of a node.
 pub(in crate::engine) fn offer(
     common: &Arc<GatewayState>,
     of: &Interface,
@@ -80,7 +84,7 @@ pub(in crate::engine) fn offer(
     Ok(Box::new(ZenohOffered(Mutex::new(Some(declared)))))
 }
 
-/// On Zenoh's thread.
+/// Handles a query. Called on Zenoh's thread.
 fn heard(query: Query, key: &str, requests: &dyn Requests) {
     let attachment = match attachment_of(query.attachment()) {
         Ok(attachment) => attachment,
@@ -121,7 +125,7 @@ impl Reply for ZenohReply {
     }
 
     fn refuse(self: Box<Self>, text: &str) {
-        // The client gives up by itself if this does not reach it.
+        // If this does not reach the client, it has a time-out.
         let _ = self.query.reply_err(cut_refusal(text)).wait();
     }
 }
@@ -130,14 +134,14 @@ struct ZenohAsking {
     session: zenoh::Session,
     key: String,
     answers: Arc<dyn Answers>,
-    /// Of its token.
+    /// Id in its token.
     gid: Gid,
     /// Announcement to others. `None` after the withdrawal.
     announced: Mutex<Option<Announced>>,
 }
 
-/// Asks a server on rmw_zenoh, under a node's name. The key alone selects the server: every session
-/// that offers the service.
+/// Calls a server on rmw_zenoh, under the name of a node. The key alone selects the server: every
+/// session that offers the service.
 pub(in crate::engine) fn ask(
     common: &Arc<GatewayState>,
     of: &Interface,
@@ -169,7 +173,7 @@ impl Asking for ZenohAsking {
             begun,
             timeout,
         };
-        // As rmw_zenoh asks: of several servers, all would answer.
+        // As in rmw_zenoh: if there are several servers, all answer.
         let query = self
             .session
             .get(&self.key)
@@ -192,9 +196,9 @@ impl Asking for ZenohAsking {
     }
 }
 
-/// States of a query. It is not known yet whether Zenoh has taken it:
+/// States of a query. In this state, it is not known yet whether Zenoh has accepted it.
 const ASKING: u8 = 0;
-/// Zenoh has taken it.
+/// Zenoh has accepted it.
 const ASKED: u8 = 1;
 /// The outcome was reported.
 const ENDED: u8 = 2;
@@ -215,12 +219,12 @@ struct Asked {
 }
 
 impl Asked {
-    /// On Zenoh's thread.
+    /// Handles a reply. Called on Zenoh's thread.
     fn heard(&self, reply: &QueryReply) {
         let sample = match reply.result() {
             Ok(sample) => sample,
-            // The caller keeps the time, and reports its end. Zenoh reports it by an error that
-            // looks like the server's.
+            // The caller has its own time-out. Zenoh reports it as an error that looks like the
+            // server's.
             Err(_) if self.begun.elapsed() >= self.timeout => {
                 return self.state.store(ENDED, Release);
             }

@@ -177,7 +177,7 @@ fn a_request_that_comes_in_pieces_is_one_and_half_a_line_has_its_time() {
 }
 
 #[test]
-fn a_client_that_never_reads_has_its_time_and_keeps_nobody_waiting() {
+fn a_client_that_never_reads_has_a_time_limit_and_delays_no_other() {
     let mut rig = Rig::new();
     // More than a socket holds.
     rig.graph = "x".repeat(4 << 20);
@@ -193,7 +193,7 @@ fn a_client_that_never_reads_has_its_time_and_keeps_nobody_waiting() {
 }
 
 #[test]
-fn one_client_too_many_takes_the_place_of_the_most_silent_one_which_is_told_so() {
+fn one_client_too_many_takes_the_place_of_the_most_silent_one_with_a_notice() {
     let mut rig = Rig::new();
     let mut silent = Vec::new();
     for _ in 0..MAX_CLIENTS {

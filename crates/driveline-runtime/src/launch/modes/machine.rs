@@ -577,11 +577,11 @@ impl Modes {
             // Condition and activations share the time, unless deactivations came first.
             let until =
                 if s.deactivated || s.last_resort { now + rules.enter_within } else { s.until };
-            self.tell(true, until, actions);
+            self.send(true, until, actions);
         } else if !s.deactivated {
             s.stage = Stage::Deactivating;
             let until = now + rules.enter_within;
-            self.tell(false, until, actions);
+            self.send(false, until, actions);
         } else {
             self.switch = None;
             self.told_since = false;
@@ -604,7 +604,7 @@ impl Modes {
 
     /// Sends a message to the components whose state differs in the target. Its parameters come
     /// with the activations.
-    fn tell(&mut self, active: bool, until: Duration, actions: &mut Vec<Action>) {
+    fn send(&mut self, active: bool, until: Duration, actions: &mut Vec<Action>) {
         let Some(s) = &self.switch else { return };
         let (number, mode) = (s.number, s.target);
         let rules = &self.rules[mode];

@@ -59,7 +59,7 @@ fn nok(component: usize, switch: u64) -> Input {
     Input::Acknowledged { component, switch, ok: false }
 }
 
-fn tell(
+fn sent(
     module: usize,
     switch: u64,
     mode: usize,
@@ -93,11 +93,11 @@ fn components_of_the_initial_mode_are_active_from_the_start() {
     let mut m = Modes::new(vehicle(), MANUAL, &[0, 1, 2], 3);
     assert_eq!(
         m.step(Duration::ZERO, Input::ModuleReady(JOYSTICK), &met),
-        [tell(JOYSTICK, 0, MANUAL, &[JOYSTICK], &[])]
+        [sent(JOYSTICK, 0, MANUAL, &[JOYSTICK], &[])]
     );
     assert_eq!(
         m.step(Duration::ZERO, Input::ModuleReady(PLANNER), &met),
-        [tell(PLANNER, 0, MANUAL, &[], &[])]
+        [sent(PLANNER, 0, MANUAL, &[], &[])]
     );
 }
 
@@ -108,12 +108,12 @@ fn new_components_are_active_before_the_old_ones_stop() {
         Action::Began { switch: 1, from: Some(MANUAL), mode: AUTONOMOUS, by: Source::Command };
     assert_eq!(
         m.step(MS, command(AUTONOMOUS), &met),
-        [began, tell(1, 1, AUTONOMOUS, &[PLANNER], &[])]
+        [began, sent(1, 1, AUTONOMOUS, &[PLANNER], &[])]
     );
     assert_eq!(m.current().unwrap().0, MANUAL);
     assert_eq!(
         m.step(11 * MS, ok(PLANNER, 1), &met),
-        [entered(1, MANUAL, AUTONOMOUS, 10 * MS), tell(0, 1, AUTONOMOUS, &[], &[JOYSTICK])]
+        [entered(1, MANUAL, AUTONOMOUS, 10 * MS), sent(0, 1, AUTONOMOUS, &[], &[JOYSTICK])]
     );
     assert_eq!(m.step(12 * MS, ok(JOYSTICK, 1), &met), []);
     assert!(m.switch().is_none());
@@ -126,8 +126,8 @@ fn old_components_stop_first_where_the_mode_says_so() {
     rules[AUTONOMOUS].deactivate_first = true;
     let mut m = running(rules);
     let actions = m.step(MS, command(AUTONOMOUS), &met);
-    assert_eq!(actions[1..], [tell(0, 1, AUTONOMOUS, &[], &[JOYSTICK])]);
-    assert_eq!(m.step(2 * MS, ok(JOYSTICK, 1), &met), [tell(1, 1, AUTONOMOUS, &[PLANNER], &[])]);
+    assert_eq!(actions[1..], [sent(0, 1, AUTONOMOUS, &[], &[JOYSTICK])]);
+    assert_eq!(m.step(2 * MS, ok(JOYSTICK, 1), &met), [sent(1, 1, AUTONOMOUS, &[PLANNER], &[])]);
     assert_eq!(m.step(3 * MS, ok(PLANNER, 1), &met), [entered(1, MANUAL, AUTONOMOUS, 2 * MS)]);
     assert!(m.switch().is_none());
 }
@@ -148,7 +148,7 @@ fn a_mode_whose_condition_does_not_hold_in_time_gives_way_to_its_fallback() {
                 why: Failure::Condition,
                 next: Some(SAFE_STOP)
             },
-            tell(2, 1, SAFE_STOP, &[BRAKE], &[])
+            sent(2, 1, SAFE_STOP, &[BRAKE], &[])
         ]
     );
     let actions = m.step(201 * MS, ok(BRAKE, 1), &stop_only);
@@ -187,7 +187,7 @@ fn a_component_that_hangs_is_killed_and_the_fallback_is_tried() {
                 why: Failure::Hung(PLANNER),
                 next: Some(SAFE_STOP)
             },
-            tell(2, 1, SAFE_STOP, &[BRAKE], &[])
+            sent(2, 1, SAFE_STOP, &[BRAKE], &[])
         ]
     );
     // Too late.
@@ -197,8 +197,8 @@ fn a_component_that_hangs_is_killed_and_the_fallback_is_tried() {
         actions,
         [
             entered(1, MANUAL, SAFE_STOP, 202 * MS),
-            tell(0, 1, SAFE_STOP, &[], &[JOYSTICK]),
-            tell(1, 1, SAFE_STOP, &[], &[PLANNER])
+            sent(0, 1, SAFE_STOP, &[], &[JOYSTICK]),
+            sent(1, 1, SAFE_STOP, &[], &[PLANNER])
         ]
     );
 }
@@ -223,7 +223,7 @@ fn a_failed_activation_and_the_death_of_a_module_lead_to_the_fallback() {
         m.step(Duration::ZERO, command(AUTONOMOUS), &met);
         let actions = m.step(MS, input, &met);
         let failed = Action::Failed { switch: 1, mode: AUTONOMOUS, why, next: Some(SAFE_STOP) };
-        assert_eq!(actions, [failed, tell(2, 1, SAFE_STOP, &[BRAKE], &[])]);
+        assert_eq!(actions, [failed, sent(2, 1, SAFE_STOP, &[BRAKE], &[])]);
     }
 }
 
@@ -284,20 +284,20 @@ fn a_switch_is_replaced_by_sources_of_its_rank_and_higher() {
         next: Some(SAFE_STOP),
     };
     assert_eq!(actions[0], replaced);
-    assert_eq!(actions[2], tell(2, 2, SAFE_STOP, &[BRAKE], &[]));
+    assert_eq!(actions[2], sent(2, 2, SAFE_STOP, &[BRAKE], &[]));
     // The planner becomes active too late, and is asked to stop.
     assert_eq!(m.step(2 * MS, ok(PLANNER, 1), &met), []);
     let actions = m.step(3 * MS, ok(BRAKE, 2), &met);
-    assert!(actions.contains(&tell(1, 2, SAFE_STOP, &[], &[PLANNER])), "{actions:?}");
+    assert!(actions.contains(&sent(1, 2, SAFE_STOP, &[], &[PLANNER])), "{actions:?}");
 }
 
 #[test]
-fn a_module_that_comes_back_is_told_the_mode() {
+fn a_module_that_comes_back_gets_the_mode() {
     let mut m = running(vehicle());
     assert_eq!(m.step(MS, Input::ModuleEnded(JOYSTICK), &met), []);
     assert_eq!(
         m.step(2 * MS, Input::ModuleReady(JOYSTICK), &met),
-        [tell(JOYSTICK, 0, MANUAL, &[JOYSTICK], &[])]
+        [sent(JOYSTICK, 0, MANUAL, &[JOYSTICK], &[])]
     );
     // The mode cannot do without it.
     assert_eq!(m.step(3 * MS, nok(JOYSTICK, 0), &met), [Action::Kill { component: JOYSTICK }]);
@@ -314,11 +314,11 @@ fn parameters_come_with_a_mode_and_not_when_it_was_not_left() {
     let actions = m.step(201 * MS, Input::Time, &not_met);
     assert_eq!(actions[1..], [entered(1, MANUAL, MANUAL, 200 * MS)]);
     let actions = m.step(300 * MS, command(AUTONOMOUS), &met);
-    let planner = tell(1, 2, AUTONOMOUS, &[PLANNER], &[]);
-    assert_eq!(actions[1..], [planner, tell(2, 2, AUTONOMOUS, &[], &[])]);
+    let planner = sent(1, 2, AUTONOMOUS, &[PLANNER], &[]);
+    assert_eq!(actions[1..], [planner, sent(2, 2, AUTONOMOUS, &[], &[])]);
     // Back, because the activation failed: the brake has the values of the other mode.
     let actions = m.step(301 * MS, nok(PLANNER, 2), &met);
-    assert!(actions.contains(&tell(2, 2, MANUAL, &[], &[])), "{actions:?}");
+    assert!(actions.contains(&sent(2, 2, MANUAL, &[], &[])), "{actions:?}");
 }
 
 #[derive(Clone, Debug)]

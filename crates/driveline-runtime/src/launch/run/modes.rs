@@ -96,7 +96,7 @@ impl<'a> Launcher<'a> {
     }
 
     /// The states of its components, before the word to start.
-    pub(super) fn tell_mode(&mut self, process: usize) {
+    pub(super) fn send_mode(&mut self, process: usize) {
         if let (Some(modes), Program::Module(module)) =
             (&mut self.modes, self.processes[process].program)
         {

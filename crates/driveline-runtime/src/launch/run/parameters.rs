@@ -164,7 +164,7 @@ impl Launcher<'_> {
 
     /// Gives the process of a restarted module the values that were set, unless the mode has set a
     /// newer one since: that came with the states of its components.
-    pub(super) fn tell_parameters(&mut self, process: usize) {
+    pub(super) fn send_parameters(&mut self, process: usize) {
         let Program::Module(module) = self.processes[process].program else { return };
         let words: Vec<_> = self
             .changes

@@ -227,11 +227,10 @@ impl Machine {
                 Ok(String::new())
             }
             ["hanging-publisher"] => {
-                self.hang_whoever_comes(super::hostile::Listener::new(&self.domain, "t", 77))
+                self.hang_each_connection(super::hostile::Listener::new(&self.domain, "t", 77))
             }
-            ["hanging-participant"] => {
-                self.hang_whoever_comes(super::hostile::Listener::of_participant(&self.domain, 78))
-            }
+            ["hanging-participant"] => self
+                .hang_each_connection(super::hostile::Listener::of_participant(&self.domain, 78)),
             ["clog-and-go", kind, count] => {
                 let path = super::hostile::find(&self.domain, kind);
                 let count = count.parse::<usize>().map_err(|e| text(&e))?;
@@ -470,7 +469,7 @@ impl Machine {
     }
 
     /// Answers each connection with such descriptors, from now on.
-    fn hang_whoever_comes(&mut self, listener: super::hostile::Listener) -> Answer {
+    fn hang_each_connection(&mut self, listener: super::hostile::Listener) -> Answer {
         let mut fds: Vec<_> = (0..5).map(|_| self.hanging()).collect();
         std::thread::spawn(move || {
             let mut kept = Vec::new();

@@ -157,12 +157,12 @@ impl Peer {
     /// Has it do something that may fail.
     #[track_caller]
     pub(crate) fn try_ask(&mut self, line: &str) -> Result<String, String> {
-        self.tell(line);
+        self.send(line);
         self.answer(line)
     }
 
     /// Sends a command without waiting for the answer. A dead peer does not receive it.
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub(crate) fn send(&mut self, line: &str) {
         let _ = writeln!(self.stdin, "{line}");
     }
 
@@ -222,7 +222,7 @@ impl Peer {
     /// Lets it end by itself, in good order.
     #[track_caller]
     pub(crate) fn quit(mut self) {
-        self.tell("quit");
+        self.send("quit");
         let status = self.wait();
         assert!(status.success(), "{}: {status}", self.name);
     }

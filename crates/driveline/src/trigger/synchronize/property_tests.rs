@@ -224,7 +224,8 @@ proptest! {
             items.extend((0..inputs).map(|input| (input, now_ns)));
         }
         let sets = drive(&mut sync, 10, adds(&items));
-        prop_assert_eq!(sets.len() * inputs, items.len(), "delivered at once, with nothing left over");
+        prop_assert_eq!(sets.len() * inputs, items.len(), "delivered at once, with nothing left \
+             over");
         prop_assert!(sets.iter().all(|set| width_ns(set) == 0));
         prop_assert_eq!(sync.counts(0).map(|c: InputCounts| c.dropped()), Some(0));
     }

@@ -170,7 +170,8 @@ where
         let own = self.job.system.to_string();
         if edge.system != own && edge.system != "driveline" {
             bail!(
-                "the edge '{}' is to be carried by {}, but this program carries {own} and driveline",
+                "the edge '{}' is to be carried by {}, but this program carries {own} and \
+                 driveline",
                 edge.topic,
                 edge.system
             );

@@ -67,7 +67,8 @@ unsafe fn function<T: Copy>(library: &Library, work: &str, name: &CStr) -> Resul
     let symbol = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
     Ok(*symbol.with_context(|| {
         format!(
-            "the work {work} has no function {name:?}: it must be built against lab/peers/work/work.h"
+            "the work {work} has no function {name:?}: it must be built against \
+             lab/peers/work/work.h"
         )
     })?)
 }
@@ -93,7 +94,8 @@ impl Work {
         };
         ensure!(
             abi == ABI,
-            "the work {name} has version {abi} of lab/peers/work/work.h, this program version {ABI}: build both from the same source"
+            "the work {name} has version {abi} of lab/peers/work/work.h, this program version \
+             {ABI}: build both from the same source"
         );
         let parameters = CString::new(parameters).context("the parameters contain a zero byte")?;
         let mut error = Sentence::default();

@@ -45,7 +45,8 @@ impl Carrier {
             return Ok(carrier);
         }
         bail!(
-            "this program does not carry samples with {}: it has zenoh/tcp, zenoh/shm and zenoh/shm_implicit",
+            "this program does not carry samples with {}: it has zenoh/tcp, zenoh/shm and \
+             zenoh/shm_implicit",
             job.system
         )
     }
@@ -55,7 +56,8 @@ impl Carrier {
             Self::Tcp => "peer to peer over TCP on the loopback interface",
             Self::Shm => "samples written and read in shared memory; TCP carries where they lie",
             Self::ShmImplicit => {
-                "from 3072 bytes on, Zenoh copies a sample into shared memory and it is read there; below that, TCP"
+                "from 3072 bytes on, Zenoh copies a sample into shared memory and it is read \
+                 there; below that, TCP"
             }
         }
     }
@@ -63,13 +65,16 @@ impl Carrier {
     fn note(self) -> &'static str {
         match self {
             Self::Tcp => {
-                "samples above 64 KiB arrive in pieces, which are only joined if they are read as one; best effort loses a sample that takes more than 50 ms to send (tens of MiB)"
+                "samples above 64 KiB arrive in pieces, which are only joined if they are read as \
+                 one; best effort loses a sample that takes more than 50 ms to send (tens of MiB)"
             }
             Self::Shm => {
-                "loses a sample, reliable ones too, if its sender is held up for 100 ms before it is read: Zenoh's watchdog takes the memory back"
+                "loses a sample, reliable ones too, if its sender is held up for 100 ms before it \
+                 is read: Zenoh's watchdog takes the memory back"
             }
             Self::ShmImplicit => {
-                "if a reading process is held up for 100 ms, Zenoh may reuse memory that is still read"
+                "if a reading process is held up for 100 ms, Zenoh may reuse memory that is still \
+                 read"
             }
         }
     }
@@ -95,12 +100,14 @@ impl Carrier {
             setting(
                 "scouting/gossip/enabled",
                 "false",
-                "the sending end, and each stage of a chain, connects to those that are there; a second link that gossip makes between the same two is refused by lowlatency",
+                "the sending end, and each stage of a chain, connects to those that are there; a \
+                 second link that gossip makes between the same two is refused by lowlatency",
             ),
             setting(
                 "express",
                 "true",
-                "no waiting for more messages to batch, as the documentation recommends for latency",
+                "no waiting for more messages to batch, as the documentation recommends for \
+                 latency",
             ),
             setting(
                 "congestion_control",
@@ -130,30 +137,38 @@ impl Carrier {
                 setting(
                     "transport/link/tx/queue/size/data",
                     QUEUE_BATCHES,
-                    "a large sample is cut into batches of 64 KiB; 1 MiB and more take a third less time with 16 than with 2",
+                    "a large sample is cut into batches of 64 KiB; 1 MiB and more take a third \
+                     less time with 16 than with 2",
                 ),
-                setting("transport/link/rx/buffer_size", RX_BUFFER, "the value that the documentation names for large messages"),
-                setting("transport/unicast/lowlatency", "false", "it does not split messages, so it carries 64 KiB at most; the default"),
+                setting("transport/link/rx/buffer_size", RX_BUFFER, "the value that the \
+                     documentation names for large messages"),
+                setting("transport/unicast/lowlatency", "false", "it does not split messages, so \
+                     it carries 64 KiB at most; the default"),
             ],
             Self::Shm => vec![
-                setting("transport/shared_memory/enabled", "true", "that each sample came so is checked"),
+                setting("transport/shared_memory/enabled", "true", "that each sample came so is \
+                     checked"),
                 no_delay,
                 setting(
                     "transport/unicast/lowlatency",
                     "true",
-                    "what travels is small; a quarter less time than without. It has no queue, so a full link blocks the sender",
+                    "what travels is small; a quarter less time than without. It has no queue, so \
+                     a full link blocks the sender",
                 ),
                 setting("transport/unicast/qos/enabled", "false", "lowlatency requires it"),
-                setting("ShmProvider", pool, "what readers, their history and the way to them can hold"),
+                setting("ShmProvider", pool, "what readers, their history and the way to them can \
+                     hold"),
                 setting(
                     "alloc().with_policy",
                     "GarbageCollect, repeated for at most 1 ms (reliable: 5 s)",
-                    "as the examples have it, but bounded: as long as Zenoh waits for a place in its queue",
+                    "as the examples have it, but bounded: as long as Zenoh waits for a place in \
+                     its queue",
                 ),
                 setting("transport/shared_memory/transport_optimization/enabled", "false", "nothing is left to copy; saves its pool"),
             ],
             Self::ShmImplicit => vec![
-                setting("transport/shared_memory/enabled", "true", "that the other end agreed is checked before the first sample"),
+                setting("transport/shared_memory/enabled", "true", "that the other end agreed is \
+                     checked before the first sample"),
                 no_delay,
                 setting("transport/shared_memory/transport_optimization/enabled", "true", "the default"),
                 setting(
@@ -162,7 +177,8 @@ impl Carrier {
                     "the default of 16 MiB holds three samples of 4 MiB",
                 ),
                 setting("transport/shared_memory/transport_optimization/message_size_threshold", "3072", "the default"),
-                setting("transport/unicast/lowlatency", "false", "what finds no memory in the pool travels over TCP; the default"),
+                setting("transport/unicast/lowlatency", "false", "what finds no memory in the pool \
+                     travels over TCP; the default"),
             ],
         });
         all

@@ -76,7 +76,8 @@ pub fn check_transports(session: &Session, carrier: Carrier) -> Result<()> {
     for transport in session.info().transports().wait() {
         ensure!(
             transport.is_shm() == (carrier != Carrier::Tcp),
-            "the session to {} {} shared memory, against what was asked for: are both ends built alike, and is /dev/shm writable?",
+            "the session to {} {} shared memory, against what was asked for: are both ends built \
+             alike, and is /dev/shm writable?",
             transport.zid(),
             if transport.is_shm() { "uses" } else { "does not use" }
         );

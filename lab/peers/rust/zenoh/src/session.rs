@@ -196,7 +196,8 @@ fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
         .context("cannot wait for an end to leave")?;
     ensure!(
         gone > 0,
-        "process {pid} is done, but does not leave: end it, and then remove what it has in /dev/shm (*.zenoh)"
+        "process {pid} is done, but does not leave: end it, and then remove what it has in \
+         /dev/shm (*.zenoh)"
     );
     Ok(())
 }

@@ -109,7 +109,8 @@ fn enqueue<T>(queue: &SyncSender<T>, what: T) -> Result<(), String> {
             "the maximum number of requests waits to be written: the server in ROS 2 does not read"
         }
         TrySendError::Disconnected(_) => {
-            "the gateway's thread that writes requests has ended, and the server in ROS 2 is asked again by a new one: try again in some seconds"
+            "the gateway's thread that writes requests has ended, and the server in ROS 2 is asked \
+             again by a new one: try again in some seconds"
         }
     };
     queue.try_send(what).map_err(|e| why(e).to_owned())

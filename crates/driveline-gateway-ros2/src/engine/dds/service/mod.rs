@@ -56,7 +56,9 @@ fn unable(endpoint: &dds::Endpoint, writes: bool) -> Option<String> {
     let vendor = Vendor::of(&endpoint.gid);
     if vendor != Vendor::CYCLONE {
         return Some(format!(
-            "it is on {vendor}, and over DDS only services of CycloneDDS pass: start its node with RMW_IMPLEMENTATION=rmw_cyclonedds_cpp, or with rmw_zenoh_cpp and add `zenoh: {{}}` here"
+            "it is on {vendor}, and over DDS only services of CycloneDDS pass: start its node with \
+             RMW_IMPLEMENTATION=rmw_cyclonedds_cpp, or with rmw_zenoh_cpp and add `zenoh: {{}}` \
+             here"
         ));
     }
     let ours = qos();

@@ -19,8 +19,8 @@ pub(super) trait Service: Sized {
     fn request(numbers: (i64, i64), n: i64) -> Self::Request;
     /// Returns the answer of a server that has this number.
     fn answer(request: &Self::Request, number: u64) -> Self::Response;
-    fn told_of_request(request: &Self::Request) -> String;
-    fn told_of_response(response: &Self::Response) -> String;
+    fn reported_request(request: &Self::Request) -> String;
+    fn reported_response(response: &Self::Response) -> String;
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -54,11 +54,11 @@ impl Service for Add {
         Sum { sum: request.a + request.b }
     }
 
-    fn told_of_request(request: &Two) -> String {
+    fn reported_request(request: &Two) -> String {
         format!("{} {}", request.a, request.b)
     }
 
-    fn told_of_response(response: &Sum) -> String {
+    fn reported_response(response: &Sum) -> String {
         response.sum.to_string()
     }
 }
@@ -93,11 +93,11 @@ impl Service for Types {
         Kinds { types: vec![request.names.len() as u8; size as usize] }
     }
 
-    fn told_of_request(request: &Names) -> String {
+    fn reported_request(request: &Names) -> String {
         request.names.join(" ")
     }
 
-    fn told_of_response(response: &Kinds) -> String {
+    fn reported_response(response: &Kinds) -> String {
         format!("{} {}", response.types.len(), sum(&response.types))
     }
 }
@@ -123,7 +123,7 @@ pub(super) fn serve<S: Service>(node: &mut impl Node, of: &Of, number: u64) -> R
     say("serves");
     while !over(Duration::from_millis(1)) {
         if let Some((id, request)) = node.request(&server)? {
-            say(&format!("asked {}: {}", id.sequence_number, S::told_of_request(&request)));
+            say(&format!("asked {}: {}", id.sequence_number, S::reported_request(&request)));
             node.respond(&server, id, S::answer(&request, number))?;
         }
     }
@@ -142,7 +142,7 @@ pub(super) fn call<S: Service>(
     while n <= count && !over(Duration::from_millis(5)) {
         match node.call(&client, S::request(numbers, n))? {
             Some(response) => {
-                say(&format!("answer {n}: {}", S::told_of_response(&response)));
+                say(&format!("answer {n}: {}", S::reported_response(&response)));
                 n += 1;
             }
             None => say(UNANSWERED),

@@ -39,7 +39,7 @@ const OWN_TOOL: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// Runs trials, with the place and way they are run.
-pub struct Conductor<'a> {
+pub struct Runner<'a> {
     /// Program of the measured processes that are not peers.
     pub program: &'a Program,
     /// The peers that can take part.
@@ -68,7 +68,7 @@ impl From<Account> for Ensemble {
     }
 }
 
-impl Conductor<'_> {
+impl Runner<'_> {
     /// Runs a trial, in an empty directory that it may fill. Blocks until it is over.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ impl Conductor<'_> {
         }
         account.unset.extend(processes.ends().into_iter().flat_map(|e| e.unset));
         let mut ensemble = Ensemble::from(account);
-        processes.tell_of_cable(&mut ensemble.observations);
+        processes.report_cable(&mut ensemble.observations);
         Ok(ensemble)
     }
 
@@ -280,7 +280,7 @@ impl Conductor<'_> {
         }
         let mut observations = watch.map(Watch::stop).unwrap_or_default();
         Self::dismiss(&mut processes, keeper)?;
-        processes.tell_of_cable(&mut observations);
+        processes.report_cable(&mut observations);
         if let Some(throttling) = quota.as_ref().and_then(Quota::throttling) {
             for (what, n) in [
                 ("quota: periods of 100 ms", throttling.periods),
@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
-    fn every_run_over_a_relay_tells_what_that_has_lost() {
+    fn every_run_over_a_relay_reports_its_losses() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer.py"),
@@ -497,7 +497,7 @@ mod tests {
                 .unwrap();
         let (program, interrupted) =
             (Program { path: "false".into(), args: Vec::new() }, AtomicBool::new(false));
-        let conductor = Conductor {
+        let runner = Runner {
             program: &program,
             peers: &selection,
             interrupted: &interrupted,
@@ -515,10 +515,10 @@ mod tests {
         let cable = Some(CableSpec { delay_ms: 1.0, ..CableSpec::default() });
         let run = |n: &str| dir.path().join(n);
         [run("a"), run("b")].iter().for_each(|d| std::fs::create_dir(d).unwrap());
-        let closed = conductor
+        let closed = runner
             .run(&Trial::new(Kind::Link, job(Pace::PingPong)).over(cable), &run("a"))
             .unwrap();
-        let open = conductor
+        let open = runner
             .run_links(
                 &[job(Pace::RateHz(500.0))],
                 &Beside { cable, ..Beside::default() },

@@ -2,8 +2,8 @@
 //! A measurement as a table for people, and its stamps as CSV.
 
 use super::result::{Measurement, Outcome, Pass, Ratio};
-use crate::conduct::Kind;
 use crate::metric::Metric;
+use crate::runner::Kind;
 use crate::stats::{ENOUGH_ROUNDS, Interval, Percentiles};
 use crate::validity::MAX_OTHERS;
 use driveline_terminal::figures::microseconds;
@@ -71,14 +71,16 @@ fn head(m: &Measurement) -> String {
     };
     let _ = writeln!(
         text,
-        "publisher on {}, subscribers on {subscribers}, {class} · {} rounds in random order, seed {}",
+        "publisher on {}, subscribers on {subscribers}, {class} · {} rounds in random order, seed \
+         {}",
         cpu(m.placement.publisher_cpu),
         m.rounds,
         m.seed
     );
     let _ = writeln!(
         text,
-        "load before {} · during the measurement others used {:.1} % of the machine, the hypervisor took {:.1} %",
+        "load before {} · during the measurement others used {:.1} % of the machine, the \
+         hypervisor took {:.1} %",
         k.load_before.map_or_else(|| "unknown".to_owned(), |l| format!("{l:.2}")),
         m.disturbance.other_processes * 100.0,
         m.disturbance.stolen * 100.0
@@ -246,7 +248,8 @@ fn lost_rounds(text: &mut String, outcomes: &[Outcome]) {
             |n: &dyn Fn(&crate::account::LostRounds) -> u64| lost.iter().map(|l| n(l)).sum::<u64>();
         let _ = writeln!(
             text,
-            "LOST: {}: {missed} of {sent} counted rounds got no answer in time (warm-up included: {} questions lost, {} answers lost, {} not sent, {} late)",
+            "LOST: {}: {missed} of {sent} counted rounds got no answer in time (warm-up included: \
+             {} questions lost, {} answers lost, {} not sent, {} late)",
             o.entry.id,
             of(&|l| l.questions),
             of(&|l| l.answers),
@@ -313,7 +316,8 @@ fn notes(text: &mut String, m: &Measurement) {
     let disturbed = runs().filter(|(_, r)| r.disturbance.other_processes > MAX_OTHERS).count();
     if disturbed > 0 {
         lines.push(format!(
-            "{disturbed} of {} runs were disturbed: other processes used more than {:.0} % of the machine",
+            "{disturbed} of {} runs were disturbed: other processes used more than {:.0} % of the \
+             machine",
             runs().count(),
             MAX_OTHERS * 100.0
         ));

@@ -48,7 +48,7 @@ pub(crate) struct Processes<'a> {
     quota: Option<&'a Quota>,
     members: Vec<Member>,
     heard: Receiver<(usize, Heard)>,
-    tell: Sender<(usize, Heard)>,
+    sender: Sender<(usize, Heard)>,
     // After the processes that use it.
     cable: Option<Cable>,
     containers: Option<Containers>,
@@ -109,7 +109,7 @@ impl<'a> Processes<'a> {
         peers: &'a Selection,
         interrupted: &'a AtomicBool,
     ) -> Self {
-        let (tell, heard) = channel();
+        let (sender, heard) = channel();
         Self {
             program,
             peers,
@@ -117,7 +117,7 @@ impl<'a> Processes<'a> {
             quota: None,
             members: Vec::new(),
             heard,
-            tell,
+            sender,
             cable: None,
             containers: None,
         }
@@ -143,9 +143,9 @@ impl<'a> Processes<'a> {
     }
 
     /// Records the cable's observations of the run, if there is a cable.
-    pub(super) fn tell_of_cable(&self, observations: &mut Observations) {
+    pub(super) fn report_cable(&self, observations: &mut Observations) {
         if let Some(cable) = &self.cable {
-            cable.tell(observations);
+            cable.report(observations);
         }
     }
 
@@ -164,7 +164,7 @@ impl<'a> Processes<'a> {
         program: &Path,
         config: &Path,
     ) -> Result<usize> {
-        // It must not outlive the conductor, as ends see to themselves.
+        // It must not outlive the runner, as ends see to themselves.
         let mut command = self.command(side, Path::new("setpriv"));
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg(config);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -228,9 +228,9 @@ impl<'a> Processes<'a> {
         let complaint = Arc::new(Mutex::new(Vec::new()));
         let mut listeners = Vec::new();
         if let Some(out) = stdout {
-            let tell = self.tell.clone();
+            let sender = self.sender.clone();
             listeners.push(std::thread::spawn(move || {
-                events(out, |heard| drop(tell.send((index, heard))));
+                events(out, |heard| drop(sender.send((index, heard))));
             }));
         }
         if let Some(err) = stderr {
@@ -414,7 +414,8 @@ fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
     let most = lived * u32::try_from(cpus)? + Duration::from_millis(100);
     ensure!(
         told <= most,
-        "it tells {told:?} of processor time, and it lived for {lived:?} on {cpus} CPUs: `cpu_ns` is in nanoseconds"
+        "it reports {told:?} of processor time, but it ran for {lived:?} on {cpus} CPUs: is \
+         `cpu_ns` in nanoseconds?"
     );
     Ok(())
 }
@@ -445,7 +446,8 @@ mod tests {
     fn a_gateway_is_asked_to_end_and_has_time_for_it() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let script = "cd ${0%/*}; trap 'sleep 0.05; touch ended; exit' TERM; touch ready; while :; do sleep 0.01; done";
+        let script = "cd ${0%/*}; trap 'sleep 0.05; touch ended; exit' TERM; touch ready; while :; \
+             do sleep 0.01; done";
         std::fs::write(at("gateway"), script).unwrap();
         let (program, peers, interrupted) = (
             Program { path: "true".into(), args: Vec::new() },
@@ -488,7 +490,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
-    fn nobody_is_waited_for_over_a_cable_that_has_ended() {
+    fn no_process_is_waited_for_over_an_ended_cable() {
         let (program, peers, interrupted) = (
             Program { path: "sleep".into(), args: vec!["1000".into()] },
             Selection::default(),
@@ -508,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_had_more_processor_time_than_there_was() {
+    fn no_process_had_more_processor_time_than_existed() {
         let end = |cpu_ns| End { cpu_ns, ..End::new(Role::Subscriber, 0) };
         let check = |told: &[u64]| {
             check_times(

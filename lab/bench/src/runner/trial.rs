@@ -15,7 +15,7 @@ pub struct Trial {
     pub job: Job,
     /// Cable between its ends, if they are on two hosts.
     pub cable: Option<CableSpec>,
-    /// Where its ends run.
+    /// Deployment of its ends.
     pub deployment: Deployment,
 }
 

@@ -3,7 +3,6 @@
 
 use super::plan::Entry;
 use crate::account::Account;
-use crate::conduct::Kind;
 use crate::harness::OwnTool;
 use crate::left_out::LeftOut;
 use crate::machine::{Disturbance, Machine};
@@ -11,6 +10,7 @@ use crate::metric::{Comparison, Metric};
 use crate::own_tool::Agreement;
 use crate::peers::Description;
 use crate::placement::Placement;
+use crate::runner::Kind;
 use crate::stats::{Interval, Percentiles, Rank, Runs, ratio_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -176,7 +176,7 @@ pub(super) fn outcomes(
                 Ratio { comparison: c.clone(), p50: at(Rank::P50), p99: at(Rank::P99) }
             };
             let ratios = entry.comparisons.iter().map(ratio).collect();
-            let beside = own_tools.iter().find(|(tool, _)| is_beside(tool, entry));
+            let beside = own_tools.iter().find(|(tool, _)| is_additional(tool, entry));
             let own_tool =
                 beside.and_then(|(_, said)| Agreement::of(&in_order(&runs, rounds), said, seed));
             let figures = figures.iter().map(|(m, r)| (*m, r.percentiles())).collect();
@@ -199,6 +199,6 @@ fn in_order(runs: &[Pass], rounds: u64) -> Vec<Vec<u64>> {
 }
 
 /// Returns whether one entry is the own tool of the other, a link.
-fn is_beside(tool: &Entry, link: &Entry) -> bool {
+fn is_additional(tool: &Entry, link: &Entry) -> bool {
     link.kind == Kind::Link && tool.job == link.job
 }

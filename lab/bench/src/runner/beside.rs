@@ -22,7 +22,7 @@ pub struct Beside {
     /// Cable between two hosts; `None`: as fast as the processors are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cable: Option<CableSpec>,
-    /// Where the ends run.
+    /// Deployment of the ends.
     #[serde(default, skip_serializing_if = "Deployment::is_bare")]
     pub deployment: Deployment,
 }
@@ -66,7 +66,7 @@ mod tests {
     use crate::harness::sample_job;
 
     #[test]
-    fn an_exclusive_cpu_is_nobody_elses() {
+    fn an_exclusive_cpu_has_no_other_thread() {
         let job = Job { publisher_cpu: Some(0), subscriber_cpus: vec![1, 0], ..sample_job() };
         let favour = Some(Favour { subscriber: 7, priority: 80, exclusive_cpu: Some(0) });
         let beside = Beside { favour, ..Beside::default() };

@@ -2,7 +2,6 @@
 //! Entries of a measurement by hand, their comparisons, and their order.
 
 use super::args::{Cpus, Extra, LinkArgs, Size};
-use crate::conduct::{Kind, Trial};
 use crate::harness::{
     Job, MEMCPY_FROM, MEMCPY_KINDS, MemcpyKind, PROTOCOL, Pace, Payload, Reach, Reliability, Role,
     System, Take, Wait,
@@ -12,6 +11,7 @@ use crate::metric::{Comparison, Metric};
 use crate::peer::MIN_FILLED;
 use crate::peers::{Selection, Variant};
 use crate::placement::Placement;
+use crate::runner::{Kind, Trial};
 use crate::stats::Random;
 use anyhow::{Context, Result, bail, ensure};
 use driveline_graph::ByteSize;
@@ -95,7 +95,8 @@ impl Plan {
     pub(super) fn new(args: &LinkArgs, placement: &Placement, peers: &Selection) -> Result<Self> {
         ensure!(
             args.processing_us == 0 || args.rate.is_some(),
-            "in a ping-pong nobody processes: add --rate, e.g. --rate 100, or leave out --processing-us"
+            "a ping-pong has no processing: add --rate, e.g. --rate 100, or leave out \
+             --processing-us"
         );
         ensure!(
             !args.own_tools
@@ -104,8 +105,10 @@ impl Plan {
                     && args.wait.contains(&Wait::Block)
                     && args.take.contains(&Take::Borrow)
                     && args.payload.contains(&Payload::Untouched),
-            "own tools measure ping-pongs between processes that sleep, with payloads neither written nor copied: leave out --own-tools or \
-             --rate, and have host in --reach, block in --wait, borrow in --take and untouched in --payload"
+            "own tools measure ping-pongs between processes that sleep, with payloads neither \
+             written nor copied: leave out --own-tools or \
+             --rate, and have host in --reach, block in --wait, borrow in --take and untouched in \
+             --payload"
         );
         let left_out =
             peers.unavailable.iter().map(|(what, reason)| LeftOut::new(what, reason)).collect();
@@ -116,11 +119,13 @@ impl Plan {
                     ensure!(subscribers > 0, "a link has at least one subscriber");
                     ensure!(
                         subscribers <= 512,
-                        "{subscribers} subscribers are more than the 512 that one measurement starts"
+                        "{subscribers} subscribers are more than the 512 that one measurement \
+                         starts"
                     );
                     ensure!(
                         subscribers == 1 || args.rate.is_some(),
-                        "a ping-pong has one subscriber: add --rate, e.g. --rate 100, to measure one to {subscribers}"
+                        "a ping-pong has one subscriber: add --rate, e.g. --rate 100, to measure \
+                         one to {subscribers}"
                     );
                     placement.check_spinning(wait, args.pace(), subscribers).context(
                         "use --wait block, fewer --subscribers, or other --subscriber-cpus",
@@ -153,7 +158,8 @@ impl Plan {
                     if payload == Payload::Filled {
                         ensure!(
                             size >= MIN_FILLED,
-                            "a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and checksum: leave out --size {size} or --payload filled"
+                            "a filled payload needs at least {MIN_FILLED} bytes, for its sequence \
+                             number and checksum: leave out --size {size} or --payload filled"
                         );
                     }
                     let job = Job { size, take, payload, ..base.clone() };
@@ -238,7 +244,7 @@ impl Plan {
                 variant.own_tool
             );
             self.left_out
-                .push(LeftOut::new(format!("own latency tool beside {}", link_id(link)), reason));
+                .push(LeftOut::new(format!("own latency tool next to {}", link_id(link)), reason));
             return;
         }
         self.add(Entry::new(
@@ -390,7 +396,7 @@ fn job(args: &LinkArgs, placement: &Placement) -> Job {
         subscriber_cpus: placement.subscriber_cpus.clone(),
         priority: args.priority,
         processing_us: args.processing_us,
-        // The conductor says how long.
+        // The runner says how long.
         answer_timeout_ms: 0,
         lose_every: args.lose_every,
         raw_dir: PathBuf::new(),

@@ -11,9 +11,9 @@ mod result;
 pub use args::{Cpus, Extra, LinkArgs, Size};
 
 use crate::account::Account;
-use crate::conduct::{Conductor, Program};
 use crate::machine::{self, Machine, Ticks};
 use crate::peers::{self, Selection};
+use crate::runner::{Program, Runner};
 use crate::scratch::{RunDirectory, Scratch};
 use crate::stats::{Random, Runs};
 use crate::{Ending, UsageError, validity};
@@ -66,13 +66,13 @@ pub fn run_link(args: &LinkArgs) -> Result<Ending> {
 /// Show the other middleware that can be measured.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct PeersArgs {
-    /// Only these, each with how it is configured and why, or how to add it
+    /// Peers to describe: their configuration with the reasons, or instructions to add them
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Of all: how they are configured and why, or how to add them
+    /// Describe all peers
     #[arg(long)]
     pub settings: bool,
-    /// Print JSON, with all that they say
+    /// Print JSON with all descriptions
     #[arg(skip)]
     pub json: bool,
 }
@@ -117,7 +117,7 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
         None => Random::new(driveline::types::MonotonicNs::now().0).next_u64() >> 32,
     };
     let directory = Scratch::new()?;
-    let conductor = Conductor {
+    let runner = Runner {
         program,
         peers: &selection,
         interrupted,
@@ -133,7 +133,7 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
                 continue;
             };
             progress.set_message(entry.id.clone());
-            let mut run = one_run(&conductor, entry, round, place, directory.path())?;
+            let mut run = one_run(&runner, entry, round, place, directory.path())?;
             if interrupted.load(Relaxed) {
                 // What was cut short is no result.
                 complete = false;
@@ -177,7 +177,7 @@ fn select_peers(args: &LinkArgs) -> Result<Selection> {
 }
 
 fn one_run(
-    conductor: &Conductor<'_>,
+    runner: &Runner<'_>,
     entry: &Entry,
     round: u64,
     place: usize,
@@ -185,7 +185,7 @@ fn one_run(
 ) -> Result<Pass> {
     let dir = RunDirectory::within(directory)?;
     let (clock, ticks) = (Instant::now(), Ticks::now());
-    let outcome = conductor.run(&entry.trial(), dir.path());
+    let outcome = runner.run(&entry.trial(), dir.path());
     let disturbance = (Ticks::now() - ticks).shares();
     let (mut account, failure) = match outcome {
         Ok(mut ensemble) => (ensemble.accounts.pop(), None),
@@ -218,7 +218,8 @@ fn check_memory(entry: &Entry, rounds: u64, available: Option<u64>) -> Result<()
     let Some(available) = available else { return Ok(()) };
     ensure!(
         needed < available,
-        "'{}' needs about {} MiB of memory, and {} MiB are available: take a smaller --size, fewer --messages or --rounds, or fewer --subscribers",
+        "'{}' needs about {} MiB of memory, and {} MiB are available: take a smaller --size, fewer \
+         --messages or --rounds, or fewer --subscribers",
         entry.id,
         needed >> 20,
         available >> 20

@@ -29,7 +29,7 @@ struct Name {
 
 /// Reads events until the end. Each kind is reported once, and nothing after the last one:
 /// repetitions change nothing.
-pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
+pub(super) fn events(out: impl Read, report: impl Fn(Heard)) {
     let (mut ready, mut idle, mut over) = (false, false, false);
     for line in lines(out) {
         let heard = match line {
@@ -37,15 +37,15 @@ pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
             Err(e) => Some(Event::Failed { error: format!("it printed {e}, which is no event") }),
         };
         match heard {
-            Some(Event::Ready) if !ready => (ready, _) = (true, tell(Heard::Event(Event::Ready))),
-            Some(Event::Idle) if !idle => (idle, _) = (true, tell(Heard::Event(Event::Idle))),
+            Some(Event::Ready) if !ready => (ready, _) = (true, report(Heard::Event(Event::Ready))),
+            Some(Event::Idle) if !idle => (idle, _) = (true, report(Heard::Event(Event::Idle))),
             Some(event @ (Event::Done { .. } | Event::Failed { .. })) if !over => {
-                (over, _) = (true, tell(Heard::Event(event)))
+                (over, _) = (true, report(Heard::Event(event)))
             }
             _ => {}
         }
     }
-    tell(Heard::Gone);
+    report(Heard::Gone);
 }
 
 /// Returns the event of a line, if its kind is known. A known event with wrong contents is a

@@ -16,7 +16,8 @@ impl FromStr for Size {
     fn from_str(s: &str) -> Result<Self, String> {
         let bad = || {
             format!(
-                "'{s}' is no size: write bytes, or a number with k, M or G (1k = 1024), e.g. 64,1k,4M"
+                "'{s}' is not a size: write bytes, or a number with k, M or G (1k = 1024), e.g. \
+                 64,1k,4M"
             )
         };
         // As files have it: 4MiB.
@@ -66,7 +67,12 @@ impl FromStr for Cpus {
                 .map(str::parse)
                 .collect::<Result<Vec<usize>, _>>()
                 .map(Self::These)
-                .map_err(|_| format!("'{s}' names no CPUs: write auto, any (the kernel decides), or numbers, e.g. 1 or 1,2,3")),
+                .map_err(|_| {
+                    format!(
+                        "'{s}' names no CPUs: write auto, any (the kernel decides), \
+                     or numbers, e.g. 1 or 1,2,3"
+                    )
+                }),
         }
     }
 }
@@ -87,51 +93,50 @@ pub enum Extra {
 const EXAMPLES: &str = "\
 Examples:
   driveline bench link
-      all sizes, blocking and spinning, half round trips against the floors
+      all sizes, blocking and spinning; half round trips and their floors
   driveline bench link --size 1M --subscribers 1,10 --rate 100 --wait block
-      one to ten, open loop at 100 Hz, and its ratio to one to one
+      1 and 10 subscribers, open loop at 100 Hz, and the ratio of the two
   driveline bench link --size 1M --take borrow,copy --payload untouched,filled
-      what copying, filling and reading cost, against memcpy
+      costs of copying, filling and reading, compared with memcpy
   driveline bench link --reach process --size 64,1M
-      inside one process: threads, and publish to callback on one thread
+      inside one process: between threads, and to a callback on one thread
   driveline bench link --size 64,1M --wait block --peers fastdds/shm,cyclonedds
-      beside other middleware (make peers; driveline bench peers lists them)
+      next to other middleware (`make peers`; `driveline bench peers`)
   driveline bench link --messages 4000 --json --raw samples.csv > link.json
-      enough for p99.9 in every run; everything as JSON, every stamp as CSV
+      enough samples for p99.9 in every run; results as JSON, stamps as CSV
 
 Environment:
-  DRIVELINE_PEERS  the directory of other middleware's programs (default: peers
-                   beside this program, or one level up)
+  DRIVELINE_PEERS  directory with the programs of other middleware [default:
+                   `peers` next to this program, or one level up]
 
-Numbers mean something on a quiet machine only; how busy it was otherwise stands in the result.";
+Results are meaningful on a quiet machine only. They include the machine's other load.";
 
-/// Latency of one link, against what the machine itself can do.
+/// Measure the latency of one link, and compare it with the machine's floor.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct LinkArgs {
     /// Payload sizes in bytes; k, M and G are powers of 1024
     #[arg(long, value_delimiter = ',', value_name = "SIZES", default_value = "64,1k,64k,1M,4M,8M")]
     pub size: Vec<Size>,
-    /// Ends in threads of one process, or in processes of their own
+    /// Ends in threads of one process, or in two processes
     #[arg(long, value_enum, value_delimiter = ',', default_value = "host")]
     pub reach: Vec<Reach>,
     /// Numbers of subscribers; more than one needs --rate
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "1")]
     pub subscribers: Vec<usize>,
-    /// Ways readers wait: block, spin, or spin:US (spin for US microseconds, then block)
+    /// How readers wait: block, spin, or spin:US (spin for US microseconds, then block)
     #[arg(long, value_delimiter = ',', value_name = "WAYS", default_value = "block,spin")]
     pub wait: Vec<Wait>,
-    /// Readers look at the payload in place, or copy it
+    /// Readers access the payload in place, or copy it
     #[arg(long, value_enum, value_delimiter = ',', default_value = "borrow")]
     pub take: Vec<Take>,
-    /// Payload neither written nor read, or written before publishing and verified after receiving
+    /// Payload untouched, or filled before publishing and verified after receiving
     #[arg(long, value_enum, value_delimiter = ',', default_value = "untouched")]
     pub payload: Vec<Payload>,
-    /// Samples per second, at absolute times (open loop); without it, ping-pong: half round trips
+    /// Samples per second, at absolute times (open loop) [default: ping-pong, half round trips]
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Processor time in microseconds that each subscriber spends on each sample before it asks for
-    /// the next; needs --rate
+    /// Processor time in microseconds that each subscriber spends on each sample; needs --rate
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub processing_us: u64,
     /// For tests of accounts: each end of a ping-pong throws every N-th sample that reaches it
@@ -142,17 +147,17 @@ pub struct LinkArgs {
     /// fastdds/shm,cyclonedds
     #[arg(long, value_delimiter = ',', value_name = "PEERS")]
     pub peers: Vec<String>,
-    /// In addition to each blocking ping-pong of a peer, the latency tool of the middleware: both
-    /// must agree within 20 %, which needs 5 rounds
+    /// Also run the middleware's own latency tool for each blocking ping-pong of a peer. Both
+    /// results must agree within 20 %; needs 5 rounds
     #[arg(long, requires = "peers")]
     pub own_tools: bool,
-    /// Reliable instead of best effort, for all that offer it
+    /// Reliable instead of best effort, for systems that offer it
     #[arg(long)]
     pub reliable: bool,
-    /// Samples that count, in each run
+    /// Number of measured samples in each run
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub messages: u64,
-    /// Samples before the measured ones, in each run
+    /// Number of samples before the measured ones in each run
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
     pub warm_up: u64,
     /// Number of complete restarts, each in a new random order
@@ -167,7 +172,7 @@ pub struct LinkArgs {
     /// CPUs of the subscribers in turn: auto, any, or numbers
     #[arg(long, value_name = "CPUS", default_value = "auto")]
     pub subscriber_cpus: Cpus,
-    /// Real-time priority (SCHED_FIFO, 1 to 99) of all measured ends; 0 leaves them to time sharing
+    /// Real-time priority (SCHED_FIFO, 1 to 99) of all measured ends; 0: no real-time priority
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
     pub priority: u8,
     /// Additional measurements in the same rounds
@@ -176,13 +181,13 @@ pub struct LinkArgs {
     /// Observation time of an idle link, in seconds
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub idle_seconds: u64,
-    /// Seed of the random order and of the intervals; without it, a new one, which is shown
+    /// Seed of the random order and of the intervals [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
-    /// Print everything as JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Write the stamps of every sample to this CSV file
+    /// Write the time stamps of every sample to this CSV file
     #[arg(long, value_name = "FILE")]
     pub raw: Option<PathBuf>,
 }
@@ -191,7 +196,7 @@ fn rate(s: &str) -> Result<f64, String> {
     match s.parse::<f64>() {
         Ok(hz) if (0.01..=1e6).contains(&hz) => Ok(hz),
         _ => Err(format!(
-            "'{s}' is no rate: write samples per second between 0.01 and 1000000, e.g. 20"
+            "'{s}' is not a rate: write samples per second between 0.01 and 1000000, e.g. 20"
         )),
     }
 }

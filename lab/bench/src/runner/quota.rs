@@ -82,7 +82,10 @@ impl Quota {
             ("cpu.cfs_quota_us", limit_us.to_string())
         };
         write(&quota.group.join(file), &text).with_context(|| {
-            format!("cannot limit processor time to {percent} % by a control group; one inside another, as in a container with a limit of its own, can have no more than that")
+            format!(
+                "cannot limit processor time to {percent} % by a control group; one inside \
+                 another, as in a container with a limit of its own, can have no more than that"
+            )
         })?;
         Ok(quota)
     }
@@ -118,7 +121,8 @@ impl Quota {
             }
         }
         bail!(
-            "no control group here can limit processor time: it needs the cpu controller (version 1, or version 2 with it enabled below)"
+            "no control group here can limit processor time: it needs the cpu controller (version \
+             1, or version 2 with it enabled below)"
         )
     }
 
@@ -164,12 +168,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_of_control_groups_tell_of_their_limit() {
+    fn both_versions_of_control_groups_report_their_limit() {
         let told = Some(Throttling { periods: 12, throttled: 5, waited_ns: 7000 });
         assert_eq!(Throttling::read("nr_periods 12\nnr_throttled 5\nthrottled_time 7000\n"), told);
         assert_eq!(
             Throttling::read(
-                "usage_usec 9\nuser_usec 9\nnr_periods 12\nnr_throttled 5\nthrottled_usec 7\nnr_bursts 0\n"
+                "usage_usec 9\nuser_usec 9\nnr_periods 12\nnr_throttled 5\nthrottled_usec \
+                 7\nnr_bursts 0\n"
             ),
             told
         );
