@@ -530,7 +530,7 @@ impl InputSeries {
         if !self.began_anew() && self.counted.is_some() && counted.received >= seen.0 {
             return counted;
         }
-        // A callback is told how many samples are missing before its own, whatever became of them.
+        // A callback knows how many samples are missing before its own, whatever became of them.
         let known = counted.received.saturating_add(counted.not_read);
         let skipped = counted.accounted().saturating_sub(known);
         let received = seen.0.saturating_sub(counted.received);

@@ -142,7 +142,9 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
         topic: Some(topic.clone()),
         what: format!("{stage} {what} topic '{topic}'{times} while it kept {held} of its samples"),
         why: format!(
-            "its input '{input}' may hold {held} (max_held) and got no others {end}; drop one first, or write in the graph `inputs: {{{input}: {{topic: {topic}, max_held: {}}}}}` \
+            "its input '{input}' may hold {held} (max_held) and got no others \
+             {end}; drop one first, or write in the graph \
+             `inputs: {{{input}: {{topic: {topic}, max_held: {}}}}}` \
              (one more than the component keeps)",
             held.saturating_add(1)
         ),

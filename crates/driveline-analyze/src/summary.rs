@@ -466,7 +466,8 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         let series = run.stages.get(&s.stage).and_then(|stage| stage.inputs.get(&s.input));
         if series.is_some_and(|series| run.gets_again(&s.stage, &s.input, series)) {
             notes.push(format!(
-                "{} may have received samples of '{}' a second time: its process was restarted, and the input is transient-local. They are counted again.",
+                "{} may have received samples of '{}' a second time: its process was restarted, \
+                 and the input is transient-local. They are counted again.",
                 s.stage, s.topic
             ));
         }

@@ -70,7 +70,11 @@ topics:
 modules:
   one:
     components:
-      counter: {library: lib, class: Counter, parameters: {limit: 6, period_ms: 1}, outputs: {count: number}}
+      counter:
+        library: lib
+        class: Counter
+        parameters: {limit: 6, period_ms: 1}
+        outputs: {count: number}
   two:
     components:
       printer: {library: lib, class: Printer, inputs: {count: number}}

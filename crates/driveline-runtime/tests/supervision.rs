@@ -105,7 +105,11 @@ modules:
       printer: {library: lib, class: Printer, inputs: {count: number}}
   two:
     components:
-      counter: {library: lib, class: Counter, parameters: {limit: 0, period_ms: 5}, outputs: {count: number}}
+      counter:
+        library: lib
+        class: Counter
+        parameters: {limit: 0, period_ms: 5}
+        outputs: {count: number}
 ";
 
 #[test]

@@ -82,7 +82,8 @@ fn missed(s: &Summary) -> String {
     let unread = match s.unread_by_triggers {
         0 => String::new(),
         n => format!(
-            " {least}{} samples were not read, since the processes that were to work on them were killed or ended out of turn.",
+            " {least}{} samples were not read, since the processes that were to work on them \
+             were killed or ended out of turn.",
             grouped(n as f64)
         ),
     };

@@ -308,7 +308,8 @@ fn not_a_member(group: u32) -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "this user is not in the group {group} of `domain_group` (`usermod -aG {group} USER` adds it)"
+            "this user is not in the group {group} of `domain_group` \
+             (`usermod -aG {group} USER` adds it)"
         ),
     )
 }

@@ -423,10 +423,10 @@ impl Executor {
         self.shared.run_ready()
     }
 
-    /// Stops for good: calls that run are finished, nothing new is begun, threads are joined. While a
-    /// call of the process waits in a publish for reliable readers, callbacks with samples are still
-    /// called, but no timers. From within a callback, its own thread is not joined; it ends after the
-    /// call.
+    /// Stops for good: calls that run are finished, nothing new is begun, threads are joined. While
+    /// a call of the process waits in a publish for reliable readers, callbacks with samples are
+    /// still called, but no timers. From within a callback, its own thread is not joined; it ends
+    /// after the call.
     pub fn stop(&self) {
         self.shared.stop();
         // Taken out first: a second caller must not wait for the lock while a thread that is joined
