@@ -310,9 +310,13 @@ impl Collector {
         let Some(topic) = self.topics.get(&input.topic) else { return false };
         let counters = input.counters();
         let known = topic.is_counted() && counters.uncounted == 0 && input.counted.is_some();
+        let whole = |s: &StageFacts| {
+            !s.outputs.iter().any(|o| o.id() == input.topic) || !self.cut_off.contains(&s.name)
+        };
         known
             && self.facts.ended.is_some()
             && !self.cut_off.contains(stage)
+            && self.facts.stages.iter().all(whole)
             && topic.counted() == counters.accounted()
     }
 
@@ -333,6 +337,14 @@ impl Collector {
             "the process of {}, which publishes, was killed or ended out of turn too, up to a second after its last count",
             also.name
         ))
+    }
+
+    /// Returns true if samples came for a component, all of them while it was inactive.
+    #[must_use]
+    pub fn was_inactive(&self, stage: &str) -> bool {
+        let inputs = self.stages.get(stage).into_iter().flat_map(|s| s.inputs.values());
+        let counters: Vec<_> = inputs.map(InputSeries::counters).collect();
+        counters.iter().any(|c| c.inactive > 0) && counters.iter().all(|c| c.received == 0)
     }
 
     /// Components that samples trigger and that were not called once, in the order of the graph,
@@ -501,6 +513,11 @@ impl TopicSeries {
 }
 
 impl InputSeries {
+    /// An input on which nothing came.
+    pub(crate) fn silent(topic: TopicId) -> Self {
+        Self { topic, ..Self::default() }
+    }
+
     /// Returns true if an earlier process has counted as well.
     fn began_anew(&self) -> bool {
         self.banked != (0, 0) || self.before_restart != InputCounters::default()

@@ -198,7 +198,7 @@ fn suspended(module: &str) -> Problem {
         stage: module.to_owned(),
         topic: None,
         what: format!("'{module}' was suspended when the run ended"),
-        why: "SIGSTOP had suspended its process, which read nothing from then on; `kill -CONT` lets it go on"
+        why: "SIGSTOP had suspended its process, which did nothing from then on; `kill -CONT` lets it go on"
             .to_owned(),
     }
 }

@@ -5,7 +5,7 @@ mod lines;
 
 use crate::account::CallSeries;
 use crate::backpressure::BlockedOutput;
-use crate::collector::{Collector, StageSeries};
+use crate::collector::{Collector, InputSeries, StageSeries};
 use crate::deadlines::DeadlineSummary;
 use crate::facts::Ended;
 use crate::faults::{Fault, MAX_FAULTS};
@@ -445,11 +445,13 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     let mut notes = run.facts.notes.clone();
     notes.extend(run.faults.breaches());
     for s in subscriptions.iter().filter(|s| s.triggers && s.unread > 0 && s.unknown.is_none()) {
-        let told = s.received.saturating_add(s.missed);
+        let parts = [s.missed, s.expired, s.corrupt, s.refused, s.lost_on_the_way, s.not_read];
+        let known = s.received.saturating_add(s.inactive).saturating_add(s.standby);
+        let all = parts.into_iter().fold(known, u64::saturating_add);
         notes.push(format!(
             "{} of {} samples of '{}' were not read by {}: its process was killed or ended out of turn. They are not among the missed.",
             s.unread,
-            told.saturating_add(s.unread),
+            all,
             s.topic,
             s.stage
         ));
@@ -560,37 +562,47 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     notes
 }
 
-fn subscriptions_of<'a>(
-    run: &'a Collector,
-    name: &'a str,
-    stage: &'a StageSeries,
-) -> impl Iterator<Item = SubscriptionSummary> + 'a {
-    stage.inputs.iter().map(move |(input, series)| {
-        let c = series.counters();
-        let (topic, triggers) = (run.topic_name(series.topic), run.triggers(name, input));
-        let unread = run.unread(name, series);
-        SubscriptionSummary {
-            stage: name.to_owned(),
-            input: input.clone(),
-            topic,
-            triggers,
-            received: c.received,
-            missed: c.replaced(),
-            expired: c.expired,
-            corrupt: c.corrupt,
-            refused: c.refused,
-            lost_on_the_way: c.lost_on_the_way,
-            not_read: c.not_read.saturating_add(unread),
-            inactive: c.inactive,
-            standby: c.standby,
-            uncounted: c.uncounted,
-            uncounted_reason: c.uncounted_reason,
-            unread,
-            unknown: run.unknown(name, series),
-            not_connected: run.not_connected(name, series),
-            checked: run.is_checked(name, series),
-        }
-    })
+/// One entry for each input, also for those on which nothing came.
+fn subscriptions_of(run: &Collector, name: &str, stage: &StageSeries) -> Vec<SubscriptionSummary> {
+    let known = run.facts.stages.iter().find(|s| s.name == name);
+    let silent = known.into_iter().flat_map(|s| &s.inputs);
+    let silent = silent
+        .filter(|i| !stage.inputs.contains_key(&i.name))
+        .map(|i| subscription(run, name, &i.name, &InputSeries::silent(i.topic.id())));
+    let seen = stage.inputs.iter().map(|(input, series)| subscription(run, name, input, series));
+    seen.chain(silent).collect()
+}
+
+fn subscription(
+    run: &Collector,
+    name: &str,
+    input: &str,
+    series: &InputSeries,
+) -> SubscriptionSummary {
+    let c = series.counters();
+    let (topic, triggers) = (run.topic_name(series.topic), run.triggers(name, input));
+    let unread = run.unread(name, series);
+    SubscriptionSummary {
+        stage: name.to_owned(),
+        input: input.to_owned(),
+        topic,
+        triggers,
+        received: c.received,
+        missed: c.replaced(),
+        expired: c.expired,
+        corrupt: c.corrupt,
+        refused: c.refused,
+        lost_on_the_way: c.lost_on_the_way,
+        not_read: c.not_read.saturating_add(unread),
+        inactive: c.inactive,
+        standby: c.standby,
+        uncounted: c.uncounted,
+        uncounted_reason: c.uncounted_reason,
+        unread,
+        unknown: run.unknown(name, series),
+        not_connected: run.not_connected(name, series),
+        checked: run.is_checked(name, series),
+    }
 }
 
 fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSummary {

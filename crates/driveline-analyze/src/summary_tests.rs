@@ -926,6 +926,27 @@ fn a_program_outside_of_the_run_publishes_as_well() {
     }
 }
 
+#[test]
+fn an_input_on_which_nothing_came_has_an_entry_and_its_sum_closes() {
+    // What was published before the match.
+    let mut run = two_ends(10, InputCounters::default(), true);
+    run.facts_mut().stages.push(stage("fusion", &[("image", "image")], &[]));
+    run.keep_stage("fusion");
+    let summary = run.summary();
+    let of = |stage: &str| summary.subscriptions.iter().find(|s| s.stage == stage).unwrap();
+    assert_eq!((of("lane").not_connected, of("fusion").not_connected), (10, 10));
+    assert_eq!(of("fusion").topic, "image");
+}
+
+#[test]
+fn counts_of_a_killed_publisher_prove_nothing() {
+    let told = InputCounters { received: 100, ..Default::default() };
+    let mut run = two_ends(100, told, true);
+    assert!(run.summary().subscriptions[0].checked);
+    run.cut_off("camera");
+    assert!(!run.summary().subscriptions[0].checked);
+}
+
 /// The last counters of a killed process are up to a second old; its callbacks are not.
 #[test]
 fn the_account_of_a_killed_reader_closes_whatever_its_counters_know() {

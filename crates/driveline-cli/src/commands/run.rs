@@ -337,14 +337,18 @@ fn not_done(summary: &Summary) -> String {
 
 /// Returns the cause for a component that was never called. `refused`: one of its connections was,
 /// which a note reports; `failed`: calls of others did, whose results may be its missing input;
-/// `cut_off`: those of others were.
+/// `cut_off`: those of others were; `inactive`: it was in no mode in which it is called.
 fn never(
     component: &str,
     topics: &[&TopicName],
     refused: bool,
     failed: bool,
     cut_off: bool,
+    inactive: bool,
 ) -> String {
+    if inactive {
+        return format!("{component} was never called: it was inactive while samples came");
+    }
     if topics.is_empty() {
         return format!(
             "{component} was never called: samples came, and none of them triggered it (`trigger:` and its limits in the graph file)"
@@ -611,6 +615,7 @@ impl<'a> Show<'a> {
                         self.collector.was_refused(component),
                         summary.failed() > 0,
                         self.collector.lacks_what_was_cut_off(component),
+                        self.collector.was_inactive(component),
                     ),
                     columns,
                 );
