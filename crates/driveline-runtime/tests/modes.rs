@@ -364,6 +364,11 @@ fn a_hang_leads_to_the_declared_mode() {
 ";
     let text = graph(["", "", ""], keys, MODES)
         .replace("topics:\n", "topics:\n  r: {reach: host, max_payload: 8, external: true}\n")
+        // The relay must not miss the number at which it hangs.
+        .replace(
+            "a: {reach: host, max_payload: 8}",
+            "a: {reach: host, max_payload: 8, qos: {depth: 64}}",
+        )
         .replace(
             "outputs: {count: a}}\n",
             &format!("outputs: {{count: a}}, executor: other}}{relay}"),

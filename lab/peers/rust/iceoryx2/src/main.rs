@@ -49,7 +49,8 @@ fn describe() -> Description {
     let variant = Variant {
         name: "ipc".into(),
         title: "publish-subscribe over shared memory; event service for readers that sleep, \
-             polling for those that spin".into(),
+             polling for those that spin"
+            .into(),
         reach: vec![Reach::Host],
         waits: vec![WaitKind::Block, WaitKind::Spin],
         reliability: vec![Reliability::BestEffort],
@@ -60,16 +61,32 @@ fn describe() -> Description {
         keeper: true,
         note: "its benchmarks come with its source only, not with the crate".into(),
         settings: vec![
-            setting("service", "ipc::Service", "the variant for one process per end; the \
-                 thread-safe one is slower"),
-            setting("loan", "loan_slice_uninit", "no initialisation of memory that is overwritten, \
-                 as the documentation recommends"),
-            setting("enable_safe_overflow", "true", "the oldest sample gives way, as with \
-                 keep-last; the default"),
+            setting(
+                "service",
+                "ipc::Service",
+                "the variant for one process per end; the \
+                 thread-safe one is slower",
+            ),
+            setting(
+                "loan",
+                "loan_slice_uninit",
+                "no initialisation of memory that is overwritten, \
+                 as the documentation recommends",
+            ),
+            setting(
+                "enable_safe_overflow",
+                "true",
+                "the oldest sample gives way, as with \
+                 keep-last; the default",
+            ),
             setting("subscriber_max_buffer_size", "depth", "the history depth of the job"),
             setting("subscriber_max_borrowed_samples", "2", "one in hand, one on its way"),
-            setting("wake-up", "one notify() after each send() where readers sleep, none where \
-                 they poll", "the event-based example"),
+            setting(
+                "wake-up",
+                "one notify() after each send() where readers sleep, none where \
+                 they poll",
+                "the event-based example",
+            ),
         ],
         ..Variant::default()
     };

@@ -140,14 +140,26 @@ impl Carrier {
                     "a large sample is cut into batches of 64 KiB; 1 MiB and more take a third \
                      less time with 16 than with 2",
                 ),
-                setting("transport/link/rx/buffer_size", RX_BUFFER, "the value that the \
-                     documentation names for large messages"),
-                setting("transport/unicast/lowlatency", "false", "it does not split messages, so \
-                     it carries 64 KiB at most; the default"),
+                setting(
+                    "transport/link/rx/buffer_size",
+                    RX_BUFFER,
+                    "the value that the \
+                     documentation names for large messages",
+                ),
+                setting(
+                    "transport/unicast/lowlatency",
+                    "false",
+                    "it does not split messages, so \
+                     it carries 64 KiB at most; the default",
+                ),
             ],
             Self::Shm => vec![
-                setting("transport/shared_memory/enabled", "true", "that each sample came so is \
-                     checked"),
+                setting(
+                    "transport/shared_memory/enabled",
+                    "true",
+                    "that each sample came so is \
+                     checked",
+                ),
                 no_delay,
                 setting(
                     "transport/unicast/lowlatency",
@@ -156,29 +168,53 @@ impl Carrier {
                      a full link blocks the sender",
                 ),
                 setting("transport/unicast/qos/enabled", "false", "lowlatency requires it"),
-                setting("ShmProvider", pool, "what readers, their history and the way to them can \
-                     hold"),
+                setting(
+                    "ShmProvider",
+                    pool,
+                    "what readers, their history and the way to them can \
+                     hold",
+                ),
                 setting(
                     "alloc().with_policy",
                     "GarbageCollect, repeated for at most 1 ms (reliable: 5 s)",
                     "as the examples have it, but bounded: as long as Zenoh waits for a place in \
                      its queue",
                 ),
-                setting("transport/shared_memory/transport_optimization/enabled", "false", "nothing is left to copy; saves its pool"),
+                setting(
+                    "transport/shared_memory/transport_optimization/enabled",
+                    "false",
+                    "nothing is left to copy; saves its pool",
+                ),
             ],
             Self::ShmImplicit => vec![
-                setting("transport/shared_memory/enabled", "true", "that the other end agreed is \
-                     checked before the first sample"),
+                setting(
+                    "transport/shared_memory/enabled",
+                    "true",
+                    "that the other end agreed is \
+                     checked before the first sample",
+                ),
                 no_delay,
-                setting("transport/shared_memory/transport_optimization/enabled", "true", "the default"),
+                setting(
+                    "transport/shared_memory/transport_optimization/enabled",
+                    "true",
+                    "the default",
+                ),
                 setting(
                     "transport/shared_memory/transport_optimization/pool_size",
                     pool,
                     "the default of 16 MiB holds three samples of 4 MiB",
                 ),
-                setting("transport/shared_memory/transport_optimization/message_size_threshold", "3072", "the default"),
-                setting("transport/unicast/lowlatency", "false", "what finds no memory in the pool \
-                     travels over TCP; the default"),
+                setting(
+                    "transport/shared_memory/transport_optimization/message_size_threshold",
+                    "3072",
+                    "the default",
+                ),
+                setting(
+                    "transport/unicast/lowlatency",
+                    "false",
+                    "what finds no memory in the pool \
+                     travels over TCP; the default",
+                ),
             ],
         });
         all

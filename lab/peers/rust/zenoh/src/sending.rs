@@ -83,8 +83,10 @@ impl Out {
                 let bytes = pool_size(job);
                 let pool = ShmProviderBuilder::default_backend(bytes).wait();
                 Source::Pool(pool.map_err(|e| {
-                    anyhow!("cannot make a pool of {bytes} bytes of shared memory: {e}. Zenoh \
-                         locks it into memory: see `ulimit -l` and `df /dev/shm`")
+                    anyhow!(
+                        "cannot make a pool of {bytes} bytes of shared memory: {e}. Zenoh \
+                         locks it into memory: see `ulimit -l` and `df /dev/shm`"
+                    )
                 })?)
             }
             (_, Payload::Filled) => Source::Buffer(None),
@@ -175,8 +177,10 @@ impl Sender for Out {
             wait_until(timeout, || match self.session.get_shm_provider() {
                 ShmProviderState::Ready(_) => Ok(true),
                 ShmProviderState::Initializing(_) => Ok(false),
-                _ => bail!("Zenoh could not make its pool of shared memory, which it locks into \
-                     memory: see `ulimit -l` and `df /dev/shm`"),
+                _ => bail!(
+                    "Zenoh could not make its pool of shared memory, which it locks into \
+                     memory: see `ulimit -l` and `df /dev/shm`"
+                ),
             })
             .context("the pool of shared memory is not there")?;
         }
