@@ -7,7 +7,9 @@ mod support;
 
 use driveline_runtime::account::{InputCounters, Record};
 use driveline_runtime::launch::Event;
-use driveline_runtime::launch::control::{Ask, AskError, ErrorCode, ModeStatus, RunStatus, Verb};
+use driveline_runtime::launch::control::{
+    Ask, AskError, ErrorCode, ModeStatus, RunPhase, RunStatus, Verb,
+};
 use rustix::process::Signal;
 use support::Seen;
 use support::tool::{Tool, is_ready, process, while_running};
@@ -389,7 +391,9 @@ fn a_module_killed_beyond_its_restarts_leads_to_the_declared_mode() {
         for restarts in 0..3 {
             tool.until(Verb::Health, |run| {
                 let camera = process(run, "sensing");
-                camera.restarts == restarts && camera.ready == Some(true)
+                // Before all modules are ready, its last death would be a failed start of the run.
+                let runs = run.phase == RunPhase::Running;
+                runs && camera.restarts == restarts && camera.ready == Some(true)
             });
             tool.signal("sensing", Signal::KILL);
         }
