@@ -24,8 +24,11 @@ pub struct BlockedOutput {
     pub timeouts: u64,
     /// Time spent waiting, in milliseconds.
     pub blocked_ms: f64,
-    /// Components of the graph with a reliable input on the topic.
+    /// Components of the graph with a reliable input on the topic. It waited for one of them, or
+    /// for a program outside of the graph.
     pub readers: Vec<String>,
+    /// True if programs outside of the graph may subscribe to the topic.
+    pub external: bool,
 }
 
 /// Counters of the outputs of a run; those of a restarted process begin anew.
@@ -119,6 +122,10 @@ mod tests {
         let json = serde_json::to_value(&s).unwrap();
         assert_eq!(json["backpressure"][0]["timeouts"], 1);
         assert_eq!(json["backpressure"][0]["readers"][0], "slow");
+        run.facts_mut().external.push(topic());
+        let text = run.summary().blocked_in_publish().unwrap();
+        assert!(text.contains("for slow or a reader outside of the graph"), "{text}");
+        run.facts_mut().external.clear();
         let page = crate::report::render(&run, &s);
         assert!(page.contains("Blocked in publish") && page.contains("<td>4\u{202f}250"), "{page}");
         let quiet = Collector::new(RunFacts::default());

@@ -17,6 +17,7 @@ pub(crate) fn summaries(run: &Collector) -> Vec<BlockedOutput> {
             timeouts: blocked.timeouts,
             blocked_ms: blocked.blocked_ns as f64 / 1e6,
             readers: reliable_readers(run, series.topic),
+            external: run.facts.external.iter().any(|t| t.id() == series.topic),
         }
     };
     let mut all: Vec<_> = run.accounts.backpressure.0.iter().map(of).collect();

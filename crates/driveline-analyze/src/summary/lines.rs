@@ -28,10 +28,13 @@ impl Summary {
         let one = |b: &&BlockedOutput| {
             let time = duration_us(b.blocked_ms * 1e3);
             let waits = if b.waits == 1 { "wait" } else { "waits" };
-            let readers = if b.readers.is_empty() {
-                "readers outside of the graph".to_owned()
-            } else {
-                few(&b.readers)
+            let one_of = if b.readers.len() > 1 { "one of " } else { "" };
+            let readers = match (b.readers.is_empty(), b.external) {
+                (true, _) => "readers outside of the graph".to_owned(),
+                (false, false) => format!("{one_of}{}", few(&b.readers)),
+                (false, true) => {
+                    format!("{one_of}{} or a reader outside of the graph", few(&b.readers))
+                }
             };
             let timed_out = match b.timeouts {
                 0 => String::new(),
