@@ -189,7 +189,7 @@ mod tests {
     fn hosts_beyond_the_waiting_places_are_logged() {
         let mut away = TurnedAway::default();
         assert!(
-            (0..MAX_WAITING).all(|n| away.add(&host(n)).is_some_and(|t| t.contains("has gone")))
+            (0..MAX_WAITING).all(|n| away.add(&host(n)).is_some_and(|t| t.contains("departs")))
         );
         assert!(away.add(&host(MAX_WAITING)).is_some_and(|t| t.contains("restart this gateway")));
         assert_eq!((away.add(&host(7)), away.reports().count()), (None, MAX_WAITING));

@@ -95,7 +95,7 @@ fn errors_of_unusable_files_name_the_file() {
             [
                 "network.tls.private_key: ",
                 "b.key is not the key of the certificate ",
-                "made together",
+                "name a certificate and its own key",
             ],
         ),
         (
