@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-gateways test-containers measure measure-vm mutants steady demo bench lab peers peers-test gateways fuzz install clean
+.PHONY: help setup build test test-gateways test-containers measure measure-vm mutants steady tidy demo bench lab peers peers-test gateways fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -55,6 +55,10 @@ mutants: ## break ten promises in the source, one at a time: tests notice each; 
 
 steady: ## run each test program 30 times in random order beside a CPU load, for hours; goes on where it ended; ARGS="--shard 1/4 --minutes 20"
 	@python3 tools/steady.py $(ARGS) $(ONLY)
+
+tidy: build ## clang-tidy over the C++ of SDK and examples, minutes; installs it by name; ONLY= parts of paths
+	@tools/setup.sh tidy
+	@tools/tidy.py $(ONLY)
 
 demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own; DEPLOY=containers in a container each
 	@DEPLOY="$(DEPLOY)" tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what Driveline needs on Debian 12, Ubuntu 24.04 or newer. Does nothing, quietly, where everything is there.
-# Usage: tools/setup.sh demo|test|engines|gateways|peers|containers
+# Usage: tools/setup.sh demo|test|engines|gateways|tidy|peers|containers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,9 +15,10 @@ case "${1:-}" in
     test) lists=(tools/packages/demo.txt tools/packages/test.txt) optional=(tools/packages/browser.txt tools/packages/compilers.txt) ;;
     engines) lists=(tools/packages/engines.txt) ;;
     gateways) lists=(tools/packages/demo.txt tools/packages/test.txt tools/packages/engines.txt tools/packages/gateways.txt) ;;
+    tidy) lists=(tools/packages/tidy.txt) ;;
     peers) lists=(tools/packages/peers.txt) optional=(tools/packages/middleware.txt) ;;
     containers) lists=(tools/packages/containers.txt) ;;
-    *) die "usage: tools/setup.sh demo|test|engines|gateways|peers|containers" ;;
+    *) die "usage: tools/setup.sh demo|test|engines|gateways|tidy|peers|containers" ;;
 esac
 
 as_root() {

@@ -202,7 +202,7 @@ TEST(FrameSource, PicturesAreTurnedAsTheirFileSays) {
     cv::Mat frame;
     for (int i = 0; i < 3; ++i) {
         ASSERT_EQ(source->next(frame), FrameStatus::frame);
-        const auto is = [&](int x, int y, cv::Vec3i bgr) {
+        const auto is = [&](int x, int y, const cv::Vec3i& bgr) {
             return cv::norm(cv::Vec3i(frame.at<cv::Vec3b>(y, x)) - bgr) < 30;
         };
         EXPECT_TRUE(is(40, 40, {0, 255, 0})) << "lime above left in frame " << i;
@@ -280,7 +280,7 @@ TEST(FrameSource, ErrorsNamePlaceAndRemedy) {
     EXPECT_TRUE(holds(error(scratch.path()), "holds no image"));
     std::ofstream(scratch.file("text.mp4")) << "this is not a video";
     EXPECT_TRUE(holds(error(scratch.file("text.mp4")), "cannot be read as a video"));
-    std::ofstream(scratch.file("empty.mp4"));
+    std::ofstream(scratch.file("empty.mp4")).close();
     EXPECT_TRUE(holds(error(scratch.file("empty.mp4")), "empty.mp4"));
     EXPECT_TRUE(holds(error("synthetic:"), "number of frames"));
     EXPECT_TRUE(holds(error("synthetic:-3"), "number of frames"));

@@ -232,8 +232,10 @@ TEST(MosseMultiTracker, TracksAndDetectionsAreBounded) {
     cv::RNG(5).fill(frame, cv::RNG::UNIFORM, 0, 255);
     DetectionSet many;
     for (int i = 0; i < 48; ++i) {
-        many.detections.push_back({cv::Rect2f(20.0F + 110.0F * static_cast<float>(i % 8),
-                                              20.0F + 80.0F * static_cast<float>(i / 8), 50, 40),
+        const int column = i % 8;
+        const int row = i / 8;
+        many.detections.push_back({cv::Rect2f(20.0F + 110.0F * static_cast<float>(column),
+                                              20.0F + 80.0F * static_cast<float>(row), 50, 40),
                                    0.5F, VehicleClass::car});
     }
     many.detections.push_back({cv::Rect2f(930, 500, 6, 6), 0.5F, VehicleClass::car});

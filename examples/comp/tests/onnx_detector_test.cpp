@@ -95,8 +95,10 @@ std::string cell_network(const Cells& cells, bool boxes_first) {
     }
     std::vector<float> grid(static_cast<std::size_t>(n) * 4, 0.0F);
     for (std::size_t cell = 0; cell < 4; ++cell) {
-        const float x = 32.0F * static_cast<float>(cell % 2);
-        const float y = 32.0F * static_cast<float>(cell / 2);
+        const std::size_t column = cell % 2;
+        const std::size_t row = cell / 2;
+        const float x = 32.0F * static_cast<float>(column);
+        const float y = 32.0F * static_cast<float>(row);
         if (boxes_first) {
             grid[cell * static_cast<std::size_t>(n)] = x;
             grid[cell * static_cast<std::size_t>(n) + 1] = y;

@@ -25,7 +25,6 @@ using driveline::CloudView;
 using driveline::Encoding;
 using driveline::Header;
 using driveline::Image;
-using driveline::ImageMut;
 using driveline::ImageView;
 using driveline::PointCloud;
 using driveline::PointXyzi;
