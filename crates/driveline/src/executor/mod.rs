@@ -411,7 +411,7 @@ impl Executor {
 
     /// Polls the events of inputs that are due, as threads of the executor do after each wait.
     pub fn poll_events(&self) {
-        self.shared.look_at_events();
+        self.shared.look_at_events(false);
     }
 
     /// Runs every callback and timer that is due, on the calling thread, and returns how many. Does

@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::fairness::{Rotation, Turns};
 use super::record::Observer;
 use crate::error::ExecutorError;
-use driveline_shm::{Kicker, PublishingCall, WaitBackend, WaitSet};
+use driveline_shm::{Kicker, PublishingCall, WaitBackend, WaitSet, Wake};
 use driveline_types::MonotonicNs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,7 +33,8 @@ pub(super) struct Shared {
     wake_follower: Condvar,
     observer: OnceLock<Arc<dyn Observer>>,
     stopping: AtomicBool,
-    /// A wait has ended too soon after the last look at events: one that came then is still there.
+    /// A kick has come too soon after the last look at events: it may have been one that is still
+    /// there.
     events_wait: AtomicBool,
     /// Set before `stopping`.
     stopped_by_a_call: AtomicBool,
@@ -285,30 +286,34 @@ impl Shared {
             let again = MonotonicNs(self.events_at.load(Ordering::Relaxed)) + EVENT_INTERVAL;
             deadline = Some(deadline.map_or(again, |have| have.min(again)));
         }
-        let is_here = set.is_here();
+        let (is_here, mut kicked) = (set.is_here(), false);
         if !is_here {
             // A child forked within a callback has come back from it: nothing here works, or is
             // meant for it.
             self.stopping.store(true, Ordering::Release);
         } else if !self.stopping.load(Ordering::Acquire) {
-            set.wait(deadline, self.spin);
+            kicked = set.wait(deadline, self.spin) == Wake::Kicked;
         }
         drop(set);
         if self.threads > 1 {
             lock(&self.followers).led = false;
         }
-        self.look_at_events();
+        self.look_at_events(kicked);
         is_here
     }
 
     /// Polls events after a wait: of all entries when the interval is over, else of silent inputs.
-    pub(super) fn look_at_events(&self) {
+    /// `kicked`: the wait was ended by a kick, which each event is.
+    pub(super) fn look_at_events(&self, kicked: bool) {
         let now = MonotonicNs::now();
         let polls = self.claim_event_poll(now);
-        self.events_wait.store(!polls, Ordering::Relaxed);
         if polls {
+            self.events_wait.store(false, Ordering::Relaxed);
             self.poll_all_events();
             return;
+        }
+        if kicked {
+            self.events_wait.store(true, Ordering::Relaxed);
         }
         for entry in self.entries() {
             if entry.silence_deadline().is_some_and(|d| d <= now) {
