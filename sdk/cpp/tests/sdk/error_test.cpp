@@ -506,6 +506,7 @@ TEST(CLibrary, ManyThreadsMayPublishThroughOneHandle) {
     auto subscription =
         domain.node.subscription<demo::Object>("objects", {.qos = {.depth = 1024}}).value();
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&] {
             for (int i = 0; i < 200; ++i) publisher.publish(demo::Object{i}).value();

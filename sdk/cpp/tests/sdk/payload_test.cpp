@@ -98,8 +98,8 @@ TEST_P(AtReach, ImageIsDrawnIntoTheLoanAndLookedAtInPlace) {
     canvas.at<cv::Vec3b>(47, 63) = {9, 8, 7};
     const auto* drawn = canvas.data;
     link.publisher.publish(std::move(loan)).value();
-    EXPECT_TRUE(loan.mat().empty())
-        << "the published one is not there to be drawn into";  // NOLINT: the point of the test
+    EXPECT_TRUE(loan.mat().empty())  // NOLINT(bugprone-use-after-move): a moved loan is empty
+        << "the published one is not there to be drawn into";
     const auto sample = link.receive();
     const auto seen = sample.mat();
     EXPECT_EQ(seen->size(), cv::Size(64, 48));
