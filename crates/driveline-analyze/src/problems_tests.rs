@@ -286,7 +286,7 @@ fn where_a_count_cannot_be_known_the_edge_says_so_with_the_reason() {
                 .any(|n| n.contains("'image' were not read by lane is not known (at least 56): ")),
             lane.unknown.is_some()
         );
-        // Of a count that is not known, nothing else gives a total.
+        // Where the count is unknown, no other sentence gives a total.
         assert_eq!(page.contains("56 of 60"), lane.unread > 0 && lane.unknown.is_none());
         assert_eq!(page.contains("At least 56 samples were not read"), lane.unknown.is_some());
         assert!(!page.contains("Every sample that was to be worked on was worked on."));

@@ -928,7 +928,7 @@ fn a_program_outside_of_the_run_publishes_as_well() {
 
 #[test]
 fn an_input_on_which_nothing_came_has_an_entry_and_its_sum_closes() {
-    // What was published before the match.
+    // Ten samples were published before the match.
     let mut run = two_ends(10, InputCounters::default(), true);
     run.facts_mut().stages.push(stage("fusion", &[("image", "image")], &[]));
     run.keep_stage("fusion");
@@ -940,8 +940,8 @@ fn an_input_on_which_nothing_came_has_an_entry_and_its_sum_closes() {
 
 #[test]
 fn counts_of_a_killed_publisher_prove_nothing() {
-    let told = InputCounters { received: 100, ..Default::default() };
-    let mut run = two_ends(100, told, true);
+    let counted = InputCounters { received: 100, ..Default::default() };
+    let mut run = two_ends(100, counted, true);
     assert!(run.summary().subscriptions[0].checked);
     run.cut_off("camera");
     assert!(!run.summary().subscriptions[0].checked);
@@ -958,9 +958,9 @@ fn the_account_of_a_killed_reader_closes_whatever_its_counters_know() {
         InputCounters { received: 4, missed: 1, expired: 2, not_read: 1, ..Default::default() },
         InputCounters { received: 9, missed: 12, not_read: 4, ..Default::default() },
     ];
-    for told in counters {
+    for counted in counters {
         for restarted in [false, true] {
-            let mut run = two_ends(40, told, true);
+            let mut run = two_ends(40, counted, true);
             // Nine samples; before each of them but the first one, one or two are missing.
             let mut sequence = 0;
             for n in 0..9 {
@@ -981,10 +981,14 @@ fn the_account_of_a_killed_reader_closes_whatever_its_counters_know() {
             assert_eq!(
                 (replaced, lane.received),
                 (known, if restarted { 12 } else { 9 }),
-                "{told:?}"
+                "{counted:?}"
             );
-            assert_eq!((lane.not_read, summary.published["image"]), (40 - known, 40), "{told:?}");
-            assert_eq!(lane.expired, told.expired, "{told:?}");
+            assert_eq!(
+                (lane.not_read, summary.published["image"]),
+                (40 - known, 40),
+                "{counted:?}"
+            );
+            assert_eq!(lane.expired, counted.expired, "{counted:?}");
         }
     }
 }

@@ -68,11 +68,6 @@ pub(super) fn of_module(
     edges
 }
 
-/// Those of the connections that do not exist, with the likely reasons.
-pub(super) fn lost(edges: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
-    missing(edges, domain_dir)
-}
-
 /// Removes the connections that exist now from `unconnected`, and returns them.
 pub(super) fn found(unconnected: &mut Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
     let before = std::mem::take(unconnected);
@@ -141,7 +136,8 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Unconnected
     edges
 }
 
-fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
+/// Those of the connections that do not exist now, with the likely reasons. Blocks while it asks.
+pub(super) fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
     if wanted.is_empty() {
         return wanted;
     }

@@ -59,7 +59,7 @@ impl Launcher<'_> {
         // A module that is down again is reported as such.
         let edges: Vec<Unconnected> = self.rejoining.iter().map(|(edge, _)| edge.clone()).collect();
         let both = edges.into_iter().filter(|e| ready(&e.publisher) && ready(&e.subscription));
-        let lost = matching::lost(both.collect(), &self.options.domain_dir);
+        let lost = matching::missing(both.collect(), &self.options.domain_dir);
         self.rejoining.clear();
         for edge in &lost {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
