@@ -294,14 +294,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_anything_else_is_not_believed(gid: Gid, nodes in prop::collection::vec(node(), 0..4), noise: Vec<u8>, at: prop::sample::Index, byte: u8) {
+        fn what_is_written_is_read_and_anything_else_is_not_believed(
+            gid: Gid,
+            nodes in prop::collection::vec(node(), 0..4),
+            noise: Vec<u8>,
+            at: prop::sample::Index,
+            byte: u8,
+        ) {
             let info = ParticipantInfo { gid, nodes };
             for release in [Release::Jazzy, Release::Humble] {
                 let mut bytes = info.encode(release).unwrap();
                 let read = ParticipantInfo::decode(&bytes);
                 // A sample of Humble without nodes can read as one of Jazzy with strange ones, but
                 // not the other way round.
-                if release == Release::Jazzy || !info.nodes.is_empty() { prop_assert_eq!(read.as_ref(), Some(&info)); }
+                if release == Release::Jazzy || !info.nodes.is_empty() {
+                    prop_assert_eq!(read.as_ref(), Some(&info));
+                }
                 let at = at.index(bytes.len());
                 bytes[at] = byte;
                 let _ = ParticipantInfo::decode(&bytes);

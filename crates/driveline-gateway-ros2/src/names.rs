@@ -243,12 +243,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn mangling_is_undone_and_nodes_are_always_valid(topic in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}", node in "[a-z0-9_-]{1,6}(/[a-z0-9_-]{1,4}){0,3}", any in "\\PC{0,20}") {
+        fn mangling_is_undone_and_nodes_are_always_valid(
+            topic in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}",
+            node in "[a-z0-9_-]{1,6}(/[a-z0-9_-]{1,4}){0,3}",
+            any in "\\PC{0,20}",
+        ) {
             let topic: TopicName = topic.parse().unwrap();
-            if let Some(dds) = dds_topic(&topic) { prop_assert_eq!(topic_of_dds(&dds), Some(topic)); }
-            if let Some(topic) = topic_of_dds(&any) { prop_assert_eq!(dds_topic(&topic), Some(any)); }
+            if let Some(dds) = dds_topic(&topic) {
+                prop_assert_eq!(topic_of_dds(&dds), Some(topic));
+            }
+            if let Some(topic) = topic_of_dds(&any) {
+                prop_assert_eq!(dds_topic(&topic), Some(any));
+            }
             let RosNode { namespace, name } = ros_node(&node.parse().unwrap());
-            prop_assert!(is_token(&name) && (namespace == "/" || namespace.split('/').skip(1).all(is_token)), "{} {}", namespace, name);
+            prop_assert!(
+                is_token(&name) && (namespace == "/" || namespace.split('/').skip(1).all(is_token)),
+                "{} {}",
+                namespace,
+                name
+            );
         }
     }
 }

@@ -247,13 +247,32 @@ fn a_writers_deadline_is_offered_here_and_its_lease_is_not() {
 
 proptest! {
     #[test]
-    fn without_a_rule_every_writer_is_read_and_with_what_it_offers(r in 0usize..2, d in 0usize..4, t in 0usize..3, l in 0usize..3, lease in 0usize..3) {
-        let offered = EndpointQos { reliability: RELIABILITY[r], durability: DURABILITY[d], deadline: TIMES[t], liveliness: LIVELINESS[l], lease: TIMES[lease] };
+    fn without_a_rule_every_writer_is_read_and_with_what_it_offers(
+        r in 0usize..2,
+        d in 0usize..4,
+        t in 0usize..3,
+        l in 0usize..3,
+        lease in 0usize..3,
+    ) {
+        let offered = EndpointQos {
+            reliability: RELIABILITY[r],
+            durability: DURABILITY[d],
+            deadline: TIMES[t],
+            liveliness: LIVELINESS[l],
+            lease: TIMES[lease],
+        };
         let class = ReaderClass::of_writer(&offered, &RuleQos::default());
         prop_assert!(class.lacks(&offered).is_empty());
         prop_assert_eq!(class.reliability, offered.reliability);
         prop_assert_eq!(class.durability == Durability::TransientLocal, d > 0);
-        let rule = RuleQos { reliability: Some(Reliability::Reliable), durability: Some(Durability::TransientLocal), ..RuleQos::default() };
-        prop_assert_eq!(ReaderClass::of_writer(&offered, &rule).lacks(&offered).is_empty(), r == 1 && d > 0);
+        let rule = RuleQos {
+            reliability: Some(Reliability::Reliable),
+            durability: Some(Durability::TransientLocal),
+            ..RuleQos::default()
+        };
+        prop_assert_eq!(
+            ReaderClass::of_writer(&offered, &rule).lacks(&offered).is_empty(),
+            r == 1 && d > 0
+        );
     }
 }

@@ -291,13 +291,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_are_read_as_they_are_written_and_anything_else_is_no_fault(client: u64, sequence: i64, big: bool, options: [u8; 2], body: Vec<u8>, noise: Vec<u8>) {
+        fn heads_are_read_as_they_are_written_and_anything_else_is_no_fault(
+            client: u64,
+            sequence: i64,
+            big: bool,
+            options: [u8; 2],
+            body: Vec<u8>,
+            noise: Vec<u8>,
+        ) {
             let encapsulation = [0, u8::from(!big), options[0], options[1]];
             let id = CallId { client, sequence };
             let sample = [&id.head(encapsulation).unwrap()[..], &body].concat();
             prop_assert_eq!(CallId::split(&sample), Ok((id, encapsulation, &body[..])));
             match CallId::split(&noise) {
-                Ok((found, encapsulation, body)) => prop_assert_eq!([&found.head(encapsulation).unwrap()[..], body].concat(), &noise[..]),
+                Ok((found, encapsulation, body)) => prop_assert_eq!(
+                    [&found.head(encapsulation).unwrap()[..], body].concat(),
+                    &noise[..]
+                ),
                 Err(HeadError::Short { len }) => prop_assert!(len == noise.len() && len < 20),
                 Err(HeadError::Encapsulation(other)) => prop_assert!(other > 1),
             }
@@ -305,12 +315,19 @@ mod tests {
         }
 
         #[test]
-        fn mangling_is_undone(service in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}", any in "\\PC{0,20}") {
+        fn mangling_is_undone(
+            service in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}",
+            any in "\\PC{0,20}",
+        ) {
             let service: ServiceName = service.parse().unwrap();
             for which in [ServiceTopic::Request, ServiceTopic::Reply] {
-                if let Some(dds) = dds_topic(&service, which) { prop_assert_eq!(service_of_dds(&dds), Some((service.clone(), which))); }
+                if let Some(dds) = dds_topic(&service, which) {
+                    prop_assert_eq!(service_of_dds(&dds), Some((service.clone(), which)));
+                }
             }
-            if let Some((service, which)) = service_of_dds(&any) { prop_assert_eq!(dds_topic(&service, which), Some(any)); }
+            if let Some((service, which)) = service_of_dds(&any) {
+                prop_assert_eq!(dds_topic(&service, which), Some(any));
+            }
         }
     }
 }

@@ -243,7 +243,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_split_of_an_age_adds_up_on_the_other_host_too(source in 0u64..1 << 40, compute in 0u64..1 << 30, offset in -(1i64 << 50)..1 << 50, way in -1000i64..1 << 30) {
+        fn the_split_of_an_age_adds_up_on_the_other_host_too(
+            source in 0u64..1 << 40,
+            compute in 0u64..1 << 30,
+            offset in -(1i64 << 50)..1 << 50,
+            way in -1000i64..1 << 30,
+        ) {
             let publish = source + compute;
             let clock = Offset { ns: offset, error_ns: 0 };
             let now = MonotonicNs(clock.to_local(MonotonicNs(publish)).0.wrapping_add(way as u64));

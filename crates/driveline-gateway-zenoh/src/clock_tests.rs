@@ -172,32 +172,54 @@ proptest! {
     /// Honest clocks are never found wrong, whatever the delays and the order in which exchanges
     /// come to be known.
     #[test]
-    fn the_truth_is_never_excluded(offset in -5 * S..5 * S, drift_ppm in -100i64..=100,
-                                   delays in proptest::collection::vec((0..2 * S, 0..2 * S, 0..S), 1..40)) {
+    fn the_truth_is_never_excluded(
+        offset in -5 * S..5 * S,
+        drift_ppm in -100i64..=100,
+        delays in proptest::collection::vec((0..2 * S, 0..2 * S, 0..S), 1..40),
+    ) {
         let other = Other { offset_ns: offset, drift_ppm, step_at: NEVER, step_ns: 0 };
         let mut clock = ClockEstimate::default();
         let mut t = 100 * S;
         for (i, (there, back, thinking)) in delays.iter().enumerate() {
             let (arrived, returned) = (t + there, t + there + thinking + back);
             let answered = other.show(arrived + thinking);
-            let e = Exchange { sent: here(t), received: other.show(arrived), answered, returned: here(returned) };
+            let e = Exchange {
+                sent: here(t),
+                received: other.show(arrived),
+                answered,
+                returned: here(returned),
+            };
             prop_assert!(clock.exchange(&e));
             // Some overlap with the next.
             t = if i % 3 == 0 { t + there / 2 } else { returned + back };
             let look = t.max(returned);
             let known = clock.offset(here(look)).unwrap();
-            prop_assert!((known.ns - other.offset(look)).unsigned_abs() <= known.error_ns + 1, "{known:?} {}", other.offset(look));
+            prop_assert!(
+                (known.ns - other.offset(look)).unsigned_abs() <= known.error_ns + 1,
+                "{known:?} {}",
+                other.offset(look)
+            );
         }
         prop_assert_eq!(clock.steps(), 0);
     }
 
     /// Whatever another host says of its clock, there is a figure and no overflow.
     #[test]
-    fn any_numbers_give_an_estimate(times in proptest::collection::vec(any::<[u64; 4]>(), 1..20), now: u64) {
+    fn any_numbers_give_an_estimate(
+        times in proptest::collection::vec(any::<[u64; 4]>(), 1..20),
+        now: u64,
+    ) {
         let mut clock = ClockEstimate::default();
         for [a, b, c, d] in times {
-            clock.exchange(&Exchange { sent: MonotonicNs(a), received: MonotonicNs(b), answered: MonotonicNs(c), returned: MonotonicNs(d) });
-            if let Some(offset) = clock.offset(MonotonicNs(now)) { let _ = offset.to_local(MonotonicNs(now)); }
+            clock.exchange(&Exchange {
+                sent: MonotonicNs(a),
+                received: MonotonicNs(b),
+                answered: MonotonicNs(c),
+                returned: MonotonicNs(d),
+            });
+            if let Some(offset) = clock.offset(MonotonicNs(now)) {
+                let _ = offset.to_local(MonotonicNs(now));
+            }
         }
     }
 }

@@ -267,20 +267,34 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
     #[test]
-    fn in_the_end_exactly_the_living_publishers_have_inlets(ops in ops(), order in proptest::collection::vec(any::<usize>(), 1..40)) {
+    fn in_the_end_exactly_the_living_publishers_have_inlets(
+        ops in ops(),
+        order in proptest::collection::vec(any::<usize>(), 1..40),
+    ) {
         let mut world = World::new();
         for op in &ops {
             world.step(op);
             world.check();
         }
         world.settle(&order);
-        let living: Vec<u128> = world.publishers.iter().filter(|(_, p)| p.2).map(|(id, _)| *id).collect();
-        prop_assert_eq!((world.side.remote_publishers(), world.side.there()), (living.clone(), living), "{:?}", world.side.reasons());
+        let living: Vec<u128> =
+            world.publishers.iter().filter(|(_, p)| p.2).map(|(id, _)| *id).collect();
+        prop_assert_eq!(
+            (world.side.remote_publishers(), world.side.there()),
+            (living.clone(), living),
+            "{:?}",
+            world.side.reasons()
+        );
         for p in world.side.directory.publishers().values() {
-            prop_assert!(world.gateways.iter().any(|g| g.id == p.host), "of a gateway that is \
-                 there");
+            prop_assert!(
+                world.gateways.iter().any(|g| g.id == p.host),
+                "of a gateway that is there"
+            );
         }
         // No more requests are due.
-        prop_assert_eq!(world.side.directory.questions(world.now + Duration::from_secs(600)).0, vec![]);
+        prop_assert_eq!(
+            world.side.directory.questions(world.now + Duration::from_secs(600)).0,
+            vec![]
+        );
     }
 }

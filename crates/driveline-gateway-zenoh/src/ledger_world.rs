@@ -595,7 +595,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_sample_is_accounted_for_once_or_its_count_is_unknown(steps in steps(), begun in prop::bool::weighted(0.8)) {
+    fn each_sample_is_accounted_for_once_or_its_count_is_unknown(
+        steps in steps(),
+        begun in prop::bool::weighted(0.8),
+    ) {
         run(&steps, begun);
     }
 }

@@ -203,7 +203,9 @@ fn few_hosts_are_logged_at_a_time_and_the_rest_later() {
 
 proptest! {
     #[test]
-    fn memory_is_bounded_whatever_is_reported(reported in prop::collection::vec((0..4_u64, 0..2_000_u64), 0..3_000)) {
+    fn memory_is_bounded_whatever_is_reported(
+        reported in prop::collection::vec((0..4_u64, 0..2_000_u64), 0..3_000),
+    ) {
         let mut me = PeerDiscovery::new(host(5_000), &[], &place_of(1));
         let here: Vec<HostId> = (0..4).map(host).collect();
         me.due(here.iter(), at(0));

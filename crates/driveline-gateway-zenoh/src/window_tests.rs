@@ -333,25 +333,41 @@ proptest! {
                     is_kept = reliable || alone;
                     let place = w.send(len, alone, now);
                     prop_assert_eq!(place.number, w.counters().sent);
-                    prop_assert_eq!(usize::from(place.place), if reliable { w.in_flight() } else { 0 });
+                    prop_assert_eq!(
+                        usize::from(place.place),
+                        if reliable { w.in_flight() } else { 0 }
+                    );
                 }
-                Step::Send(..) => prop_assert!(w.deadline().is_some(), "closed, and nothing will \
-                     open it"),
+                Step::Send(..) => prop_assert!(
+                    w.deadline().is_some(),
+                    "closed, and nothing will open it"
+                ),
                 Step::NotYet(number, refused) => {
                     let answer = answer(Outcome::NotYet, number, now.0);
                     if refused {
                         w.refused(&answer, now);
                     } else if w.not_yet(&answer, now) {
-                        prop_assert!(is_kept && (reliable || number == w.counters().sent && w.in_flight() == 1));
+                        prop_assert!(
+                            is_kept
+                                && (reliable || number == w.counters().sent && w.in_flight() == 1)
+                        );
                     }
                 }
-                Step::Gap(number) => { w.gap(&answer(Outcome::Gap, number, now.0), now); }
-                Step::Ack(number, accepts) => { w.acknowledged(&Ack { accepts, ..ack(number) }, now); }
+                Step::Gap(number) => {
+                    w.gap(&answer(Outcome::Gap, number, now.0), now);
+                }
+                Step::Ack(number, accepts) => {
+                    w.acknowledged(&Ack { accepts, ..ack(number) }, now);
+                }
                 Step::Wait(ns) => {
                     now = MonotonicNs(now.0 + ns);
                     let mut sent = 0;
                     while let Overdue::Rewind { number } = w.overdue(now) {
-                        prop_assert!(is_kept && w.oldest().is_some_and(|oldest| oldest <= number) && number <= w.counters().sent);
+                        prop_assert!(
+                            is_kept
+                                && w.oldest().is_some_and(|oldest| oldest <= number)
+                                && number <= w.counters().sent
+                        );
                         w.send_again(now);
                         sent += 1;
                         prop_assert!(sent <= MAX_IN_FLIGHT, "each once");
@@ -361,11 +377,20 @@ proptest! {
                 Step::Part => w.parted(now),
             }
             let c = w.counters();
-            prop_assert_eq!(c.sent, c.delivered + c.refused + c.unacknowledged + w.in_flight() as u64);
+            prop_assert_eq!(
+                c.sent,
+                c.delivered + c.refused + c.unacknowledged + w.in_flight() as u64
+            );
             prop_assert_eq!(w.bytes, w.flying.iter().map(|f| f.len).sum::<usize>());
             prop_assert!(w.in_flight() <= MAX_IN_FLIGHT);
             prop_assert!(!reliable || c.unacknowledged == 0);
-            prop_assert!(!reliable || w.flying.iter().zip(w.flying.iter().skip(1)).all(|(a, b)| a.number + 1 == b.number));
+            prop_assert!(
+                !reliable
+                    || w.flying
+                        .iter()
+                        .zip(w.flying.iter().skip(1))
+                        .all(|(a, b)| a.number + 1 == b.number)
+            );
         }
     }
 }

@@ -174,7 +174,10 @@ fn dds_takes_part_unless_it_is_said_not_to_and_rmw_zenoh_if_it_is_said_to() {
 
 proptest! {
     #[test]
-    fn any_text_is_a_pattern_or_a_mistake_and_a_name_without_stars_covers_itself_only(pattern in "/?[a-c_1*/-]{0,12}", other in "[a-c_]{1,3}(/[a-c_]{1,3}){0,2}") {
+    fn any_text_is_a_pattern_or_a_mistake_and_a_name_without_stars_covers_itself_only(
+        pattern in "/?[a-c_1*/-]{0,12}",
+        other in "[a-c_]{1,3}(/[a-c_]{1,3}){0,2}",
+    ) {
         let rule = Rule::new(pattern.clone(), Direction::Both);
         let good = pattern_mistake(&pattern).is_none();
         let covers = rule.covers(&name(&other), true);

@@ -101,10 +101,17 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_nothing_else_has_a_gid(sequence in 1..i64::MAX, source_timestamp: i64, gid: Gid, noise in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn what_is_written_is_read_and_nothing_else_has_a_gid(
+            sequence in 1..i64::MAX,
+            source_timestamp: i64,
+            gid: Gid,
+            noise in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
             let attachment = Attachment { sequence, source_timestamp, gid };
             prop_assert_eq!(Attachment::decode(&attachment.encode()), Ok(attachment));
-            if let Ok(read) = Attachment::decode(&noise) { prop_assert_eq!(read.encode().to_vec(), noise); }
+            if let Ok(read) = Attachment::decode(&noise) {
+                prop_assert_eq!(read.encode().to_vec(), noise);
+            }
         }
     }
 }

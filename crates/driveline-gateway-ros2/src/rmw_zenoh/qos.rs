@@ -223,7 +223,9 @@ pub(super) mod tests {
         #[test]
         fn what_is_written_is_read(qos in any_qos(), noise in "[0-9:,]{0,24}") {
             prop_assert_eq!(TokenQos::parse(&qos.to_string()), Some(qos));
-            if let Some(qos) = TokenQos::parse(&noise) { prop_assert_eq!(TokenQos::parse(&qos.to_string()), Some(qos)); }
+            if let Some(qos) = TokenQos::parse(&noise) {
+                prop_assert_eq!(TokenQos::parse(&qos.to_string()), Some(qos));
+            }
         }
     }
 }

@@ -263,11 +263,28 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_and_anything_else_does_no_harm(
-            (domain, node_id, id) in any::<(u32, u64, u64)>(), session in "[0-9a-f]{1,32}", enclave in "(/[a-z_]{1,5}){1,2}|/", namespace in "(/[a-z_]{1,5}){1,3}|/",
-            node in "[a-z_0-9]{1,9}", endpoint in endpoint(), kind in 0usize..5, noise in "\\PC{0,60}", cut in any::<prop::sample::Index>()
+            (domain, node_id, id) in any::<(u32, u64, u64)>(),
+            session in "[0-9a-f]{1,32}",
+            enclave in "(/[a-z_]{1,5}){1,2}|/",
+            namespace in "(/[a-z_]{1,5}){1,3}|/",
+            node in "[a-z_0-9]{1,9}",
+            endpoint in endpoint(),
+            kind in 0usize..5,
+            noise in "\\PC{0,60}",
+            cut in any::<prop::sample::Index>(),
         ) {
             let kind = KINDS[kind].0;
-            let token = Token { domain, session, node_id, id, kind, enclave, namespace, node, endpoint: Some(endpoint).filter(|_| kind != Kind::Node) };
+            let token = Token {
+                domain,
+                session,
+                node_id,
+                id,
+                kind,
+                enclave,
+                namespace,
+                node,
+                endpoint: Some(endpoint).filter(|_| kind != Kind::Node),
+            };
             let text = token.to_string();
             prop_assert_eq!(text.parse(), Ok(token));
             let _ = text[..cut.index(text.len())].parse::<Token>();

@@ -113,8 +113,11 @@ proptest! {
             match step {
                 Step::Server => calls.direct(Arc::new(Asked::default())),
                 Step::Gone => calls.server_gone(WENT_AWAY, NOBODY),
-                Step::Block(blocked) => calls.block(if blocked { "two nodes offer \
-                     it" } else { "" }),
+                Step::Block(blocked) => calls.block(if blocked {
+                    "two nodes offer it"
+                } else {
+                    ""
+                }),
                 Step::Request(content) => {
                     sent += 1;
                     request(&calls, &told, sent, &content);
@@ -128,13 +131,18 @@ proptest! {
                     }
                 }
                 Step::Again(_) => {}
-                Step::Answer(call, len) => Answers::answered(&calls, call, Cdr([&[0, 1, 0, 0], &vec![7; len]])),
+                Step::Answer(call, len) => {
+                    Answers::answered(&calls, call, Cdr([&[0, 1, 0, 0], &vec![7; len]]))
+                }
                 Step::Fail(call) => Answers::failed(&calls, call, "it let it go"),
                 Step::Later => drop(calls.look_at_time(Instant::now() + TIMEOUT)),
             }
             prop_assert!(calls.under_way() <= pending as usize);
-            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, \
-                 or is in flight");
+            prop_assert_eq!(
+                lock(&told).len() + calls.under_way(),
+                sent as usize,
+                "each has ended, or is in flight"
+            );
         }
         calls.server_gone(WENT_AWAY, NOBODY);
         let told = lock(&told);
@@ -143,7 +151,13 @@ proptest! {
         let answers = told.values().filter(|ends| ends[0].is_some()).count() as u64;
         let others: u64 = ended.values().sum();
         prop_assert_eq!(calls, sent as u64 + again);
-        prop_assert!(answered >= answers && answered + others == calls, "{} {} {:?}", calls, answered, ended);
+        prop_assert!(
+            answered >= answers && answered + others == calls,
+            "{} {} {:?}",
+            calls,
+            answered,
+            ended
+        );
     }
 }
 
