@@ -162,7 +162,10 @@ impl Rig {
     fn gateway(&self, way: Way, load: &Load, domain_id: u32) -> Process {
         let max = load.bytes as u64 + 4096;
         let direction = if way == Way::ToRos { "to_ros" } else { "from_ros" };
-        let rule = json!({ "topic": format!("/{TOPIC}"), "direction": direction, "max_payload": max, "qos": { "depth": DEPTH } });
+        let rule = json!({
+            "topic": format!("/{TOPIC}"), "direction": direction, "max_payload": max,
+            "qos": { "depth": DEPTH },
+        });
         let config = json!({
             "domain_dir": self.dir.path().join("domain"),
             "ros2": { "domain_id": domain_id, "topics": [rule] },

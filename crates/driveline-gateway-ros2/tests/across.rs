@@ -158,7 +158,10 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     // Another domain of Driveline, whose gateway serves the same Zenoh network.
     let other = Other::new(
         &rig,
-        &json!({ "domain_id": 31, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }),
+        &json!({
+            "domain_id": 31, "dds": false, "zenoh": { "connect": [router.endpoint()] },
+            "topics": rules,
+        }),
     );
     let node = Node::new(&router, 31, "zenoh_node");
     let zenoh_heard = node.subscription("/loop", STRING, "rt10");
@@ -234,7 +237,12 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
 fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
     const COUNT: usize = 8;
     let router = Router::new();
-    let rules = json!([{ "topic": "/image/*", "direction": "both", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    let rules = json!([
+        {
+            "topic": "/image/*", "direction": "both", "max_payload": "5 MiB",
+            "qos": { "depth": COUNT },
+        },
+    ]);
     let rig = both(&router, 32, rules, &[]);
     let node = Node::new(&router, 32, "camera");
     let heard = node.subscription("/image/from_dds", IMAGE, "rt10");
@@ -311,7 +319,9 @@ fn another_gateway_between_the_same_two_is_reported() {
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
     let rig = both(&router, 40, rules.clone(), &[("loop", 4096, lasting(4))]);
     // In the same Zenoh network alone.
-    let zenoh = json!({ "domain_id": 40, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
+    let zenoh = json!({
+        "domain_id": 40, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules,
+    });
     let other = Other::new(&rig, &zenoh);
     let node = Node::new(&router, 40, "listener");
     let heard = node.subscription("/loop", STRING, "rt10");
@@ -333,7 +343,10 @@ fn another_gateway_between_the_same_two_is_reported() {
 #[test]
 fn one_direction_alone_does_not_pass_between_the_profiles() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/in", "direction": "from_ros" }, { "topic": "/fence", "direction": "both" }]);
+    let rules = json!([
+        { "topic": "/in", "direction": "from_ros" },
+        { "topic": "/fence", "direction": "both" },
+    ]);
     let rig = both(&router, 33, rules, &[]);
     let node = Node::new(&router, 33, "listener");
     let heard = node.subscription("/in", STRING, "rt10");
@@ -421,7 +434,9 @@ fn with_service(router: &Router, domain_id: u32, more: Value) -> Rig {
     let mut rule = json!({ "service": "/add", "type": ADD });
     rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     Rig::with(
-        json!({ "domain_id": domain_id, "zenoh": { "connect": [router.endpoint()] }, "services": [rule] }),
+        json!({
+            "domain_id": domain_id, "zenoh": { "connect": [router.endpoint()] }, "services": [rule],
+        }),
         &[],
     )
 }
@@ -509,7 +524,10 @@ fn what_cannot_be_called_does_not_pass_across_until_it_can() {
 fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
     const CALLS: u64 = 5;
     let router = Router::new();
-    let rule = json!({ "service": "/add", "type": ADD, "server": "ros", "across": true, "timeout_ms": 600_000, "pending": 8, "max_request": "2 MiB" });
+    let rule = json!({
+        "service": "/add", "type": ADD, "server": "ros", "across": true, "timeout_ms": 600_000,
+        "pending": 8, "max_request": "2 MiB",
+    });
     let zenoh = json!({ "connect": [router.endpoint()] });
     let topics = json!([{ "topic": "/in", "direction": "from_ros" }]);
     let rig = Rig::with(

@@ -242,7 +242,10 @@ fn a_service_withdrawn_during_a_call_is_not_found_and_the_call_is_answered() {
 
 #[test]
 fn servers_that_are_restarted_at_once_under_their_name_get_the_calls() {
-    let rules = json!([{ "service": "/here", "type": ADD, "server": "driveline" }, { "service": "/there", "type": ADD, "server": "ros" }]);
+    let rules = json!([
+        { "service": "/here", "type": ADD, "server": "driveline" },
+        { "service": "/there", "type": ADD, "server": "ros" },
+    ]);
     let rig = rig_of(66, rules);
     let first = serve(&rig, "here", ADD, "adder", add);
     let mut peer = rig.peer("call here add 2 3");
@@ -338,7 +341,10 @@ fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
     for (domain_id, release, vendor) in
         [(56, "jazzy", Vendor::Cyclone), (57, "humble", Vendor::Humble)]
     {
-        let services = json!([{ "service": "/add", "type": ADD, "server": "driveline" }, { "service": "/other", "type": ADD, "server": "ros" }]);
+        let services = json!([
+            { "service": "/add", "type": ADD, "server": "driveline" },
+            { "service": "/other", "type": ADD, "server": "ros" },
+        ]);
         let rig = Rig::with(
             json!({ "domain_id": domain_id, "release": release, "services": services }),
             &[],
@@ -425,7 +431,9 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
 fn a_stopped_node_keeps_no_client_from_answers() {
     let rig = rig_of(
         60,
-        json!([{ "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" }]),
+        json!([
+            { "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" },
+        ]),
     );
     let response = cdr(|to| {
         to.number(1_u8);
@@ -450,7 +458,10 @@ fn a_stopped_node_keeps_no_client_from_answers() {
 
 #[test]
 fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on() {
-    let rules = json!([{ "service": "/here", "type": ADD, "server": "driveline" }, { "service": "/there", "type": ADD, "server": "ros" }]);
+    let rules = json!([
+        { "service": "/here", "type": ADD, "server": "driveline" },
+        { "service": "/there", "type": ADD, "server": "ros" },
+    ]);
     let mut rig = rig_of(64, rules);
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);

@@ -101,7 +101,10 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
 #[test]
 fn text_that_is_none_is_counted_in_either_direction() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/in", "direction": "from_ros" }, { "topic": "/out", "direction": "to_ros" }]);
+    let rules = json!([
+        { "topic": "/in", "direction": "from_ros" },
+        { "topic": "/out", "direction": "to_ros" },
+    ]);
     let rig = rig(&router, rules, &[("out", 4096, reliable(16))]);
     let node = Node::new(&router, 0, "attacker");
     let heard = node.subscription("/out", STRING, "rv0");

@@ -72,7 +72,12 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
 
 #[test]
 fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_successor_goes_on() {
-    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 4 } }]);
+    let rules = json!([
+        {
+            "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB",
+            "qos": { "depth": 4 },
+        },
+    ]);
     let mut rig = Rig::new(26, rules, &[]);
     rig.stop();
     // Longer than all of the test.

@@ -69,7 +69,12 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
 fn images_of_4_mib_come_from_ros_2_whole_and_none_is_lost() {
     const COUNT: usize = 8;
     // As deep as there are samples, so that it does not matter who finds whom first.
-    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    let rules = json!([
+        {
+            "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB",
+            "qos": { "depth": COUNT },
+        },
+    ]);
     let rig = Rig::new(11, rules, &[]);
     let mut subscription = rig.subscription(CAMERA, &lasting(COUNT as u32));
     let _peer = rig.peer(&format!("pub rt/sensing/camera image {BIG} {COUNT} 20000 rt{COUNT}"));
@@ -149,7 +154,12 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
 #[test]
 fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
     const COUNT: usize = 150;
-    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 32 } }]);
+    let rules = json!([
+        {
+            "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB",
+            "qos": { "depth": 32 },
+        },
+    ]);
     let rig = Rig::new(29, rules, &[]);
     // What is not taken in time is overwritten after 0.1 s, so there is room for what comes in more
     // than half a second.
@@ -187,7 +197,10 @@ fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
 
 #[test]
 fn strings_pass_both_ways_and_best_effort_is_enough() {
-    let rules = json!([{ "topic": "/chatter", "direction": "both" }, { "topic": "/back", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "both" },
+        { "topic": "/back", "direction": "from_ros" },
+    ]);
     let rig = Rig::new(12, rules, &[("chatter", 4096, Qos::default())]);
     let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     let mut peer = rig.peer("sub rt/chatter string bv1");
@@ -237,7 +250,13 @@ fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
     const COUNT: usize = 1000;
     // With topics of 8 MiB a reader keeps 16 samples of each topic.
     let camera = json!({ "topic": "/camera", "direction": "from_ros", "max_payload": "8 MiB" });
-    let rules = json!([{ "topic": "/imu", "direction": "from_ros", "max_payload": "1 KiB", "qos": { "depth": COUNT } }, camera]);
+    let rules = json!([
+        {
+            "topic": "/imu", "direction": "from_ros", "max_payload": "1 KiB",
+            "qos": { "depth": COUNT },
+        },
+        camera,
+    ]);
     let rig = Rig::new(21, rules, &[]);
     let mut subscription = rig.subscription("imu", &lasting(COUNT as u32));
     let _peer = rig.peer(&format!("pub rt/imu string 8 {COUNT} 0 rt{COUNT}"));
@@ -368,7 +387,10 @@ fn late_joiners_get_the_last_of_every_publisher() {
 /// As `ros2 topic info -v` shows it.
 #[test]
 fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
-    let rules = json!([{ "topic": "/ruled", "direction": "to_ros", "qos": { "depth": 31 } }, { "topic": "/*", "direction": "to_ros" }]);
+    let rules = json!([
+        { "topic": "/ruled", "direction": "to_ros", "qos": { "depth": 31 } },
+        { "topic": "/*", "direction": "to_ros" },
+    ]);
     let qos = [
         ("reliable", reliable(7)),
         ("best_effort", Qos { depth: 9, ..Qos::default() }),
@@ -465,7 +487,12 @@ fn a_subscription_that_does_not_match_is_reported_with_the_reason() {
 
 #[test]
 fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros", "qos": { "reliability": "reliable", "depth": 64 } }]);
+    let rules = json!([
+        {
+            "topic": "/chatter", "direction": "to_ros",
+            "qos": { "reliability": "reliable", "depth": 64 },
+        },
+    ]);
     let rig = Rig::new(73, rules, &[("chatter", 4096, Qos::default())]);
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     eventually("told", || {
@@ -483,7 +510,10 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
 /// Each end is what it is; nothing in between is less, nor more.
 #[test]
 fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() {
-    let rules = json!([{ "topic": "/weak", "direction": "from_ros" }, { "topic": "/ruled", "direction": "from_ros", "qos": { "reliability": "best_effort" } }]);
+    let rules = json!([
+        { "topic": "/weak", "direction": "from_ros" },
+        { "topic": "/ruled", "direction": "from_ros", "qos": { "reliability": "best_effort" } },
+    ]);
     let rig = Rig::new(74, rules, &[]);
     let (mut of_weak, mut of_ruled) =
         (rig.subscription("weak", &reliable(4)), rig.subscription("ruled", &reliable(4)));
@@ -530,7 +560,10 @@ fn a_pattern_alone_takes_everything_both_ways() {
 fn nodes_are_seen_in_the_graph_of_ros_2() {
     let rig = Rig::new(
         17,
-        json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]),
+        json!([
+            { "topic": "/chatter", "direction": "to_ros" },
+            { "topic": "/in", "direction": "from_ros" },
+        ]),
         &[("chatter", 4096, Qos::default())],
     );
     let publisher =
@@ -570,7 +603,10 @@ fn nodes_know_each_other(
     other: Vendor,
     user_data: &str,
 ) {
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/in", "direction": "from_ros" },
+    ]);
     let rig = Rig::with(
         json!({ "domain_id": domain_id, "release": release, "topics": rules }),
         &[("chatter", 4096, reliable(4))],
@@ -708,7 +744,10 @@ fn two_gateways_and_a_node_make_no_loop() {
 #[test]
 fn stamps_are_of_a_simulation_where_that_is_asked_for() {
     const BEGIN: i64 = 1000;
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/sim", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        { "topic": "/sim", "direction": "from_ros" },
+    ]);
     let ros2 = json!({ "domain_id": 19, "use_sim_time": true, "topics": rules });
     let rig = Rig::with(ros2, &[(CAMERA, 4096, Qos::default())]);
     let mut peer = rig.peer("sub rt/sensing/camera image bv1");

@@ -100,7 +100,10 @@ struct Pair {
 
 impl Pair {
     fn rule(&self, direction: &str) -> Value {
-        json!({ "topic": format!("/{}", self.topic), "direction": direction, "max_payload": 4096, "qos": self.asks })
+        json!({
+            "topic": format!("/{}", self.topic), "direction": direction, "max_payload": 4096,
+            "qos": self.asks,
+        })
     }
 
     fn end(&self, role: &str) -> String {

@@ -259,7 +259,10 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
 fn what_is_too_long_or_too_much_is_refused_and_counted() {
     let router = Router::new();
     let small = json!({ "max_request": 20, "max_response": 12, "pending": 1 });
-    let mut services = json!([rule(BLOB, "driveline", small.clone()), { "service": "/there", "type": BLOB, "server": "ros" }]);
+    let mut services = json!([
+        rule(BLOB, "driveline", small.clone()),
+        { "service": "/there", "type": BLOB, "server": "ros" },
+    ]);
     services[1].as_object_mut().unwrap().extend(small.as_object().unwrap().clone());
     let rig = with(&router, services, "jazzy");
     let (node, hash) = (Node::new(&router, 0, "node"), hash(BLOB));

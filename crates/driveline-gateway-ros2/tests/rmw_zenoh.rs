@@ -31,7 +31,10 @@ fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
 #[test]
 fn pattern_matches_without_publishers_are_reported() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/detector/*", "direction": "from_ros" }, { "topic": "/named", "direction": "both" }]);
+    let rules = json!([
+        { "topic": "/detector/*", "direction": "from_ros" },
+        { "topic": "/named", "direction": "both" },
+    ]);
     let rig = rig(
         &router,
         rules,
@@ -46,7 +49,13 @@ fn pattern_matches_without_publishers_are_reported() {
 fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
     const COUNT: usize = 12;
     let router = Router::new();
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        {
+            "topic": "/back", "direction": "from_ros", "max_payload": "5 MiB",
+            "qos": { "depth": COUNT },
+        },
+    ]);
     let qos = reliable(4);
     let rig = rig(&router, rules, &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
     let node = Node::new(&router, 0, "viewer");
@@ -201,7 +210,10 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
 #[test]
 fn nodes_see_each_other_in_the_graph() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/in", "direction": "from_ros" },
+    ]);
     let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
     let node = Node::new(&router, 0, "observer");
     let publishers: Vec<_> = ["front/talker", "front/talker", "rear/talker"]
@@ -240,7 +252,11 @@ fn nodes_see_each_other_in_the_graph() {
 #[test]
 fn late_joiners_get_the_last_of_every_publisher() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/tf_out", "direction": "to_ros" }, { "topic": "/fast_out", "direction": "to_ros" }, { "topic": "/tf_in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/tf_out", "direction": "to_ros" },
+        { "topic": "/fast_out", "direction": "to_ros" },
+        { "topic": "/tf_in", "direction": "from_ros" },
+    ]);
     let fast = Qos { durability: driveline_types::Durability::TransientLocal, ..Qos::default() };
     let rig =
         rig(&router, rules, &[("tf_out", 4096, lasting(1)), ("fast_out", 4096, fast.clone())]);
@@ -482,7 +498,10 @@ fn history_of_a_publisher_that_comes_back_while_others_are_there_is_complete() {
 #[test]
 fn other_definitions_are_refused_and_weaker_offers_are_reported() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/in", "direction": "from_ros" },
+    ]);
     let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
     let node = Node::new(&router, 0, "old");
     let hash = format!("RIHS01_{}", "0".repeat(64));
@@ -512,7 +531,9 @@ fn humble_has_no_hashes() {
     let router = Router::new();
     let rules = json!([{ "topic": "/chatter", "direction": "both" }]);
     let zenoh = json!({ "connect": [router.endpoint()] });
-    let ros2 = json!({ "domain_id": 5, "dds": false, "zenoh": zenoh, "release": "humble", "topics": rules });
+    let ros2 = json!({
+        "domain_id": 5, "dds": false, "zenoh": zenoh, "release": "humble", "topics": rules,
+    });
     let rig = Rig::with(ros2, &[("chatter", 4096, lasting(4))]);
     let node = Node::new(&router, 5, "humble");
     let heard = node.subscription("/chatter", HUMBLE_STRING, "rt10");
@@ -577,7 +598,9 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
     let zenoh = json!({ "connect": [router.endpoint()] });
     let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }]);
     let rig = Rig::with(
-        json!({ "domain_id": 0, "dds": false, "use_sim_time": true, "zenoh": zenoh, "topics": rules }),
+        json!({
+            "domain_id": 0, "dds": false, "use_sim_time": true, "zenoh": zenoh, "topics": rules,
+        }),
         &[(CAMERA, 4096, Qos::default())],
     );
     let node = Node::new(&router, 0, "simulator");

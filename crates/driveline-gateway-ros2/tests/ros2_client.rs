@@ -23,7 +23,10 @@ use serde_json::{Value, json};
 /// A gateway over Zenoh alone.
 fn zenoh(router: &Router, domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
     Rig::with(
-        json!({ "domain_id": domain_id, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }),
+        json!({
+            "domain_id": domain_id, "dds": false, "zenoh": { "connect": [router.endpoint()] },
+            "topics": rules,
+        }),
         topics,
     )
 }
@@ -106,7 +109,10 @@ fn strings_of_4_mib_pass_both_ways() {
 fn images_pass_one_way_and_a_hash_of_zeros_is_reported() {
     const ZEROS: &str = "RIHS01_0000000000000000000000000000000000000000000000000000000000000000";
     let router = Router::new();
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros" },
+    ]);
     let rig = zenoh(&router, 96, rules, &[(CAMERA, BIG as u64 + 4096, reliable(4))]);
     let mut publisher =
         rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &reliable(4));
@@ -155,7 +161,10 @@ fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
 /// Humble in an independent implementation: `nodes_of_humble_…` in `live.rs` is our own reading of
 /// the definitions.
 fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/in", "direction": "from_ros" },
+    ]);
     let rig = Rig::with(
         json!({ "domain_id": domain_id, "release": release, "topics": rules }),
         &[("chatter", 4096, reliable(4))],

@@ -29,7 +29,10 @@ const UNANSWERED: &str = "no answer";
 /// A gateway over Zenoh alone, of Jazzy: ros2-client has no Zenoh for Humble.
 fn zenoh(router: &Router, services: Value) -> Rig {
     Rig::with(
-        json!({ "domain_id": 0, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "services": services }),
+        json!({
+            "domain_id": 0, "dds": false, "zenoh": { "connect": [router.endpoint()] },
+            "services": services,
+        }),
         &[],
     )
 }

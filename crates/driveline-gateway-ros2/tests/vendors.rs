@@ -74,7 +74,10 @@ fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
 
 fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
     const COUNT: usize = 8;
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 },
+    ]);
     // As deep as there are samples: a writer that keeps the last few does not wait for its readers.
     let qos = reliable(COUNT as u32);
     let rig = Rig::new(domain_id, rules, &[(CAMERA, size as u64 + 4096, qos.clone())]);
@@ -113,7 +116,10 @@ fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
 fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: usize) {
     const ENOUGH: usize = 8;
     let letter = |n: usize| b'a' + (n % 26) as u8;
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 },
+    ]);
     let qos = Qos { depth: 4, ..Qos::default() };
     let rig = Rig::new(domain_id, rules, &[(CAMERA, size as u64 + 4096, qos.clone())]);
     let mut peer = rig.node(vendor, "sub rt/sensing/camera image bv16");
@@ -160,7 +166,10 @@ fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: 
 }
 
 fn late_joiners_get_what_was_kept(vendor: Vendor, domain_id: u32) {
-    let rules = json!([{ "topic": "/tf_out", "direction": "to_ros" }, { "topic": "/tf_in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/tf_out", "direction": "to_ros" },
+        { "topic": "/tf_in", "direction": "from_ros" },
+    ]);
     let rig = Rig::new(domain_id, rules, &[("tf_out", 4096, lasting(1))]);
     let mut publishers: Vec<_> = (1..=3)
         .map(|n| {
@@ -291,7 +300,10 @@ fn comes_back(
     payload: &[u8],
     same: impl Fn(&[u8], &[u8]),
 ) {
-    let rules = json!([{ "topic": "/there", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/there", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros" },
+    ]);
     let rig = Rig::new(domain_id, rules, &[("there", 65536, lasting(1))]);
     let mut publisher: Publisher = rig.publisher("there", "sensor", schema, 65536, &lasting(1));
     let mut loan = publisher.loan(payload.len()).unwrap();

@@ -80,9 +80,13 @@ fn main() -> ExitCode {
         .map(|h| {
             let mine: Vec<_> = (0..topics)
                 .filter(|t| from(*t) == h || to(*t) == h)
-                .map(|t| carried(&format!("topic{t}"), from(t) == h, to(t) == h, PAYLOAD as u64, &qos))
+                .map(|t| {
+                    carried(&format!("topic{t}"), from(t) == h, to(t) == h, PAYLOAD as u64, &qos)
+                })
                 .collect();
-            let network = json!({ "host": format!("h{h}"), "listen": [addresses[h]], "connect": &addresses[..h] });
+            let network = json!({
+                "host": format!("h{h}"), "listen": [addresses[h]], "connect": &addresses[..h],
+            });
             Host::new(dir.path(), &format!("h{h}"), net.on(h), &network, &mine)
         })
         .collect();

@@ -110,7 +110,12 @@ fn knows_a(fleet: Fleet<'_>) -> impl Fn(&str, &[String]) -> Value {
         let own = ["a", "b", "c"].iter().position(|other| *other == name).unwrap();
         let connect: Vec<String> =
             endpoints.iter().take(1.min(own)).map(|first| fleet.endpoint(first)).collect();
-        fleet.network(name, json!({ "host": name, "listen": [fleet.endpoint(&endpoints[own])], "connect": connect }))
+        fleet.network(
+            name,
+            json!({
+                "host": name, "listen": [fleet.endpoint(&endpoints[own])], "connect": connect,
+            }),
+        )
     }
 }
 
@@ -339,7 +344,10 @@ fn buffer_sizes_of_an_endpoint_take_effect() {
     let Some((_hosts, net)) = met(&["a", "b"], dir.path(), &|name, endpoints| match name {
         "a" => json!({ "host": name, "listen": [endpoints[0]] }),
         _ => {
-            json!({ "host": name, "connect": [format!("{}#so_sndbuf=40000;so_rcvbuf=50000", endpoints[0])] })
+            json!({
+                "host": name,
+                "connect": [format!("{}#so_sndbuf=40000;so_rcvbuf=50000", endpoints[0])],
+            })
         }
     }) else {
         return;

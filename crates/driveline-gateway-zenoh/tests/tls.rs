@@ -142,7 +142,10 @@ fn example(name: &str, certified: &str) -> Rig {
         });
         let file = directory.join("roof.json5");
         std::fs::write(&file, text).unwrap();
-        let b = json!({ "host": name, "connect": [endpoint.replace("tcp/", "tls/")], "tls": tls(directory, certified) });
+        let b = json!({
+            "host": name, "connect": [endpoint.replace("tcp/", "tls/")],
+            "tls": tls(directory, certified),
+        });
         [json!({ "host": "roof", "zenoh": file }), b]
     })
 }

@@ -376,7 +376,9 @@ fn a_file_that_is_where_a_socket_is_to_be_is_named() {
 fn connections_over_tls_have_one_thread() {
     let dir = tempfile::tempdir().unwrap();
     let of = |network: serde_json::Value| {
-        let config = serde_json::json!({ "domain": "car", "domain_dir": "/d", "network": network, "topics": [] });
+        let config = serde_json::json!({
+            "domain": "car", "domain_dir": "/d", "network": network, "topics": [],
+        });
         serde_json::from_value::<GatewayConfig>(config).unwrap().environment()
     };
     let file = |text: &str| {
@@ -384,7 +386,9 @@ fn connections_over_tls_have_one_thread() {
         std::fs::write(&path, text).unwrap();
         serde_json::json!({ "zenoh": path })
     };
-    let tls = serde_json::json!({ "authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key" });
+    let tls = serde_json::json!({
+        "authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key",
+    });
     for (network, threads) in [
         (serde_json::json!({ "connect": ["tcp/10.0.0.1:7450"] }), ZENOH_THREADS),
         (

@@ -47,7 +47,9 @@ fn a_refusal_by_dds_does_not_block_answers() {
 fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/full", "direction": "to_ros" }] });
+    let rules = serde_json::json!({
+        "domain_id": rig::DOMAIN, "topics": [{ "topic": "/full", "direction": "to_ros" }],
+    });
     let mut control_thread = rig::control_thread(dir.path(), rules);
     let common = control_thread.common.clone();
     let others = Participant::open(ParticipantConfig {
@@ -97,7 +99,9 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
 fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }] });
+    let rules = serde_json::json!({
+        "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }],
+    });
     let mut control_thread = rig::control_thread(dir.path(), rules);
     let others = Participant::open(ParticipantConfig {
         domain_dir: Some(control_thread.domain_dir()),

@@ -143,7 +143,9 @@ mod tests {
     fn a_gateway_whose_dds_has_ended_says_that_it_cannot_go_on() {
         let _alone = lock(&rig::ALONE);
         let dir = tempfile::tempdir().unwrap();
-        let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/a", "direction": "to_ros" }] });
+        let rules = serde_json::json!({
+            "domain_id": rig::DOMAIN, "topics": [{ "topic": "/a", "direction": "to_ros" }],
+        });
         let gateway = Gateway::start(rig::config(dir.path(), rules)).unwrap();
         assert_eq!(gateway.failure(), None);
         gateway.control.close_dds();

@@ -284,7 +284,10 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     let dir = tempfile::tempdir().unwrap();
     let common = rig::control_thread(
         dir.path(),
-        serde_json::json!({ "dds": false, "zenoh": {}, "topics": [{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }] }),
+        serde_json::json!({
+            "dds": false, "zenoh": {},
+            "topics": [{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }],
+        }),
     );
     let common = common.common.clone();
     let crossing =

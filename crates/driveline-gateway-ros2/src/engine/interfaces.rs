@@ -202,7 +202,10 @@ mod tests {
         };
         assert!(named(serde_json::json!({})).is_empty());
         assert_eq!(named(serde_json::json!({ "interface": "eth0" })), ["eth0"]);
-        let zenoh = serde_json::json!({ "listen": ["tcp/10.0.0.1:7447#iface=eth1", "tcp/localhost:0"], "connect": ["tcp/10.0.0.9:7447#iface=eth2"] });
+        let zenoh = serde_json::json!({
+            "listen": ["tcp/10.0.0.1:7447#iface=eth1", "tcp/localhost:0"],
+            "connect": ["tcp/10.0.0.9:7447#iface=eth2"],
+        });
         assert_eq!(
             named(serde_json::json!({ "dds": false, "interface": "eth0", "zenoh": zenoh })),
             ["eth1"]

@@ -37,7 +37,9 @@ pub(crate) fn rig_of(domain_id: u32, services: Value) -> Rig {
 pub(crate) fn with(router: &Router, services: Value, release: &str) -> Rig {
     let zenoh = json!({ "connect": [router.endpoint()] });
     Rig::with(
-        json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "release": release, "services": services }),
+        json!({
+            "domain_id": 0, "dds": false, "zenoh": zenoh, "release": release, "services": services,
+        }),
         &[],
     )
 }
