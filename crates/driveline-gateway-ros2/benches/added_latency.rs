@@ -372,8 +372,7 @@ fn main() -> ExitCode {
             // Another order in each round.
             for n in 0..WAYS.len() {
                 let which = (n + round) % WAYS.len();
-                // Each run has a DDS domain of its own, so that no participant of the run before is still
-                // there.
+                // Each run has its own DDS domain, free of participants of the run before.
                 domain_id = 100 + (domain_id - 99) % 100;
                 all[which].push(rig.measure(WAYS[which].0, load, seconds, domain_id));
             }

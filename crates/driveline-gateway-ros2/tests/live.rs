@@ -653,7 +653,9 @@ fn nodes_of_humble_and_a_gateway_for_humble_know_each_other() {
 
 #[test]
 fn nodes_of_jazzy_and_a_gateway_for_jazzy_know_each_other() {
-    let user_data = "typehash=RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18;driveline=1;";
+    let user_data = "typehash=\
+                     RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18;\
+                     driveline=1;";
     nodes_know_each_other(21, "jazzy", Vendor::Cyclone, Vendor::Humble, user_data);
 }
 

@@ -130,8 +130,7 @@ fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
 /// No other test here may use Zenoh: its threads belong to the process, and stay on the host of the
 /// first test.
 #[test]
-fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interface_that_is_another_one_ends()
- {
+fn zenoh_connections_are_renewed_and_a_gateway_that_listens_on_a_replaced_interface_ends() {
     let Some(hosts) = namespaces().map(Hosts) else { return };
     hosts.plug();
     on(&hosts.0[1], || {

@@ -247,7 +247,8 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
         );
         let outcome = client.call_bytes(&ints(&[1, 3]), PATIENCE);
         assert!(
-            matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains("does not begin as CDR does")),
+            matches!(&outcome, Err(CallError::Refused { text, .. })
+                if text.contains("does not begin as CDR does")),
             "{:?}",
             outcome.err()
         );

@@ -630,7 +630,10 @@ fn all_configuration_errors_are_reported_before_anything_is_opened() {
         "domain": "\u{1b}[31mcar",
         "domain_dir": dir.path().join("domain"),
         "ros2": { "dds": false, "zenoh": {}, "topics": [{ "topic": "/a", "direction": "to_ros" }] },
-        "topics": [{ "topic": "a", "max_payload": 8 }, { "topic": "a", "max_payload": 8, "pins": 0 }],
+        "topics": [
+            { "topic": "a", "max_payload": 8 },
+            { "topic": "a", "max_payload": 8, "pins": 0 },
+        ],
     });
     let file = dir.path().join("config.json");
     std::fs::write(&file, config.to_string()).unwrap();

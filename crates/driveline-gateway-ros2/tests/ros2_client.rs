@@ -38,7 +38,10 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     let router = Router::new();
     let rules = json!([
         { "topic": "/chatter", "direction": "to_ros", "max_payload": size + 4096 },
-        { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096, "qos": { "depth": COUNT } }
+        {
+            "topic": "/back", "direction": "from_ros", "max_payload": size + 4096,
+            "qos": { "depth": COUNT },
+        },
     ]);
     let rig = zenoh(&router, domain_id, rules, &[("chatter", size as u64 + 4096, reliable(4))]);
     let mut publisher =

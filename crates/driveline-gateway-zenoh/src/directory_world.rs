@@ -255,7 +255,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => (n.clone(), any::<bool>()).prop_map(|(n, first)| Op::Tokens(n, first)),
         4 => n.clone().prop_map(Op::Probe),
         8 => Just(Op::Ask),
-        12 => (any::<usize>(), proptest::bool::weighted(0.2)).prop_map(|(i, repeat)| Op::Deliver(i, repeat)),
+        12 => (any::<usize>(), proptest::bool::weighted(0.2))
+            .prop_map(|(i, repeat)| Op::Deliver(i, repeat)),
         4 => any::<usize>().prop_map(Op::Lose),
         1 => (n, t).prop_map(|(n, t)| Op::Unknown(n, t)),
         1 => any::<bool>().prop_map(Op::Full),

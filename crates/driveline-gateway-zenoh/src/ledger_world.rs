@@ -78,7 +78,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Start),
         14 => p.clone().prop_map(Step::Publish),
         14 => (p.clone(), any::<bool>()).prop_map(|(p, newest)| Step::Send(p, newest)),
-        20 => (any::<usize>(), prop::bool::weighted(0.2)).prop_map(|(i, reconnect)| Step::Deliver(i, reconnect)),
+        20 => (any::<usize>(), prop::bool::weighted(0.2))
+            .prop_map(|(i, reconnect)| Step::Deliver(i, reconnect)),
         4 => any::<usize>().prop_map(Step::Lose),
         2 => (p, prop::bool::weighted(0.9)).prop_map(|(p, heard)| Step::End(p, heard)),
         2 => any::<bool>().prop_map(Step::Link),
@@ -592,7 +593,11 @@ fn run(steps: &[Step], begun: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 96,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn each_sample_is_accounted_for_once_or_its_count_is_unknown(

@@ -316,7 +316,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0usize..40).prop_map(Step::Reconnect),
         2 => (0usize..10).prop_map(Step::Lose),
         3 => (0usize..10).prop_map(Step::LoseAcknowledgement),
-        8 => (0..PUBLISHERS, any::<bool>()).prop_map(|(publisher, there)| Step::RemotePublisher(publisher, there)),
+        8 => (0..PUBLISHERS, any::<bool>())
+            .prop_map(|(publisher, there)| Step::RemotePublisher(publisher, there)),
         1 => Just(Step::Part),
         1 => Just(Step::Forget),
         3 => (0u64..3_000_000_000).prop_map(Step::Wait),

@@ -70,8 +70,7 @@ fn nudges(w: &mut Window, from: MonotonicNs) -> Vec<u128> {
 }
 
 #[test]
-fn nothing_follows_before_an_acknowledgement_can_have_come_and_a_late_thread_makes_good_for_nothing()
- {
+fn nothing_is_sent_before_an_acknowledgement_is_possible_and_late_threads_do_not_catch_up() {
     let mut w = best_effort();
     w.takes(Duration::from_millis(10));
     let Place { number, .. } = w.send(1, false, MonotonicNs(0));
@@ -308,7 +307,8 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        4 => (prop_oneof![1usize..5000, Just(4 << 20)], any::<bool>()).prop_map(|(len, alone)| Step::Send(len, alone)),
+        4 => (prop_oneof![1usize..5000, Just(4 << 20)], any::<bool>())
+            .prop_map(|(len, alone)| Step::Send(len, alone)),
         4 => (0u64..60, 0u32..40).prop_map(|(number, accepts)| Step::Ack(number, accepts)),
         2 => (0u64..60, any::<bool>()).prop_map(|(number, refused)| Step::NotYet(number, refused)),
         1 => (0u64..60).prop_map(Step::Gap),

@@ -137,8 +137,7 @@ fn lengths(all: &[Duration]) -> impl Iterator<Item = Duration> {
 
 /// The third host, which stays connected to both, does not announce them to each other again.
 #[test]
-fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_own_connection_was_cut()
- {
+fn hosts_that_met_through_a_third_hear_each_other_again_after_only_their_connection_was_cut() {
     const AWAY: [Duration; 3] =
         [Duration::from_millis(300), Duration::from_secs(5), Duration::from_secs(12)];
     let _alone = alone();

@@ -54,7 +54,9 @@ fn fleet(shows: Shows) -> Rig {
                 }
                 let config = json!({
                     "mode": "peer",
-                    "connect": { "endpoints": [listen], "timeout_ms": -1, "exit_on_failure": false },
+                    "connect": {
+                        "endpoints": [listen], "timeout_ms": -1, "exit_on_failure": false,
+                    },
                     "listen": { "endpoints": [] },
                     "scouting": { "multicast": { "enabled": false } },
                     "transport": { "link": { "tls": of_tls } },

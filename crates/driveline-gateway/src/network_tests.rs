@@ -12,9 +12,14 @@ fn what_can_be_is_accepted() {
     for good in [
         "{}",
         r#"{"host": "car-1", "interface": "eth0"}"#,
-        r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/my car/gw"], "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0;", "tcp/a:2#", "tcp/[fe80::1]:7450#iface=eth0;dscp=0x10|4", "tcp/10.0.0.1:7450#bind=10.0.0.2:0", "udp/[::1]:7450#bind=[::1]:0", "tcp/0a:1", "tcp/10.0:1"]}"#,
+        r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/my car/gw"],
+            "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0;", "tcp/a:2#",
+                        "tcp/[fe80::1]:7450#iface=eth0;dscp=0x10|4",
+                        "tcp/10.0.0.1:7450#bind=10.0.0.2:0", "udp/[::1]:7450#bind=[::1]:0",
+                        "tcp/0a:1", "tcp/10.0:1"]}"#,
         r#"{"listen": ["tcp/0.0.0.0:7450"], "insecure": true}"#,
-        r#"{"listen": ["tls/[::]:7450"], "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
+        r#"{"listen": ["tls/[::]:7450"],
+            "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
         r#"{"host": "a", "zenoh": "zenoh.json5"}"#,
         r#"{"zenoh": "zenoh.json5", "insecure": true}"#,
     ] {
@@ -234,7 +239,8 @@ fn gateway(network: &str, topics: &[&str]) -> GatewayConfig {
 
 fn topic(name: &str, more: &str) -> String {
     format!(
-        r#"{{"topic": "{name}", "send": true, "receive": false, "max_payload": 8, "pins": 8{more}}}"#
+        r#"{{"topic": "{name}", "send": true, "receive": false, "max_payload": 8,
+            "pins": 8{more}}}"#
     )
 }
 
@@ -316,10 +322,11 @@ fn files_that_are_not_there_are_named_with_their_keys() {
     let spec = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() };
     let found = spec.unreadable_files();
     assert!(
-        matches!(found.as_slice(), [(["tls", "certificate"], missing, None), (["tls", "private_key"], pipe, None)]
-            if missing.contains("/nowhere/a.pem: No such \
-                 file") && pipe.ends_with("not a regular \
-                 file")),
+        matches!(found.as_slice(), [
+            (["tls", "certificate"], missing, None),
+            (["tls", "private_key"], pipe, None),
+        ] if missing.contains("/nowhere/a.pem: No such file")
+            && pipe.ends_with("not a regular file")),
         "{found:?}"
     );
 }

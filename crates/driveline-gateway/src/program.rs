@@ -390,10 +390,11 @@ mod tests {
     #[test]
     fn log_lines_are_limited_to_what_people_can_read() {
         let (mut limit, start) = (LineLimit::new(2), Instant::now());
-        let told = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
+        let lines = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
         assert!(
-            matches!(told.as_slice(), [a, b, no_more] if a == "a" && b == "b" && no_more.contains("gateway list")),
-            "{told:?}"
+            matches!(lines.as_slice(), [a, b, no_more]
+                if a == "a" && b == "b" && no_more.contains("gateway list")),
+            "{lines:?}"
         );
         let later = at_most(vec!["e".into()], &mut limit, start + Duration::from_secs(60));
         assert_eq!(later, ["e", "2 more lines were not shown, since there were too many"]);

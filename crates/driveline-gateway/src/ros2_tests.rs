@@ -35,7 +35,10 @@ fn patterns_fit_what_they_say_and_nothing_else() {
 fn nothing_is_carried_without_a_rule_and_the_first_rule_counts() {
     assert_eq!(Ros2Spec::default().rule(&name("a"), true), None);
     let spec: Ros2Spec = serde_json::from_str(
-        r#"{"topics": [{"topic": "/a/x", "direction": "to_ros"}, {"topic": "/a/**", "direction": "from_ros", "max_payload": "2 MiB", "as": "cdr"}]}"#,
+        r#"{"topics": [
+            {"topic": "/a/x", "direction": "to_ros"},
+            {"topic": "/a/**", "direction": "from_ros", "max_payload": "2 MiB", "as": "cdr"}
+        ]}"#,
     )
     .unwrap();
     assert_eq!(spec.mistakes(), []);
@@ -166,9 +169,9 @@ fn dds_takes_part_unless_it_is_said_not_to_and_rmw_zenoh_if_it_is_said_to() {
         (zenoh.connect, zenoh.listen),
         (vec!["tcp/localhost:7447".to_owned()], vec!["tcp/localhost:0".to_owned()])
     );
-    let elsewhere = of(
-        r#"{"zenoh": {"connect": ["tcp/[fe80::1]:7447#iface=eth0", "udp/car.local:7447"], "listen": ["tcp/[::]:7447"], "insecure": true}}"#,
-    );
+    let elsewhere =
+        of(r#"{"zenoh": {"connect": ["tcp/[fe80::1]:7447#iface=eth0", "udp/car.local:7447"],
+                     "listen": ["tcp/[::]:7447"], "insecure": true}}"#);
     assert_eq!(elsewhere.mistakes(), []);
 }
 
@@ -197,10 +200,13 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
         ))
         .unwrap()
     };
-    let sound = r#"[{"topic": "a", "max_payload": 8}, {"topic": "b", "max_payload": 0, "pins": 1, "qos": {"depth": 3}}]"#;
+    let sound = r#"[{"topic": "a", "max_payload": 8},
+        {"topic": "b", "max_payload": 0, "pins": 1, "qos": {"depth": 3}}]"#;
     assert_eq!(config("", "{}", sound).check(), Ok(()));
-    let topics = r#"[{"topic": "a", "max_payload": 8}, {"topic": "a", "max_payload": 8, "pins": 0, "qos": {"depth": 0}}]"#;
-    let ros2 = r#"{"domain_id": 233, "topics": [{"topic": "/a", "direction": "both"}, {"topic": "a", "direction": "both", "pins": 0}]}"#;
+    let topics = r#"[{"topic": "a", "max_payload": 8},
+        {"topic": "a", "max_payload": 8, "pins": 0, "qos": {"depth": 0}}]"#;
+    let ros2 = r#"{"domain_id": 233, "topics": [
+        {"topic": "/a", "direction": "both"}, {"topic": "a", "direction": "both", "pins": 0}]}"#;
     let text = config("\\u001b", ros2, topics).check().unwrap_err().to_string();
     for says in [
         "has 7 mistakes",

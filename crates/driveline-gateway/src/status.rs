@@ -260,7 +260,10 @@ mod tests {
         drop(UnixListener::bind(dir.path().join("gateway-dead.status")).unwrap());
         std::fs::write(dir.path().join("gateway-test.lock"), "1").unwrap();
         assert_eq!(ask(dir.path(), PATIENCE).unwrap(), [Answer::Dead { kind: "dead".into() }]);
-        let said = |answer: &Answer, of: &str, what: &str| matches!(answer, Answer::Silent { kind, reason, .. } if kind == of && reason.contains(what));
+        let said = |answer: &Answer, of: &str, what: &str| {
+            matches!(answer, Answer::Silent { kind, reason, .. }
+                if kind == of && reason.contains(what))
+        };
         let listener = UnixListener::bind(dir.path().join("gateway-mad.status")).unwrap();
         let mad = std::thread::spawn(move || {
             listener.accept().unwrap().0.write_all(b"{\"host\": 3}").unwrap()

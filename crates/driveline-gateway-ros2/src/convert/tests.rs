@@ -449,7 +449,10 @@ proptest! {
     #[test]
     fn detections_come_back_as_they_went(
         header in header(),
-        boxes in prop::collection::vec((-500i16..500, -500i16..500, 0i16..500, 0i16..500, "[a-z]{1,9}", 0f32..1.0), 0..6),
+        boxes in prop::collection::vec(
+            (-500i16..500, -500i16..500, 0i16..500, 0i16..500, "[a-z]{1,9}", 0f32..1.0),
+            0..6,
+        ),
     ) {
         let frame_id = header.frame_id().unwrap().to_string();
         let message = Detections2D {

@@ -124,7 +124,10 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
             }
             std::thread::yield_now();
         };
-        let waits = move |known: Option<&Known>| matches!(known, Some(Known::Open(open)) if open.numbers.furthest() == Some(taken.cast_signed() + 2));
+        let furthest = Some(taken.cast_signed() + 2);
+        let waits = move |known: Option<&Known>| {
+            matches!(known, Some(Known::Open(open)) if open.numbers.furthest() == furthest)
+        };
         let (tell, told) = channel();
         s.spawn(move || {
             while !waits(lock(&shared.writers).known.get(&WRITER)) {
@@ -546,8 +549,8 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     let first = gone(went);
     let next = shared.part(&common, went + GRACE / 4, true, 0);
     assert_eq!((next, comes(1)), (GRACE * 3 / 4, 1), "it was in flight");
-    // It is back before its remote publisher has ended, and goes again: that one is another one, with as much
-    // time.
+    // The writer returns before its remote publisher has ended, and leaves again. That is a new
+    // departure, with the full grace time.
     let (kept, over) = (shared.feed.kept(), went + GRACE * 3);
     shared.part(&common, over, false, 1);
     here(WRITER);

@@ -199,7 +199,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// Captured from `ros2 topic pub` on rmw_zenoh, Humble.
-    const CAPTURED: &str = "@ros2_lv/0/9ca0f8facf84ffb1e6bfa4f2500889f0/0/3/MP/%/%/_ros2cli_712/%chatter/std_msgs::msg::dds_::String_/TypeHashNotSupported/:1:,1:,:,:,,";
+    const CAPTURED: &str = "@ros2_lv/0/9ca0f8facf84ffb1e6bfa4f2500889f0/0/3/MP/%/%/_ros2cli_712/\
+                            %chatter/std_msgs::msg::dds_::String_/TypeHashNotSupported/\
+                            :1:,1:,:,:,,";
 
     #[test]
     fn the_captured_one_is_read_and_written_again() {

@@ -489,7 +489,8 @@ impl Rig {
     fn command(&self, vendor: Vendor, arguments: &str) -> Command {
         let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" \
              multicast=\"false\"/></Interfaces>\
-            <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>\
+            <AllowMulticast>false</AllowMulticast></General><Discovery>\
+            <ParticipantIndex>auto</ParticipantIndex>\
             <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer \
              address=\"127.0.0.1\"/></Peers></Discovery>";
         let program = vendor.program();

@@ -110,7 +110,8 @@ mod tests {
         for good in [
             "{}",
             r#"{"interface": "lo"}"#,
-            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"], "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#,
+            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"],
+                "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#,
         ] {
             assert_eq!(lacks(good), None);
         }

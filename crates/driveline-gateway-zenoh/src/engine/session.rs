@@ -301,8 +301,10 @@ mod tests {
             "{}",
             r#"{"interface": "eth0"}"#,
             r#"{"interface": "eth0", "bandwidth_mbit": 400000}"#,
-            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo", "unixsock-stream//tmp/x", "udp/127.0.0.1:0"], "connect": ["tcp/10.0.0.1:7450"]}"#,
-            r#"{"listen": ["tls/0.0.0.0:1"], "tls": {"authority": "a", "certificate": "b", "private_key": "c"}}"#,
+            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo", "unixsock-stream//tmp/x", "udp/127.0.0.1:0"],
+                "connect": ["tcp/10.0.0.1:7450"]}"#,
+            r#"{"listen": ["tls/0.0.0.0:1"],
+                "tls": {"authority": "a", "certificate": "b", "private_key": "c"}}"#,
         ] {
             of(good).unwrap();
         }
@@ -310,7 +312,8 @@ mod tests {
 
     #[test]
     fn no_length_overflows() {
-        let topic = r#"{"topic": "t", "send": true, "receive": false, "max_payload": 18446744073709551615, "pins": 1, "qos": {}}"#;
+        let topic = r#"{"topic": "t", "send": true, "receive": false,
+            "max_payload": 18446744073709551615, "pins": 1, "qos": {}}"#;
         let topics = vec![serde_json::from_str(topic).unwrap()];
         config(&GatewayConfig {
             domain: "d".into(),
@@ -417,8 +420,9 @@ mod tests {
 
     #[test]
     fn endpoints_are_listed_with_their_interface_and_without_other_settings() {
-        let config =
-            of(r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"], "connect": ["tls/[::1]:1#so_sndbuf=7;iface=eth1"]}"#).unwrap();
+        let network = r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"],
+            "connect": ["tls/[::1]:1#so_sndbuf=7;iface=eth1"]}"#;
+        let config = of(network).unwrap();
         assert_eq!(listens(&config), ["tcp/0.0.0.0:7450#iface=eth0", "tcp/10.0.0.1:1"]);
         assert_eq!(connects(&config), ["tls/[::1]:1#iface=eth1"]);
     }

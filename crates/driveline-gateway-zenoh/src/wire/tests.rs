@@ -430,7 +430,11 @@ proptest! {
 
     #[test]
     fn lists_round_trip_and_damaged_ones_are_refused_or_another_list(
-        ids in proptest::collection::btree_map(any::<u128>(), (0usize..4, any::<u64>(), 1u32..100), 0..MAX_LISTED),
+        ids in proptest::collection::btree_map(
+            any::<u128>(),
+            (0usize..4, any::<u64>(), 1u32..100),
+            0..MAX_LISTED,
+        ),
         change: u64,
         damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8),
     ) {
@@ -454,7 +458,10 @@ proptest! {
     /// Messages with any number of hosts stay within the bounds, and decode to the encoded content.
     #[test]
     fn introductions_are_bounded_and_survive_damage(
-        hears in prop::collection::vec((any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)), 0..30),
+        hears in prop::collection::vec(
+            (any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)),
+            0..30,
+        ),
         damage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..4),
     ) {
         let known = KnownHosts {
@@ -501,7 +508,8 @@ proptest! {
     /// Two texts never mean the same, so a key cannot pass for another one.
     #[test]
     fn each_parsed_key_has_one_spelling(
-        key in "driveline/2/d/(s|a|host|pub|want|clock|met)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}",
+        key in "driveline/2/d/(s|a|host|pub|want|clock|met)/\
+                [a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}",
     ) {
         let keys = Keys::new("d").unwrap();
         if let Some(parsed) = keys.parse(&key) {

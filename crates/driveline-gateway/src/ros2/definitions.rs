@@ -697,7 +697,8 @@ mod tests {
             .map(|(number, e)| (number, e.remedy.clone()))
             .collect();
         assert!(
-            matches!(told.as_slice(), [(1, remedy)] if remedy.contains("such as /opt/ros/jazzy/share")),
+            matches!(told.as_slice(), [(1, remedy)]
+                if remedy.contains("such as /opt/ros/jazzy/share")),
             "{told:?}"
         );
         let unset: Vec<_> = Definitions::read(&["$AMENT_PREFIX_PATH".into()], dir.path())

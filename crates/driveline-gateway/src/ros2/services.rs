@@ -245,7 +245,8 @@ mod tests {
     #[test]
     fn a_rule_has_a_name_here_and_bounds() {
         let r = rule(
-            r#"{"service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "driveline", "max_response": "4 MiB"}"#,
+            r#"{"service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "driveline",
+                "max_response": "4 MiB"}"#,
         );
         assert_eq!(r.name().unwrap().as_str(), "map/tile");
         assert_eq!(
@@ -317,12 +318,10 @@ mod tests {
         }
         assert_eq!(mistakes(&[rule(&with(r#""across": true"#))], 2), []);
         let twice = [rule(&with(r#""pending": 2"#)), rule(&with(r#""pending": 3"#))];
-        assert!(
-            matches!(mistakes(&twice, 1).as_slice(), [Mistake { index: Some(1), message, .. }] if message.contains("earlier rule"))
-        );
+        assert!(matches!(mistakes(&twice, 1).as_slice(), [Mistake { index: Some(1), message, .. }]
+                if message.contains("earlier rule")));
         let many: Vec<_> = (0..65).map(|i| rule(&named(&format!("/s{i}"), "a/srv/B"))).collect();
-        assert!(
-            matches!(mistakes(&many, 1).as_slice(), [Mistake { index: None, message, .. }] if message.contains("65"))
-        );
+        assert!(matches!(mistakes(&many, 1).as_slice(), [Mistake { index: None, message, .. }]
+                if message.contains("65")));
     }
 }

@@ -30,14 +30,16 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
         None => (
             "<NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/>".to_owned(),
             format!(
-                "<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>{MAX_LOCAL_PARTICIPANTS}</MaxAutoParticipantIndex>\
+                "<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>\
+                 {MAX_LOCAL_PARTICIPANTS}</MaxAutoParticipantIndex>\
                  <Peers><Peer address=\"127.0.0.1\"/></Peers>"
             ),
         ),
     };
     let multicast = if spec.interface.is_some() { "default" } else { "false" };
     format!(
-        "<CycloneDDS><Domain><General><Interfaces>{interface}</Interfaces><AllowMulticast>{multicast}</AllowMulticast>\
+        "<CycloneDDS><Domain><General><Interfaces>{interface}</Interfaces>\
+         <AllowMulticast>{multicast}</AllowMulticast>\
          <MaxMessageSize>65500 B</MaxMessageSize></General>\
          <Internal><HeartbeatInterval>{ACKNOWLEDGED}</HeartbeatInterval><SocketReceiveBufferSize \
          max=\"{RECEIVE_BUFFER}\"/><MaxSampleSize>{} B</MaxSampleSize></Internal>\

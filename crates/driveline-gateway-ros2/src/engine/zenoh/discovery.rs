@@ -131,7 +131,8 @@ mod tests {
 
     fn token(session: &str, kind: &str, topic: &str) -> String {
         format!(
-            "@ros2_lv/0/{session}/0/3/{kind}/%/%/talker/{topic}/std_msgs::msg::dds_::String_/RIHS01_0/::,:,:,:,,"
+            "@ros2_lv/0/{session}/0/3/{kind}/%/%/talker/{topic}/\
+             std_msgs::msg::dds_::String_/RIHS01_0/::,:,:,:,,"
         )
     }
 

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node of ROS 2 on the crate ros2-client: over DDS that is RustDDS, over Zenoh its own writing
-//! of rmw_zenoh. Nothing in it is of Driveline.
+//! ROS 2 node on the crate ros2-client: RustDDS for DDS, its own implementation of rmw_zenoh for
+//! Zenoh. It uses no code of Driveline.
 //!
-//!   peer dds|zenoh pub TOPIC string|image SIZE COUNT PERIOD_US QOS   as peer.c; TOPIC with or without DDS's `rt/`
-//!   peer dds|zenoh sub TOPIC string|image QOS                        as peer.c
-//!   peer dds|zenoh graph                                             prints each other node that comes: namespace and name
-//!   peer dds|zenoh serve SERVICE add DELAY_MS MAPPING                answers with the sum, so much later; prints each request
-//!   peer dds|zenoh serve SERVICE types SIZE MAPPING                  answers with so many bytes
-//!   peer dds|zenoh call SERVICE add|types A B COUNT MAPPING          asks so often, with B one greater each time; prints each answer
+//! ```text
+//! peer dds|zenoh pub TOPIC string|image SIZE COUNT PERIOD_US QOS
+//!                       as peer.c; TOPIC with or without DDS's `rt/`
+//! peer dds|zenoh sub TOPIC string|image QOS
+//!                       as peer.c
+//! peer dds|zenoh graph  prints namespace and name of each other node that it discovers
+//! peer dds|zenoh serve SERVICE add DELAY_MS MAPPING
+//!                       responds with the sum after DELAY_MS; prints each request
+//! peer dds|zenoh serve SERVICE types SIZE MAPPING
+//!                       responds with SIZE bytes
+//! peer dds|zenoh call SERVICE add|types A B COUNT MAPPING
+//!                       sends COUNT requests, B one greater each time; prints each response
+//! ```
 //!
-//! MAPPING is how services are had over DDS: cyclone, enhanced or basic; over Zenoh it says
-//! nothing. ROS_DOMAIN_ID says the domain, NODE the node's name (`peer` if it is not there), and
-//! ZENOH_CONFIG_OVERRIDE, as rmw_zenoh reads it, where the router is.
+//! MAPPING is the mapping of services to DDS topics: cyclone, enhanced or basic. Over Zenoh it has
+//! no effect. ROS_DOMAIN_ID sets the domain, NODE the name of the node (default `peer`), and
+//! ZENOH_CONFIG_OVERRIDE, as rmw_zenoh reads it, the address of the router.
 
 mod dds;
 #[cfg(feature = "jazzy")]
