@@ -126,7 +126,8 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
         };
         let furthest = Some(taken.cast_signed() + 2);
         let waits = move |known: Option<&Known>| {
-            matches!(known, Some(Known::Open(open)) if open.numbers.furthest() == furthest)
+            matches!(known, Some(Known::Open(open))
+                if open.numbers.furthest() == furthest)
         };
         let (tell, told) = channel();
         s.spawn(move || {
