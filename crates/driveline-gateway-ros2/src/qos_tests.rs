@@ -19,7 +19,7 @@ const LIVELINESS: [LivelinessKind; 3] =
 const TIMES: [Option<Duration>; 3] =
     [Some(Duration::from_millis(10)), Some(Duration::from_millis(20)), None];
 
-/// Every pair of every policy, both outcomes, spelled out: rows are offered, columns requested.
+/// All pairs of values of each policy, written out: rows are offered, columns requested.
 #[test]
 fn the_table_of_dds() {
     let none: &[&str] = &[];
@@ -169,7 +169,7 @@ fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
     );
 }
 
-/// Each alone, both outcomes.
+/// Each policy alone, with both outcomes.
 #[test]
 fn of_times_and_liveliness_a_writer_is_asked_what_the_rule_says() {
     let ms = |ms| Some(Duration::from_millis(ms));

@@ -18,7 +18,7 @@ const ARRIVAL: Arrival = Arrival {
     source_time: SourceTime::Stamp,
 };
 
-/// Memory as slots have it.
+/// Memory aligned as slots are.
 #[repr(C, align(64))]
 struct Slot([u8; 4096]);
 
@@ -26,7 +26,7 @@ fn slot() -> Box<Slot> {
     Box::new(Slot([0xee; 4096]))
 }
 
-/// The payload of a plain message.
+/// Writes a plain message; returns the length of the payload.
 fn plain<T: Plain>(slot: &mut Slot, head: T, tail: &[T::Tail]) -> usize
 where
     T::Tail: Copy,
@@ -59,7 +59,7 @@ fn image_bytes(encoding: &str, data: &[u8]) -> Vec<u8> {
     to.finish()
 }
 
-/// Laid out by hand, after the rules of XCDR1: 4 bytes of encapsulation, alignment counted behind
+/// Bytes laid out by hand by the rules of XCDR1: 4 bytes of encapsulation, alignment counted after
 /// them, strings with their NUL.
 #[test]
 fn the_bytes_of_an_image() {
@@ -166,8 +166,7 @@ fn what_does_not_fit_an_image_is_named() {
     assert_eq!(reason(&image_bytes("32FC3", &[1; 8])), "encoding");
     assert_eq!(reason(&image_bytes("nv12", &[1; 8])), "image", "half as many bytes more");
     assert_eq!(reason(&image_bytes("mono8", &[1; 7])), "image");
-    // `is_bigendian` stands behind the name and its NUL; it says something of numbers of several
-    // bytes only.
+    // `is_bigendian` follows the name and its NUL; it matters only for numbers of several bytes.
     let big = |encoding: &str| {
         let mut bytes = image_bytes(encoding, &[1; 8]);
         let name = bytes.windows(encoding.len()).position(|w| w == encoding.as_bytes()).unwrap();
@@ -229,7 +228,7 @@ fn stamps_are_exact_or_refused() {
     }
 }
 
-/// Value of a sample as read by another reader, which knows only the definition.
+/// Returns the sample's value as read by an independent reader that knows only the definition.
 fn by_definition(kind: Kind, sample: &[u8]) -> Value {
     let types = Types::new(&[]).unwrap();
     let ros = types.to_ros(&kind.schema()).unwrap().ros;
@@ -238,7 +237,7 @@ fn by_definition(kind: Kind, sample: &[u8]) -> Value {
     driveline_rosidl::cdr::read(&catalog.layout(&name).unwrap(), sample).unwrap()
 }
 
-/// The same sample in the other byte order.
+/// Returns the same sample in the other byte order.
 fn other_order(kind: Kind, sample: &[u8]) -> Vec<u8> {
     let types = Types::new(&[]).unwrap();
     let ros = types.to_ros(&kind.schema()).unwrap().ros;
@@ -252,7 +251,7 @@ fn other_order(kind: Kind, sample: &[u8]) -> Vec<u8> {
     .unwrap()
 }
 
-/// Of which what is long in it has about so many bytes, and the name of its frame so many.
+/// Returns a sample with about `len` bytes of data, and `frame` bytes in the name of its frame.
 fn long_sample(kind: Kind, order: ByteOrder, frame: usize, len: usize) -> Vec<u8> {
     let mut to = Encoder::new(order);
     let data: Vec<u8> = (0..len).map(|n| n as u8).collect();
@@ -308,7 +307,7 @@ fn long_sample(kind: Kind, order: ByteOrder, frame: usize, len: usize) -> Vec<u8
     to.finish()
 }
 
-/// There and back in either byte order.
+/// Converts a payload to ROS 2 and back, in both byte orders.
 fn round_trip(kind: Kind, payload: &[u8]) -> Vec<u8> {
     let sample = joined(&ToRos::new(kind, payload, Some(WALL), 1 << 20).unwrap());
     let mut last = None;
@@ -397,7 +396,7 @@ proptest! {
         let back = round_trip(Kind::PointCloud, &slot.0[..len]);
         let view =
             driveline_msgs::CloudView::new(driveline_types::PlainRef::new(&back).unwrap()).ok();
-        // The copy has no slot's alignment, so it is looked at through the bytes.
+        // The copy is not aligned as a slot, so its bytes are compared.
         if let Some(view) = view {
             prop_assert_eq!((view.head(), view.data()), (&head, &data[..]));
         }

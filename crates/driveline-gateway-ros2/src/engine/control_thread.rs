@@ -36,14 +36,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const MAX_TOPICS: usize = 256;
-/// Maximum number of remembered foreign endpoints.
+/// Maximum number of remembered endpoints of other nodes.
 const MAX_ENDPOINTS: usize = 16_384;
 /// Maximum number of other gateways reported.
 const MAX_BESIDE: usize = 16;
 /// Maximum number of reported reasons for skipped types.
 const MAX_LEFT_OUT: usize = 64;
-/// Maximum number of reported topics whose names are not possible here, and length of a name in
-/// such a text.
+/// Maximum number of reported topics whose names Driveline does not permit, and maximum length of
+/// such a name in a text.
 const MAX_MISNAMED: usize = 256;
 const LONGEST_NAMED: usize = 256;
 /// State of a subscription with a remark.
@@ -95,18 +95,18 @@ pub(super) struct ControlThread {
     pub(super) incoming: Vec<(Profile, Incoming)>,
     /// Topics towards ROS 2. `None`: the topic is not sent; the reason was logged.
     pub(super) outgoing: BTreeMap<TopicName, Option<OutgoingTopic>>,
-    /// Topics that are listed even without a publisher in ROS 2.
+    /// Topics listed even without a publisher in ROS 2.
     pub(super) sought: BTreeSet<String>,
     /// Foreign readers of ROS 2 topics.
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
     told: HashSet<(Gid, Gid)>,
     asking: Asking,
-    /// Topics of this host that are named only by patterns.
+    /// Finds topics of this host that only patterns name.
     local_topics: Option<LocalTopics>,
-    /// Topics in ROS 2 whose names are not possible here, already logged.
+    /// ROS 2 topics already logged because Driveline does not permit their names.
     misnamed: HashSet<String>,
-    /// True if it was logged that no more topics towards ROS 2 fit.
+    /// True if it was logged that the limit of topics towards ROS 2 is reached.
     told_full: bool,
     /// Zenoh sessions of other gateways that are also in the same DDS domain.
     pub(super) beside: BTreeSet<String>,
@@ -132,7 +132,7 @@ fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<Str
         .collect()
 }
 
-/// Topics towards ROS 2: those of the graph under a rule, and those named by a rule.
+/// Returns the topics towards ROS 2: those of the graph under a rule, and those named by a rule.
 fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     let known =
         config.topics.iter().filter(|t| config.ros2.rule(&t.topic, false).is_some()).cloned();
@@ -158,7 +158,8 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     topics
 }
 
-/// Sends a topic to ROS 2, as its rule says. `None`: not possible; the reason was logged.
+/// Sends a topic to ROS 2, as its rule says. Returns `None` if that is impossible, which was
+/// logged.
 fn goes_out(
     common: &Arc<GatewayState>,
     local: &LocalTopic,
@@ -174,7 +175,8 @@ fn goes_out(
     OutgoingTopic::start(common, local, rule).map(Some)
 }
 
-/// Topics to search in ROS 2: those of the graph under a rule, and those named by a rule.
+/// Returns the topics to search in ROS 2: those of the graph under a rule, and those named by a
+/// rule.
 fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
     let covered = config
         .topics
@@ -216,7 +218,7 @@ pub(super) fn remarks(writing: &Writing, reader: &Endpoint) -> Vec<String> {
         Profile::Dds => {
             definitions_differ(writing.type_hash, reader.announced).into_iter().collect()
         }
-        // Keys alone decide in rmw_zenoh.
+        // rmw_zenoh matches by keys alone.
         Profile::Zenoh => {
             mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect()
         }
@@ -437,7 +439,8 @@ impl ControlThread {
         let due = self.services.look(&self.nodes);
         let said = self.say(&writings);
         self.control.report_requests.answer(|| self.report(&writings));
-        // A failed read is not due again now: it would be retried without a pause.
+        // After a failed read the time of the graph is ignored: it would be retried without a
+        // pause.
         let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
         [learnt.err(), said.err()]
             .into_iter()
@@ -520,7 +523,7 @@ impl ControlThread {
         self.beside = beside;
     }
 
-    /// Logs once a ROS 2 topic that a rule would carry and whose name is not possible here.
+    /// Logs once a ROS 2 topic that a rule would carry but whose name Driveline does not permit.
     fn misnamed(&mut self, writes: bool, topic: &str) {
         let covered = self.common.spec.topics.iter().any(|rule| rule.covers_name(topic, writes));
         let Some(why) = misnamed(topic).filter(|_| covered && self.misnamed.len() < MAX_MISNAMED)
@@ -538,7 +541,7 @@ impl ControlThread {
             return self.misnamed(writes, topic);
         }
         if profile == Profile::Zenoh {
-            // Its token names its node.
+            // The token of the endpoint names its node.
             match &change {
                 Change::Here(endpoint) => {
                     if let Some(node) =
@@ -601,7 +604,7 @@ impl ControlThread {
         }
         for (writing, reader) in pairs(writings, &self.readers) {
             if self.told.len() >= MAX_ENDPOINTS {
-                // Reports have the others nonetheless.
+                // Reports list the others anyway.
                 return;
             }
             if self.told.contains(&(writing.gid, reader.gid)) {

@@ -31,11 +31,11 @@ fn a_refusal_by_dds_does_not_block_answers() {
         rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
     control_thread.control.close_dds();
     let control = control_thread.control();
-    // Who asks waits for a while: the more often, the slower may the machine be.
+    // Each request waits for a while, so on a slow machine fewer requests are made.
     let asks = std::thread::spawn(move || (0..30).any(|_| !control.report().stale));
     while !asks.is_finished() {
         control_thread.look();
-        // time: a pause between looks; the thread that asks ends them
+        // time: a pause between polls; the requesting thread ends them
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(asks.join().unwrap(), "no request is answered");
@@ -85,7 +85,7 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
     control_thread.look();
     assert_eq!(lock(&common.writings).len(), 512);
     lock(&common.writings).retain(|w| w.number < u64::MAX / 2);
-    // The thread that opens a writing logs it elsewhere, a moment later.
+    // The opening thread logs it in another place, a moment later.
     let mut told = Vec::new();
     rig::eventually("carried, and logged", || {
         control_thread.look();

@@ -66,8 +66,8 @@ impl Gateway {
         report(&self.control)
     }
 
-    /// Reason why the gateway cannot continue: no new samples are carried. Its owner drops it, and
-    /// may start another one.
+    /// Returns the reason why the gateway cannot continue and carries no new samples. Its owner
+    /// drops it, and may start another one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure().or_else(|| {

@@ -58,13 +58,13 @@ impl Drop for IncomingTopic {
 pub(super) struct Incoming {
     profile: Profile,
     topics: BTreeMap<TopicName, IncomingTopic>,
-    /// Topics of writers that have a remote publisher.
+    /// Topics of writers with a remote publisher.
     writers: HashMap<Handle, TopicName>,
     /// Writers without a remote publisher. Their topic may not exist yet.
     refused: HashMap<Handle, RefusedWriter>,
     /// Remote publishers of departed writers. They count until they are dropped.
     draining: HashMap<Handle, (TopicName, Weak<RemotePublisher>)>,
-    /// A remote publisher or a topic has ended since the waiting writers were last tried.
+    /// True if a remote publisher or a topic has ended since the last attempt for waiting writers.
     freed: bool,
     /// Writers with a remote publisher that do not pass to the other profile for lack of space,
     /// oldest first.
@@ -106,6 +106,7 @@ struct Why {
     kind: Kind,
 }
 
+/// Duration of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// While the writer and the rule do not change.
@@ -288,7 +289,7 @@ impl Incoming {
                  the most there can be: {FEWER}"
             )));
         }
-        // Checked before anything is opened or logged: waiting writers are tried again each time
+        // Checked before anything is opened or logged: waiting writers are retried each time
         // another has gone.
         self.has_room_for(topic)?;
         let crossing =
@@ -316,7 +317,7 @@ impl Incoming {
         {
             self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
-        // The type is known only now; samples that arrive meanwhile wait for it.
+        // Opened only now, because the type was unknown before. Samples that arrive meanwhile wait.
         let read = shared.feed.read(common, endpoint, class, &remote_publisher.crossing);
         if let Err(e) = read.and_then(|()| shared.feed.history(common, endpoint, class)) {
             self.short.retain(|(short, _)| *short != endpoint.handle);
@@ -354,8 +355,8 @@ impl Incoming {
         common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
     }
 
-    /// Passes samples of a writer to the other profile. `false`: there is no space, which was
-    /// logged.
+    /// Passes samples of a writer to the other profile. Returns false if there is no space, which
+    /// was logged.
     fn pass(
         &self,
         common: &Arc<GatewayState>,
@@ -456,7 +457,7 @@ impl Incoming {
         Ok(shared)
     }
 
-    /// Handles the end of a writer. Its remote publisher may exist for a while, and counts.
+    /// Handles the end of a writer. Its remote publisher may live on for a while, and counts.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
         self.short.retain(|(short, _)| *short != handle);

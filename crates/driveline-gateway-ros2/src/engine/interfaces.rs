@@ -87,7 +87,8 @@ impl Bound {
 }
 
 impl Interfaces {
-    /// `there`: the interfaces before the sockets were opened, so that changes in between are seen.
+    /// Creates the list. `there`: the interfaces before the sockets were opened, so that changes
+    /// since then are noticed.
     pub(super) fn new(spec: &Ros2Spec, there: &[Interface]) -> Self {
         let of_dds = spec
             .interface
@@ -141,7 +142,7 @@ mod tests {
         let same = [
             card(3, UP, &["10.0.0.1"]),
             card(3, UP, &["10.9.9.9", "10.0.0.1"]),
-            // Its sockets work again when it is switched on.
+            // Its sockets work again when the interface is switched on.
             card(3, DOWN, &["10.0.0.1"]),
         ];
         assert_eq!(said(&same), [Ok(None), Ok(None), Ok(None)]);
@@ -190,7 +191,7 @@ mod tests {
             other[0].as_ref().unwrap_err().contains("eth0 has 10.0.0.7 in place of 10.0.0.1"),
             "{other:?}"
         );
-        // It did not exist before the sockets were opened, and did when they were.
+        // The interface appeared before the sockets were opened, and after the list was made.
         assert!(Bound::new("eth0", true, &[]).look(&card(3, UP, &["10.0.0.1"])).is_err());
     }
 

@@ -30,7 +30,7 @@ const LOOK_BETWEEN: Duration = Duration::from_millis(100);
 
 pub(super) enum Known {
     Open(Open),
-    /// Not carried; counted under this reason.
+    /// Its samples are dropped and counted under this reason.
     Refused(&'static str),
 }
 
@@ -143,7 +143,7 @@ impl Shared {
         let before = writers.known.insert(handle, known);
         drop(writers);
         self.more.notify_all();
-        // Dropped outside of the lock: the writer in the other profile may take a while to end.
+        // Dropped without the lock: the writer in the other profile may take a while to end.
         drop(before);
     }
 
@@ -203,7 +203,7 @@ impl Shared {
         }
         drop(writers);
         if !ended.is_empty() {
-            // Dropped outside of the lock, as above. There is space for others now.
+            // Dropped without the lock, as above. Other publishers have space now.
             drop(ended);
             common.wake();
         }
@@ -291,7 +291,7 @@ impl Shared {
     ) {
         let mut writers = lock(&self.writers);
         if !writers.heard_of(sample.writer) {
-            // It was matched before the control thread knew it.
+            // The writer was matched before the control thread knew it.
             common.wake();
             let longest = patience.left(Instant::now());
             let unknown =
@@ -364,8 +364,8 @@ impl Shared {
             },
             Some(Known::Refused(reason)) => reason,
             None => {
-                // The next one does not wait. The control thread reports the writer when it knows
-                // it.
+                // Its next sample does not wait. The control thread reports the writer when it
+                // knows it.
                 writers.unknown.insert(sample.writer);
                 "unknown"
             }
@@ -387,7 +387,7 @@ mod tests {
         let began = Instant::now();
         let mut patience = Patience::new(began);
         let (mut now, mut waited) = (began, Duration::ZERO);
-        // One after the other; each waits as long as permitted.
+        // One after the other; each waits the permitted time.
         for _ in 0..600 {
             let left = patience.left(now);
             now += left;

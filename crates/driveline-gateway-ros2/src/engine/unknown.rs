@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writers whose samples have arrived and that discovery has not reported.
+//! Writers whose samples have arrived, but that discovery has not reported.
 
 use super::endpoint::Handle;
 use std::collections::{HashSet, VecDeque};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Data attached to each sample.
+//! Attachment of each sample.
 
 use crate::discovery_info::Gid;
 use thiserror::Error;
@@ -11,22 +11,22 @@ pub struct Attachment {
     pub sequence: i64,
     /// Time of publication, on that host's wall clock, in nanoseconds.
     pub source_timestamp: i64,
-    /// Its publisher.
+    /// Id of its publisher.
     pub gid: Gid,
 }
 
-/// It is no attachment of rmw_zenoh.
+/// Data that is not an attachment of rmw_zenoh.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("its attachment is none of rmw_zenoh's: {0}")]
 pub struct AttachmentError(&'static str);
 
 impl Attachment {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub const LEN: usize = 33;
-    /// Stands before the gid and is its length.
+    /// Length of the gid; the byte stands before it.
     const GID_LEN: u8 = 16;
 
-    /// As bytes.
+    /// Encodes the attachment.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
@@ -41,10 +41,10 @@ impl Attachment {
         out
     }
 
-    /// From bytes.
+    /// Decodes an attachment.
     ///
     /// # Errors
-    /// Another length than 33, another length of the gid, or a number before the first.
+    /// The length is not 33, the length of the gid is not 16, or the number is below 1.
     pub fn decode(bytes: &[u8]) -> Result<Self, AttachmentError> {
         let bytes: &[u8; Self::LEN] =
             bytes.try_into().map_err(|_| AttachmentError("it has not 33 bytes"))?;

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Reason if there is no server.
+/// Reason if no server exists.
 pub(super) const NOBODY: &str = "no node in ROS 2 offers it";
 
 /// Outcome of calls whose server has gone.
@@ -293,7 +293,7 @@ impl Requests for CallsToRos {
             _ => None,
         });
         let (mut newest, known) = (Some(reply), again.is_some());
-        // The older request of the same client gets no answer.
+        // The older request of the same client gets no response.
         let older =
             again.and_then(|before| newest.take().map(|reply| std::mem::replace(before, reply)));
         drop(state);

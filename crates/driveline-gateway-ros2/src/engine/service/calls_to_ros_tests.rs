@@ -5,13 +5,13 @@ use driveline_types::Schema;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A server that is asked, and never answers by itself.
+/// Server that accepts requests and does not respond by itself.
 #[derive(Default)]
 struct Asked(Mutex<Vec<i64>>);
 
 impl Asking for Asked {
     fn ask(&self, call: i64, request: Parts<'_>, _: Duration) -> Result<(), String> {
-        // What begins with 9 cannot be sent.
+        // Requests that begin with 9 cannot be sent.
         if request.cdr[1].first() == Some(&9) {
             return Err("no link".into());
         }
@@ -46,7 +46,7 @@ impl Reply for Client {
     }
 }
 
-// time: of calls with a given time; none waits for it
+// time: of calls with a given time; no test waits for it
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn calls(pending: u32) -> CallsToRos {
@@ -94,7 +94,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<bool>().prop_map(Step::Block),
         6 => prop::collection::vec(0..10u8, 0..6).prop_map(Step::Request),
         2 => any::<prop::sample::Index>().prop_map(Step::Again),
-        // Also numbers that never were.
+        // Includes numbers of calls that never existed.
         6 => (0..30i64, 0..6usize).prop_map(|(call, len)| Step::Answer(call, len)),
         2 => (0..30i64).prop_map(Step::Fail),
         1 => Just(Step::Later),
@@ -124,7 +124,7 @@ proptest! {
                 }
                 Step::Again(of) if sent > 0 => {
                     let number = of.index(sent as usize) as i64 + 1;
-                    // After its end it would be a request of its own.
+                    // After its end the same request would be a new one.
                     if !lock(&told).contains_key(&number) {
                         again += 1;
                         request(&calls, &told, number, &[1]);
@@ -196,7 +196,7 @@ fn a_call_after_a_broken_end_reports_that_and_not_a_missing_server() {
     );
 }
 
-/// Its reader has gone, and its end knows that.
+/// Reply whose client has gone, which its end knows.
 struct Gone;
 
 impl Reply for Gone {

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// Reason if there is no server. Not logged, because the server may start later.
+/// Reason if no server exists. It is not logged, because the server may start later.
 const NOBODY: &str = "no server on this host offers it at host reach";
 
 /// Request in flight.

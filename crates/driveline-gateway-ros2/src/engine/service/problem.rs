@@ -22,12 +22,12 @@ impl Problem {
         Self { text: text.to_owned(), is_quiet: true }
     }
 
-    /// Makes a problem that needs no action.
+    /// Returns the problem as one that needs no action.
     pub(super) fn ends_by_itself(&self) -> bool {
         self.is_quiet
     }
 
-    /// Makes the problem that `what` does not exist.
+    /// Returns the problem that `what` does not exist.
     pub(super) fn missing(what: &str, why: Missing) -> Self {
         match why {
             Missing::Going => {

@@ -35,7 +35,7 @@ const READ_LOOK: Duration = Duration::from_millis(2);
 
 /// A service whose server is in ROS 2.
 pub(super) struct RosServer {
-    /// Dropped first: others see it go before calls fail.
+    /// Dropped first: nodes see the service leave before calls fail.
     across: Retry<Box<dyn Offered>>,
     /// Local offer, while a server exists.
     offered: Retry<OfferedHere>,
@@ -199,7 +199,7 @@ impl RosServer {
         if !common.has(to) {
             return Ok(());
         }
-        // It keeps the name that it gets now.
+        // The end keeps the name that it has now.
         if server.profile == Profile::Dds
             && server.node.is_none()
             && self.asking.since().is_some_and(|since| now < since + NAMED_WITHIN)

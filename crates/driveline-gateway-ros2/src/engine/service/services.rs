@@ -20,8 +20,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Maximum number of remembered foreign servers, and of clients, of services that rules name:
-/// clients cannot displace servers.
+/// Maximum number of remembered servers of other nodes, and of clients, for the services that rules
+/// name. Clients cannot displace servers.
 const MAX_ENDPOINTS: usize = 4096;
 
 /// Maximum number of unserved clients in a report.
@@ -34,7 +34,7 @@ pub(super) type EndpointKey = (Profile, Handle);
 enum Side {
     Driveline(Box<DrivelineServer>),
     Ros(Box<RosServer>),
-    /// Skipped, for this reason.
+    /// Skipped for this reason.
     LeftOut(String),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Foreign tokens for the control thread.
+//! Queue of tokens of other sessions, for the control thread.
 
 use super::lock;
 use crate::discovery_info::Gid;

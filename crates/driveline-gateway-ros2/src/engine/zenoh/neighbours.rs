@@ -4,20 +4,20 @@
 //!
 //! Zenoh reconnects to endpoints under `connect`, and connects once to nodes that a router reports.
 //! If only the connection to such a node ends, the router does not report it again, and the node
-//! does not reconnect by itself. So the gateway reconnects, to the same address, which is known to
-//! be right.
+//! does not reconnect by itself. So the gateway reconnects to the same address, which has worked
+//! before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use zenoh::config::ZenohId;
 
-/// Maximum number of nodes to reconnect to: as many as there may be connections.
+/// Maximum number of nodes to reconnect to: the maximum number of connections.
 pub(super) const MAX_LOST: usize = 64;
-/// Duration of attempts: the end of a node is not reported.
+/// Duration of attempts. They need a limit, as the end of a node is not reported.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
 /// Pause before each attempt, including the first one, as for endpoints under `connect`. Each topic
-/// that has waited for the old connection without success ends the connection once more. Zenoh
-/// finds it by the node's id, so a late topic would end the new connection.
+/// whose wait on the old connection failed ends the connection once more. Zenoh finds it by the
+/// node's id, so a late topic would end the new connection.
 pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// Pause between attempts to a node that has been gone for longer than this.
 const LATER_EVERY: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(super) struct Neighbours {
     all: BTreeMap<ZenohId, Neighbour>,
     routers: BTreeSet<ZenohId>,
     /// Time of the last connection to a router. Nodes lost before are tried as if lost then,
-    /// because the fault of the router's connection has affected theirs.
+    /// because the fault of the router's connection has affected theirs too.
     router_came: Option<Instant>,
 }
 
@@ -134,12 +134,12 @@ mod tests {
         neighbours.lost(id(1), at(450));
         assert_eq!(neighbours.due(at(500)), (vec![], Some(at(650))), "reported once more");
         assert_eq!(due(&mut neighbours, at(650)), [id(1)]);
-        // The connection may be made by either end.
+        // Either end may make the connection.
         neighbours.is_connected(id(1));
         assert_eq!(neighbours.due(at(9_000)), (vec![], None));
         neighbours.lost(id(1), at(10_000));
         assert_eq!(due(&mut neighbours, at(10_200)), [id(1)]);
-        // The attempt made a connection, which has ended at once.
+        // The attempt made a connection, which ended at once.
         neighbours.connected(id(1), AT, at(10_210));
         neighbours.lost(id(1), at(10_220));
         assert_eq!(neighbours.due(at(10_220)), (vec![], Some(at(10_420))));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Visible nodes of the gateway, one for each name.
+//! Nodes of the gateway that others see, one for each name.
 
 use crate::engine::lock;
 use crate::names::RosNode;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// Node with endpoints of the gateway. Others see it while it has an owner.
 pub(super) struct OwnNode<T> {
     pub(super) id: u64,
-    /// `None`: it was not declared yet, or the declaration has failed.
+    /// `None` if it was not declared yet, or the declaration failed.
     token: Mutex<Option<T>>,
 }
 

@@ -79,7 +79,7 @@ mod tests {
     use driveline_namespaces::Port;
     use zenoh::Config;
 
-    /// Session that listens there and connects to no node.
+    /// Opens a session that listens at these endpoints and connects to no node.
     fn session(id: &str, listens: &[&str]) -> Opened {
         let mut config = Config::default();
         let (id, listens) = (format!("'{id}'"), serde_json::json!(listens).to_string());

@@ -41,7 +41,7 @@ impl Answers for Nobody {
     fn stray(&self, _: &'static str, _: &str) {}
 }
 
-/// The reason, once there is one. Only a failure takes long.
+/// Waits for the reason and returns it. Only a failure takes long.
 fn reason(mut broken: impl FnMut() -> Option<String>) -> String {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -96,7 +96,7 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     let offered = offer(&dds, Release::Jazzy, &of, &node, Arc::new(Nobody)).unwrap();
     let asking = ask(&dds, Release::Jazzy, &of, &node, &server, Arc::new(Nobody)).unwrap();
     assert_eq!((offered.broken(), asking.broken()), (None, None));
-    // Takes with it what their threads wait with.
+    // Deletes the conditions that the threads wait on.
     drop(dds);
     assert!(
         reason(|| offered.broken()).contains("CycloneDDS cannot wait"),
@@ -113,7 +113,7 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     );
 }
 
-/// It is dropped later, by a thread that may have to wait.
+/// The end is dropped later, by a thread that may have to wait.
 #[test]
 fn an_end_that_is_withdrawn_is_out_of_sight_before_it_is_dropped() {
     let _alone = lock(&ALONE);
