@@ -423,7 +423,10 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
         "the other gateway offers it, to refuse it with the reason"
     );
     let refused = call(&mut asking, &two(1, 1)).unwrap_err().to_string();
-    assert!(refused.contains("another gateway of Driveline: it would go in circles"), "{refused}");
+    assert!(
+        refused.contains("another gateway of Driveline: calls would go in circles"),
+        "{refused}"
+    );
     assert_eq!((strays(&rig, "gateway"), report(&rig).servers.len()), (0, 1));
 }
 

@@ -497,7 +497,7 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     eventually("told", || {
         rig.told(
-            "what node 'talker' publishes is offered as more in ROS 2 than it is here: RELIABILITY",
+            "samples of node 'talker' are offered with more QoS in ROS 2 than here: RELIABILITY",
         )
     });
     let remarks = rig.report().to_ros.remove(0).remarks;
@@ -520,7 +520,7 @@ fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() 
     let _peers =
         [rig.peer("pub rt/weak string 3 1 0 bv4"), rig.peer("pub rt/ruled string 3 1 0 rv4")];
     eventually("the gateway reports", || {
-        rig.told("topic '/weak': a subscription here does not match what node")
+        rig.told("topic '/weak': a subscription here does not match the publisher of node")
     });
     eventually("and whose fault it is", || {
         rig.told("(the rule's `qos` has the gateway offer less here than the node does)")

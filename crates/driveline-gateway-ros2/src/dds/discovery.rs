@@ -54,7 +54,7 @@ impl Discovery {
                 std::ptr::null(),
             )
         };
-        Ok(Self { reader: Entity::new(checked("watch what others have", reader)?) })
+        Ok(Self { reader: Entity::new(checked("watch remote endpoints", reader)?) })
     }
 
     pub(crate) fn of_writers(participant: &Participant) -> Result<Self> {
@@ -85,7 +85,7 @@ impl Discovery {
                 BATCH as u32,
             )
         };
-        let count = checked("take what was found", count)?;
+        let count = checked("read discovery data", count)?;
         let mut found = Vec::new();
         for (sample, info) in samples.iter().zip(&infos).take(count as usize) {
             if info.instance_state != c::dds_instance_state_DDS_IST_ALIVE {

@@ -43,7 +43,7 @@ fn printable(line: &[u8]) -> String {
 /// Writes a line. Errors are ignored: a closed standard error does not end the gateway.
 fn show(line: &[u8], verdict: &LineVerdict) {
     let more = if *verdict == LineVerdict::Last {
-        "\nCycloneDDS: what it says in the rest of this minute is not shown, and counted"
+        "\nCycloneDDS: further lines of this minute are counted and not shown"
     } else {
         ""
     };

@@ -484,7 +484,7 @@ impl ControlThread {
                 if !std::mem::replace(&mut self.told_full, true) {
                     self.common.log(format!(
                         "topic '{topic}' does not go to ROS 2, nor do others that come later: \
-                         {MAX_TOPICS} topics do, which is the most there can be; {FEWER}"
+                         {MAX_TOPICS} topics do, which is the maximum; {FEWER}"
                     ));
                 }
                 return;
@@ -584,9 +584,9 @@ impl ControlThread {
                 drop(self.readers.insert((profile, endpoint.handle), *endpoint));
             }
             Change::Here(endpoint) => self.common.log(format!(
-                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most \
-                 there can be: one more gets samples, but is not listed, nor is it told \
-                 if it does not match",
+                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the \
+                 maximum: one more gets samples, but is not listed, and a mismatch of it is not \
+                 logged",
                 endpoint.topic
             )),
         }

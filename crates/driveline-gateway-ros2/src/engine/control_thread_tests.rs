@@ -91,7 +91,7 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
         control_thread.look();
         told.extend(control_thread.control.take_notices());
         let carried = lock(&common.writings).len() == 2 && lock(&common.refusals).is_empty();
-        carried && told.iter().any(|line| line.contains("'second' publishes goes to ROS 2 now"))
+        carried && told.iter().any(|line| line.contains("node 'second' go to ROS 2 now"))
     });
 }
 

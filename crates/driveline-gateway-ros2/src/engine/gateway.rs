@@ -102,8 +102,8 @@ impl driveline_gateway::Gateway for Gateway {
         // gateway do not.
         if over_zenoh && let Err(why) = break_unanswered(zenoh::UNANSWERED) {
             gateway.control.log(format!(
-                "what this gateway has open cannot be looked at ({why}): topics may stay silent \
-                 after a link to a node or router was. Is /proc mounted?"
+                "the connections of this gateway cannot be checked ({why}): topics may stay silent \
+                 after a link to a node or router fell silent. Is /proc mounted?"
             ));
         }
         Ok(gateway)

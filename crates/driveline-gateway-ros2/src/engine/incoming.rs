@@ -180,7 +180,8 @@ impl Incoming {
             waits,
         };
         if endpoint.gateway {
-            let why = "another gateway of Driveline writes it: it would go in circles".to_owned();
+            let why =
+                "another gateway of Driveline writes it: samples would go in circles".to_owned();
             self.refuse(common, endpoint.handle, refused("gateway", why.into(), None));
         } else if let Err(why) = self.try_writer(common, rule, endpoint, node) {
             common
@@ -220,8 +221,8 @@ impl Incoming {
                     Ok(()) => {
                         let node = &refused.node;
                         common.log(format!(
-                            "topic '/{topic}': what node '{node}' publishes is taken from ROS 2 \
-                             now, since there is room again"
+                            "topic '/{topic}': samples of node '{node}' are taken from ROS 2 \
+                             now, since there is space again"
                         ));
                         continue;
                     }
@@ -244,8 +245,7 @@ impl Incoming {
         if self.refused.len() >= MAX_REFUSED {
             common.log(format!(
                 "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not \
-                 carried, which is the most there can be: one more is neither listed nor tried \
-                 again; {FEWER}",
+                 carried, which is the maximum: one more is neither listed nor retried; {FEWER}",
                 refused.topic, self.profile
             ));
             return;
@@ -276,17 +276,16 @@ impl Incoming {
         let of_topic = self.writers.values().chain(draining()).filter(|t| *t == topic).count();
         if of_topic >= MAX_REMOTE_PUBLISHERS_OF_TOPIC {
             return Err(Why::no_room(format!(
-                "{of_topic} publishers of it are taken from by {}, which is the most there can be \
-                 of a topic: end those that are not needed, or have them publish on \
-                 several topics",
+                "{of_topic} publishers of it are read by {}, which is the maximum for a topic: \
+                 end publishers that are not needed, or have them publish on several topics",
                 self.profile
             )));
         }
         if self.writers.len() + draining().count() >= MAX_REMOTE_PUBLISHERS {
             let profile = self.profile;
             return Err(Why::no_room(format!(
-                "this gateway takes from {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is \
-                 the most there can be: {FEWER}"
+                "this gateway reads {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is the \
+                 maximum: {FEWER}"
             )));
         }
         // Checked before anything is opened or logged: waiting writers are retried each time
@@ -424,8 +423,8 @@ impl Incoming {
         }
         let profile = self.profile;
         Err(Why::no_room(format!(
-            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most \
-             there can be: {FEWER}"
+            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the maximum: \
+             {FEWER}"
         )))
     }
 

@@ -310,8 +310,7 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     let why = incoming.refusals().next().unwrap().reason;
     assert!(
         why.starts_with(
-            "64 publishers of it are taken from by rmw_zenoh, which is the most \
-         there can be of a topic: end"
+            "64 publishers of it are read by rmw_zenoh, which is the maximum for a topic: end"
         ),
         "{why}"
     );
@@ -357,7 +356,7 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     );
     let why = incoming.refusals().next().unwrap().reason;
     assert!(
-        why.starts_with("this gateway takes from 512 publishers by rmw_zenoh")
+        why.starts_with("this gateway reads 512 publishers by rmw_zenoh")
             && why.contains("`topics` under `ros2:`"),
         "{why}"
     );

@@ -46,7 +46,7 @@ impl Bound {
     fn lacks(&self, interface: Option<&Interface>) -> Option<String> {
         let Some(i) = interface else { return Some("is not there any more".to_owned()) };
         if Some(i.index) != self.index {
-            return Some("was made anew".to_owned());
+            return Some("was replaced".to_owned());
         }
         let has = |address: &Ipv4Addr| i.ipv4().any(|there| there == *address);
         match (self.address, i.ipv4().next()) {
@@ -70,16 +70,16 @@ impl Bound {
         let name = &self.name;
         match self.lacks(interface) {
             Some(what) if interface.is_some_and(|i| self.is_usable(i)) => Err(format!(
-                "the network interface {name} {what}, and sockets stay bound to what was there; \
-                 this gateway ends, and `driveline run` starts it again: \
-                 whoever has started it by hand does that himself"
+                "the network interface {name} {what}, and sockets stay bound to the previous one; \
+                 this gateway ends, and `driveline run` starts it again. If you started it by \
+                 hand, start it again yourself"
             )),
             Some(what) if !std::mem::replace(&mut self.away, true) => Ok(Some(format!(
                 "the network interface {name} {what}: no node is reached by it until it is back \
                  (`ip address` lists them)"
             ))),
             None if std::mem::take(&mut self.away) => {
-                Ok(Some(format!("the network interface {name} is there again as it was")))
+                Ok(Some(format!("the network interface {name} is back unchanged")))
             }
             _ => Ok(None),
         }
@@ -164,12 +164,12 @@ mod tests {
             starts(0, "the network interface eth0 is not there any more: ") && told[1].is_none(),
             "{told:?}"
         );
-        assert!(starts(2, "the network interface eth0 is there again as it was"), "{told:?}");
+        assert!(starts(2, "the network interface eth0 is back unchanged"), "{told:?}");
         assert!(
             starts(3, "the network interface eth0 has its address 10.0.0.1 no longer: "),
             "{told:?}"
         );
-        assert!(starts(4, "the network interface eth0 is there again"), "{told:?}");
+        assert!(starts(4, "the network interface eth0 is back"), "{told:?}");
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         assert!(
             anew[0].is_ok()
                 && anew[1] == Ok(None)
-                && anew[2].as_ref().unwrap_err().contains("eth0 was made anew"),
+                && anew[2].as_ref().unwrap_err().contains("eth0 was replaced"),
             "{anew:?}"
         );
         let other = said(&[card(3, UP, &["10.0.0.7", "10.0.0.2"])]);

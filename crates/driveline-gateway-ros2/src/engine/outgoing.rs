@@ -143,7 +143,7 @@ fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
         .collect();
     (!pairs.is_empty()).then(|| {
         format!(
-            "what node '{node}' publishes is offered as more in ROS 2 than it is here: {}; have \
+            "samples of node '{node}' are offered with more QoS in ROS 2 than here: {}; have \
              the publisher offer it, or take it out of the rule's `qos`",
             pairs.join(", ")
         )
@@ -356,8 +356,8 @@ impl Sender {
             if !opened.ros_writers.is_empty() {
                 lock(&self.common.refusals).remove(&publisher);
                 self.common.log(format!(
-                    "topic '/{}': what node '{node}' publishes goes to ROS 2 now, \
-                         since there is room again",
+                    "topic '/{}': samples of node '{node}' go to ROS 2 now, since there is space \
+                     again",
                     self.topic
                 ));
             }

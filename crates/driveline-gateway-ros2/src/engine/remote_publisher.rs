@@ -260,7 +260,7 @@ impl RemotePublisher {
                     ""
                 };
                 let text = format!(
-                    "a subscription here does not match what node '{}' publishes in ROS 2: \
+                    "a subscription here does not match the publisher of node '{}' in ROS 2: \
                      {text}{why}",
                     self.node
                 );

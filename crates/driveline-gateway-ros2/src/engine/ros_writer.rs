@@ -28,10 +28,7 @@ const MAX_WRITERS: usize = 512;
 #[derive(Debug, Error)]
 pub(super) enum OpenError {
     /// The limit is reached; retried when another writer has gone.
-    #[error(
-        "this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: \
-         {FEWER}"
-    )]
+    #[error("this gateway has {MAX_WRITERS} writers towards ROS 2, which is the maximum: {FEWER}")]
     NoRoom,
     #[error("{0}")]
     Refused(String),

@@ -17,7 +17,7 @@ pub struct Attachment {
 
 /// Data that is not an attachment of rmw_zenoh.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("its attachment is none of rmw_zenoh's: {0}")]
+#[error("its attachment is not one of rmw_zenoh: {0}")]
 pub struct AttachmentError(&'static str);
 
 impl Attachment {
@@ -47,7 +47,7 @@ impl Attachment {
     /// The length is not 33, the length of the gid is not 16, or the number is below 1.
     pub fn decode(bytes: &[u8]) -> Result<Self, AttachmentError> {
         let bytes: &[u8; Self::LEN] =
-            bytes.try_into().map_err(|_| AttachmentError("it has not 33 bytes"))?;
+            bytes.try_into().map_err(|_| AttachmentError("its length is not 33 bytes"))?;
         let (sequence, rest) = bytes.split_first_chunk().ok_or(AttachmentError("no sequence"))?;
         let (source_timestamp, rest) =
             rest.split_first_chunk().ok_or(AttachmentError("no timestamp"))?;

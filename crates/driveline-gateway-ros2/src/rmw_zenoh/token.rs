@@ -79,7 +79,7 @@ pub struct TokenEndpoint {
 
 /// Text that is not a token of rmw_zenoh.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("it is no token of rmw_zenoh: {0}")]
+#[error("it is not a token of rmw_zenoh: {0}")]
 pub struct TokenError(&'static str);
 
 /// Returns the id of the endpoint with this token.
@@ -146,15 +146,15 @@ impl FromStr for Token {
         }
         let number =
             |text: &str, wrong: &'static str| text.parse::<u64>().map_err(|_| TokenError(wrong));
-        let domain = number(field("no domain")?, "its domain is no number")?;
-        let domain = u32::try_from(domain).map_err(|_| TokenError("its domain is no number"))?;
+        let domain = number(field("no domain")?, "its domain is not a number")?;
+        let domain = u32::try_from(domain).map_err(|_| TokenError("its domain is not a number"))?;
         let session = field("no session")?;
         if session.len() > MAX_ZID || !session.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(TokenError("its session is no id of Zenoh"));
+            return Err(TokenError("its session is not a Zenoh id"));
         }
         let (node_id, id) = (
-            number(field("no node id")?, "its node id is no number")?,
-            number(field("no id")?, "its id is no number")?,
+            number(field("no node id")?, "its node id is not a number")?,
+            number(field("no id")?, "its id is not a number")?,
         );
         let kind = field("no kind")?;
         let kind = KINDS

@@ -31,7 +31,7 @@ impl Problem {
     pub(super) fn missing(what: &str, why: Missing) -> Self {
         match why {
             Missing::Going => {
-                Self { text: format!("{what}: what did it before is still ending"), is_quiet: true }
+                Self { text: format!("{what}: the previous one is still ending"), is_quiet: true }
             }
             Missing::Failed(reason) => Self { text: format!("{what}: {reason}"), is_quiet: false },
         }
@@ -66,7 +66,7 @@ mod tests {
         );
         assert_eq!(
             (going.text.as_str(), failed.text.as_str()),
-            ("by DDS: what did it before is still ending", "by DDS: no room")
+            ("by DDS: the previous one is still ending", "by DDS: no room")
         );
         let told = std::cell::RefCell::new(Vec::new());
         let tell = |text: &str| told.borrow_mut().push(text.to_owned());

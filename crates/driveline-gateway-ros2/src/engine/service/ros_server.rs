@@ -159,7 +159,7 @@ impl RosServer {
             [] => {
                 let who = named(&marked);
                 Err(format!(
-                    "{who} is another gateway of Driveline: it would go in circles; \
+                    "{who} is another gateway of Driveline: calls would go in circles; \
                      domains meet by network reach"
                 )
                 .into())

@@ -111,9 +111,10 @@ impl Shared {
             return dropped("client_gone", "its client has gone already");
         };
         if is_gateway(&writer.user_data) {
-            return self
-                .requests
-                .stray("gateway", "another gateway of Driveline asks: it would go in circles");
+            return self.requests.stray(
+                "gateway",
+                "another gateway of Driveline sends it: requests would go in circles",
+            );
         }
         if let Some(why) = unable(&writer, true) {
             return dropped("other_vendor", &why);
