@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics between Driveline and nodes on CycloneDDS 0.10, over the loopback device; each test in a
-//! DDS domain of its own.
+//! Topics between Driveline and nodes on CycloneDDS 0.10, over the loopback device. Each test uses
+//! its own DDS domain.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,13 +24,13 @@ use rig::{Rig, Vendor, eventually, sum};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Of a camera at 50 Hz.
+/// Period of a camera at 50 Hz.
 const PERIOD: Duration = Duration::from_millis(20);
 
 #[test]
 fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     const COUNT: usize = 20;
-    // As deep as there are samples: a writer that keeps the last few does not wait for its readers.
+    // As deep as the number of samples: a keep-last writer does not wait for its readers.
     let qos = reliable(COUNT as u32);
     let rig = Rig::new(
         10,
@@ -40,7 +40,7 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     eventually("matched here", || publisher.matched() == 1);
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("matched there", || {
         publish_image(&mut publisher, 8, 7);
         !peer.samples().is_empty()
@@ -68,7 +68,7 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
 #[test]
 fn images_of_4_mib_come_from_ros_2_whole_and_none_is_lost() {
     const COUNT: usize = 8;
-    // As deep as there are samples, so that it does not matter who finds whom first.
+    // As deep as the number of samples, so that the order of discovery does not matter.
     let rules = json!([
         {
             "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB",
@@ -114,7 +114,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     eventually("matched here", || publisher.matched() == 1);
     let mut sent = 0;
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("matched there", || {
         publish_image(&mut publisher, 8, 7);
         sent += 1;
@@ -123,7 +123,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
         !peer.samples().is_empty()
     });
     let sums: Vec<_> = (0..26).map(|n| sum(&vec![b'a' + n; BIG])).collect();
-    // Numbers of the images that came; each of them whole, once and in order.
+    // Numbers of the arrived images; each is whole, once and in order.
     let numbers = |peer: &mut rig::Peer| {
         let mut next = 0;
         let big = peer.samples().into_iter().filter(|s| s.0 == BIG).map(|s| s.1);
@@ -137,7 +137,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     for n in 0..COUNT {
         publish_image(&mut publisher, BIG as u32, b'a' + (n % 26) as u8);
         sent += 1;
-        // Fewer on their way than each end keeps: none may be replaced.
+        // Fewer are in flight than each end keeps, so none may be replaced.
         eventually("the image before the last few", || numbers(&mut peer).len() + 2 > n);
     }
     let figures = || {
@@ -150,7 +150,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     eventually("all have come", || numbers(&mut peer).len() == COUNT);
 }
 
-/// As above, the other way.
+/// As above, in the other direction.
 #[test]
 fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
     const COUNT: usize = 150;
@@ -161,13 +161,13 @@ fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
         },
     ]);
     let rig = Rig::new(29, rules, &[]);
-    // What is not taken in time is overwritten after 0.1 s, so there is room for what comes in more
-    // than half a second.
+    // Samples not taken in time are overwritten after 0.1 s, so there is space for more than half a
+    // second of samples.
     let mut subscription = rig.subscription(CAMERA, &reliable(32));
-    // Each is kept until it is acknowledged.
+    // The writer keeps each sample until it is acknowledged.
     let _peer =
         rig.peer(&format!("pub rt/sensing/camera image {BIG} {COUNT} {} rv0", PERIOD.as_micros()));
-    // Numbers of the first and the last that were taken, and how many are missing between them.
+    // Numbers of the first and the last taken sample, and number of samples missing between them.
     let (mut first, mut last, mut taken, mut missed, mut next) = (None, 0, 0, 0, 0);
     eventually("each was carried or is counted, and all that was carried is taken", || {
         while let Some(sample) = subscription.take_next().unwrap() {
@@ -190,7 +190,7 @@ fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
     let of = rig.report().from_ros.remove(0);
     let dropped = of.dropped.values().sum::<u64>();
     assert_eq!(of.carried + dropped, COUNT as u64, "{of:?}");
-    // What came before the subscription had found the publisher is not for it.
+    // Samples published before the subscription matched do not count.
     assert_eq!(last + 1 - first.unwrap(), taken, "none is missing on this host");
     assert!(missed <= dropped, "{missed} missed: {of:?}");
 }
@@ -285,7 +285,7 @@ fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     );
     let mut publisher = rig.publisher("imu", "imu", string_schema(), 4096, &qos);
     let mut peer = rig.peer("sub rt/imu string rv0");
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("matched there", || {
         publish(&mut publisher, &string("first"));
         // time: paces the publisher
@@ -311,7 +311,8 @@ fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     assert!(to_ros.dropped.is_empty(), "{to_ros:?}");
 }
 
-/// As if it had come by another gateway: what is from outside this host leaves it by none.
+/// The sample looks as if another gateway had received it: samples from outside this host are not
+/// sent on.
 #[test]
 fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
     let rig = Rig::new(
@@ -342,7 +343,7 @@ fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
         eventually("counted", || rig.dropped("chatter", "remote") == n);
     }
     publish(&mut publisher, &string("last one"));
-    // In order, so what was sent on would be there before it.
+    // In order, so a sample sent on would arrive before this one.
     eventually("what comes after it", || peer.samples().iter().any(|s| s.0 == 8));
     assert!(peer.samples().iter().all(|s| s.0 != "from afar".len()), "{:?}", peer.read());
     assert_eq!(rig.dropped("chatter", "remote"), 3);
@@ -384,7 +385,7 @@ fn late_joiners_get_the_last_of_every_publisher() {
     assert_eq!(found, [1, 2, 3], "one of each, although each came after the others");
 }
 
-/// As `ros2 topic info -v` shows it.
+/// The depth that `ros2 topic info -v` shows.
 #[test]
 fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
     let rules = json!([
@@ -423,10 +424,10 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
         { "topic": "/small", "direction": "from_ros", "max_payload": 64 }
     ]);
     let rig = Rig::new(15, rules, &[]);
-    // Topic, what is written there, of which length, how often, and the reason under which each of
-    // these is counted.
+    // Topic, type written there, length, number of samples, and the reason under which each is
+    // counted.
     let flawed = [
-        // A text of 9 letters: seconds, nanoseconds, and a length that consists of letters.
+        // A text of 9 letters read as an image: seconds, nanoseconds, and a length made of letters.
         ("bad/image", "bad", 9, 3, "length"),
         ("bad/as_it_is", "bad", 9, 2, "length"),
         ("bad/rows", "image_short", 64, 5, "image"),
@@ -507,7 +508,7 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
     );
 }
 
-/// Each end is what it is; nothing in between is less, nor more.
+/// Each end has its own QoS; the gateway makes it neither weaker nor stronger.
 #[test]
 fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() {
     let rules = json!([
@@ -534,7 +535,7 @@ fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() 
     }
 }
 
-/// In both directions, without a list of topics, and names with `__`, which ROS 2 accepts.
+/// In both directions, without a list of topics, and with names with `__`, which ROS 2 accepts.
 #[test]
 fn a_pattern_alone_takes_everything_both_ways() {
     let rig = Rig::new(101, json!([{ "topic": "/**", "direction": "both" }]), &[]);
@@ -573,7 +574,7 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
     eventually("seen", || {
         peer.has_printed("/front talker 0 1") && peer.has_printed("/ driveline 1 0")
     });
-    // A subscription here is its node's.
+    // A subscription here is shown with its node.
     let mut config = SubscriptionConfig::new(
         "in".parse().unwrap(),
         "rear/listener".parse().unwrap(),
@@ -594,8 +595,8 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
     });
 }
 
-/// Both directions, with the names of nodes on both sides, and what endpoints say about themselves.
-/// `domain_id`: of this test alone.
+/// Checks both directions: names of nodes on both sides, and announcements of endpoints.
+/// `domain_id`: used by this test alone.
 fn nodes_know_each_other(
     domain_id: u32,
     release: &str,
@@ -625,8 +626,8 @@ fn nodes_know_each_other(
     let mut subscription = rig.subscription("in", &lasting(4));
     let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/rear/talker");
     let mut talkers = Vec::new();
-    // If it takes longer than the gateway waits for the node's announcement, another one gets its
-    // name.
+    // The node's announcement may take longer than the gateway waits for it; then another publisher
+    // gets the name.
     while talkers.len() < 5 && !named() {
         talkers.push(rig.named(vendor, "/rear talker", "pub rt/in string 3 4 10000 rt4"));
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
@@ -659,8 +660,7 @@ fn nodes_of_jazzy_and_a_gateway_for_jazzy_know_each_other() {
     nodes_know_each_other(21, "jazzy", Vendor::Cyclone, Vendor::Humble, user_data);
 }
 
-/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS
-/// domain once.
+/// Gateway of another Driveline domain, as a process: a process can join a DDS domain once.
 struct Other(std::process::Child);
 
 impl Drop for Other {
@@ -692,8 +692,8 @@ fn two_gateways_and_a_node_make_no_loop() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"));
     command.arg(&config).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let _other = Other(command.spawn().unwrap());
-    // One sample each, of lengths 3, 5 and 7: both domains and a node of ROS 2 publish the same
-    // topic.
+    // Both domains and a ROS 2 node publish on the same topic: one sample each, of lengths 3, 5 and
+    // 7.
     let there = ParticipantConfig { domain_dir: Some(other), name: "there".into() };
     let mut config = PublisherConfig::new(
         "loop".parse().unwrap(),
@@ -728,7 +728,7 @@ fn two_gateways_and_a_node_make_no_loop() {
         rig.dropped("loop", "remote") == 0
             && rig.report().to_ros.first().is_some_and(|t| t.carried == 1)
     });
-    // An echo would come after its original.
+    // An echo would arrive after its original.
     publish(&mut hidden, &string("never"));
     publish(&mut here, &string("last one"));
     eventually("the last one", || lengths(&mut listener).contains(&8));
@@ -772,7 +772,7 @@ fn stamps_are_of_a_simulation_where_that_is_asked_for() {
         (BEGIN - 1..=latest).contains(&last),
         "{last} is not in the simulation, which is at {latest} at most"
     );
-    // Stamped when the simulation began, so its age is what the simulation has run since.
+    // Stamped when the simulation began, so its age is the time that the simulation has run.
     let mut subscription = rig.subscription("sim", &Qos::default());
     let _images = rig.peer(&format!("pub rt/sim image@{BEGIN} 8 3 10000 bv1"));
     take(&mut subscription, 1, |_, header| {
@@ -805,7 +805,7 @@ fn the_health_of_a_run_reaches_ros_2_as_diagnostics() {
     let mut publisher = rig.publisher(topic, "launcher", RunHealth::schema(), 4096, &qos);
     eventually("matched here", || publisher.matched() == 1);
     let payload = prost::Message::encode_to_vec(&health);
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("two statuses", || {
         publish(&mut publisher, &payload);
         peer.samples().len() >= 2

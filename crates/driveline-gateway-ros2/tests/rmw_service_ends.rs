@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Faults in calls between Driveline and nodes on rmw_zenoh: deaths, time-outs, and unreadable
-//! messages. `docs/protocols/ros2-services.md`, sections 7 and 9.
+//! messages. See sections 7 and 9 of `docs/protocols/ros2-services.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,7 +35,7 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
     offered(&rig);
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let (mut held, mut late) = (None, 0);
-    // The time is short: it can be over before the request is taken, and in calls that are
+    // The time-out is short: it may end before the request is taken, also in calls that should be
     // answered.
     eventually("taken in time", || {
         let call = client.call(&ints(&[1, 2]));
@@ -95,7 +95,7 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
     offered(&rig);
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 2]));
-    // It is in flight before it is sent.
+    // A call is in flight before it is sent.
     assert!(server.wait(Some(PATIENCE)).unwrap(), "its request came");
     eventually("in flight", || rig.service(SERVICE).under_way == 1);
     drop(server);
@@ -103,7 +103,7 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
     assert!(told.contains("went away"), "{told}");
     eventually("counted", || rig.ended(SERVICE, "server_gone") == 1);
     let mut client = client_of(&here(&rig, "client"), "there", ADD);
-    // Its token goes, its query ends, or its session does: whichever is first.
+    // Its token goes, its query ends, or its session ends, in any order.
     for dies in ["lets go", "ends", "goes from the graph"] {
         let other = Node::new(&router, 0, "other");
         let there = other.server("/there", (ADD_DDS, &hash));
@@ -134,8 +134,8 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
             told.contains("went away without a response") && told.contains("may have executed"),
             "{dies}: {told}"
         );
-        // The gateway knows it first: a client that has not heard of it would ask what was offered
-        // here for the last one.
+        // The gateway may know that the server is gone before the client does. The client would
+        // then call what was offered here for the last server.
         eventually("no server", || {
             rig.service("there").servers.is_empty() && !client.wait_for_server(Duration::ZERO)
         });
@@ -168,7 +168,7 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     let call = client.call(&ints(&[1, 3]));
     take(&mut server).responder.send_bytes(&ints(&[4])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[4])));
-    // The other way round.
+    // The other direction.
     let there = node.server("/there", (ADD_DDS, &hash));
     let new_client = |name: &str| matched(&here(&rig, name), "there", ADD);
     let mut client = new_client("first");
@@ -180,7 +180,7 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     let held = there.take();
     drop(client);
     held.reply(&ints(&[3]));
-    // Handed over, if the end of the client is not known here yet.
+    // The response counts as answered if the gateway does not know yet that the client has gone.
     let ended = || rig.ended("there", "client_gone") + rig.service("there").answered;
     eventually("over", || ended() == 1 && rig.service("there").under_way == 0);
     let mut client = new_client("second");
@@ -220,7 +220,7 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
         assert_eq!(report.ended.values().sum::<u64>(), 4 + n as u64 + 1, "{report:?}");
     }
     assert!(server.take().unwrap().is_none(), "nothing of it came here");
-    // What stands behind the encapsulation is for the server.
+    // Bytes after the encapsulation are for the server.
     let truncated = &ints(&[1, 2])[..9];
     let call = client.call(truncated);
     let request = take(&mut server);
@@ -293,7 +293,7 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
             && rig.ended(SERVICE, "busy") == 1
             && rig.service(SERVICE).answered == 1
     });
-    // The other way round.
+    // The other direction.
     let there = node.server("/there", (BLOB_DDS, &hash));
     let new_client = |name: &str| matched(&here(&rig, name), "there", BLOB);
     let (mut client, mut other) = (new_client("client"), new_client("other"));
@@ -352,8 +352,7 @@ fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_se
     assert_eq!(call.outcome(), Ok(ints(&[3])));
 }
 
-/// Its session goes with it: otherwise others would believe it there for as long as its process
-/// lives.
+/// Its session ends with the gateway: otherwise other nodes would see it while its process lives.
 #[test]
 fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
     let router = Router::new();
@@ -385,6 +384,6 @@ fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
     eventually("its query ends", || call.has_ended());
     let gone = || !node.graph().iter().any(|t| t.contains("driveline_gateway"));
     eventually("gone", gone);
-    // Not for a moment only.
+    // It stays gone.
     assert!((0..20).all(|_| gone()), "{:?}", node.graph());
 }

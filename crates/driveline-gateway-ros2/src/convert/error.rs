@@ -12,7 +12,7 @@ pub(super) type Result<T, E = ConvertError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// The sample is broken, or its type is not the one that its writer announces.
+    /// The sample is broken, or not of the type that its writer announces.
     #[error("{0}")]
     Cdr(#[from] CdrError),
     /// The sample is longer than permitted.

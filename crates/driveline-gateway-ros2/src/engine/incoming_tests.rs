@@ -77,7 +77,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
     let topic: TopicName = "slow".parse().unwrap();
     let rule = Rule::new("/slow", Direction::FromRos);
     let class = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
-    // An hour: until the test says that it is over.
+    // A deadline of an hour: the test ends the wait.
     let qos =
         Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
     let remote_publisher = remote_publisher(&common, &topic, &rule, class, qos);
@@ -111,7 +111,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
                 shared.sample(common, Profile::Zenoh, &came, &mut patience);
             }
         });
-        // Of which it takes one. There is room for one more, and the next one waits.
+        // The reader takes one sample. There is space for one more, and the next one waits.
         let began = Instant::now();
         let taken = loop {
             if let Some(sample) = reader.take_next().unwrap() {
@@ -148,7 +148,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
     });
 }
 
-/// Has as many topics as there can be, for which nothing comes.
+/// Fills the list of topics with topics that receive no samples.
 fn fill(incoming: &mut Incoming, common: &GatewayState) {
     let rule = Rule::new("/**", Direction::FromRos);
     for n in 0..MAX_TOPICS {
@@ -176,7 +176,7 @@ fn topics_without_space_are_not_opened_and_not_reported_again() {
     let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
     for handle in 0..3 {
         let topic = format!("late_{handle}").parse().unwrap();
-        // Once it has a remote publisher, that is remarked on.
+        // A remote publisher of this writer would cause a remark.
         let of_dds = Endpoint {
             profile: Profile::Dds,
             announced: Some(other),
@@ -237,7 +237,7 @@ fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() 
     let shared = incoming.topic(&common, &topic, rule).unwrap();
     control_thread.control().close_dds();
     incoming.writer(&common, rule, &of_dds(1), None);
-    // A writer without room until now, whose samples were not taken so far.
+    // A writer that had no space until now, so its samples were not taken.
     let waits = Some((1, Newcomer::new(&of_dds(2), None)));
     let waiting = RefusedWriter {
         topic: topic.clone(),
@@ -265,7 +265,7 @@ fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() 
     );
 }
 
-/// A publisher of images on rmw_zenoh.
+/// Returns a publisher of images on rmw_zenoh.
 fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
     Endpoint {
         profile: Profile::Zenoh,
@@ -316,7 +316,7 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     );
     incoming.try_again(&common);
     assert_eq!(incoming.writers.len(), MAX_REMOTE_PUBLISHERS_OF_TOPIC, "no writer has gone");
-    // What has gone is there for a while, and counts, but not against itself.
+    // A departed writer counts for a while, but not against its own return.
     let counts = |incoming: &mut Incoming, topic: &TopicName, gone: Handle| {
         let (writers, refused) = (incoming.writers.len(), incoming.refusals().count());
         incoming.gone(gone);
@@ -346,7 +346,7 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
         "who came first is first"
     );
     go(&mut incoming, 4..5);
-    // And what is the most of a gateway.
+    // The limit of a gateway.
     let more: Vec<TopicName> = (0..8).map(|n| format!("crowded_{n}").parse().unwrap()).collect();
     (0..MAX_REMOTE_PUBLISHERS as Handle)
         .for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
@@ -409,7 +409,7 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     incoming.try_again(&common);
     assert!(passes(&incoming).is_empty());
     for n in 1..=8 {
-        // One that is none of this gateway's own.
+        // Removes a writer that only fills the list.
         let mut writings = lock(&common.writings);
         let other = writings.iter().position(|w| w.number > u64::MAX / 2).unwrap();
         writings.remove(other);
@@ -425,7 +425,7 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     incoming.gone(WRITER);
 }
 
-/// An image with a frame of this name.
+/// Returns an image with this name of its frame.
 fn image(frame: &[u8], stamp: [u32; 2], pixels: usize) -> Vec<u8> {
     let mut to = Encoder::new(ByteOrder::Little);
     to.numbers(&stamp);
@@ -463,8 +463,8 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
         let (shared, mut number, common) =
             (incoming.topics[&topic].shared.clone(), 0, common.clone());
         let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
-        // In pieces, as Zenoh brings what is long; and whether it went across, with what it is
-        // counted under if it does not fit.
+        // Long samples come in pieces, as from Zenoh. Returns whether the sample was passed on, and
+        // the count if it does not fit.
         move |sample: &[u8]| {
             number += 1;
             let pieces: Vec<_> = sample.chunks(1000).collect();
@@ -560,14 +560,14 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     assert_eq!((again.strong_count(), comes(2)), (1, 2));
     shared.part(&common, over, false, 2 * kept + 1);
     assert_eq!((again.strong_count(), comes(3)), (0, 2), "whatever waited is through");
-    // Nor does anything that comes behind one that was refused keep the others waiting.
+    // Late samples of a refused writer that has gone do not delay others either.
     shared.know(WRITER + 1, Known::Refused("refused"));
     let before = lock(&shared.writers).unknown();
     assert!(shared.gone(WRITER + 1, Draining::new(Profile::Zenoh, went)).is_none());
     assert_eq!(lock(&shared.writers).unknown(), before + 1);
 }
 
-/// Sum of `Sample::missed` over samples of two writers.
+/// Checks the sum of `Sample::missed` over samples of two writers.
 #[test]
 fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     let dir = tempfile::tempdir().unwrap();
@@ -611,11 +611,11 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     };
     writers.iter().for_each(|writer| comes(*writer, None, 0));
     assert_eq!(missed(), 0);
-    // DDS does not report their writer.
+    // DDS does not report the writer of these.
     lost.store(5, std::sync::atomic::Ordering::Relaxed);
     writers.iter().cycle().take(6).for_each(|writer| comes(*writer, None, 0));
     assert_eq!(missed(), 5);
-    // Numbered: 2 to 4 found no room, 5 did not come.
+    // Numbered samples: 2 to 4 found no space, 5 did not arrive.
     comes(WRITER, Some(1), 3);
     comes(WRITER, Some(6), 0);
     assert_eq!(
@@ -652,7 +652,7 @@ fn unannounced_writers_are_remembered_up_to_a_limit_and_a_late_announcement_has_
             rejected: 0,
             sample,
         };
-        // Nothing waits: announced writers are already known.
+        // Uses up the waiting time. Nothing waits: announced writers are already known.
         patience.spend(Instant::now());
         shared.sample(&common, Profile::Zenoh, &came, &mut patience);
         shared.counters.figures()

@@ -105,23 +105,23 @@ impl Message for Image {
     }
 }
 
-/// Samples to be written.
+/// Samples to write.
 struct Samples {
     size: usize,
     count: usize,
     period: Duration,
 }
 
-/// A topic, and how it is written or read.
+/// Topic with the QoS of its writer or reader.
 struct Endpoint {
     topic: Name,
     of: MessageTypeName,
     qos: QosProfile,
-    /// Written at once: each new reader gets it.
+    /// Written at once: each new reader receives it.
     lasting: bool,
 }
 
-/// A node, by whatever it is reached.
+/// Node over DDS or Zenoh.
 trait Node: Sized {
     type Publisher<M: Message>;
     type Subscription<M: Message>;
@@ -133,7 +133,7 @@ trait Node: Sized {
     fn matched<M: Message>(&self, publisher: &Self::Publisher<M>) -> bool;
     fn publish<M: Message>(&self, publisher: &Self::Publisher<M>, message: M) -> Result<()>;
     fn take<M: Message>(&self, subscription: &Self::Subscription<M>) -> Result<Option<M>>;
-    /// Other nodes that have come since, and others that are said again.
+    /// Returns other nodes that were announced since the last call; nodes may be repeated.
     fn nodes(&self) -> Vec<(String, String)>;
     fn server<S: Service>(&mut self, of: &Of) -> Result<Self::Server<S>>;
     fn client<S: Service>(&mut self, of: &Of) -> Result<Self::Client<S>>;
@@ -147,7 +147,7 @@ trait Node: Sized {
         id: RmwRequestId,
         response: S::Response,
     ) -> Result<()>;
-    /// `None`: there is no answer to be had, or standard input has ended.
+    /// Calls the service. `None`: no response will come, or standard input has ended.
     fn call<S: Service>(
         &self,
         client: &Self::Client<S>,
@@ -155,14 +155,14 @@ trait Node: Sized {
     ) -> Result<Option<S::Response>>;
 }
 
-/// Namespace and base, with or without a leading `/`.
+/// Returns namespace and base of a name, with or without a leading `/`.
 fn name_of(name: &str) -> (String, &str) {
     let name = name.trim_start_matches('/');
     name.rsplit_once('/')
         .map_or(("/".to_owned(), name), |(space, base)| (format!("/{space}"), base))
 }
 
-/// Letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
+/// Parses the QoS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
 fn endpoint<M: Message>(topic: &str, qos: &str) -> Result<Endpoint> {
     let depth = qos.get(2..).ok_or("QoS is too short")?.parse()?;
     let reliable = qos.starts_with('r');
@@ -198,7 +198,7 @@ fn over(wait: Duration) -> bool {
 
 fn say(line: &str) {
     println!("{line}");
-    // A test that has closed it has ended this process as well.
+    // A test that has closed standard output has also ended this process.
     let _ = std::io::stdout().flush();
 }
 
