@@ -8,7 +8,7 @@ use crate::wire::SampleHead;
 use driveline_shm::{AfarCount, AfarState};
 use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, wall_offset_ns};
 
-/// Samples that have arrived from one publisher.
+/// Arrived samples of one publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     /// Number of the newest sample, as counted by its publisher; 0 before the first.

@@ -7,7 +7,7 @@ use crate::wire::Ended;
 const ONE: EndpointId = EndpointId(7);
 const UNKNOWN: fn(Uncounted) -> Option<Fate> = |why| Some(Fate::Unknown(why));
 
-/// The other host, with one publisher that is received here.
+/// Other host, with one publisher that is received here.
 struct There {
     side: Side,
     a: HostId,
@@ -86,7 +86,7 @@ fn a_host_out_of_reach_leaves_counts_unknown_until_it_is_back() {
     there.host_is(true);
     there.lists(&[7], Vec::new());
     assert_eq!(there.fate(), Some(Fate::There));
-    // Its publisher ends while it is away.
+    // Its publisher ends while the host is away.
     there.host_is(false);
     assert_eq!(there.fate(), UNKNOWN(Uncounted::OutOfReach));
     there.host_is(true);

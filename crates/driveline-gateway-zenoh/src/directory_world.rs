@@ -2,8 +2,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The other computers: gateways that start and stop, publishers that come and go, a network that
-/// loses and reorders.
+/// The other computers: gateways that start and stop, publishers that come and go, and a network
+/// that loses and reorders messages.
 struct World {
     side: Side,
     now: MonotonicNs,
@@ -11,7 +11,7 @@ struct World {
     flight: Vec<Flight>,
     /// Gateways reported as present.
     reported: BTreeSet<HostId>,
-    /// Publishers by id: their host and topic, and whether they live.
+    /// Publishers by id: host, topic, and whether they live.
     publishers: BTreeMap<u128, (usize, usize, bool)>,
     starts: u64,
 }
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// The gateway looks at its publishers, and says so if there is a change.
+    /// The gateway checks its publishers, and announces a change.
     fn look(&mut self, n: usize) {
         for (t, name) in TOPICS.iter().enumerate() {
             let living: Vec<u128> = self
@@ -202,7 +202,8 @@ impl World {
         }
     }
 
-    /// A sample of any publisher that was ever there finds its own remote publisher or none.
+    /// Checks that a sample of any publisher, also a former one, finds its own remote publisher or
+    /// none.
     fn check(&self) {
         let publishers = self.side.directory.publishers();
         let of_known = publishers.iter().map(|(id, p)| (*id, p.host.clone()));
@@ -219,8 +220,8 @@ impl World {
         }
     }
 
-    /// The network is whole, and nothing changes any more: what is on its way arrives, in this
-    /// order, and then what is asked for.
+    /// Ends all changes and faults: messages in flight arrive in this order, then the requested
+    /// ones.
     fn settle(&mut self, order: &[usize]) {
         self.side.open.full = false;
         for n in 0..NAMES.len() {

@@ -71,7 +71,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Makes an empty table. `me`: start number of this gateway.
+    /// Creates an empty table. `me`: start number of this gateway.
     pub fn new(me: u64) -> Self {
         Self { me, all: BTreeMap::new() }
     }

@@ -18,7 +18,7 @@ fn new(n: u64) -> PeerDiscovery {
     PeerDiscovery::new(host(n), &place_of(n), &[])
 }
 
-/// Has `to` ask `by`, as they are now, and then try what there is. Gives whom it tried.
+/// `to` asks `by` for its present hosts, and makes the possible attempts. Returns the tried hosts.
 fn asks(to: &mut PeerDiscovery, by: &PeerDiscovery, s: u64) -> Vec<u64> {
     to.answered(&by.me.clone(), by.answer(), at(s));
     tries(to, s).into_iter().map(|a| a.host.incarnation()).collect()
@@ -86,7 +86,7 @@ fn two_that_a_third_hears_learn_of_each_other_with_every_answer_until_they_are_h
     }
     b.due([&host(1), &host(3)].into_iter(), at(17));
     assert_eq!(asks(&mut b, &a, 17), [0; 0]);
-    // It has gone from here, and not from there.
+    // It has gone from here, but not from there.
     b.due([&host(1)].into_iter(), at(18));
     for (s, is_news) in [(18, false), (23, false), (28, true)] {
         b.answered(&host(1), a.answer(), at(s));
@@ -123,7 +123,7 @@ fn a_report_changes_no_protocol_and_names_no_own_address() {
 #[test]
 fn a_host_that_reports_many_leaves_other_reports_their_turn() {
     let mut me = new(1);
-    // The last of the reporting hosts is honest.
+    // Only the last of the reporting hosts is honest.
     let reporters: Vec<HostId> = (2..=64).map(host).collect();
     me.due(reporters.iter(), at(0));
     for (n, reporter) in reporters.iter().enumerate() {
@@ -164,7 +164,7 @@ fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_
     assert_eq!(tried(&mut me, 0, Some(3)), (Some(4), Some(125)));
     assert_eq!(tried(&mut me, 100, None), (None, Some(25)));
     assert_eq!(tried(&mut me, 125, None), (Some(3), Some(125)));
-    // The last of them has had no turn when it is reported once more.
+    // The last of them has had no turn when it is reported again.
     me.answered(&host(2), reported(), at(1));
     for (ms, whom, next) in [(1_000, 4, Some(125)), (1_125, 5, Some(125)), (1_250, 3, None)] {
         assert_eq!(tried(&mut me, ms, None), (Some(whom), next));

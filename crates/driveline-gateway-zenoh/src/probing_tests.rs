@@ -11,7 +11,7 @@ fn host(name: &str, number: u64) -> HostId {
     HostId::new(name, number).unwrap()
 }
 
-/// Some hosts that are there, and the time.
+/// Present hosts, and the time.
 struct Time {
     probing: Probing,
     now: MonotonicNs,
@@ -22,7 +22,7 @@ impl Time {
         Self { probing: Probing::new(tried), now: ms(0) }
     }
 
-    /// Asks hosts that came at `since` for so long; these answer.
+    /// Asks hosts that arrived at `since`, for this duration; the hosts in `answer` answer.
     fn passes(
         &mut self,
         there: &[&HostId],
@@ -101,7 +101,7 @@ fn the_gateway_starts_anew_for_a_host_until_that_did_not_help() {
     assert_eq!(first.silent(), Some(&id));
 
     let mut anew = Time::new(first.probing.tried(first.now));
-    // That one has heard nothing either, and has started anew.
+    // That host has received no answer either, and has restarted.
     let reconnect = host("roof", 2);
     for id in [&id, &reconnect] {
         anew.passes(&[id], ms(0), 2 * LONG, &[]);

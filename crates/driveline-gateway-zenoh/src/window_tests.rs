@@ -9,7 +9,7 @@ fn ack(number: u64) -> Ack {
     Ack { number, ..Ack::default() }
 }
 
-/// Of a receiver that takes several in order, which heard what was sent at `sent`.
+/// Answer of a receiver that accepts several samples in order, to a sample sent at `sent`.
 fn answer(outcome: Outcome, number: u64, sent: u64) -> Ack {
     Ack { outcome, accepts: 32, number, sent: MonotonicNs(sent), ..Ack::default() }
 }
@@ -18,7 +18,7 @@ fn best_effort() -> Window {
     Window::new(false, FULL, 0)
 }
 
-/// Reliable, with a receiver that takes several, and `sent` in flight.
+/// Reliable window with a receiver that accepts several samples, and `sent` samples in flight.
 fn reliable(sent: usize) -> Window {
     let mut w = Window::new(true, FULL, 0);
     w.send(1, true, MonotonicNs(0));
@@ -33,7 +33,7 @@ fn reliable(sent: usize) -> Window {
     w
 }
 
-/// Sends again what is due, and gives the numbers and places.
+/// Repeats the samples that are due. Returns their numbers and places.
 fn resend(w: &mut Window, now: MonotonicNs) -> Vec<(u64, u16)> {
     let next = || match w.overdue(now) {
         Overdue::Rewind { number } => {
@@ -58,25 +58,25 @@ fn a_sample_with_a_long_hand_over_is_not_given_up() {
     w.handed_over(number, MonotonicNs(60 * S));
     assert_eq!(w.overdue(MonotonicNs(61 * S)), Overdue::Nothing);
     assert_eq!(w.overdue(MonotonicNs(66 * S + S / 2)), Overdue::GivenUp, "2 s and 4.2 s later");
-    // Acknowledged while it was handed over.
+    // The acknowledgement arrived during the hand-over.
     w.handed_over(number, MonotonicNs(70 * S));
     assert_eq!(w.deadline(), None);
 }
 
-/// Milliseconds since `from` at which nudges are sent until something happens.
+/// Returns the milliseconds since `from` at which nudges are sent until something happens.
 fn nudges(w: &mut Window, from: MonotonicNs) -> Vec<u128> {
     let next = || w.nudge_at().inspect(|at| w.nudged(*at)).map(|at| at.since(from).as_millis());
     std::iter::from_fn(next).collect()
 }
 
 #[test]
-fn nothing_is_sent_before_an_acknowledgement_is_possible_and_late_threads_do_not_catch_up() {
+fn no_nudge_precedes_the_earliest_acknowledgement_and_late_threads_do_not_catch_up() {
     let mut w = best_effort();
     w.takes(Duration::from_millis(10));
     let Place { number, .. } = w.send(1, false, MonotonicNs(0));
     w.handed_over(number, MonotonicNs(S));
     assert_eq!(w.nudge_at(), Some(MonotonicNs(S + 12_500_000)));
-    // It had no processor for a second.
+    // The thread had no processor for a second.
     w.nudged(MonotonicNs(2 * S));
     assert_eq!(w.nudge_at(), Some(MonotonicNs(2 * S + 25_000_000)));
 }
@@ -91,7 +91,7 @@ fn nudges_follow_samples_in_flight_until_tcp_detects_a_loss() {
         assert_eq!(nudges(&mut w, handed_over), [4, 12, 28, 60, 124, 252]);
         assert!(w.acknowledged(&answer(Outcome::Published, number, 0), acknowledged));
         assert_eq!(w.nudge_at(), None, "it has arrived");
-        // Two in flight: what has become of the first says that the way is not quiet.
+        // Two in flight: the acknowledgement of the first shows that the path is not quiet.
         for _ in 0..2 {
             let Place { number, .. } = w.send(1, false, acknowledged);
             w.handed_over(number, acknowledged);
@@ -225,7 +225,7 @@ fn samples_after_a_lost_one_are_sent_again_with_it() {
     assert!(!w.has_room(), "nor before one of them is acknowledged");
     assert!(!w.gap(&answer(Outcome::Gap, 2, 0), now), "of what was sent before");
     assert_eq!(resend(&mut w, now), []);
-    // And if it does not help, with pauses.
+    // If that does not help, with pauses.
     w.gap(&answer(Outcome::Gap, 2, S), now);
     assert_eq!((resend(&mut w, now), w.deadline()), (vec![], Some(now + NOT_YET_FIRST)));
     assert!(w.acknowledged(&answer(Outcome::Published, 4, 0), now));
@@ -319,7 +319,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: the bounds hold, every sample ends in one way, and a route
+    /// In any order of events the limits hold, every sample has exactly one outcome, and a route
     /// never stops for good.
     #[test]
     fn the_window_keeps_its_promises(reliable: bool, steps in steps()) {
@@ -407,7 +407,7 @@ fn no_sample_overtakes_one_that_went_behind_a_longer_one() {
     assert!(long(&mut w, 100), "the one before may still wait behind what others have sent");
     assert!(w.acknowledged(&ack(5), MonotonicNs(0)));
     assert!(!long(&mut w, 100), "nothing is before it");
-    // One that is sent again goes as what is before it does now.
+    // For a repeated sample, only samples that are in flight before it now count.
     let mut w = reliable(0);
     assert_eq!([8_001, 100].map(|len| long(&mut w, len)), [true, true]);
     assert!(w.gap(&answer(Outcome::Gap, 2, 0), MonotonicNs(5)));

@@ -164,7 +164,7 @@ fn private_key(
                 help,
             ))
         }
-        // The library may be unable to compare them. Then a mismatch shows when they are used.
+        // If the library cannot compare them, a mismatch shows when they are used.
         _ => Ok(()),
     }
 }

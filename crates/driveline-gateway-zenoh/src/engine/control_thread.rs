@@ -215,8 +215,8 @@ impl ControlThread {
         })
     }
 
-    /// Runs until the gateway is stopped (`None`), or until it must restart because a host does not
-    /// answer any more. Then it returns the names for `tried`.
+    /// Runs until the gateway is stopped, and then returns `None`; or until it must restart because
+    /// a host does not answer any more. Then it returns the names for `tried`.
     pub(super) fn run(mut self) -> Option<BTreeSet<String>> {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compares the network interfaces that a configuration names with those that Zenoh has seen. Zenoh
-//! reads the interfaces of the host only once in a process.
+//! Compares the network interfaces named in a configuration with the interfaces that Zenoh has
+//! read. Zenoh reads the interfaces of the host only once in a process.
 
 use super::GatewayError;
 use driveline_gateway::interfaces::{Interface, interfaces};
@@ -62,8 +62,8 @@ pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
     seen.map(addresses).unwrap_or_default()
 }
 
-/// Reason why Zenoh cannot be used any more in this process: a named interface has different
-/// addresses from those that Zenoh has read.
+/// Returns the reason why Zenoh cannot be used any more in this process: a named interface has
+/// other addresses now than Zenoh has read.
 pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     let seen = SEEN.get()?;
     let there = interfaces();
@@ -85,7 +85,7 @@ pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     })
 }
 
-/// Nothing is to be done while one address remains, or while there is none at all.
+/// Returns true if no address remains and there are new ones.
 fn is_another(before: &[Ipv4Addr], now: &[Ipv4Addr]) -> bool {
     !now.is_empty() && !before.iter().any(|address| now.contains(address))
 }

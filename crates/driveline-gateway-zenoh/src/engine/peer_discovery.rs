@@ -95,8 +95,8 @@ fn ask_whom(common: &GatewayState, host: HostId) {
         .timeout(WITHIN)
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::DataHigh);
-    // Without consolidation: answers of other sessions are not stored. All queryables, not only
-    // those that claim to be complete.
+    // Without consolidation: answers of other sessions are not stored. All queryables are asked,
+    // including incomplete ones.
     let get = get.consolidation(ConsolidationMode::None).target(QueryTarget::All);
     let is_answered = AtomicBool::new(false);
     let asked = get.callback(move |reply| {

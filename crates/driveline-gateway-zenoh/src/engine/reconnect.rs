@@ -19,7 +19,7 @@ const MARK: &str = "d1";
 /// Maximum number of concurrent attempts to hosts that others report: half of all attempts.
 const MAX_MEETING: usize = 32;
 
-/// The identity of the session of a gateway.
+/// Returns the identity of the session of a gateway.
 pub(super) fn identity(me: &HostId) -> String {
     identity_of(me.incarnation())
 }
@@ -28,8 +28,8 @@ fn identity_of(start: u64) -> String {
     format!("{MARK}{start:016x}")
 }
 
-/// Returns the start number of the gateway whose session has this identity. `None`: no gateway of
-/// this version.
+/// Returns the start number of the gateway whose session has this identity; `None` if it is not a
+/// gateway of this version.
 pub(super) fn start_of(identity: &str) -> Option<u64> {
     let number = identity.strip_prefix(MARK).filter(|number| number.len() == 16)?;
     u64::from_str_radix(number, 16).ok()
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Session that listens there and connects to no host.
+    /// Opens a session that listens at these endpoints and connects to no host.
     fn session(me: &HostId, listens: &[&str]) -> Opened {
         let mut config = Config::default();
         for (key, value) in [

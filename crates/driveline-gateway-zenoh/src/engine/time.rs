@@ -101,7 +101,7 @@ mod tests {
         let is_due = |ns, pause| questions.is_due("clock/trunk", MonotonicNs(ns), pause);
         assert!(is_due(1_000_500, pause));
         assert!(!is_due(3_000_499, pause));
-        // The thread that read its clock first comes second.
+        // The thread that read its clock first arrives second.
         assert!(is_due(1_000_000, Duration::ZERO));
         assert!(!is_due(3_000_499, pause));
         assert!(

@@ -45,7 +45,7 @@ impl Watch {
                 _ => {}
             }
         }
-        // Only then the set is known again: as many may have arrived as have departed.
+        // Only then is the set known again: as many may have arrived as have departed.
         if self.uncertain && (self.matched)() == 0 {
             self.subscriptions.clear();
             self.uncertain = false;

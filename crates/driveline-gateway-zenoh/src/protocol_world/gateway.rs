@@ -42,8 +42,8 @@ pub(super) const LEN: usize = 300;
 /// Messages over a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// All announcements of a gateway to another one: the topics that it sends, and those that it
-    /// requests. Newer ones replace older ones.
+    /// All announcements of a gateway to another one: the topics that it sends and requests. Newer
+    /// ones replace older ones.
     Tokens {
         version: u64,
         sends: Vec<usize>,

@@ -145,7 +145,7 @@ fn damaged_attachments_and_acknowledgements_are_refused_by_name() {
     assert_eq!(Ack::decode(&ack), Err(WireError::Version { found: 0 }));
 }
 
-/// Before there were places, what stands there now was 0.
+/// Earlier releases have 0 in place of `accepts`.
 #[test]
 fn an_acknowledgement_of_a_release_before_places_is_read_and_takes_one_at_a_time() {
     let mut old = [0; 40];
@@ -505,7 +505,7 @@ proptest! {
         }
     }
 
-    /// Two texts never mean the same, so a key cannot pass for another one.
+    /// No two texts have the same meaning, so a key cannot pass for another one.
     #[test]
     fn each_parsed_key_has_one_spelling(
         key in "driveline/2/d/(s|a|host|pub|want|clock|met)/\
