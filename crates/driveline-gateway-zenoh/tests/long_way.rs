@@ -152,7 +152,7 @@ fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     assert!(back.iter().all(|f| f.sent > 10), "the way back is in use: {back:?}");
     let figures = figures(&rig.a);
     println!("{figures:?}");
-    // One may be given up because a gateway had no processor for 2 s.
+    // A sample may be given up because a gateway had no processor for 2 s.
     assert!(figures.iter().map(|f| f.unacknowledged).sum::<u64>() <= 1, "{figures:?}");
 }
 

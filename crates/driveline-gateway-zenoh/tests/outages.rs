@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links that are cut or fall silent, gateways and whole hosts that die: nothing local waits for
-//! them, lost samples are counted, no sample comes twice, and everything recovers in time. Effects
-//! on other hosts: `bystanders.rs`. Each test measures, so they run one after the other.
+//! Links that are cut or fall silent, and gateways and whole hosts that die: no local process waits
+//! for them, lost samples are counted, no sample arrives twice, and everything recovers in time.
+//! Effects on other hosts: `bystanders.rs`. Each test measures, so they run one after the other.
 //!
 //! Tests that take minutes are ignored by default: `make test-gateways ONLY=hosts-long`.
 #![allow(
@@ -23,7 +23,7 @@ use rig::{Carried, Host, Rig, alone, eventually, publisher_options, subscription
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Cuts the link, or repairs it. `false`: there is none that can be cut.
+/// Cuts the link, or repairs it. Returns false if there is no link that can be cut.
 type Cut = fn(&Rig, bool) -> bool;
 /// Both ends see that the link is gone, or neither end is notified.
 const CUTS: [(&str, Cut); 2] = [

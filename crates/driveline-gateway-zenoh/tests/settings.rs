@@ -584,7 +584,7 @@ fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_fo
     assert!(!hosts[0].has_ended());
     net.run(0, &format!("ip address add 10.98.1.7/24 dev {}", wire.card()));
     eventually("ended", || hosts[0].has_ended());
-    // As its run does.
+    // Restarts it, as `driveline run` does.
     hosts[0].start();
     eventually("met again", || met(&hosts[0], "b.") && met(&hosts[1], "a."));
 }

@@ -29,7 +29,7 @@ fn mark(reliability: Reliability, durability: Durability) -> QosMark {
     QosMark { reliability, durability }
 }
 
-/// Sends a sample. The peer answers *not yet* so many times before it accepts it.
+/// Sends a sample. The peer answers *not yet* this number of times before it accepts the sample.
 fn sent_to_one_who_knows_later(
     offered: QosMark,
     refusals: usize,
@@ -752,7 +752,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     });
     assert_eq!(received, [1, 2]);
 
-    // A third one is refused, so nothing waits for it.
+    // A third publisher is refused, so nothing waits for it.
     let too_long = Offer { max_payload: 65, ..offer };
     list.lock().unwrap().publishers.push((EndpointId(3), too_long));
     eventually("refused", || {

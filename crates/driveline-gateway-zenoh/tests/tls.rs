@@ -158,8 +158,8 @@ fn example(name: &str, certified: &str) -> Rig {
 fn a_large_sample_arrives_at_once() {
     const LEN: usize = 256 << 10;
     const SAMPLES: usize = 200;
-    /// For each: 11 ms are usual, and up to a quarter of a second, or as long as keep-alives are
-    /// apart, where the end stays …
+    /// Limit for each sample. Usually it takes 11 ms. If the end stays in TLS, it takes up to a
+    /// quarter of a second, or the period of keep-alives.
     // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_millis(150);
     /// Number of samples that may be late. Without keep-alives and nudges in time, 9 to 20 are. In
@@ -203,9 +203,9 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
     const PUBLISHERS: usize = 7;
     /// Nearly the maximum length of a definition: 210 kB in all.
     const DEFINITION: usize = 30_000;
-    /// The usual value is 0.05 s. In one of a hundred runs, next to other tests, all traffic over
-    /// TLS stops for the 1.5 s for which Zenoh waits for space: the protocol, section 5. Then a
-    /// question may have to be asked again.
+    /// Normally this takes 0.05 s. In one of a hundred runs, next to other tests, all traffic over
+    /// TLS stops for the 1.5 s for which Zenoh waits for space (section 5 of the protocol). Then a
+    /// request may have to be repeated.
     // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_secs(4);
     /// The lease: a host that is silent for longer is gone.

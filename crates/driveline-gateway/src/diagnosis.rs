@@ -5,22 +5,22 @@ use super::report::{NetworkReport, RemotePublisherFigures, Report, RouteFigures}
 use crate::endpoint;
 use std::collections::BTreeMap;
 
-/// Further possible causes with TLS, which Zenoh writes to its log only.
+/// Further possible causes with TLS; Zenoh writes them to its log only.
 const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `certificate` of the \
      other, are both certificates valid now, and does the listener's have the \
 address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject \
      Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";
 
-/// Hosts that have gone within so long of each other were ended together. Of one that sends nothing
-/// here it is known to within 2 s.
+/// Hosts that departed within this time of each other were ended together. The departure of a host
+/// that sends nothing here is known to within 2 s.
 const TOGETHER_MS: u64 = 5_000;
 
 /// Maximum number of lines on losses; beyond, only their number.
 const MOST_LOSSES: usize = 32;
 
 impl Report {
-    /// Reason why no other host is reached, as far as that can be seen from here.
+    /// Returns the reason why no other host is reached, as far as this host can know.
     #[must_use]
     pub fn alone(&self) -> String {
         let NetworkReport { connects, listens, peers, routers, kept_out, .. } = &self.network;

@@ -7,7 +7,7 @@ use driveline::Reach;
 use driveline_graph::Colour;
 use std::path::Path;
 
-/// The camera is here; the lanes come from elsewhere.
+/// Graph with the camera on this host; the lanes come from another host.
 const CAR: &str = "\
 driveline: 1
 domain: pilot
@@ -44,7 +44,7 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
         ],
         "each in the directions in which this graph has ends"
     );
-    // Of 8 pins one to watch; of 12 also two that the subscription here may hold.
+    // One of the 8 pins watches; of the 12, the local subscription may also hold two.
     let hosts = |text: &str| {
         let config =
             GatewayConfig::of_graph(&sound(graph(text)), "pilot", Path::new("/d")).unwrap();

@@ -333,7 +333,7 @@ fn files_that_are_not_there_are_named_with_their_keys() {
 
 #[test]
 fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
-    // What is kept for documentation is no computer's.
+    // Addresses reserved for documentation belong to no computer.
     let listen = [
         "tcp/127.0.0.1:7450",
         "tcp/192.0.2.1:7450",

@@ -23,20 +23,20 @@ use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Of Driveline, as all its programs are of one.
+/// Version of Driveline, which all its programs share.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Longest configuration, in bytes.
+/// Maximum length of a configuration, in bytes.
 const MAX_CONFIG_LEN: u64 = 4 << 20;
-/// The exit code for arguments that cannot be, as `driveline` has it.
+/// Exit code for invalid arguments, as of `driveline`.
 const MISUSED: u8 = 2;
-/// The argument with which a run starts it.
+/// Argument with which a run starts the program.
 pub(super) const FROM_RUN: &str = "--account-stdin";
 /// Period at which log lines are collected.
 const TELL: Duration = Duration::from_secs(1);
 /// Maximum number of log lines per minute.
 const NOTICES: u32 = 512;
 
-/// A gateway that can be a program. Dropping it ends it.
+/// Gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
     /// Configuration of the gateway.
     type Config: DeserializeOwned;
@@ -46,8 +46,8 @@ pub trait Gateway: Sized {
     const COMMIT: &'static str;
     /// Purpose of the gateway, and keys of its configuration.
     const ABOUT: &'static str;
-    /// Environment variables that its libraries read: names and values. Existing values are kept. A
-    /// launcher has set them already.
+    /// Returns environment variables that its libraries read: names and values. Existing values are
+    /// kept. A launcher has set them already.
     #[must_use]
     fn environment(_config: &Self::Config) -> Vec<(&'static str, &'static str)> {
         Vec::new()
@@ -56,10 +56,10 @@ pub trait Gateway: Sized {
     /// Starts it; returns once it takes part.
     ///
     /// # Errors
-    /// What the person who started it should know.
+    /// Text for the person who started it.
     fn start(config: Self::Config) -> Result<Self, Self::Error>;
 
-    /// The line that says that it is there.
+    /// Returns the line that reports its start.
     fn greeting(&self) -> String;
 
     /// Returns the log lines since the last call.
@@ -77,7 +77,7 @@ pub trait Gateway: Sized {
     }
 }
 
-/// The program named `name`: reads its arguments, and returns when the gateway has ended.
+/// Runs the program `name`: reads its arguments, and returns when the gateway has ended.
 pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     let usage = || {
         format!(
@@ -110,7 +110,7 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { text, told }) => {
-            // The launcher reports it.
+            // The launcher reports the failure.
             if !told {
                 eprintln!("error: {text}");
             }
@@ -122,7 +122,7 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
 /// Reason why the gateway did not start, or ended.
 struct Failure {
     text: String,
-    /// True if the launcher knows.
+    /// True if the launcher has been notified.
     told: bool,
 }
 
@@ -132,9 +132,9 @@ impl From<String> for Failure {
     }
 }
 
-/// Returns when all of these are in the environment: a process cannot change its own without
-/// danger, so where one is missing, it starts this program anew in its place, with its process id
-/// and all it has open.
+/// Returns when all these variables are set. A process cannot change its own environment safely. So
+/// if one is missing, the process executes this program again, with the same process id and open
+/// files.
 fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
     let missing = variables.iter().filter(|(name, _)| std::env::var_os(name).is_none());
     let mut missing = missing.peekable();
@@ -151,7 +151,7 @@ fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
 
 fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
     let refused = |why: String| for_people(format!("the configuration cannot be read: {why}"));
-    // A list would be taken for the values of the keys.
+    // A list would be read as the values of the keys.
     if serde_json::from_str::<Value>(text).is_ok_and(|value| !value.is_object()) {
         return Err(refused("it is no JSON object: `{\"domain\": …}`".into()));
     }
@@ -161,7 +161,7 @@ fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
     })
 }
 
-/// Suggests the intended name: serde's error has the unknown name first, and then the valid ones.
+/// Suggests the intended name: serde's error has the unknown name first, then the valid ones.
 fn meant(why: &str) -> String {
     let mut names = why.split('`').skip(1).step_by(2);
     let given = names.next().filter(|_| why.starts_with("unknown "));
@@ -189,7 +189,8 @@ fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
     run::<G>(config, None)
 }
 
-/// `control`: the launcher's control socket, removed at the end if the launcher has died.
+/// Runs with a configuration from the launcher. `control`: the launcher's control socket, removed
+/// at the end if the launcher has died.
 fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     let stdin = std::io::stdin()
         .as_fd()
@@ -220,12 +221,13 @@ fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     ran
 }
 
-/// Text for a terminal: without control characters of foreign text, except line ends.
+/// Returns text for a terminal: no control characters except line ends.
 fn for_people(text: impl Display) -> String {
     text.to_string().lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns true if it could be written. The end of a launcher is detected by the end of the socket.
+/// Sends a record. Returns true if it could be written. The end of the socket shows that the
+/// launcher has ended.
 fn say(launcher: &mut UnixStream, record: &Record) -> bool {
     serde_json::to_string(record)
         .is_ok_and(|line| launcher.write_all((line + "\n").as_bytes()).is_ok())
@@ -306,7 +308,8 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
     shown
 }
 
-/// Standard output may be closed; that does not end the gateway. Lines contain foreign names.
+/// Writes a line to standard output, which may be closed; that does not end the gateway. Lines
+/// contain names of other hosts.
 fn log(line: &str) {
     let _ = write_line(&mut io::stdout(), line);
 }
@@ -324,7 +327,8 @@ fn listen_for_signals(ended: Sender<()>) -> io::Result<()> {
     Ok(())
 }
 
-/// A message of the launcher after the configuration (`go`) is ignored; its end is the gateway's.
+/// Waits for the end of the launcher, which ends the gateway. A message after the configuration
+/// (`go`) is ignored.
 fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
     let mut buffer = [0; 64];
     while matches!(reader.read(&mut buffer), Ok(n) if n > 0) {}
@@ -336,7 +340,7 @@ mod tests {
     use super::*;
     use crate::network::GatewayConfig;
 
-    /// It has never been able to do anything.
+    /// Gateway that fails from its start.
     struct Broken;
 
     impl Gateway for Broken {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that are exchanged with ROS 2.
+//! Topics exchanged with ROS 2.
 
 use crate::fixture::*;
 use crate::ros2::{Direction, Ros2GatewayConfig, ServedBy};
@@ -192,7 +192,7 @@ fn an_incomplete_service_definition_is_reported_with_its_place() {
         assert_eq!(g().diagnostics.errors(), 1);
         told(&["entry 1 of `services`: map_msgs/srv/GetTile cannot pass: ", says, "help: "]);
     }
-    // What no rule needs keeps nothing from running.
+    // A mistake in a definition that no rule needs does not prevent a start.
     write("map_msgs/srv/GetTile.srv", "---\n");
     write("map_msgs/srv/Other.srv", "int33 x\n---\n");
     sound(g());
@@ -340,7 +340,7 @@ fn mistakes_under_ros2_are_reported_with_their_line() {
     finds(&zenoh("zenoh: {}"), &[]);
 }
 
-/// Lanes come from ROS 2 for one component, and those of another go there.
+/// Graph in which lanes come from ROS 2 for one component, and lanes of another go there.
 const BOTH_WAYS: &str = "\
 driveline: 1
 ros2:
@@ -472,7 +472,7 @@ fn of_a_misspelt_topic_its_rule_says_nothing_more() {
             "did you mean `camera/image`? If `camera/imag` is right",
         )],
     );
-    // Two out of three spell it so.
+    // Two of three entries have this spelling.
     finds(
         &with("  camera/image:", "  camera/imag:"),
         &[(

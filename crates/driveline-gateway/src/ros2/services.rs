@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules for services: what stands under `ros2: services:`. Keys: `docs/ros2.md`; what they mean:
-//! `docs/protocols/ros2-services.md`, section 1.
+//! Rules for services, under `ros2: services:`. Keys: `docs/ros2.md`; meaning: section 1 of
+//! `docs/protocols/ros2-services.md`.
 
 use super::{MAX_PATTERN_LEN, Mistake, is_token};
 use driveline_graph::ByteSize;
@@ -9,17 +9,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Most services of a gateway, each of which has a thread.
+/// Maximum number of services of a gateway, each of which has a thread.
 pub const MAX_SERVICES: usize = 64;
-/// Maximum number of calls in flight of a service: as many as a client of a service may have.
+/// Maximum number of calls in flight of a service: the maximum of a client of a service.
 pub const MAX_PENDING: u32 = 64;
 const MIN_TIMEOUT_MS: u32 = 100;
 const MAX_TIMEOUT_MS: u32 = 600_000;
-/// A payload begins with its encapsulation.
+/// Minimum payload: its encapsulation.
 const SHORTEST_PAYLOAD: u64 = 4;
-/// Memory beyond this is remarked on.
+/// More memory than this causes a remark.
 const MUCH_MEMORY: u64 = 1 << 30;
-/// As that of topics.
+/// Maximum payload, as for topics.
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 
 /// A service that passes between Driveline and ROS 2.
@@ -80,7 +80,7 @@ fn default_timeout_ms() -> u32 {
     10_000
 }
 
-/// Package and name of `package/srv/Name`.
+/// Splits `package/srv/Name` into package and name.
 fn type_parts(ros_type: &str) -> Option<(&str, &str)> {
     let (package, name) = ros_type.split_once("/srv/")?;
     let is_token = |text: &str| is_token(text) && !text.contains("__");
@@ -101,7 +101,7 @@ fn meant(ros_type: &str) -> Option<String> {
 }
 
 impl ServiceRule {
-    /// A rule without any options.
+    /// Creates a rule without options.
     #[must_use]
     pub fn new(service: impl Into<String>, ros_type: impl Into<String>, server: ServedBy) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl ServiceRule {
         }
     }
 
-    /// The service's name here; `None` if it can be none.
+    /// Returns the service's name in Driveline; `None` if it is not valid there.
     #[must_use]
     pub fn name(&self) -> Option<ServiceName> {
         let relative = self.service.strip_prefix('/').filter(|s| s.split('/').all(is_token))?;
@@ -209,7 +209,7 @@ impl ServiceRule {
     }
 }
 
-/// Everything that cannot be. `profiles`: by how many nodes of ROS 2 are reached.
+/// Returns all mistakes. `profiles`: number of profiles by which ROS 2 nodes are reached.
 pub(super) fn mistakes(services: &[ServiceRule], profiles: usize) -> Vec<Mistake> {
     let mut found = Vec::new();
     let mut add = |index, message, help: &str| {
