@@ -231,13 +231,13 @@ impl Rig {
                 let (reader, writer) =
                     (self.ros(&subscribe, domain_id), self.ros(&publish, domain_id));
                 written(&writer);
-                told(reader)
+                latencies(reader)
             }
             Way::ToRos => {
                 let reader = self.ros(&subscribe, domain_id);
                 before = used();
                 self.publish(load.bytes, count, period);
-                told(reader)
+                latencies(reader)
             }
             Way::FromRos => {
                 let options = SubscriptionOptions {
@@ -326,7 +326,7 @@ fn written(writer: &Process) {
     std::thread::sleep(Duration::from_millis(500));
 }
 
-fn told(reader: Process) -> Vec<u64> {
+fn latencies(reader: Process) -> Vec<u64> {
     reader.rest().iter().map(|line| line.parse().unwrap()).collect()
 }
 

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use driveline_rosidl::cdr::{ByteOrder, Encoder};
 
-    fn told(order: ByteOrder, sec: i32, nanosec: u32) -> Vec<u8> {
+    fn clock_sample(order: ByteOrder, sec: i32, nanosec: u32) -> Vec<u8> {
         let mut to = Encoder::new(order);
         to.number(sec);
         to.number(nanosec);
@@ -77,21 +77,21 @@ mod tests {
     fn simulated_time_is_the_last_received_one() {
         let clock = StampClock::new(true);
         assert_eq!(clock.ahead_ns(7), None);
-        clock.hear(&told(ByteOrder::Little, 5, 250), MonotonicNs(1_000)).unwrap();
+        clock.hear(&clock_sample(ByteOrder::Little, 5, 250), MonotonicNs(1_000)).unwrap();
         assert_eq!(clock.ahead_ns(7), Some(5_000_000_000 + 250 - 1_000));
         // The simulation restarts.
-        clock.hear(&told(ByteOrder::Big, 0, 0), MonotonicNs(7_000_000_000_000)).unwrap();
+        clock.hear(&clock_sample(ByteOrder::Big, 0, 0), MonotonicNs(7_000_000_000_000)).unwrap();
         assert_eq!(clock.ahead_ns(7), Some(-7_000_000_000_000));
-        assert!(clock.hear(&told(ByteOrder::Little, 9, 9)[..9], MonotonicNs(1)).is_err());
+        assert!(clock.hear(&clock_sample(ByteOrder::Little, 9, 9)[..9], MonotonicNs(1)).is_err());
         assert_eq!(clock.ahead_ns(7), Some(-7_000_000_000_000), "what is broken changes nothing");
-        clock.hear(&told(ByteOrder::Little, i32::MIN, 0), MonotonicNs(u64::MAX)).unwrap();
+        clock.hear(&clock_sample(ByteOrder::Little, i32::MIN, 0), MonotonicNs(u64::MAX)).unwrap();
         assert_eq!(clock.ahead_ns(7), Some(NEVER + 1));
     }
 
     #[test]
     fn the_wall_clock_ignores_clock_messages() {
         let clock = StampClock::new(false);
-        clock.hear(&told(ByteOrder::Little, 5, 0), MonotonicNs(1)).unwrap();
+        clock.hear(&clock_sample(ByteOrder::Little, 5, 0), MonotonicNs(1)).unwrap();
         assert_eq!(clock.ahead_ns(7), Some(7));
     }
 }

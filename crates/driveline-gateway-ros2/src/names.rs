@@ -182,8 +182,8 @@ mod tests {
             ("a//b", "ROS 2 does not permit"),
             (&"a".repeat(201), "200"),
         ] {
-            let told = misnamed(odd).unwrap();
-            assert!(told.contains(says) && told.ends_with("rename it there"), "{told}");
+            let reported = misnamed(odd).unwrap();
+            assert!(reported.contains(says) && reported.ends_with("rename it there"), "{reported}");
         }
     }
 

@@ -86,25 +86,26 @@ fn all_reasons_are_reported_with_both_values_and_a_remedy() {
         deadline: Some(Duration::from_millis(100)),
         ..EndpointQos::default()
     };
-    let told: Vec<_> =
+    let reported: Vec<_> =
         mismatches(&EndpointQos::default(), &requested).iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 3);
+    assert_eq!(reported.len(), 3);
     assert!(
-        told[0].starts_with(
+        reported[0].starts_with(
             "RELIABILITY: the writer offers best_effort, the reader requests \
              reliable; make the writer reliable"
         ),
-        "{told:?}"
+        "{reported:?}"
     );
     assert!(
-        told[1].starts_with(
+        reported[1].starts_with(
             "DURABILITY: the writer offers volatile, the reader requests transient_local; "
         ),
-        "{told:?}"
+        "{reported:?}"
     );
     assert!(
-        told[2].starts_with("DEADLINE: the writer offers infinite, the reader requests 100ms; "),
-        "{told:?}"
+        reported[2]
+            .starts_with("DEADLINE: the writer offers infinite, the reader requests 100ms; "),
+        "{reported:?}"
     );
 }
 

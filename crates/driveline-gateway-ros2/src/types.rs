@@ -395,13 +395,17 @@ mod tests {
             of.hash.unwrap().to_string(),
             "RIHS01_e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a"
         );
-        let told = types.service("nav_msgs/srv/GetMap").unwrap_err().to_string();
+        let reported = types.service("nav_msgs/srv/GetMap").unwrap_err().to_string();
         assert!(
-            told.contains("nav_msgs/srv/GetMap: is not defined") && told.contains("`types`"),
-            "{told}"
+            reported.contains("nav_msgs/srv/GetMap: is not defined")
+                && reported.contains("`types`"),
+            "{reported}"
         );
-        let told = types.service("example_interfaces/srv/AddTwoInt").unwrap_err().to_string();
-        assert!(told.contains("did you mean `example_interfaces/srv/AddTwoInts`?"), "{told}");
+        let reported = types.service("example_interfaces/srv/AddTwoInt").unwrap_err().to_string();
+        assert!(
+            reported.contains("did you mean `example_interfaces/srv/AddTwoInts`?"),
+            "{reported}"
+        );
     }
 
     /// `driveline validate` reports the same mistakes earlier.
@@ -415,14 +419,14 @@ mod tests {
         std::fs::write(package.join("msg/Far.msg"), "far_msgs/X x\n").unwrap();
         let types = Types::new(&[package]).unwrap();
         assert!(types.from_ros("demo_msgs::msg::dds_::Good_", Form::Converted).is_ok());
-        let told = |name: &str| {
+        let reported = |name: &str| {
             types
                 .from_ros(&format!("demo_msgs::msg::dds_::{name}_"), Form::Converted)
                 .unwrap_err()
                 .to_string()
         };
-        assert!(told("Bad").contains("demo_msgs/msg/Bad.msg:1: "), "{}", told("Bad"));
-        assert!(told("Far").contains(
+        assert!(reported("Bad").contains("demo_msgs/msg/Bad.msg:1: "), "{}", reported("Bad"));
+        assert!(reported("Far").contains(
             "Far.msg:1: the type far_msgs/msg/X of 'x' is not defined; add \
                  the directory of the package far_msgs"
         ));
@@ -443,14 +447,14 @@ mod tests {
     #[test]
     fn types_that_cannot_be_converted_are_reported_with_the_remedy() {
         let types = Types::new(&[]).unwrap();
-        let told = types
+        let reported = types
             .from_ros("tf2_msgs::msg::dds_::TFMessage_", Form::Converted)
             .unwrap_err()
             .to_string();
         assert!(
-            told.contains("tf2_msgs/msg/TFMessage")
-                && told.contains("add the directory of the package tf2_msgs"),
-            "{told}"
+            reported.contains("tf2_msgs/msg/TFMessage")
+                && reported.contains("add the directory of the package tf2_msgs"),
+            "{reported}"
         );
         assert!(
             types
@@ -459,9 +463,12 @@ mod tests {
                 .to_string()
                 .contains("no message of ROS 2")
         );
-        let told =
+        let reported =
             types.to_ros(&driveline_msgs::proto::LaneMarkings::schema()).unwrap_err().to_string();
-        assert!(told.contains("LaneMarkings") && told.contains("no counterpart"), "{told}");
+        assert!(
+            reported.contains("LaneMarkings") && reported.contains("no counterpart"),
+            "{reported}"
+        );
         let other = Schema { definition: "".into(), ..Kind::Image.schema() };
         assert!(types.to_ros(&other).unwrap_err().to_string().contains("another release"));
         let none = Types::new(&["/nowhere/at_all".into()]).unwrap_err().to_string();

@@ -328,14 +328,14 @@ fn another_gateway_between_the_same_two_is_reported() {
     let mut publisher = other.publisher("loop");
     publish(&mut publisher, &string("harmless"));
     eventually("there", || heard.strings() == ["harmless"]);
-    assert!(rig.report().beside.is_empty() && !rig.told("comes twice"));
+    assert!(rig.report().beside.is_empty() && !rig.logged("comes twice"));
     drop(other);
     let both =
         json!({ "domain_id": 40, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
     let beside = Other::new(&rig, &both);
     let _dds_node = rig.peer("pub rt/loop string 7 1 0 rt1");
     eventually("twice", || heard.strings().iter().filter(|text| text.len() == 7).count() == 2);
-    eventually("told", || rig.told("comes twice") && rig.report().beside.len() == 1);
+    eventually("logged", || rig.logged("comes twice") && rig.report().beside.len() == 1);
     drop(beside);
     eventually("gone", || rig.report().beside.is_empty());
 }

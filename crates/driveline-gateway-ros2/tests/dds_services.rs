@@ -282,7 +282,7 @@ fn what_has_no_head_is_counted_and_does_no_harm() {
     let _server = serve(&rig, "add", ADD, "adder", add);
     let _broken = rig.peer("call add short 0 3");
     eventually("counted", || ended(&rig, "header") == 3);
-    assert!(rig.told("a head of 16"), "with the reason");
+    assert!(rig.logged("a head of 16"), "with the reason");
     let mut good = rig.peer("call add add 2 3");
     eventually("answered", || good.has_printed("answer 3: 7"));
     assert_eq!(ended(&rig, "header"), 3);

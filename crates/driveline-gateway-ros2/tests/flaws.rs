@@ -89,7 +89,7 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
         eventually("counted", || of().carried == 2 + fits as u64);
         assert_eq!(of().dropped, expected, "{topic}");
         assert!(
-            rig.told(&format!(
+            rig.logged(&format!(
                 "topic '/{topic}': a sample of node 'ros2/attacker' is dropped (byte_order)"
             )),
             "{topic}"

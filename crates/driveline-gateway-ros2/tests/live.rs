@@ -444,7 +444,7 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
         let all = rig.report().from_ros.into_iter().find(|t| t.topic == topic).unwrap();
         assert_eq!((all.carried, all.dropped.len()), (0, 1), "{all:?}");
     }
-    assert!(rig.told("raise `max_payload`"));
+    assert!(rig.logged("raise `max_payload`"));
 }
 
 #[test]
@@ -467,11 +467,11 @@ fn a_subscription_that_does_not_match_is_reported_with_the_reason() {
         publisher.poll_event().is_some_and(refused)
     });
     assert_eq!(publisher.matched(), 1, "only the gateway reads");
-    eventually("told", || {
-        rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable")
+    eventually("logged", || {
+        rig.logged("RELIABILITY: the writer offers best_effort, the reader requests reliable")
     });
     assert!(
-        rig.told("DURABILITY: the writer offers volatile, the reader requests transient_local")
+        rig.logged("DURABILITY: the writer offers volatile, the reader requests transient_local")
     );
     assert!(peer.samples().is_empty());
     let refused = rig.refused();
@@ -496,8 +496,8 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
     ]);
     let rig = Rig::new(73, rules, &[("chatter", 4096, Qos::default())]);
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
-    eventually("told", || {
-        rig.told(
+    eventually("logged", || {
+        rig.logged(
             "samples of node 'talker' are offered with more QoS in ROS 2 than here: RELIABILITY",
         )
     });
@@ -521,10 +521,10 @@ fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() 
     let _peers =
         [rig.peer("pub rt/weak string 3 1 0 bv4"), rig.peer("pub rt/ruled string 3 1 0 rv4")];
     eventually("the gateway reports", || {
-        rig.told("topic '/weak': a subscription here does not match the publisher of node")
+        rig.logged("topic '/weak': a subscription here does not match the publisher of node")
     });
     eventually("and whose fault it is", || {
-        rig.told("(the rule's `qos` has the gateway offer less here than the node does)")
+        rig.logged("(the rule's `qos` has the gateway offer less here than the node does)")
     });
     for subscription in [&mut of_weak, &mut of_ruled] {
         eventually("the subscription hears of it", || {
@@ -550,8 +550,8 @@ fn a_pattern_alone_takes_everything_both_ways() {
     let _node = rig.peer("pub rt/a__b/there string 7 1 0 rt1");
     take(&mut subscription, 1, |payload, _| assert_eq!(payload[4], 8));
     let _odd = rig.peer("pub rt/1odd string 7 1 0 rt1");
-    eventually("told", || {
-        rig.told("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name")
+    eventually("logged", || {
+        rig.logged("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name")
     });
     let named: Vec<_> = rig.report().to_ros.into_iter().map(|t| t.topic).collect();
     assert_eq!(named, ["a__b/here"], "what comes from there does not go back");

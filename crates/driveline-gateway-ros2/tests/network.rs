@@ -88,7 +88,7 @@ fn a_gateway_whose_interface_is_another_one_cannot_go_on_and_the_next_one_hears(
         hears(&mut subscription);
         drop(node);
         hosts.here(&format!("ip link delete {CARD}"));
-        eventually("told", || rig.told("dl9 is not there any more"));
+        eventually("logged", || rig.logged("dl9 is not there any more"));
         assert_eq!(rig.failure(), None, "there is nothing to start anew on");
         hosts.plug();
         eventually("over", || rig.failure().is_some());
@@ -119,9 +119,9 @@ fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
         hosts.here(&format!("ip link set {CARD} up"));
         hears(&mut subscription);
         hosts.here(&format!("ip address delete {HERE}/24 dev {CARD}"));
-        eventually("told", || rig.told("dl9 has its address 10.98.9.1 no longer"));
+        eventually("logged", || rig.logged("dl9 has its address 10.98.9.1 no longer"));
         hosts.here(&format!("ip address add {HERE}/24 dev {CARD}"));
-        eventually("told", || rig.told("dl9 is back unchanged"));
+        eventually("logged", || rig.logged("dl9 is back unchanged"));
         hears(&mut subscription);
         assert_eq!(rig.failure(), None);
     });

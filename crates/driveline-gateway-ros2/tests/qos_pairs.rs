@@ -247,8 +247,8 @@ fn every_pair_matches_or_is_refused_on_both_sides() {
     check(&mut talker, &from, false);
     let refused = rig.refused();
     for (pair, outgoing) in to.iter().map(|p| (p, true)).chain(from.iter().map(|p| (p, false))) {
-        let told: Vec<_> = refused.iter().filter(|r| r.topic == pair.topic).collect();
-        match (pair.refused, told.as_slice()) {
+        let reported: Vec<_> = refused.iter().filter(|r| r.topic == pair.topic).collect();
+        match (pair.refused, reported.as_slice()) {
             (None, []) => {}
             (Some((reason, _)), [one]) => {
                 assert!(
@@ -263,7 +263,9 @@ fn every_pair_matches_or_is_refused_on_both_sides() {
                     "one policy alone: {one:?}"
                 );
             }
-            _ => panic!("{} {:?} {} {}: {told:?}", pair.topic, pair.offers, pair.peer, pair.asks),
+            _ => {
+                panic!("{} {:?} {} {}: {reported:?}", pair.topic, pair.offers, pair.peer, pair.asks)
+            }
         }
     }
     talker.end();

@@ -40,11 +40,11 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
     eventually("taken in time", || {
         let call = client.call(&ints(&[1, 2]));
         held = Some(take(&mut server));
-        let told = call.outcome().unwrap_err();
+        let reported = call.outcome().unwrap_err();
         late += 1;
-        assert!(told.contains("no response after"), "{told}");
-        let was_taken = told.contains("taken, and may have been executed");
-        assert!(was_taken || told.contains("not taken"), "{told}");
+        assert!(reported.contains("no response after"), "{reported}");
+        let was_taken = reported.contains("taken, and may have been executed");
+        assert!(was_taken || reported.contains("not taken"), "{reported}");
         was_taken
     });
     held.unwrap().responder.send_bytes(&ints(&[3])).unwrap();
@@ -99,8 +99,8 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
     assert!(server.wait(Some(PATIENCE)).unwrap(), "its request came");
     eventually("in flight", || rig.service(SERVICE).under_way == 1);
     drop(server);
-    let told = call.outcome().unwrap_err();
-    assert!(told.contains("went away"), "{told}");
+    let reported = call.outcome().unwrap_err();
+    assert!(reported.contains("went away"), "{reported}");
     eventually("counted", || rig.ended(SERVICE, "server_gone") == 1);
     let mut client = client_of(&here(&rig, "client"), "there", ADD);
     // Its token goes, its query ends, or its session ends, in any order.
@@ -108,7 +108,7 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
         let other = Node::new(&router, 0, "other");
         let there = other.server("/there", (ADD_DDS, &hash));
         assert!(client.wait_for_server(PATIENCE));
-        let mut told = String::new();
+        let mut reported = String::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let request = there.take();
@@ -128,11 +128,12 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
             let Err(CallError::Refused { text, .. }) = outcome else {
                 panic!("{dies}: it has not answered: {:?}", outcome.err())
             };
-            told = text;
+            reported = text;
         });
         assert!(
-            told.contains("went away without a response") && told.contains("may have executed"),
-            "{dies}: {told}"
+            reported.contains("went away without a response")
+                && reported.contains("may have executed"),
+            "{dies}: {reported}"
         );
         // The gateway may know that the server is gone before the client does. The client would
         // then call what was offered here for the last server.
@@ -209,13 +210,13 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
         .into_iter()
         .enumerate()
     {
-        let told = client.call_as(wrong, &ints(&[1, 2])).outcome().unwrap_err();
-        assert!(told.contains("attachment"), "{told}");
+        let reported = client.call_as(wrong, &ints(&[1, 2])).outcome().unwrap_err();
+        assert!(reported.contains("attachment"), "{reported}");
         assert_eq!(rig.ended(SERVICE, "attachment"), n as u64 + 1);
     }
     for (n, wrong) in [&[][..], &[0, 1, 0], &[0, 9, 0, 0, 1, 2, 3, 4]].into_iter().enumerate() {
-        let told = client.call(wrong).outcome().unwrap_err();
-        assert!(told.contains("does not begin as CDR does"), "{told}");
+        let reported = client.call(wrong).outcome().unwrap_err();
+        assert!(reported.contains("does not begin as CDR does"), "{reported}");
         let report = rig.service(SERVICE);
         assert_eq!(report.ended.values().sum::<u64>(), 4 + n as u64 + 1, "{report:?}");
     }
@@ -270,20 +271,20 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
     let mut server = server_here(&here(&rig, "server"), BLOB);
     offered(&rig);
     let mut client = node.client("/math/add", (BLOB_DDS, &hash));
-    let told = client.call(&blob(13, 1)).outcome().unwrap_err();
+    let reported = client.call(&blob(13, 1)).outcome().unwrap_err();
     assert!(
-        told.contains("a request of 21 bytes is longer than `max_request`, which is 20"),
-        "{told}"
+        reported.contains("a request of 21 bytes is longer than `max_request`, which is 20"),
+        "{reported}"
     );
     let call = client.call(&blob(12, 1));
     let held = take(&mut server);
-    let told = client.call(&blob(4, 1)).outcome().unwrap_err();
-    assert!(told.contains("`pending` of the rule: 1)"), "{told}");
+    let reported = client.call(&blob(4, 1)).outcome().unwrap_err();
+    assert!(reported.contains("`pending` of the rule: 1)"), "{reported}");
     held.responder.send_bytes(&blob(8, 1)).unwrap();
-    let told = call.outcome().unwrap_err();
+    let reported = call.outcome().unwrap_err();
     assert!(
-        told.contains("a response of 16 bytes is longer than `max_response`, which is 12"),
-        "{told}"
+        reported.contains("a response of 16 bytes is longer than `max_response`, which is 12"),
+        "{reported}"
     );
     let call = client.call(&blob(12, 1));
     take(&mut server).responder.send_bytes(&blob(4, 1)).unwrap();

@@ -48,8 +48,8 @@ fn a_ros_client_calls_a_driveline_server() {
     }
     let call = client.call(&ints(&[1, 2]));
     take(&mut server).responder.refuse("the numbers are too small");
-    let told = call.outcome().unwrap_err();
-    assert!(told.contains("the numbers are too small"), "{told}");
+    let reported = call.outcome().unwrap_err();
+    assert!(reported.contains("the numbers are too small"), "{reported}");
     eventually("counted", || rig.service(SERVICE).answered == 3);
     let report = rig.service(SERVICE);
     assert_eq!(
@@ -265,14 +265,14 @@ fn incompatible_services_are_reported_with_the_remedy_and_never_called() {
     let (node, good) = (Node::new(&router, 0, "adder"), hash(ADD));
     assert!(rig.service("nowhere").left_out && !rig.service("there").left_out);
     assert!(
-        rig.told("service '/nowhere' is left out")
+        rig.logged("service '/nowhere' is left out")
             && rig.service("nowhere").problems[0].contains("nav_msgs"),
         "{:?}",
         rig.service("nowhere")
     );
     let problem = |service: &str, says: &str| {
         eventually(says, || rig.service(service).problems.iter().any(|p| p.contains(says)));
-        eventually("told", || rig.told(says));
+        eventually("logged", || rig.logged(says));
         assert!(!rig.service(service).callable);
     };
     // A server here with another type.
@@ -335,12 +335,12 @@ fn incompatible_services_are_reported_with_the_remedy_and_never_called() {
     // A name that is already used in ROS 2.
     drop(servers);
     let _double = node.server("/math/add", (ADD_DDS, &good));
-    eventually("told", || {
-        rig.told("nodes in ROS 2 offer it (/adder): write `server: ros` in its rule")
+    eventually("logged", || {
+        rig.logged("nodes in ROS 2 offer it (/adder): write `server: ros` in its rule")
     });
     let _server = server_here(&here(&rig, "one"), ADD);
     offered(&rig);
-    eventually("told", || rig.told("nodes in ROS 2 offer it as well (/adder)"));
+    eventually("logged", || rig.logged("nodes in ROS 2 offer it as well (/adder)"));
 }
 
 #[test]
@@ -396,6 +396,6 @@ fn a_second_gateway_does_not_call_what_the_first_one_offers() {
     assert_eq!(call.outcome(), Ok(ints(&[3])));
     // If a node offers it too, both would execute requests of the second gateway.
     let there = node.server("/math/add", (ADD_DDS, &hash));
-    eventually("told", || second.told("both would execute requests"));
+    eventually("logged", || second.logged("both would execute requests"));
     assert!(!second.service(SERVICE).callable && there.waiting() == 0);
 }

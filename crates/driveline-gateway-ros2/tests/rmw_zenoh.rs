@@ -421,7 +421,7 @@ fn what_is_hostile_or_does_not_fit_is_counted() {
     eventually("of no publisher", || rig.dropped("in", "unknown") == 1);
     let _token = node.declare("@ros2_lv/0/1/2/3/MP/%/%/x/%in/t/h/9:9:9,9:,:,:,,");
     let _odd = node.declare("@ros2_lv/0/nonsense");
-    eventually("told", || rig.told("is passed over"));
+    eventually("logged", || rig.logged("is passed over"));
     eventually("and counted", || rig.report().malformed_tokens == 2);
     assert_eq!(rig.report().from_ros[0].carried, 2);
 }
@@ -512,13 +512,13 @@ fn other_definitions_are_refused_and_weaker_offers_are_reported() {
     });
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     let deaf = node.subscription("/chatter", (STRING.0, &hash), "bv10");
-    eventually("told", || rig.told("gets nothing: TYPE HASH: the writer's is RIHS01_df66"));
+    eventually("logged", || rig.logged("gets nothing: TYPE HASH: the writer's is RIHS01_df66"));
     assert!(rig.refused().iter().any(|r| r.outgoing && r.subscription && r.host == "/old"));
     drop(deaf);
     eventually("forgotten", || rig.refused().iter().all(|r| !r.outgoing));
     let _demanding = node.subscription("/chatter", STRING, "rt10");
-    eventually("told", || {
-        rig.told(
+    eventually("logged", || {
+        rig.logged(
             "but not as requested: RELIABILITY: the writer offers best_effort, the reader \
              requests reliable",
         )
@@ -555,13 +555,15 @@ fn an_address_that_cannot_be_listened_on_is_reported_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let ros2 = json!({ "dds": false, "zenoh": { "connect": [], "listen": [&endpoint] } });
     let config = serde_json::from_value(json!({ "domain_dir": dir.path(), "ros2": ros2 })).unwrap();
-    let told = driveline_gateway_ros2::engine::Gateway::start(config)
+    let reported = driveline_gateway_ros2::engine::Gateway::start(config)
         .err()
         .expect("another program has the port")
         .to_string();
     assert!(
-        told.contains(&endpoint) && told.contains("ss -lntp") && told.contains("ros2.zenoh.listen"),
-        "{told}"
+        reported.contains(&endpoint)
+            && reported.contains("ss -lntp")
+            && reported.contains("ros2.zenoh.listen"),
+        "{reported}"
     );
 }
 
@@ -574,14 +576,14 @@ fn the_gateway_finds_a_router_that_comes_later() {
     let rig =
         Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);
     assert_eq!(rig.neighbours(), (0, 0));
-    eventually("missed", || rig.told(&format!("no Zenoh router answers at {endpoint}")));
+    eventually("missed", || rig.logged(&format!("no Zenoh router answers at {endpoint}")));
     let router = Router::at(&endpoint);
     let node = Node::new(&router, 0, "late");
     let _publisher = node.publisher("/in", STRING, "rv10");
     eventually("found", || {
         rig.neighbours() == (1, 1) && rig.report().from_ros[0].publishers.len() == 1
     });
-    eventually("told", || rig.told("a Zenoh router or node is reached"));
+    eventually("logged", || rig.logged("a Zenoh router or node is reached"));
 }
 
 #[test]

@@ -270,11 +270,11 @@ mod tests {
             connects: vec!["tcp/10.0.0.1:7450".into()],
             ..NetworkReport::default()
         };
-        let told = Report { network, ..Report::default() }.losses();
+        let reported = Report { network, ..Report::default() }.losses();
         assert!(
-            told[1]
+            reported[1]
                 .starts_with("no other host was reached: no gateway answers at tcp/10.0.0.1:7450"),
-            "{told:?}"
+            "{reported:?}"
         );
         report.inlets = vec![report.inlets[0].clone(); 100];
         assert_eq!(

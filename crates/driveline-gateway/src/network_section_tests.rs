@@ -251,11 +251,11 @@ fn pins_that_are_raised_say_for_whom() {
     );
     let bridged =
         text.replace("topics:", "ros2: {topics: [{topic: /g, direction: both}]}\ntopics:");
-    let told = graph(&bridged).diagnostics.render(Colour::No);
+    let reported = graph(&bridged).diagnostics.render(Colour::No);
     assert!(
-        told.contains(
+        reported.contains(
             "from 1 to 5: the gateway to other hosts needs 4, the gateway to ROS 2 needs 1"
         ),
-        "{told}"
+        "{reported}"
     );
 }

@@ -251,7 +251,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
         topic("b", r#", "hosts": 1, "max_rate_hz": 0.5, "every": 1, "qos": {"depth": 1024}"#),
     ];
     assert_eq!(gateway("{}", &sound.each_ref().map(String::as_str)).check(), Ok(()));
-    let told = |config: &GatewayConfig| config.check().unwrap_err().to_string();
+    let reported = |config: &GatewayConfig| config.check().unwrap_err().to_string();
     for (more, says) in [
         (r#", "hosts": 0"#, "hosts: 0 is out of range; leave it out"),
         (r#", "every": 0"#, "every: 0 is out of range; it must be between 1 and 1000000"),
@@ -263,7 +263,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
         (r#", "qos": {"depth": 0}"#, "qos.depth: 0 is out of range; it must be between 1 and 1024"),
         (r#", "qos": {"lifespan_ms": 0}"#, "qos.lifespan_ms: 0 is out of range; leave it out"),
     ] {
-        let text = told(&gateway("{}", &[&topic("a", ""), &topic("b", more)]));
+        let text = reported(&gateway("{}", &[&topic("a", ""), &topic("b", more)]));
         assert!(text.starts_with(&format!("topics[1].{says}")), "{more}: {text}");
     }
     let mut config = gateway(
@@ -278,7 +278,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
         ..config.topics[0].clone()
     };
     config.topics[1] = CarriedTopic { send: false, pins: MAX_PINS + 1, ..config.topics[1].clone() };
-    let text = told(&config);
+    let text = reported(&config);
     let lines = text.lines().map(str::trim_start).collect::<Vec<_>>();
     let beginnings = [
         "the configuration has 9 mistakes",
@@ -295,7 +295,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
     assert_eq!(lines.len(), beginnings.len(), "{text}");
     assert!(lines.iter().zip(beginnings).all(|(line, begins)| line.starts_with(begins)), "{text}");
     config.domain = String::new();
-    assert!(told(&config).contains("domain: `` cannot be"), "{}", told(&config));
+    assert!(reported(&config).contains("domain: `` cannot be"), "{}", reported(&config));
     let misspelt = topic("a", r#", "qos": {"dept": 5}"#);
     assert!(
         serde_json::from_str::<CarriedTopic>(&misspelt)

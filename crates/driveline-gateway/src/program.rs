@@ -109,9 +109,9 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { text, told }) => {
+        Err(Failure { text, reported }) => {
             // The launcher reports the failure.
-            if !told {
+            if !reported {
                 eprintln!("error: {text}");
             }
             ExitCode::FAILURE
@@ -123,12 +123,12 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
 struct Failure {
     text: String,
     /// True if the launcher has been notified.
-    told: bool,
+    reported: bool,
 }
 
 impl From<String> for Failure {
     fn from(text: String) -> Self {
-        Self { text, told: false }
+        Self { text, reported: false }
     }
 }
 
@@ -212,8 +212,8 @@ fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     } {
         Ok(config) => config,
         Err(text) => {
-            let told = say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
-            return Err(Failure { text, told });
+            let reported = say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
+            return Err(Failure { text, reported });
         }
     };
     let ran = run::<G>(config, Some((launcher, reader)));
@@ -245,10 +245,10 @@ fn run<G: Gateway>(
         Ok(gateway) => gateway,
         Err(e) => {
             let text = for_people(e);
-            let told = to_launcher.as_mut().is_some_and(|launcher| {
+            let reported = to_launcher.as_mut().is_some_and(|launcher| {
                 say(launcher, &Record::Failed { call: None, text: text.clone() })
             });
-            return Err(Failure { text, told });
+            return Err(Failure { text, reported });
         }
     };
     if let Some(reader) = from_launcher {
@@ -279,10 +279,10 @@ fn until_over<G: Gateway>(
         }
         match failure.map(for_people) {
             Some(text) => {
-                let told = launcher.is_some_and(|launcher| {
+                let reported = launcher.is_some_and(|launcher| {
                     say(launcher, &Record::Failed { call: None, text: text.clone() })
                 });
-                return Err(Failure { text, told });
+                return Err(Failure { text, reported });
             }
             None if over => return Ok(()),
             None => {}
@@ -370,9 +370,9 @@ mod tests {
     fn a_gateway_that_cannot_continue_ends_with_the_reason_and_notifies_its_launcher() {
         let (ended, wait) = channel();
         let by_hand = until_over(&Broken, &wait, None).unwrap_err();
-        assert_eq!((by_hand.text.as_str(), by_hand.told), ("it cannot wait", false));
+        assert_eq!((by_hand.text.as_str(), by_hand.reported), ("it cannot wait", false));
         let (mut launcher, heard) = UnixStream::pair().unwrap();
-        assert!(until_over(&Broken, &wait, Some(&mut launcher)).unwrap_err().told);
+        assert!(until_over(&Broken, &wait, Some(&mut launcher)).unwrap_err().reported);
         let mut line = String::new();
         BufReader::new(heard).read_line(&mut line).unwrap();
         assert_eq!(
@@ -406,8 +406,8 @@ mod tests {
 
     #[test]
     fn an_unreadable_configuration_is_reported_with_a_suggestion() {
-        let told = |text: &str| parse::<GatewayConfig>(text).unwrap_err();
-        let misspelt = told(
+        let reported = |text: &str| parse::<GatewayConfig>(text).unwrap_err();
+        let misspelt = reported(
             r#"{"domain": "d", "domain_dir": "/d", "network": {"lissten": []}, "topics": []}"#,
         );
         assert!(
@@ -415,7 +415,7 @@ mod tests {
                 && misspelt.contains("did you mean `listen`?"),
             "{misspelt}"
         );
-        let strange = told(r#"{"domain": "d", "colour": 1}"#);
+        let strange = reported(r#"{"domain": "d", "colour": 1}"#);
         assert!(
             strange.contains("unknown field `colour`, expected one of `domain`")
                 && !strange.contains("did you mean"),
@@ -423,11 +423,11 @@ mod tests {
         );
         for list in ["[]", "1", "null", "[\"car\", \"/d\", {}, []]"] {
             assert_eq!(
-                told(list),
+                reported(list),
                 "the configuration cannot be read: it is no JSON object: `{\"domain\": …}`",
                 "{list}"
             );
         }
-        assert!(told("{").contains("line 1 column 1"), "{}", told("{"));
+        assert!(reported("{").contains("line 1 column 1"), "{}", reported("{"));
     }
 }

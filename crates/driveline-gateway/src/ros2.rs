@@ -482,7 +482,7 @@ impl Ros2Spec {
             }
             let paths: Vec<_> =
                 std::env::split_paths(&*entry).map(|path| directory.join(path)).collect();
-            // A name with `:` may be a list of paths.
+            // Fails if `directory` has a `:` in it; the entry then stays as it is.
             if let Ok(joined) = std::env::join_paths(paths) {
                 *entry = joined.into();
             }

@@ -162,7 +162,7 @@ fn an_incomplete_service_definition_is_reported_with_its_place() {
                 .replace("    - {service: /plan, type: map_msgs/srv/GetTile, server: ros}\n", ""),
         )
     };
-    let told = |says: &[&str]| {
+    let reported = |says: &[&str]| {
         let text = g().diagnostics.render(Colour::No);
         says.iter().for_each(|s| assert!(text.contains(s), "{s:?} is not in\n{text}"));
     };
@@ -175,7 +175,7 @@ fn an_incomplete_service_definition_is_reported_with_its_place() {
             "package geometry_msgs, such as",
         )],
     );
-    told(&["map_msgs/srv/GetTile.srv:2:1: here", "2 | geometry_msgs/Point at"]);
+    reported(&["map_msgs/srv/GetTile.srv:2:1: here", "2 | geometry_msgs/Point at"]);
     write("geometry_msgs/msg/Point.msg", "float64 x\n");
     finds(
         &g(),
@@ -190,7 +190,7 @@ fn an_incomplete_service_definition_is_reported_with_its_place() {
     {
         write("map_msgs/srv/GetTile.srv", broken);
         assert_eq!(g().diagnostics.errors(), 1);
-        told(&["entry 1 of `services`: map_msgs/srv/GetTile cannot pass: ", says, "help: "]);
+        reported(&["entry 1 of `services`: map_msgs/srv/GetTile cannot pass: ", says, "help: "]);
     }
     // A mistake in a definition that no rule needs does not prevent a start.
     write("map_msgs/srv/GetTile.srv", "---\n");
@@ -224,8 +224,11 @@ fn message_types_that_cannot_be_converted_are_reported() {
         "it needs no definitions"
     );
     std::fs::write(package.join("TFMessage.msg"), "int8 x\nfloat65 y\n").unwrap();
-    let told = graph(&text).diagnostics.render(Colour::No);
-    assert!(told.contains("is left out") && told.contains("TFMessage.msg:2:1: here"), "{told}");
+    let reported = graph(&text).diagnostics.render(Colour::No);
+    assert!(
+        reported.contains("is left out") && reported.contains("TFMessage.msg:2:1: here"),
+        "{reported}"
+    );
 }
 
 const BRIDGE: &str = "\

@@ -100,7 +100,7 @@ pub(super) struct ControlThread {
     /// Foreign readers of ROS 2 topics.
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
-    told: HashSet<(Gid, Gid)>,
+    reported: HashSet<(Gid, Gid)>,
     asking: Asking,
     /// Finds topics of this host that only patterns name.
     local_topics: Option<LocalTopics>,
@@ -363,7 +363,7 @@ impl ControlThread {
             sought,
             readers: HashMap::new(),
             nodes: Nodes::new(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
             asking: Asking::default(),
             local_topics,
             misnamed: HashSet::new(),
@@ -594,20 +594,20 @@ impl ControlThread {
 
     /// Logs readers that do not match, or that get less than they request.
     fn compare(&mut self, writings: &[Writing]) {
-        if self.told.len() >= MAX_ENDPOINTS {
+        if self.reported.len() >= MAX_ENDPOINTS {
             let (writers, readers): (HashSet<Gid>, HashSet<Gid>) = (
                 writings.iter().map(|w| w.gid).collect(),
                 self.readers.values().map(|r| r.gid).collect(),
             );
-            self.told
+            self.reported
                 .retain(|(writer, reader)| writers.contains(writer) && readers.contains(reader));
         }
         for (writing, reader) in pairs(writings, &self.readers) {
-            if self.told.len() >= MAX_ENDPOINTS {
+            if self.reported.len() >= MAX_ENDPOINTS {
                 // Reports list the others anyway.
                 return;
             }
-            if self.told.contains(&(writing.gid, reader.gid)) {
+            if self.reported.contains(&(writing.gid, reader.gid)) {
                 continue;
             }
             let reasons = against(writing, reader);
@@ -619,7 +619,7 @@ impl ControlThread {
             if reasons.is_empty() {
                 continue;
             }
-            self.told.insert((writing.gid, reader.gid));
+            self.reported.insert((writing.gid, reader.gid));
             self.common.log(format!(
                 "topic '/{}': a ROS 2 subscription {verdict}: {}",
                 writing.topic,

@@ -39,8 +39,8 @@ fn a_refusal_by_dds_does_not_block_answers() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(asks.join().unwrap(), "no request is answered");
-    let told = control_thread.control.take_notices();
-    assert!(told.iter().any(|line| line.contains("CycloneDDS cannot")), "{told:?}");
+    let reported = control_thread.control.take_notices();
+    assert!(reported.iter().any(|line| line.contains("CycloneDDS cannot")), "{reported:?}");
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
     assert_eq!(lock(&common.writings).len(), 512);
     lock(&common.writings).retain(|w| w.number < u64::MAX / 2);
     // The opening thread logs it in another place, a moment later.
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     rig::eventually("carried, and logged", || {
         control_thread.look();
-        told.extend(control_thread.control.take_notices());
+        reported.extend(control_thread.control.take_notices());
         let carried = lock(&common.writings).len() == 2 && lock(&common.refusals).is_empty();
-        carried && told.iter().any(|line| line.contains("node 'second' go to ROS 2 now"))
+        carried && reported.iter().any(|line| line.contains("node 'second' go to ROS 2 now"))
     });
 }
 
@@ -146,11 +146,11 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
     reader(3, Some(other.parse().unwrap()));
     control_thread.compare(&writings);
     control_thread.compare(&writings);
-    let told = control_thread.control.take_notices();
+    let reported = control_thread.control.take_notices();
     assert!(
-        matches!(told.as_slice(), [line] if line.contains("gets samples, \
+        matches!(reported.as_slice(), [line] if line.contains("gets samples, \
              but") && line.contains(&format!("the reader's {other}"))),
-        "{told:?}"
+        "{reported:?}"
     );
     let report = control_thread.report(&writings);
     let topic = &report.ros2.as_ref().unwrap().to_ros[0];

@@ -129,7 +129,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
             matches!(known, Some(Known::Open(open))
                 if open.numbers.furthest() == furthest)
         };
-        let (tell, told) = channel();
+        let (result_sender, result) = channel();
         s.spawn(move || {
             while !waits(lock(&shared.writers).known.get(&WRITER)) {
                 std::thread::yield_now();
@@ -139,12 +139,12 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
             incoming.gone(WRITER);
             incoming.tidy(common);
             shared.know(WRITER + 1, Known::Refused("another"));
-            tell.send((publishers, shared.counters.figures().0)).unwrap();
+            result_sender.send((publishers, shared.counters.figures().0)).unwrap();
         });
-        let told = told.recv_timeout(LONG);
+        let result = result.recv_timeout(LONG);
         shared.stop.store(true, Ordering::Release);
         drop(reader);
-        assert_eq!(told, Ok((1, taken + 1)), "the last one still waits");
+        assert_eq!(result, Ok((1, taken + 1)), "the last one still waits");
     });
 }
 
@@ -184,11 +184,11 @@ fn topics_without_space_are_not_opened_and_not_reported_again() {
         };
         incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
     }
-    let told = control_thread.control().take_notices();
-    assert_eq!(told.len(), 3, "{told:?}");
+    let logged = control_thread.control().take_notices();
+    assert_eq!(logged.len(), 3, "{logged:?}");
     assert!(
-        told.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")),
-        "{told:?}"
+        logged.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")),
+        "{logged:?}"
     );
     for _ in 0..3 {
         incoming.freed = true;
@@ -400,11 +400,11 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
         };
         (WRITER..WRITER + 8).filter(across).collect()
     };
-    let told = control_thread.control().take_notices();
+    let logged = control_thread.control().take_notices();
     assert!(
-        told.iter().any(|line| line
+        logged.iter().any(|line| line
             .contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")),
-        "{told:?}"
+        "{logged:?}"
     );
     incoming.try_again(&common);
     assert!(passes(&incoming).is_empty());
@@ -710,6 +710,6 @@ fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarke
             && remark.ends_with("under `types` and carry it `as: cdr`"),
         "{remark}"
     );
-    let told = control_thread.control().take_notices();
-    assert_eq!(told, [format!("topic '/image': {remark}")]);
+    let logged = control_thread.control().take_notices();
+    assert_eq!(logged, [format!("topic '/image': {remark}")]);
 }

@@ -150,26 +150,27 @@ mod tests {
 
     #[test]
     fn a_missing_interface_and_its_return_are_logged_once() {
-        let told = said(&[
+        let reported = said(&[
             vec![],
             vec![],
             card(3, UP, &["10.0.0.1"]),
             card(3, UP, &["fe80::1"]),
             card(3, UP, &["10.0.0.1"]),
         ]);
-        let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();
+        let reported: Vec<_> = reported.into_iter().map(Result::unwrap).collect();
         let starts =
-            |n: usize, with: &str| told[n].as_ref().is_some_and(|line| line.starts_with(with));
+            |n: usize, with: &str| reported[n].as_ref().is_some_and(|line| line.starts_with(with));
         assert!(
-            starts(0, "the network interface eth0 is not there any more: ") && told[1].is_none(),
-            "{told:?}"
+            starts(0, "the network interface eth0 is not there any more: ")
+                && reported[1].is_none(),
+            "{reported:?}"
         );
-        assert!(starts(2, "the network interface eth0 is back unchanged"), "{told:?}");
+        assert!(starts(2, "the network interface eth0 is back unchanged"), "{reported:?}");
         assert!(
             starts(3, "the network interface eth0 has its address 10.0.0.1 no longer: "),
-            "{told:?}"
+            "{reported:?}"
         );
-        assert!(starts(4, "the network interface eth0 is back"), "{told:?}");
+        assert!(starts(4, "the network interface eth0 is back"), "{reported:?}");
     }
 
     #[test]

@@ -128,13 +128,13 @@ fn a_publisher_whose_schema_has_no_definition_is_reported() {
     loan.payload_mut().copy_from_slice(&[0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
     publisher.publish(loan, &mut SampleHeader::default()).unwrap();
     eventually("taken", || sender.step());
-    let told = control_thread.control().take_notices();
+    let reported = control_thread.control().take_notices();
     let says = |line: &String| {
         line.contains("dropped (trailing)")
             && line.contains("its schema has no definition")
             && line.contains("name the fields")
     };
-    assert!(matches!(told.as_slice(), [line] if says(line)), "{told:?}");
+    assert!(matches!(reported.as_slice(), [line] if says(line)), "{reported:?}");
 }
 
 #[test]

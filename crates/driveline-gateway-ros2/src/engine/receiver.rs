@@ -345,7 +345,7 @@ impl Shared {
                         None => {}
                         Some(Ok(written)) => {
                             self.counters.passed_on();
-                            let tell = |why: &str| {
+                            let log_drop = |why: &str| {
                                 let node = &remote_publisher.node;
                                 common.log(format!(
                                     "topic '/{}': a sample of node '{node}' is \
@@ -353,7 +353,7 @@ impl Shared {
                                     self.topic
                                 ));
                             };
-                            self.counters.written(&written, "not_passed_on", tell);
+                            self.counters.written(&written, "not_passed_on", log_drop);
                         }
                         Some(Err(text)) => {
                             dropped("not_passed_on", &text, remote_publisher.node.as_str())

@@ -399,7 +399,7 @@ impl Rig {
     }
 
     /// Returns true if a line with this text was logged.
-    pub(crate) fn told(&self, part: &str) -> bool {
+    pub(crate) fn logged(&self, part: &str) -> bool {
         let mut notices = self.notices.lock().unwrap();
         notices.extend(self.gateway.as_ref().unwrap().take_notices());
         notices.iter().any(|n| n.contains(part))

@@ -604,12 +604,12 @@ mod tests {
         }
         let remedy = all.service("map_msgs/srv/SaveEverything").unwrap_err().remedy;
         assert_eq!(remedy, "map_msgs has no srv/SaveEverything.srv: is it of another release?");
-        let told = all.service("Map_msgs/srv/GetTile").unwrap_err().to_string();
+        let reported = all.service("Map_msgs/srv/GetTile").unwrap_err().to_string();
         assert!(
-            told.starts_with(
+            reported.starts_with(
                 "Map_msgs/srv/GetTile: is no type of ROS 2: a package is lower-case letters"
             ),
-            "{told}"
+            "{reported}"
         );
         // A message that another one refers to is of the same package.
         for (field, says) in [
@@ -649,15 +649,15 @@ mod tests {
             let all = read(&dir, &[dots]);
             assert!(all.unusable().count() == 0 && all.service("p_msgs/srv/S").is_ok(), "{dots}");
         }
-        let told: Vec<_> = read(&dir, &["p_msgs", "My-Pkg"])
+        let reported: Vec<_> = read(&dir, &["p_msgs", "My-Pkg"])
             .unusable()
             .map(|(number, e)| (number, e.to_string()))
             .collect();
-        let [(1, told)] = told.as_slice() else { panic!("{told:?}") };
+        let [(1, reported)] = reported.as_slice() else { panic!("{reported:?}") };
         assert!(
-            told.contains("/My-Pkg: has no definition that a type")
-                && told.contains(": My-Pkg/msg/X.msg cannot be one; "),
-            "{told}"
+            reported.contains("/My-Pkg: has no definition that a type")
+                && reported.contains(": My-Pkg/msg/X.msg cannot be one; "),
+            "{reported}"
         );
     }
 
@@ -693,14 +693,14 @@ mod tests {
         );
         let named = read(&dir, &["jazzy", "ws/share/b_msgs"]);
         assert!(named.unusable().count() == 0 && y(&named).contains("int16 y"));
-        let told: Vec<_> = read(&dir, &["jazzy", "jazzy/share/no_msgs"])
+        let reported: Vec<_> = read(&dir, &["jazzy", "jazzy/share/no_msgs"])
             .unusable()
             .map(|(number, e)| (number, e.remedy.clone()))
             .collect();
         assert!(
-            matches!(told.as_slice(), [(1, remedy)]
+            matches!(reported.as_slice(), [(1, remedy)]
                 if remedy.contains("such as /opt/ros/jazzy/share")),
-            "{told:?}"
+            "{reported:?}"
         );
         let unset: Vec<_> = Definitions::read(&["$AMENT_PREFIX_PATH".into()], dir.path())
             .unusable()
@@ -717,8 +717,8 @@ mod tests {
             ("c/b_msgs/msg/Y.msg", "X x\n"),
         ]);
         let all = read(&dir, &["a/b_msgs", "nowhere", "c/b_msgs"]);
-        let told: Vec<_> = all.unusable().map(|(number, e)| (number, e.to_string())).collect();
-        let [(1, none), (2, twice)] = told.as_slice() else { panic!("{told:?}") };
+        let reported: Vec<_> = all.unusable().map(|(number, e)| (number, e.to_string())).collect();
+        let [(1, none), (2, twice)] = reported.as_slice() else { panic!("{reported:?}") };
         assert!(
             none.contains("nowhere: is no directory of a package")
                 && none.contains("has msg/ or srv/"),

@@ -274,10 +274,16 @@ mod tests {
             .map(|(text, _)| text)
         };
         assert_eq!(of("ros", r#""max_response": "64 MiB""#), None, "16 of them are 1 GiB");
-        let told = of("ros", r#""max_response": "65 MiB""#).unwrap();
-        assert!(told.contains("1.0 GiB") && told.contains("each client here"), "{told}");
-        let told = of("driveline", r#""max_response": "1 GiB", "pending": 64"#).unwrap();
-        assert!(told.contains("196.0 GiB") && told.contains("for the gateway"), "{told}");
+        let reported = of("ros", r#""max_response": "65 MiB""#).unwrap();
+        assert!(
+            reported.contains("1.0 GiB") && reported.contains("each client here"),
+            "{reported}"
+        );
+        let reported = of("driveline", r#""max_response": "1 GiB", "pending": 64"#).unwrap();
+        assert!(
+            reported.contains("196.0 GiB") && reported.contains("for the gateway"),
+            "{reported}"
+        );
     }
 
     #[test]

@@ -22,16 +22,16 @@ impl Asking for Asked {
 
 /// Answers that clients received, by the number of the request: a response's first byte, or
 /// nothing.
-type Told = Arc<Mutex<BTreeMap<i64, Vec<Option<u8>>>>>;
+type Outcomes = Arc<Mutex<BTreeMap<i64, Vec<Option<u8>>>>>;
 
 struct Client {
-    told: Told,
+    outcomes: Outcomes,
     number: i64,
 }
 
 impl Client {
     fn hear(&self, what: Option<u8>) {
-        lock(&self.told).entry(self.number).or_default().push(what);
+        lock(&self.outcomes).entry(self.number).or_default().push(what);
     }
 }
 
@@ -53,7 +53,7 @@ fn calls(pending: u32) -> CallsToRos {
     calls_in_report(pending, |_| ())
 }
 
-fn calls_in_report(pending: u32, tell: impl Fn(String) + Send + Sync + 'static) -> CallsToRos {
+fn calls_in_report(pending: u32, log: impl Fn(String) + Send + Sync + 'static) -> CallsToRos {
     let schema = Schema::bytes("a/srv/B_Request", "cdr", "");
     let of = Interface {
         service: "a/b".parse().unwrap(),
@@ -65,12 +65,12 @@ fn calls_in_report(pending: u32, tell: impl Fn(String) + Send + Sync + 'static) 
         max_response: 8,
         pending,
     };
-    CallsToRos::new(of, TIMEOUT, Counts::new(tell, "a/b".into()))
+    CallsToRos::new(of, TIMEOUT, Counts::new(log, "a/b".into()))
 }
 
-fn request(calls: &CallsToRos, told: &Told, number: i64, content: &[u8]) {
+fn request(calls: &CallsToRos, outcomes: &Outcomes, number: i64, content: &[u8]) {
     let from = RequestId { client: [1; 16], sequence: number };
-    let reply = Box::new(Client { told: told.clone(), number });
+    let reply = Box::new(Client { outcomes: outcomes.clone(), number });
     Requests::request(calls, from, Cdr([&[0, 1, 0, 0], content]), reply);
 }
 
@@ -107,7 +107,7 @@ proptest! {
     /// the figures add up.
     #[test]
     fn every_request_ends_exactly_once(steps in steps(), pending in 1u32..4) {
-        let (calls, told) = (calls(pending), Told::default());
+        let (calls, outcomes) = (calls(pending), Outcomes::default());
         let (mut sent, mut again) = (0i64, 0u64);
         for step in steps {
             match step {
@@ -120,14 +120,14 @@ proptest! {
                 }),
                 Step::Request(content) => {
                     sent += 1;
-                    request(&calls, &told, sent, &content);
+                    request(&calls, &outcomes, sent, &content);
                 }
                 Step::Again(of) if sent > 0 => {
                     let number = of.index(sent as usize) as i64 + 1;
                     // After its end the same request would be a new one.
-                    if !lock(&told).contains_key(&number) {
+                    if !lock(&outcomes).contains_key(&number) {
                         again += 1;
-                        request(&calls, &told, number, &[1]);
+                        request(&calls, &outcomes, number, &[1]);
                     }
                 }
                 Step::Again(_) => {}
@@ -139,16 +139,16 @@ proptest! {
             }
             prop_assert!(calls.under_way() <= pending as usize);
             prop_assert_eq!(
-                lock(&told).len() + calls.under_way(),
+                lock(&outcomes).len() + calls.under_way(),
                 sent as usize,
                 "each has ended, or is in flight"
             );
         }
         calls.server_gone(WENT_AWAY, NOBODY);
-        let told = lock(&told);
-        prop_assert!(told.values().all(|ends| ends.len() == 1), "{:?}", told);
+        let outcomes = lock(&outcomes);
+        prop_assert!(outcomes.values().all(|ends| ends.len() == 1), "{:?}", outcomes);
         let Figures { calls, answered, ended, .. } = calls.counts.figures();
-        let answers = told.values().filter(|ends| ends[0].is_some()).count() as u64;
+        let answers = outcomes.values().filter(|ends| ends[0].is_some()).count() as u64;
         let others: u64 = ended.values().sum();
         prop_assert_eq!(calls, sent as u64 + again);
         prop_assert!(
@@ -163,18 +163,18 @@ proptest! {
 
 #[test]
 fn time_runs_for_each_call_by_itself() {
-    let (calls, told) = (calls(2), Told::default());
+    let (calls, outcomes) = (calls(2), Outcomes::default());
     calls.direct(Arc::new(Asked::default()));
     calls.block("");
     assert_eq!(calls.look_at_time(Instant::now()), None);
     let before = Instant::now();
-    request(&calls, &told, 1, &[1]);
-    request(&calls, &told, 2, &[2]);
+    request(&calls, &outcomes, 1, &[1]);
+    request(&calls, &outcomes, 2, &[2]);
     let next = calls.look_at_time(before).unwrap();
     assert!(next >= before + TIMEOUT && calls.under_way() == 2);
     Answers::answered(&calls, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
     assert_eq!(calls.look_at_time(Instant::now() + TIMEOUT), None);
-    assert_eq!(*lock(&told), BTreeMap::from([(1, vec![Some(5)]), (2, vec![None])]));
+    assert_eq!(*lock(&outcomes), BTreeMap::from([(1, vec![Some(5)]), (2, vec![None])]));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_call_after_a_broken_end_reports_that_and_not_a_missing_server() {
     calls.block("");
     let reason = "the server in ROS 2 cannot be reached any more: its thread has ended";
     calls.server_gone(reason, reason);
-    request(&calls, &Told::default(), 1, &[1]);
+    request(&calls, &Outcomes::default(), 1, &[1]);
     let lines = lock(&lines).join("\n");
     assert!(
         lines.contains("no_server")

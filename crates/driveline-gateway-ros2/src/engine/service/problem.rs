@@ -68,11 +68,11 @@ mod tests {
             (going.text.as_str(), failed.text.as_str()),
             ("by DDS: the previous one is still ending", "by DDS: no room")
         );
-        let told = std::cell::RefCell::new(Vec::new());
-        let tell = |text: &str| told.borrow_mut().push(text.to_owned());
+        let logged = std::cell::RefCell::new(Vec::new());
+        let log = |text: &str| logged.borrow_mut().push(text.to_owned());
         let first = [nobody.clone(), several.clone(), going];
-        Problem::log_new(&first, &[], tell);
-        Problem::log_new(&[several, failed], &first, tell);
-        assert_eq!(*told.borrow(), ["2 nodes offer it", "by DDS: no room"]);
+        Problem::log_new(&first, &[], log);
+        Problem::log_new(&[several, failed], &first, log);
+        assert_eq!(*logged.borrow(), ["2 nodes offer it", "by DDS: no room"]);
     }
 }

@@ -16,17 +16,17 @@ pub(super) struct Routers {
     away_since: Instant,
     /// True if there was a router.
     met: bool,
-    told: bool,
+    reported: bool,
 }
 
 impl Routers {
     pub(super) fn new(now: Instant) -> Self {
-        Self { next: now, away_since: now, met: false, told: false }
+        Self { next: now, away_since: now, met: false, reported: false }
     }
 
     /// Returns true if a router is missing and this was logged.
     pub(super) fn is_missing(&self) -> bool {
-        self.told
+        self.reported
     }
 
     /// Returns the line to log, if there is one. `connects`: configured routers; empty if others
@@ -47,11 +47,11 @@ impl Routers {
         if routers > 0 || (peers > 0 && !self.met) {
             self.met |= routers > 0;
             self.away_since = now;
-            return std::mem::take(&mut self.told)
+            return std::mem::take(&mut self.reported)
                 .then(|| "a Zenoh router or node is reached".to_owned());
         }
         let missed = now.saturating_duration_since(self.away_since) >= MISSED_AFTER;
-        if !missed || std::mem::replace(&mut self.told, true) {
+        if !missed || std::mem::replace(&mut self.reported, true) {
             return None;
         }
         Some(format!(
