@@ -174,7 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn user_data_is_what_ros_2_writes_and_the_mark() {
+    fn user_data_equals_that_of_ros_2_with_the_mark() {
         let hash = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18";
         let ours = endpoint_user_data(Some(hash.parse().unwrap()), Release::Jazzy);
         assert_eq!(ours, format!("typehash={hash};driveline=1;"));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_says_where_else_it_takes_part() {
+    fn a_gateway_announces_its_zenoh_session() {
         assert_eq!(
             (graph_user_data(None).as_str(), session_of(b"driveline=1;")),
             ("driveline=1;", None)
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_any_participant_has_is_not_believed() {
+    fn impossibly_large_announcements_are_refused() {
         let node =
             NodeEndpoints { namespace: "/".into(), name: "n".into(), ..NodeEndpoints::default() };
         let of = |count| {
@@ -295,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_anything_else_is_not_believed(
+        fn announcements_round_trip_and_other_bytes_are_refused(
             gid: Gid,
             nodes in prop::collection::vec(node(), 0..4),
             noise: Vec<u8>,

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_topic_has_no_name_here_is_said_with_the_remedy() {
+    fn the_reason_for_an_impossible_name_is_reported_with_the_remedy() {
         assert_eq!(["a/b", "a__b/_c", &"a".repeat(MAX_NAME_LEN)].map(misnamed), [None, None, None]);
         for (odd, says) in [
             ("a-b", "ROS 2 does not permit"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn inlets_are_named_after_their_node_or_their_id() {
+    fn remote_publishers_are_named_after_their_node_or_their_id() {
         let (gid, fallback) = ([0xa1; 16], "gateway".parse().unwrap());
         assert_eq!(
             inlet_node(Some(&RosNode::new("/", "talker")), &gid, &fallback).as_str(),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_keep_their_name_across_if_it_is_one() {
+    fn nodes_keep_valid_names_in_the_other_profile() {
         let gid = [0xa1; 16];
         for good in [RosNode::new("/", "talker"), RosNode::new("/front/left", "_ros2cli_712")] {
             assert_eq!(ros_name_of(Some(&good), &gid), good);

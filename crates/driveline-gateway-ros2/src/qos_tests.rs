@@ -110,7 +110,7 @@ fn all_reasons_are_reported_with_both_values_and_a_remedy() {
 }
 
 #[test]
-fn what_a_rule_asks_for_is_taken_out_of_the_rule_or_offered_by_the_node() {
+fn the_remedy_for_a_request_of_a_rule_names_rule_and_node() {
     let rule = RuleQos {
         reliability: Some(Reliability::Reliable),
         durability: Some(Durability::TransientLocal),
@@ -128,7 +128,7 @@ fn what_a_rule_asks_for_is_taken_out_of_the_rule_or_offered_by_the_node() {
 }
 
 #[test]
-fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
+fn writers_offer_the_qos_of_publishers_unless_a_rule_differs() {
     let publisher = Qos {
         reliability: Reliability::Reliable,
         durability: Durability::TransientLocal,
@@ -172,7 +172,7 @@ fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
 
 /// Each policy alone, with both outcomes.
 #[test]
-fn of_times_and_liveliness_a_writer_is_asked_what_the_rule_says() {
+fn times_and_liveliness_are_requested_by_the_rule() {
     let ms = |ms| Some(Duration::from_millis(ms));
     let offered = EndpointQos {
         deadline: ms(20),
@@ -248,7 +248,7 @@ fn a_writers_deadline_is_offered_here_and_its_lease_is_not() {
 
 proptest! {
     #[test]
-    fn without_a_rule_every_writer_is_read_and_with_what_it_offers(
+    fn without_a_rule_every_writer_is_read_with_its_own_offer(
         r in 0usize..2,
         d in 0usize..4,
         t in 0usize..3,

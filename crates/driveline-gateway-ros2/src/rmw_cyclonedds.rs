@@ -292,7 +292,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_are_read_as_they_are_written_and_anything_else_is_no_fault(
+        fn heads_round_trip_and_other_bytes_do_no_harm(
             client: u64,
             sequence: i64,
             big: bool,

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn health_goes_to_ros_as_diagnostics_which_come_from_there_as_they_are() {
+    fn health_is_sent_as_diagnostics_and_diagnostics_of_ros_pass_unchanged() {
         let types = Types::new(&[]).unwrap();
         let to = types.to_ros(&Kind::RunHealth.schema()).unwrap();
         assert_eq!((to.kind, to.hash.is_some()), (Some(Kind::RunHealth), true));
@@ -348,7 +348,7 @@ mod tests {
 
     /// Hashes that `ros2 topic info --verbose` of Jazzy shows.
     #[test]
-    fn hashes_are_those_of_ros_2() {
+    fn type_hashes_equal_those_of_ros_2() {
         let types = Types::new(&[]).unwrap();
         let hash = |kind: Kind| types.to_ros(&kind.schema()).unwrap().hash.unwrap().to_string();
         assert_eq!(
@@ -360,7 +360,7 @@ mod tests {
     /// The test `rosbags` of driveline-rosidl checks the definitions of Humble and of Jazzy for the
     /// same hashes.
     #[test]
-    fn definitions_that_are_built_in_are_those_of_humble_and_jazzy() {
+    fn built_in_definitions_are_those_of_humble_and_jazzy() {
         let known = include_str!("../../driveline-rosidl/tests/upstream_hashes.txt")
             .lines()
             .filter(|line| !line.starts_with('#'));

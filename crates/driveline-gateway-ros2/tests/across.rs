@@ -77,7 +77,7 @@ fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() 
 
 /// DDS → Driveline → rmw_zenoh → Driveline → DDS.
 #[test]
-fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
+fn a_dds_node_and_a_zenoh_node_communicate_without_an_echo() {
     const COUNT: usize = 20;
     /// Number of samples of each publisher that the gateway keeps for late joiners.
     const KEPT: usize = 16;
@@ -151,7 +151,7 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
 }
 
 #[test]
-fn everybody_on_one_topic_hears_everybody_else_once() {
+fn every_end_of_a_topic_hears_every_other_end_once() {
     let router = Router::new();
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
     let rig = both(&router, 31, rules.clone(), &[("loop", 4096, lasting(4))]);
@@ -286,7 +286,7 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
 
 /// Broken samples end at the gateway; samples that only Driveline cannot represent pass.
 #[test]
-fn what_is_broken_does_not_pass_between_the_profiles() {
+fn broken_samples_do_not_pass_between_the_profiles() {
     let router = Router::new();
     let rig = both(&router, 42, json!([{ "topic": "/image", "direction": "both" }]), &[]);
     let node = Node::new(&router, 42, "camera");
@@ -506,7 +506,7 @@ fn a_node_on_rmw_zenoh_calls_a_server_on_dds() {
 }
 
 #[test]
-fn what_cannot_be_called_does_not_pass_across_until_it_can() {
+fn a_service_passes_across_only_while_it_can_be_called() {
     let router = Router::new();
     let rig = with_service(&router, 44, json!({ "server": "ros", "across": true }));
     let _peer = rig.peer("serve add add 0");

@@ -277,7 +277,7 @@ fn a_client_among_hundreds_gets_its_answers() {
 }
 
 #[test]
-fn what_has_no_head_is_counted_and_does_no_harm() {
+fn requests_without_a_head_are_counted_and_do_no_harm() {
     let rig = rig_of(53, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let _broken = rig.peer("call add short 0 3");
@@ -321,7 +321,7 @@ fn too_long_a_request_is_refused_and_counted() {
 }
 
 #[test]
-fn a_client_whose_reader_comes_late_gets_its_answer_and_one_without_is_counted() {
+fn a_client_with_a_late_reader_gets_its_response_and_one_without_is_counted() {
     let rig = rig_of(55, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let mut late = rig.peer("call add late 4 300");
@@ -365,7 +365,7 @@ fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
 }
 
 #[test]
-fn a_node_that_says_its_name_late_gets_it() {
+fn a_node_that_announces_its_name_late_gets_it() {
     let rig = rig_of(70, json!([{ "service": "/math/add", "type": ADD, "server": "ros" }]));
     // The node announces its name after its first response.
     let _peer = rig.named(Vendor::Cyclone, "/math adder", "serve math/add add 0");
@@ -400,7 +400,7 @@ fn two_servers_in_ros_2_are_reported_and_neither_is_called() {
 }
 
 #[test]
-fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
+fn a_service_of_one_domain_does_not_return_through_another_gateway() {
     let rig = rig_of(59, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let (there, config) = (rig.dir.path().join("there"), rig.dir.path().join("there.json"));
@@ -461,7 +461,7 @@ fn a_stopped_node_keeps_no_client_from_answers() {
 }
 
 #[test]
-fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on() {
+fn a_gateway_that_ends_in_calls_releases_everything_and_the_next_one_continues() {
     let rules = json!([
         { "service": "/here", "type": ADD, "server": "driveline" },
         { "service": "/there", "type": ADD, "server": "ros" },

@@ -246,7 +246,7 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
 }
 
 #[test]
-fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
+fn a_reliable_burst_beyond_the_depth_of_a_reader_loses_nothing() {
     const COUNT: usize = 1000;
     // With topics of 8 MiB a reader keeps 16 samples of each topic.
     let camera = json!({ "topic": "/camera", "direction": "from_ros", "max_payload": "8 MiB" });
@@ -417,7 +417,7 @@ fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
 }
 
 #[test]
-fn what_does_not_fit_and_what_is_broken_is_counted() {
+fn unfit_and_broken_samples_are_counted() {
     let rules = json!([
         { "topic": "/bad/as_it_is", "direction": "from_ros", "as": "cdr" },
         { "topic": "/bad/*", "direction": "from_ros" },

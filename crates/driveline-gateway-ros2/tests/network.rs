@@ -79,7 +79,7 @@ fn hears(subscription: &mut Subscription) {
 }
 
 #[test]
-fn a_gateway_whose_interface_is_another_one_cannot_go_on_and_the_next_one_hears() {
+fn a_gateway_whose_interface_was_replaced_ends_and_the_next_one_works() {
     let Some(hosts) = namespaces().map(Hosts) else { return };
     hosts.plug();
     on(&hosts.0[0], || {
@@ -108,7 +108,7 @@ fn a_gateway_whose_interface_is_another_one_cannot_go_on_and_the_next_one_hears(
 }
 
 #[test]
-fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
+fn a_gateway_continues_if_its_interface_returns_unchanged() {
     let Some(hosts) = namespaces().map(Hosts) else { return };
     hosts.plug();
     on(&hosts.0[0], || {

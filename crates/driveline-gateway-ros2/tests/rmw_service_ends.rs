@@ -195,7 +195,7 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
+fn unreadable_messages_are_refused_and_counted_and_calls_continue() {
     let router = Router::new();
     let services = json!([
         rule(ADD, "driveline", json!({})),
@@ -258,7 +258,7 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
 }
 
 #[test]
-fn what_is_too_long_or_too_much_is_refused_and_counted() {
+fn too_long_and_too_many_messages_are_refused_and_counted() {
     let router = Router::new();
     let small = json!({ "max_request": 20, "max_response": 12, "pending": 1 });
     let mut services = json!([

@@ -155,7 +155,7 @@ fn responses_of_4_mib_pass_whole_both_ways() {
 }
 
 #[test]
-fn two_clients_at_once_get_what_each_has_asked_for() {
+fn two_concurrent_clients_get_their_own_responses() {
     let router = Router::new();
     let services = json!([
         rule(ADD, "driveline", json!({})),

@@ -385,7 +385,7 @@ fn a_thousand_a_second_reach_nodes_and_none_is_lost() {
 }
 
 #[test]
-fn what_is_hostile_or_does_not_fit_is_counted() {
+fn hostile_and_unfit_samples_are_counted() {
     let router = Router::new();
     let rig =
         rig(&router, json!([{ "topic": "/in", "direction": "from_ros", "max_payload": 64 }]), &[]);
@@ -427,7 +427,7 @@ fn what_is_hostile_or_does_not_fit_is_counted() {
 }
 
 #[test]
-fn what_is_published_while_a_token_is_away_is_lost_and_counted() {
+fn samples_published_without_a_token_are_lost_and_counted() {
     let router = Router::new();
     let rig = rig(&router, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
     let node = Node::new(&router, 0, "far");

@@ -137,7 +137,7 @@ fn images_pass_one_way_and_a_hash_of_zeros_is_reported() {
 
 /// ros2-client neither keeps samples nor requests kept ones, whatever its token says.
 #[test]
-fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
+fn kept_samples_do_not_reach_ros2_client_and_later_ones_do() {
     let router = Router::new();
     let rig = zenoh(
         &router,

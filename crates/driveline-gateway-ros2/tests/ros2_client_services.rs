@@ -227,12 +227,12 @@ fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
 }
 
 #[test]
-fn cyclones_convention_is_what_ros2_client_takes_it_for() {
+fn ros2_client_has_the_convention_of_cyclone() {
     speaks_as_cyclone(Vendor::Ros2Client, 2);
 }
 
 #[test]
-fn cyclones_convention_is_what_ros2_client_of_humble_takes_it_for() {
+fn ros2_client_of_humble_has_the_convention_of_cyclone() {
     speaks_as_cyclone(Vendor::Ros2ClientHumble, 3);
 }
 

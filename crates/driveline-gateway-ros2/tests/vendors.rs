@@ -165,7 +165,7 @@ fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: 
     );
 }
 
-fn late_joiners_get_what_was_kept(vendor: Vendor, domain_id: u32) {
+fn late_joiners_get_the_kept_samples(vendor: Vendor, domain_id: u32) {
     let rules = json!([
         { "topic": "/tf_out", "direction": "to_ros" },
         { "topic": "/tf_in", "direction": "from_ros" },
@@ -229,7 +229,7 @@ fn images_of_4_mib_and_cyclone_dds_with_best_effort() {
 
 #[test]
 fn late_joiners_and_fast_dds() {
-    late_joiners_get_what_was_kept(Vendor::FastDds, 77);
+    late_joiners_get_the_kept_samples(Vendor::FastDds, 77);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn images_of_4_mib_and_cyclone_dds_in_python() {
 
 #[test]
 fn late_joiners_and_cyclone_dds_in_python() {
-    late_joiners_get_what_was_kept(Vendor::Python, 80);
+    late_joiners_get_the_kept_samples(Vendor::Python, 80);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn images_of_32_kib_and_ros2_client() {
 
 #[test]
 fn late_joiners_and_ros2_client() {
-    late_joiners_get_what_was_kept(Vendor::Ros2Client, 91);
+    late_joiners_get_the_kept_samples(Vendor::Ros2Client, 91);
 }
 
 #[test]

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_transit_time_is_said_and_not_clamped() {
+    fn a_negative_transit_time_is_reported_and_not_clamped() {
         let offset = Offset { ns: 1_000, error_ns: 40 };
         let h = localized(&head(2_000, 2_050), 3, offset, 5, MonotonicNs(1_040));
         assert_eq!(

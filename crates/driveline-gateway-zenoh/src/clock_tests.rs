@@ -110,7 +110,7 @@ fn the_truth_lies_within_the_bound_whatever_the_offset_and_the_drift() {
 }
 
 #[test]
-fn a_lopsided_way_is_in_the_bound_and_no_more_than_half_of_it() {
+fn the_bound_covers_an_asymmetric_path_and_is_half_of_it() {
     let (within, worst, _) =
         simulate(Other { offset_ns: 3 * S, drift_ppm: 50, step_at: NEVER, step_ns: 0 }, |_| {
             (40 * MS, 100_000)

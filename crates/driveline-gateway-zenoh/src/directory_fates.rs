@@ -56,7 +56,7 @@ fn ended(last: Option<u64>, first: &[(HostId, u64)]) -> Vec<Ended> {
 }
 
 #[test]
-fn an_inlet_learns_the_last_number_of_its_publisher_and_the_first_that_was_to_come_here() {
+fn remote_publishers_learn_last_and_first_numbers_of_their_publishers() {
     let mut there = There::new();
     there.lists(&[], ended(Some(9), &[(host("me", 1), 4), (host("b", 1), 2)]));
     let known = Some(Fate::Ended { last: 9, first: Some(4) });

@@ -227,7 +227,7 @@ fn a_host_is_gone_since_it_last_answered() {
 }
 
 #[test]
-fn a_host_is_asked_for_its_lists_once_it_has_answered_for_the_time() {
+fn a_host_is_asked_for_its_lists_after_its_answer_to_a_time_request() {
     let a = host("a", 1);
     let mut side = Side::new();
     side.directory.host_is(&a, true, at(0)).unwrap();
@@ -444,7 +444,7 @@ fn a_misspelling_is_in_one_place_and_short() {
 }
 
 #[test]
-fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_over() {
+fn after_an_outage_remote_publishers_stay_until_their_host_answers_or_a_minute_ends() {
     let a = host("a", 1);
     for answers in [true, false] {
         let mut side = Side::with(&[&a]);

@@ -269,7 +269,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
     #[test]
-    fn in_the_end_exactly_the_living_publishers_have_inlets(
+    fn in_the_end_exactly_the_living_publishers_have_remote_publishers(
         ops in ops(),
         order in proptest::collection::vec(any::<usize>(), 1..40),
     ) {

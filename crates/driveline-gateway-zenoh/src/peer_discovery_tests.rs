@@ -63,7 +63,7 @@ fn each_host_that_is_here_is_asked_at_once_and_then_again_and_again() {
 }
 
 #[test]
-fn two_that_a_third_hears_learn_of_each_other_with_every_answer_until_they_are_here() {
+fn two_hosts_that_a_third_hears_are_reported_until_they_are_present() {
     let (mut a, mut b, c) = (new(1), new(2), new(3));
     a.due([&host(2), &host(3)].into_iter(), at(0));
     assert_eq!(asks(&mut a, &b, 0), [0; 0]);
@@ -151,7 +151,7 @@ fn a_host_that_reports_many_leaves_other_reports_their_turn() {
 }
 
 #[test]
-fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_last_ended() {
+fn delayed_attempts_are_made_later_and_answers_continue_where_the_last_ended() {
     let mut me = new(1);
     me.due([host(2)].iter(), at(0));
     let reported = || hears([(3, place_of(3)), (4, place_of(4)), (5, place_of(5))]);
@@ -173,7 +173,7 @@ fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_
 }
 
 #[test]
-fn of_two_hosts_reported_to_each_other_one_tries_and_the_other_sometimes() {
+fn one_of_two_hosts_reported_to_each_other_tries_and_the_other_sometimes() {
     let tries_at = |me: &mut PeerDiscovery, of: u64| {
         me.due([host(1)].iter(), at(0));
         let mut tried = Vec::new();

@@ -173,7 +173,7 @@ fn a_sample_without_acknowledgement_is_given_up_after_a_time_for_its_length() {
 }
 
 #[test]
-fn a_receiver_that_does_not_say_that_it_takes_several_gets_one_reliable_sample_at_a_time() {
+fn a_receiver_without_a_window_gets_one_reliable_sample_at_a_time() {
     let mut w = Window::new(true, FULL, 0);
     for n in 1..4 {
         assert!(w.has_room());
@@ -236,7 +236,7 @@ fn samples_after_a_lost_one_are_sent_again_with_it() {
 }
 
 #[test]
-fn those_that_have_waited_for_others_have_their_time_from_then_on() {
+fn samples_behind_others_have_their_time_out_from_their_turn() {
     let mut w = reliable(3);
     let later = MonotonicNs(2 * S - 1);
     assert!(w.acknowledged(&answer(Outcome::Published, 2, 0), later));
@@ -279,7 +279,7 @@ fn a_sample_without_remote_publisher_is_repeated_after_pauses_and_none_follows_i
 }
 
 #[test]
-fn a_sample_in_the_middle_that_has_no_inlet_any_more_waits_with_all_that_follow() {
+fn a_sample_without_its_remote_publisher_waits_with_all_samples_after_it() {
     let mut w = reliable(3);
     let now = MonotonicNs(S);
     assert!(w.not_yet(&answer(Outcome::NotYet, 3, 0), now));
@@ -396,7 +396,7 @@ proptest! {
 }
 
 #[test]
-fn no_sample_overtakes_one_that_went_behind_a_longer_one() {
+fn no_sample_overtakes_one_sent_after_a_longer_one() {
     let mut w = best_effort();
     let long = |w: &mut Window, len| {
         let number = w.send(len, false, MonotonicNs(0)).number;

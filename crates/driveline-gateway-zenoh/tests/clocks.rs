@@ -90,7 +90,7 @@ fn offsets_of_seconds_are_known_within_their_stated_error() {
 }
 
 #[test]
-fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estimate_wrong() {
+fn an_asymmetric_path_widens_the_bound_and_the_estimate_stays_within_it() {
     let at = Port::new().unwrap();
     // No exchange can distinguish half of the difference from an offset of the clocks.
     for (there, back) in

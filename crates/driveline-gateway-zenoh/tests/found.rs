@@ -171,7 +171,7 @@ fn hosts_that_met_through_a_third_hear_each_other_again_after_only_their_connect
 /// One of them listens on networks that the others are not in, too. The third host announces those,
 /// and an attempt at each takes 2 s.
 #[test]
-fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
+fn a_host_with_unreachable_addresses_is_heard_again_as_soon() {
     const NOWHERE: [&str; 3] = ["10.97.0.200", "10.97.0.201", "10.97.0.202"];
     const AWAY: Duration = Duration::from_secs(7);
     let _alone = alone();
@@ -269,7 +269,7 @@ fn one_names_the_other(name: &str, endpoints: &[String]) -> Value {
 
 /// The third host announces them to each other once, and Zenoh tries once.
 #[test]
-fn hosts_of_which_one_names_the_other_hear_each_other_whatever_was_down_when_they_started() {
+fn hosts_hear_each_other_if_one_names_the_other_whatever_was_down_at_the_start() {
     const AWAY: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(12)];
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();

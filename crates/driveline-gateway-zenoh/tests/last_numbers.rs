@@ -100,7 +100,7 @@ fn a_publisher_none_of_whose_samples_came_is_accounted_for_as_well() {
 }
 
 #[test]
-fn a_host_that_vanishes_leaves_a_count_that_says_it_is_unknown() {
+fn after_a_host_vanished_the_count_is_unknown() {
     let (mut rig, qos) = rig();
     let (publisher, mut subscription) = publish(&rig, &qos);
     rig.a.kill_gateway();
@@ -120,7 +120,7 @@ fn a_host_that_vanishes_leaves_a_count_that_says_it_is_unknown() {
 }
 
 #[test]
-fn a_gateway_that_dies_here_leaves_a_count_that_is_unknown_until_the_next_one_brings_more() {
+fn after_a_local_gateway_died_the_count_is_unknown_until_the_next_gateway_knows_it() {
     let (mut rig, qos) = rig();
     let (mut publisher, mut subscription) = publish(&rig, &qos);
     rig.b.kill_gateway();

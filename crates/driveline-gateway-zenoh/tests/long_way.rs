@@ -99,7 +99,7 @@ fn reliable_samples_share_a_window_over_a_long_way_that_loses_packets() {
 /// Each sample is alone in flight. Its acknowledgement has the priority of the data that fills the
 /// way back. Losing one would cost seconds.
 #[test]
-fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
+fn acknowledgements_wait_for_space_on_a_full_path() {
     const LARGE: usize = 64 << 10;
     const SMALL: usize = 8 << 10;
     const BACK: [&str; 8] =

@@ -38,7 +38,7 @@ fn a_process_plays_its_role() {
 }
 
 #[test]
-fn what_is_late_is_late_and_is_measured_once_more_only_where_the_machine_had_other_work() {
+fn lateness_is_measured_again_only_if_the_machine_had_other_work() {
     let took = |ms, waited_ms| Took {
         time: Duration::from_millis(ms),
         waited: Duration::from_millis(waited_ms),
@@ -205,7 +205,7 @@ fn outages_of_a_minute_are_over_in_time() {
 
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
-fn outages_of_nearly_a_minute_are_over_in_time_and_what_was_there_is_kept() {
+fn outages_of_nearly_a_minute_are_over_in_time_and_keep_remote_publishers() {
     outages_of(50_000);
 }
 

@@ -559,7 +559,7 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
 }
 
 #[test]
-fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_found_by_it() {
+fn a_gateway_whose_interface_has_another_address_ends_and_the_next_one_uses_it() {
     let Some(mut net) = Net::new(2) else { return };
     let wire = net.wire(0, 1);
     let dir = tempfile::tempdir().unwrap();
@@ -590,7 +590,7 @@ fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_fo
 }
 
 #[test]
-fn a_topic_that_may_be_misspelt_is_logged() {
+fn a_possibly_misspelt_topic_is_logged() {
     let dir = tempfile::tempdir().unwrap();
     let socket = format!("unixsock-stream/{}/socket", dir.path().display());
     let start = |name: &str, topic: &str, network: serde_json::Value| {

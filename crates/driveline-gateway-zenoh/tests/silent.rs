@@ -26,7 +26,7 @@ use zenoh::Wait;
 use zenoh::sample::SampleKind;
 
 #[test]
-fn a_host_that_is_there_and_answers_nothing_any_more_has_the_gateway_start_anew() {
+fn the_gateway_restarts_for_a_present_host_that_answers_nothing() {
     let meeting = Meeting::new(false, &Qos::default());
     let there = Arc::new(Mutex::new(BTreeSet::new()));
     let (of_callback, parse) = (there.clone(), meeting.keys.clone());

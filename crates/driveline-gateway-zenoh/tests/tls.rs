@@ -72,7 +72,7 @@ fn fleet(shows: Shows) -> Rig {
 }
 
 #[test]
-fn a_host_of_the_fleet_is_let_in_and_samples_arrive() {
+fn a_host_of_the_fleet_is_admitted_and_samples_arrive() {
     for shows in [Shows::Signed("fleet"), Shows::Own { certificate: true }] {
         let rig = fleet(shows);
         let qos = Qos::default();
@@ -90,7 +90,7 @@ fn a_host_of_the_fleet_is_let_in_and_samples_arrive() {
 }
 
 #[test]
-fn a_stranger_and_one_without_a_certificate_are_not() {
+fn strangers_and_hosts_without_a_certificate_are_not_admitted() {
     for shows in [Shows::Signed("stranger"), Shows::Own { certificate: false }, Shows::Plain] {
         let rig = fleet(shows);
         let qos = Qos::default();
@@ -283,7 +283,7 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
 }
 
 #[test]
-fn a_host_gets_the_topics_that_it_has_the_right_to() {
+fn a_host_gets_the_topics_that_it_may_read() {
     for (name, may_command) in [("planner", true), ("trunk", false)] {
         let rig = example(name, name);
         commands_pass(&rig.a, &rig.b, may_command, name);
@@ -291,7 +291,7 @@ fn a_host_gets_the_topics_that_it_has_the_right_to() {
 }
 
 #[test]
-fn samples_are_admitted_where_their_host_has_the_right() {
+fn samples_are_admitted_if_their_host_may_write() {
     for (name, may_command) in [("planner", true), ("trunk", false)] {
         let rig = example(name, name);
         commands_pass(&rig.b, &rig.a, may_command, name);

@@ -167,7 +167,7 @@ mod tests {
     use driveline_types::Qos;
 
     #[test]
-    fn losses_are_outages_and_what_did_not_arrive() {
+    fn losses_are_outages_and_missing_samples() {
         let mut report = Report::default();
         assert_eq!(report.losses(), Vec::<String>::new());
         let host = |outages, outage_ms| HostReport {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_lines_the_first_are_shown_and_the_rest_is_counted_once() {
+    fn the_first_of_many_lines_are_shown_and_the_rest_is_counted_once() {
         const MOST: u32 = 16;
         let (mut limit, start) = (LineLimit::new(MOST), Instant::now());
         let at = |s: u64| start + Duration::from_secs(s);

@@ -24,7 +24,7 @@ modules:
 ";
 
 #[test]
-fn what_other_hosts_publish_or_read_is_not_missing_here() {
+fn topics_of_other_hosts_are_not_missing_here() {
     let g = sound(graph(CAR));
     assert_eq!(g.topics[&"lanes".parse().unwrap()].reach, Reach::Network);
     let config = GatewayConfig::of_graph(&g, "pilot", Path::new("/d")).unwrap();
@@ -61,7 +61,7 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
 }
 
 #[test]
-fn of_an_endpoint_that_is_refused_nothing_else_is_said() {
+fn a_refused_endpoint_gets_no_further_remark() {
     for endpoint in
         ["tcp/192.0.2.1:75000", "tcp/192.0.2.1", "tcp/192.0.2.1:7450#iface=nosuch;dscp=x"]
     {
@@ -228,7 +228,7 @@ fn network_keys_of_a_topic_without_network_reach_are_reported() {
 }
 
 #[test]
-fn pins_that_are_raised_say_for_whom() {
+fn raised_pins_name_the_reason() {
     let text = "driveline: 1\nnetwork: {listen: [\"tcp/127.0.0.1:7450\"]}\ntopics:\n  g: {reach: \
          network, external: true, max_payload: 2 MiB, pins: 1}\n";
     finds(

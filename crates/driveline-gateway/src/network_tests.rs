@@ -8,7 +8,7 @@ fn mistakes(json: &str) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn what_can_be_is_accepted() {
+fn valid_values_are_accepted() {
     for good in [
         "{}",
         r#"{"host": "car-1", "interface": "eth0"}"#,
@@ -306,7 +306,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
 }
 
 #[test]
-fn files_that_are_not_there_are_named_with_their_keys() {
+fn missing_files_are_named_with_their_keys() {
     let dir = tempfile::tempdir().unwrap();
     let (here, pipe) = (dir.path().join("here.pem"), dir.path().join("pipe"));
     std::fs::write(&here, "-----BEGIN CERTIFICATE-----\n").unwrap();
@@ -332,7 +332,7 @@ fn files_that_are_not_there_are_named_with_their_keys() {
 }
 
 #[test]
-fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
+fn addresses_of_other_computers_to_listen_on_are_found() {
     // Addresses reserved for documentation belong to no computer.
     let listen = [
         "tcp/127.0.0.1:7450",
@@ -359,7 +359,7 @@ fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
 }
 
 #[test]
-fn a_file_that_is_where_a_socket_is_to_be_is_named() {
+fn a_file_in_the_way_of_a_socket_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let (file, socket, free) =
         (dir.path().join("notes"), dir.path().join("socket"), dir.path().join("free"));
@@ -414,7 +414,7 @@ fn connections_over_tls_have_one_thread() {
 }
 
 #[test]
-fn files_that_are_no_certificates_or_keys_are_named_with_their_keys() {
+fn files_without_certificates_or_keys_are_named_with_their_keys() {
     let dir = tempfile::tempdir().unwrap();
     let found = |certificate: &[u8], key: &[u8]| {
         let file = |name: &str, bytes: &[u8]| {

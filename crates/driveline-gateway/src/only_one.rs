@@ -165,7 +165,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     #[test]
-    fn a_second_gateway_is_refused_and_takes_over_when_the_first_has_gone() {
+    fn a_second_gateway_is_refused_until_the_first_has_gone() {
         let dir = tempfile::tempdir().unwrap();
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         let error = OnlyOne::new(dir.path(), "test").unwrap_err().to_string();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_lock_is_known_only_where_its_number_is_its_own() {
+    fn the_owner_of_the_lock_is_known_only_in_its_own_namespace() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(holder(dir.path(), "test"), None, "there was never a gateway");
         let _only = OnlyOne::new(dir.path(), "test").unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_goes_with_its_gateway_and_never_that_of_another_one() {
+    fn a_gateway_removes_its_own_lock_file_and_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("gateway-test.lock");
         drop(OnlyOne::new(dir.path(), "test").unwrap());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_come_and_go_there_is_never_more_than_one() {
+    fn many_short_gateways_never_hold_the_lock_together() {
         let dir = tempfile::tempdir().unwrap();
         let (inside, served) = (AtomicU32::new(0), AtomicU32::new(0));
         std::thread::scope(|s| {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_link_in_place_of_the_lock_file_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let precious = dir.path().join("precious");
         std::fs::write(&precious, "precious").unwrap();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_does_not_let_it_is_named() {
+    fn a_directory_without_permission_is_named() {
         let error = OnlyOne::new(Path::new("/nonexistent"), "test").unwrap_err().to_string();
         assert!(error.contains("/nonexistent/gateway-test.lock"), "{error}");
     }

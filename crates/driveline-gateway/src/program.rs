@@ -385,14 +385,14 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_do_nothing_to_a_terminal_and_make_no_lines_of_their_own() {
+    fn foreign_names_neither_control_a_terminal_nor_make_lines() {
         let mut out = Vec::new();
         write_line(&mut out, "topic '\x1b[2J\nall is well' is refused").unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "topic ' [2J all is well' is refused\n");
     }
 
     #[test]
-    fn log_lines_are_limited_to_what_people_can_read() {
+    fn log_lines_are_limited_to_a_readable_number() {
         let (mut limit, start) = (LineLimit::new(2), Instant::now());
         let lines = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
         assert!(

@@ -286,7 +286,7 @@ fn a_bridge_is_a_graph_and_knows_the_topics_of_programs_outside_of_it() {
 }
 
 #[test]
-fn memory_beyond_all_measure_is_remarked_on() {
+fn excessive_memory_causes_a_remark() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("map_msgs/srv")).unwrap();
     std::fs::write(dir.path().join("map_msgs/srv/GetTile.srv"), "---\n").unwrap();
@@ -362,7 +362,7 @@ modules:
 ";
 
 #[test]
-fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
+fn rules_without_effect_in_the_graph_cause_a_remark() {
     sound(graph(BOTH_WAYS));
     let with = |from: &str, to: &str| graph(&BOTH_WAYS.replacen(from, to, 1));
     finds(
@@ -417,7 +417,7 @@ fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
 }
 
 #[test]
-fn an_input_that_requests_checksums_of_ros_2_is_remarked_on() {
+fn an_input_that_requests_checksums_from_ros_2_causes_a_remark() {
     let with = |qos: &str| {
         graph(&BOTH_WAYS.replacen(
             "{image: road/image}",
@@ -437,7 +437,7 @@ fn an_input_that_requests_checksums_of_ros_2_is_remarked_on() {
 }
 
 #[test]
-fn a_misspelt_type_of_a_topic_from_ros_is_remarked_on() {
+fn a_misspelt_type_of_a_topic_from_ros_causes_a_remark() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("road_msgs/msg")).unwrap();
     std::fs::write(dir.path().join("road_msgs/msg/Lane.msg"), "int8 x\n").unwrap();
@@ -465,7 +465,7 @@ fn a_misspelt_type_of_a_topic_from_ros_is_remarked_on() {
 }
 
 #[test]
-fn of_a_misspelt_topic_its_rule_says_nothing_more() {
+fn a_rule_for_a_misspelt_topic_gets_no_further_remark() {
     let with = |from: &str, to: &str| graph(&BOTH_WAYS.replacen(from, to, 1));
     finds(
         &with("image: camera/image", "image: camera/imag"),

@@ -7,7 +7,7 @@ fn name(topic: &str) -> TopicName {
 }
 
 #[test]
-fn patterns_fit_what_they_say_and_nothing_else() {
+fn patterns_fit_only_the_names_that_they_describe() {
     for (pattern, fits, fits_not) in [
         ("/a/b", &["a/b"][..], &["a", "a/b/c", "a/c", "b"][..]),
         ("/a/*", &["a/b", "a/c"], &["a", "a/b/c", "b/a"]),
@@ -159,7 +159,7 @@ fn types_may_be_the_installed_ros_2_as_a_whole() {
 }
 
 #[test]
-fn dds_takes_part_unless_it_is_said_not_to_and_rmw_zenoh_if_it_is_said_to() {
+fn dds_is_used_by_default_and_rmw_zenoh_on_request() {
     let of = |json: &str| serde_json::from_str::<Ros2Spec>(json).unwrap();
     assert_eq!((of("{}").dds, of("{}").zenoh), (true, None), "as in files of before");
     let spec = of(r#"{"dds": false, "zenoh": {}}"#);

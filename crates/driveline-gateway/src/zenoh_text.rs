@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_zenoh_says_has_no_paths_of_its_sources_and_no_rust_in_it() {
+    fn error_texts_have_no_source_paths_and_no_debug_format() {
         for (raw, says) in [
             (
                 "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: \

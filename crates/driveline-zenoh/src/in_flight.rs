@@ -150,7 +150,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     #[test]
-    fn what_is_under_way_to_a_host_is_waited_for_when_it_was_woken() {
+    fn messages_in_flight_to_a_host_are_waited_for_after_the_shutdown() {
         let under_way = InFlight::default();
         let (begun, begins) = channel();
         let [(wake, woken), (go_on, next), (end, other)] = std::array::from_fn(|_| channel::<()>());

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_end_has_made_has_the_port_where_this_session_listens() {
+    fn connections_of_the_other_end_have_the_port_of_this_session() {
         for here in ["tcp/10.0.0.9:7450", "tls/[fe80::1]:7451?rel=1", "unixsock-stream//run/car"] {
             assert_eq!(ends().made(here, "tcp/10.0.0.2:7450"), MadeBy::OtherEnd, "{here}");
         }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_under_connect_is_known_without_its_metadata() {
+    fn endpoints_under_connect_are_known_without_their_metadata() {
         assert_eq!(
             ends().made("tcp/10.0.0.1:41234", "tcp/10.0.0.2:7450?rel=1"),
             MadeBy::Configuration

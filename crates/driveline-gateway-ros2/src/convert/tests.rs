@@ -103,7 +103,7 @@ fn the_bytes_of_an_image() {
 }
 
 #[test]
-fn every_encoding_comes_and_goes_by_its_name_in_ros() {
+fn every_encoding_is_converted_both_ways_by_its_ros_name() {
     let mut slot = slot();
     for encoding in Encoding::ALL {
         let header = Header::new(1_000_000_005, "cam", 3).unwrap();
@@ -126,7 +126,7 @@ fn every_encoding_comes_and_goes_by_its_name_in_ros() {
 }
 
 #[test]
-fn a_compressed_image_comes_and_goes() {
+fn a_compressed_image_is_converted_both_ways() {
     let mut slot = slot();
     let header = Header::new(1_000_000_005, "cam", 3).unwrap();
     let head = driveline_msgs::CompressedImage::new(header, "bgr8; jpeg compressed bgr8").unwrap();
@@ -158,7 +158,7 @@ fn a_compressed_image_comes_and_goes() {
 }
 
 #[test]
-fn what_does_not_fit_an_image_is_named() {
+fn images_that_do_not_fit_have_a_named_reason() {
     let reason = |bytes: &[u8]| FromRos::new(Kind::Image, bytes, &ARRIVAL).unwrap_err().name();
     let good = image_bytes("mono8", &[1; 8]);
     assert!(FromRos::new(Kind::Image, &good, &ARRIVAL).is_ok());
@@ -334,7 +334,7 @@ fn numbers<const N: usize>() -> impl Strategy<Value = [f64; N]> {
 
 proptest! {
     #[test]
-    fn images_come_back_as_they_went(
+    fn images_round_trip(
         header in header(),
         width in 0u32..9,
         height in 0u32..9,
@@ -365,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn clouds_come_back_as_they_went(
+    fn clouds_round_trip(
         header in header(),
         width in 0u32..5,
         height in 0u32..4,
@@ -404,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn measurements_come_back_as_they_went(
+    fn measurements_round_trip(
         header in header(),
         a in numbers::<4>(),
         b in numbers::<9>(),
@@ -425,7 +425,7 @@ proptest! {
     }
 
     #[test]
-    fn radar_scans_come_back_as_they_went(
+    fn radar_scans_round_trip(
         header in header(),
         numbers in prop::collection::vec(prop::array::uniform5(-1e3f32..1e3), 0..20),
     ) {
@@ -446,7 +446,7 @@ proptest! {
     }
 
     #[test]
-    fn detections_come_back_as_they_went(
+    fn detections_round_trip(
         header in header(),
         boxes in prop::collection::vec(
             (-500i16..500, -500i16..500, 0i16..500, 0i16..500, "[a-z]{1,9}", 0f32..1.0),
@@ -610,7 +610,7 @@ fn a_detection_with_more_than_driveline_has_is_named() {
 }
 
 #[test]
-fn cdr_passes_as_it_is_and_is_padded() {
+fn cdr_passes_unchanged_and_is_padded() {
     let sample = [0, 1, 0, 2, 3, 0, 0, 0, b'h', b'i', 0];
     let to = ToRos::of_cdr(&sample, 12).unwrap();
     assert_eq!(joined(&to), [0, 1, 0, 1, 3, 0, 0, 0, b'h', b'i', 0, 0]);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_before_an_acknowledgement_is_due_counts_if_none_comes() {
+    fn early_replacements_count_if_no_acknowledgement_comes() {
         let (period, mut writer) = (DUE / 20, Writer::new(4));
         // At a high rate, acknowledgements of a working reader arrive after samples were replaced.
         for _ in 0..10 {

@@ -5,7 +5,7 @@ use driveline_shm::{Publisher, PublisherConfig};
 use driveline_types::Schema;
 
 #[test]
-fn a_gateway_that_does_not_hear_its_clock_any_more_cannot_go_on() {
+fn a_gateway_without_its_clock_cannot_continue() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let control_thread = rig::control_thread(
@@ -44,7 +44,7 @@ fn a_refusal_by_dds_does_not_block_answers() {
 }
 
 #[test]
-fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
+fn a_publisher_without_space_is_sent_to_ros_once_there_is_space() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!({
@@ -96,7 +96,7 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
 }
 
 #[test]
-fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
+fn a_dds_subscription_with_another_definition_causes_a_remark() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!({

@@ -44,7 +44,7 @@ mod tests {
     const KEPT: u64 = 32;
 
     #[test]
-    fn what_was_under_way_is_taken_and_others_that_never_stop_hold_up_nothing() {
+    fn samples_in_flight_are_taken_and_endless_publishers_delay_nothing() {
         let (went, mut idle) = (Instant::now(), Draining::new(Profile::Zenoh, Instant::now()));
         let mut busy = idle;
         let late = went + GRACE / 2;

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_endpoint_on_dds_announces_of_its_type_is_compared_where_both_ends_say_it() {
+    fn type_hashes_over_dds_are_compared_if_both_ends_announce_them() {
         let hash = |digit: &str| format!("RIHS01_{}", digit.repeat(64));
         let announces = |user_data: String| {
             let (topic, type_name) = ("rt/chatter".into(), "std_msgs::msg::dds_::String_".into());

@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_has_a_bound_in_bytes_whatever_a_topic_s_own_samples_have() {
+    fn waiting_samples_are_bounded_in_bytes_for_every_topic() {
         const MIB: u64 = 1 << 20;
         for (of_topic, of_any, over_dds, over_zenoh) in [
             (64, 64, 4096, 4096),

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gateway_whose_dds_has_ended_says_that_it_cannot_go_on() {
+    fn a_gateway_whose_dds_has_ended_reports_that_it_cannot_continue() {
         let _alone = lock(&rig::ALONE);
         let dir = tempfile::tempdir().unwrap();
         let rules = serde_json::json!({

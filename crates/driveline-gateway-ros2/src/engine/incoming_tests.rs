@@ -199,7 +199,7 @@ fn topics_without_space_are_not_opened_and_not_reported_again() {
 }
 
 #[test]
-fn what_this_host_has_no_memory_for_is_tried_again() {
+fn publishers_without_memory_are_tried_again() {
     let topic = || "image".to_owned();
     let memory = CreatePublisherError::Memory {
         topic: topic(),
@@ -220,7 +220,7 @@ fn what_this_host_has_no_memory_for_is_tried_again() {
 }
 
 #[test]
-fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() {
+fn a_writer_without_a_reader_is_refused_and_leaves_no_state() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules =
@@ -284,7 +284,7 @@ fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
 }
 
 #[test]
-fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone() {
+fn publishers_without_space_are_read_once_others_have_gone() {
     let dir = tempfile::tempdir().unwrap();
     let common = rig::control_thread(
         dir.path(),
@@ -372,7 +372,7 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
 }
 
 #[test]
-fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
+fn samples_pass_to_the_other_profile_once_there_is_space() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules =
@@ -440,7 +440,7 @@ fn image(frame: &[u8], stamp: [u32; 2], pixels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
+fn samples_that_do_not_fit_here_pass_on_and_broken_ones_do_not() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!([
@@ -511,7 +511,7 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
 }
 
 #[test]
-fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_comes_first() {
+fn samples_of_a_departed_writer_are_taken_although_its_departure_is_known_first() {
     let dir = tempfile::tempdir().unwrap();
     let common =
         rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
@@ -569,7 +569,7 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
 
 /// Checks the sum of `Sample::missed` over samples of two writers.
 #[test]
-fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
+fn missing_samples_are_missed_once_whatever_the_number_of_writers() {
     let dir = tempfile::tempdir().unwrap();
     let common =
         rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
@@ -675,7 +675,7 @@ fn unannounced_writers_are_remembered_up_to_a_limit_and_a_late_announcement_has_
 }
 
 #[test]
-fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarked_on() {
+fn a_dds_writer_with_another_definition_is_read_and_causes_a_remark() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules =

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gateway_ends_as_soon_as_another_one_can_be_used_and_no_sooner() {
+    fn the_gateway_ends_only_when_the_new_interface_can_be_used() {
         // Without an address, or switched off, the next gateway could not start.
         let anew = said(&[
             card(4, DOWN, &["10.0.0.1"]),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_that_are_listened_on_count_and_those_of_a_profile_that_is_off_do_not() {
+    fn interfaces_to_listen_on_count_unless_their_profile_is_off() {
         let named = |ros2: serde_json::Value| {
             let interfaces = Interfaces::new(&serde_json::from_value(ros2).unwrap(), &[]);
             interfaces.bound.into_iter().map(|bound| bound.name).collect::<Vec<_>>()

@@ -138,7 +138,7 @@ fn a_publisher_whose_schema_has_no_definition_is_reported() {
 }
 
 #[test]
-fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
+fn publishers_are_found_and_lost_without_their_events() {
     let dir = tempfile::tempdir().unwrap();
     let control_thread = rig::control_thread(dir.path(), serde_json::json!({ "dds": false }));
     let topic: TopicName = "busy".parse().unwrap();

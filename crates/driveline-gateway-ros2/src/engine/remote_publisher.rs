@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_found_no_room_is_not_lost_as_well() {
+    fn samples_without_space_are_not_counted_as_lost_too() {
         let mut numbers = Numbers::default();
         let mut lost = |number, rejected| {
             let gap = numbers.gap(Some(number)).unwrap();
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_while_a_publisher_was_away_is_missing_once() {
+    fn samples_of_an_absent_publisher_are_missing_once() {
         assert_eq!(
             [missing(7, None, None), missing(8, Some(7), None), missing(11, Some(7), None)],
             [Some(0), Some(0), Some(3)]

@@ -76,7 +76,7 @@ pub(super) mod tests {
     ];
 
     #[test]
-    fn the_captured_one_is_read_and_written_again() {
+    fn the_captured_text_round_trips() {
         let read = Attachment::decode(&CAPTURED).unwrap();
         assert_eq!((read.sequence, read.source_timestamp), (216, 0x18c4_f862_01e1_da34));
         assert_eq!((read.gid[0], read.gid[15]), (0xf0, 0x51));
@@ -84,7 +84,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_bytes_are_refused() {
         for len in (0..CAPTURED.len()).chain([34, 77]) {
             let mut bytes = CAPTURED.to_vec();
             bytes.resize(len, 0);
@@ -101,7 +101,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_nothing_else_has_a_gid(
+        fn attachments_round_trip_and_other_bytes_have_no_gid(
             sequence in 1..i64::MAX,
             source_timestamp: i64,
             gid: Gid,

@@ -172,7 +172,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_none() {
+    fn malformed_fields_are_refused() {
         for bad in [
             "",
             ":",
@@ -221,7 +221,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(qos in any_qos(), noise in "[0-9:,]{0,24}") {
+        fn qos_fields_round_trip(qos in any_qos(), noise in "[0-9:,]{0,24}") {
             prop_assert_eq!(TokenQos::parse(&qos.to_string()), Some(qos));
             if let Some(qos) = TokenQos::parse(&noise) {
                 prop_assert_eq!(TokenQos::parse(&qos.to_string()), Some(qos));

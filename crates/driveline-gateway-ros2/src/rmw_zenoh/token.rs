@@ -204,7 +204,7 @@ mod tests {
                             :1:,1:,:,:,,";
 
     #[test]
-    fn the_captured_one_is_read_and_written_again() {
+    fn the_captured_text_round_trips() {
         let token: Token = CAPTURED.parse().unwrap();
         assert_eq!((token.domain, token.node_id, token.id, token.kind), (0, 0, 3, Kind::Publisher));
         assert_eq!(
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_bytes_are_refused() {
         let with = |from: &str, to: &str| CAPTURED.replacen(from, to, 1).parse::<Token>();
         for (from, to) in [
             ("@ros2_lv", "@ros2"),
@@ -264,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_anything_else_does_no_harm(
+        fn tokens_round_trip_and_other_text_does_no_harm(
             (domain, node_id, id) in any::<(u32, u64, u64)>(),
             session in "[0-9a-f]{1,32}",
             enclave in "(/[a-z_]{1,5}){1,2}|/",

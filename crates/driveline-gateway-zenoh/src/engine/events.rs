@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_kind_leaves_room_for_the_others() {
+    fn a_flood_of_one_kind_leaves_space_for_the_others() {
         let mut waiting = Waiting::default();
         let kept = (0..100_000).filter(|n| waiting.push(change(*n))).count();
         let answers = (0..10_000).filter(|_| waiting.push(list(256 << 10))).count();

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_that_is_named_has_to_be_there() {
+    fn a_named_interface_must_exist() {
         let lacks =
             |network: &str| lacking(&serde_json::from_str(network).unwrap()).map(|e| e.to_string());
         for good in [
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_others_only_when_none_is_left_and_some_are_there() {
+    fn addresses_count_as_changed_only_if_all_are_new() {
         let [a, b] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
         assert!(is_another(&[a], &[b]) && is_another(&[], &[a]));
         for now in [&[a, b][..], &[a], &[]] {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_identity_of_a_session_says_which_start_of_a_gateway_it_is_of() {
+    fn the_identity_of_a_session_contains_the_start_of_its_gateway() {
         for number in [0, 1, 0xffff_0000_1234_5678, u64::MAX] {
             let identity = identity(&HostId::new("car", number).unwrap());
             let zid: ZenohId = identity.parse().unwrap();

@@ -345,7 +345,7 @@ mod tests {
 
     /// Checks the sum in section 7 of the protocol.
     #[test]
-    fn a_link_that_is_back_is_knocked_at_soon_enough() {
+    fn a_restored_link_is_tried_soon_enough() {
         /// Time after which Linux repeats the first packet of a connection.
         const REPEATED_AFTER_MS: u64 = 1_000;
         let config = of("{}").unwrap();
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_zenoh_s_that_cannot_be_used_is_named() {
+    fn an_unusable_zenoh_file_is_named() {
         let text = of(r#"{"zenoh": "/nowhere/zenoh.json5"}"#).unwrap_err().to_string();
         assert!(text.contains("/nowhere/zenoh.json5"), "{text}");
     }
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_zenoh_s_does_not_let_everybody_in_unless_that_is_said() {
+    fn a_zenoh_file_open_to_all_is_refused_unless_declared_insecure() {
         for (text, at) in [
             ("{}", "tcp/[::]:0"),
             ("{ mode: 'router' }", "tcp/[::]:7447"),

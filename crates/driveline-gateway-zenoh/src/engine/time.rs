@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_that_another_asked_just_before_is_spared_and_those_without_a_pause_never_are() {
+    fn a_recent_request_saves_another_one_unless_there_is_no_pause() {
         let pause = Duration::from_millis(2);
         let questions = Questions::default();
         let is_due = |ns, pause| questions.is_due("clock/trunk", MonotonicNs(ns), pause);

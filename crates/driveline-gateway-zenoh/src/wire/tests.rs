@@ -37,7 +37,7 @@ fn all(a: HostId, b: HostId, topic: &str) -> Vec<Parsed> {
 }
 
 #[test]
-fn keys_are_as_the_protocol_page_has_them() {
+fn keys_equal_those_of_the_protocol_page() {
     let keys = Keys::new("pilot").unwrap();
     let made: Vec<_> = all(host("car", 0xab), host("roof-1", u64::MAX), "camera/front")
         .iter()
@@ -60,7 +60,7 @@ fn keys_are_as_the_protocol_page_has_them() {
 }
 
 #[test]
-fn names_that_would_mean_something_in_a_key_expression_are_refused() {
+fn names_with_special_characters_of_key_expressions_are_refused() {
     for bad in ["", "a/b", "a.b", "*", "a$*", "a?b", "ä", &"x".repeat(64)] {
         assert!(HostId::new(bad, 1).is_none(), "{bad}");
     }
@@ -88,7 +88,7 @@ fn names_that_would_mean_something_in_a_key_expression_are_refused() {
 }
 
 #[test]
-fn an_attachment_is_laid_out_as_the_protocol_page_says() {
+fn attachments_have_the_layout_of_the_protocol_page() {
     let head = SampleHead {
         place: 0x0304,
         number: 0x0102,
@@ -457,7 +457,7 @@ proptest! {
 
     /// Messages with any number of hosts stay within the bounds, and decode to the encoded content.
     #[test]
-    fn introductions_are_bounded_and_survive_damage(
+    fn known_hosts_are_bounded_and_survive_damage(
         hears in prop::collection::vec(
             (any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)),
             0..30,

@@ -476,7 +476,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_complete_has_schemas_and_a_hash() {
+    fn complete_definitions_have_schemas_and_a_hash() {
         let dir = share(&NAV);
         let all = read(&dir, &["nav_msgs", "geometry_msgs"]);
         let (_, request, response) = all.service("nav_msgs/srv/GetPlan").unwrap();
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_is_missing_is_named_with_where_it_is() {
+    fn a_missing_package_is_named_with_its_directory() {
         let dir = share(&NAV);
         let alone = read(&dir, &["nav_msgs"]);
         let e = alone.service("nav_msgs/srv/GetPlan").unwrap_err();
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_converted_needs_no_definition() {
+    fn converted_types_need_no_definition() {
         let dir = share(&[("sensor_msgs/msg/Image.msg", "std_msgs/Header header\n")]);
         let all = read(&dir, &["sensor_msgs"]);
         let mut rule = Rule::new("/a", Direction::FromRos);
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_may_be_named_by_dots_but_not_by_a_name_that_is_none() {
+    fn a_package_path_may_end_in_dots_but_needs_a_valid_name() {
         let dir = share(&[
             ("p_msgs/srv/S.srv", "---\n"),
             ("p_msgs/msg/X.msg", "int8 x\n"),

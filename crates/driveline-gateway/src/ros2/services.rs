@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn much_memory_is_remarked_on() {
+    fn much_memory_causes_a_remark() {
         let of = |server: &str, bounds: &str| {
             rule(&format!(
                 r#"{{"service": "/a", "type": "a/srv/B", "server": "{server}", {bounds}}}"#

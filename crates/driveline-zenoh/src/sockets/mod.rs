@@ -139,7 +139,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn one_that_is_shut_wakes_who_waits_for_room_in_it_and_no_other_ends() {
+    fn shutting_a_socket_wakes_its_waiting_threads_and_ends_no_other_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || {
             (

@@ -56,7 +56,7 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn it_asks_by_the_socket_by_which_zenoh_does_and_by_no_other() {
+    fn only_the_socket_from_which_zenoh_asks_is_used() {
         // Address that no other test uses.
         const OWN: Ipv4Addr = Ipv4Addr::new(127, 4, 5, 6);
         let bound = || UdpSocket::bind("0.0.0.0:0").unwrap();

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_says_that_he_has_very_many_endpoints_gets_no_more_names_than_there_may_be() {
+    fn a_participant_with_very_many_endpoints_gets_a_limited_number_of_names() {
         let (mut nodes, mut participants) = (Nodes::new(), BTreeMap::new());
         remember(&mut nodes, &mut participants, says(1, 2, 3), 100);
         assert_eq!((nodes.len(), nodes[&gid(1, 5)].name.as_str()), (6, "node_1"));

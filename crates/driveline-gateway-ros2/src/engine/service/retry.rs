@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_tried_again_after_pauses_that_grow_and_end_growing() {
+    fn a_failed_object_is_retried_after_growing_pauses_with_a_limit() {
         let (mut retry, _woken) = retry();
         let (began, mut tried) = (Instant::now(), Vec::new());
         for second in 0..300 {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_is_withdrawn_with_its_reason_and_made_again_after_a_pause() {
+    fn a_broken_object_is_withdrawn_with_its_reason_and_made_again_after_a_pause() {
         let (mut retry, woken) = retry();
         let (first, broken, withdrawn, hold) = thing();
         let began = Instant::now();

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_back_has_a_history_again_and_what_it_had_asked_before_ends_nothing() {
+    fn a_returning_publisher_has_a_new_history_and_its_old_one_ends_nothing() {
         let (inbox, now, publisher) =
             (Arc::new(Inbox::new(100, 100)), Instant::now(), handle_of(&[1; 16]));
         let first = inbox.awaits(publisher, now);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_or_unknown_takes_no_room_from_others() {
+    fn refused_and_unknown_publishers_take_no_space_from_others() {
         let (inbox, now) = (Arc::new(Inbox::new(10, 100)), Instant::now());
         (1..=7).for_each(|number| came(&inbox, LASTING, 1, number, now));
         assert_eq!(
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_counts_among_what_may_wait() {
+    fn held_samples_count_against_the_limit() {
         let (inbox, now) = (Arc::new(Inbox::new(3, 100)), Instant::now());
         let history = inbox.awaits(handle_of(&[1; 16]), now);
         (1..=5).for_each(|number| came(&inbox, LASTING, 1, number, now));

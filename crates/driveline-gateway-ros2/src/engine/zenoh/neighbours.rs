@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_connected_to_and_is_lost_is_tried_until_there_is_a_connection() {
+    fn a_lost_node_is_tried_until_there_is_a_connection() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
         neighbours.connected(id(1), AT, at(0));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_come_back_is_tried_more_rarely_and_is_forgotten() {
+    fn a_node_that_does_not_return_is_tried_more_rarely_and_is_forgotten() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         neighbours.connected(id(1), AT, start);
         neighbours.lost(id(1), start);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_is_left_alone_and_when_it_is_back_nodes_are_tried_anew() {
+    fn routers_are_not_tried_and_nodes_are_tried_again_when_the_router_returns() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         let at = |s: u64| start + Duration::from_secs(s);
         neighbours.router(id(9), start);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_connected_to_again_and_the_longest_lost_gives_way() {
+    fn the_number_of_reconnections_is_limited_and_the_longest_lost_gives_way() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         (0..=MAX_LOST).for_each(|n| neighbours.connected(id(n), AT, start));
         (0..=MAX_LOST)

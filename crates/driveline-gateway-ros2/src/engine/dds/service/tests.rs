@@ -7,7 +7,7 @@ use crate::engine::service::{Answers, Cdr, Reply, RequestId, Requests};
 use std::sync::Arc;
 
 #[test]
-fn samples_that_never_end_do_not_keep_a_thread_from_looking_who_is_there() {
+fn endless_samples_do_not_keep_a_thread_from_checking_matches() {
     let taken = std::cell::Cell::new(0);
     let take = |_| {
         taken.set(taken.get() + 1);
@@ -115,7 +115,7 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
 
 /// The end is dropped later, by a thread that may have to wait.
 #[test]
-fn an_end_that_is_withdrawn_is_out_of_sight_before_it_is_dropped() {
+fn a_withdrawn_end_is_invisible_before_it_is_dropped() {
     let _alone = lock(&ALONE);
     let (dds, of) = (participant(), interface());
     let seen =
