@@ -193,12 +193,12 @@ proptest! {
             prop_assert!(clock.exchange(&e));
             // Some exchanges overlap with the next.
             t = if i % 3 == 0 { t + there / 2 } else { returned + back };
-            let look = t.max(returned);
-            let known = clock.offset(here(look)).unwrap();
+            let at = t.max(returned);
+            let known = clock.offset(here(at)).unwrap();
             prop_assert!(
-                (known.ns - other.offset(look)).unsigned_abs() <= known.error_ns + 1,
+                (known.ns - other.offset(at)).unsigned_abs() <= known.error_ns + 1,
                 "{known:?} {}",
-                other.offset(look)
+                other.offset(at)
             );
         }
         prop_assert_eq!(clock.steps(), 0);

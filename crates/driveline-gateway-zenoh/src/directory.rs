@@ -345,7 +345,7 @@ impl<I> Directory<I> {
         let silent =
             self.topics.iter().filter(|t| !self.is_sent(t)).filter(short).take(MAX_COMPARED[1]);
         let like = |t: &TopicName| {
-            others.iter().find(|o| much_the_same(t.as_str(), o.as_str())).map(|o| (*o).clone())
+            others.iter().find(|o| nearly_same(t.as_str(), o.as_str())).map(|o| (*o).clone())
         };
         silent.filter_map(|t| Some((t.clone(), like(t)?))).collect()
     }
@@ -590,7 +590,7 @@ fn pause(first: Duration, times: u32) -> Duration {
 /// Returns true if one name may be a misspelling of the other. They may differ in capitals, or in
 /// one place where up to two letters were added, removed or changed. Names that differ in digits do
 /// not count, because several sensors often do.
-fn much_the_same(a: &str, b: &str) -> bool {
+fn nearly_same(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;
     }

@@ -80,7 +80,7 @@ impl World {
     }
 
     /// The gateway checks its publishers, and announces a change.
-    fn look(&mut self, n: usize) {
+    fn poll(&mut self, n: usize) {
         for (t, name) in TOPICS.iter().enumerate() {
             let living: Vec<u128> = self
                 .publishers
@@ -164,20 +164,20 @@ impl World {
             Op::Come(n, t) => {
                 let id = self.publishers.len() as u128 + 1;
                 self.publishers.insert(id, (n, t, true));
-                self.look(n);
+                self.poll(n);
             }
             Op::Go(i) => {
                 let known = self.publishers.len().max(1);
                 if let Some(p) = self.publishers.get_mut(&((i % known) as u128 + 1)) {
                     p.2 = false;
                     let n = p.0;
-                    self.look(n);
+                    self.poll(n);
                 }
             }
             Op::Restart(n) => {
                 let connected = self.gateways[n].connected;
                 self.gateways[n] = Gateway { connected, ..self.gateway(n) };
-                self.look(n);
+                self.poll(n);
             }
             Op::Link(n, up) => self.gateways[n].connected = up,
             Op::Tokens(n, topics_first) => self.tokens(n, topics_first),

@@ -280,7 +280,7 @@ impl World {
     }
 
     /// Both gateways do the work that is due.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let now = MonotonicNs::now();
         let offer = || Offer {
             node: "n".parse().unwrap(),
@@ -498,7 +498,7 @@ impl World {
             Step::Wait(ms) => self.clock.advance(Duration::from_millis(ms)),
         }
         self.probe();
-        self.look();
+        self.poll();
     }
 
     fn check(&self, after: &Step) {
@@ -531,7 +531,7 @@ impl World {
     fn arrive(&mut self, rounds: usize, pause: Duration) {
         for _ in 0..rounds {
             self.probe();
-            self.look();
+            self.poll();
             while !self.flight.is_empty() {
                 let flight = self.flight.remove(0);
                 self.deliver(flight);

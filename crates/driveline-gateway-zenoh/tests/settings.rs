@@ -618,7 +618,7 @@ fn a_host_that_finds_no_other_logs_it_once() {
     let dir = tempfile::tempdir().unwrap();
     let endpoint = format!("unixsock-stream/{}/nobody", dir.path().display());
     let start = |network: &str, says: &str| {
-        let network = network.replace("NOBODY", &endpoint);
+        let network = network.replace("ENDPOINT", &endpoint);
         let network: serde_json::Value = serde_json::from_str(&network).unwrap();
         let config = json!({
             "domain": "car", "domain_dir": dir.path().join(says), "network": network, "topics": [],
@@ -629,7 +629,7 @@ fn a_host_that_finds_no_other_logs_it_once() {
     let silent = start("{}", "silent");
     let (waits, calls) = (
         start(r#"{ "listen": ["tcp/127.0.0.1:0"] }"#, "waits"),
-        start(r#"{ "listen": ["tcp/127.0.0.1:0"], "connect": ["NOBODY"] }"#, "calls"),
+        start(r#"{ "listen": ["tcp/127.0.0.1:0"], "connect": ["ENDPOINT"] }"#, "calls"),
     );
     for (gateway, says) in [
         (waits, "no host has connected yet".to_owned()),

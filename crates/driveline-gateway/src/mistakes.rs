@@ -53,12 +53,12 @@ impl ConfigMistakes {
         }
     }
 
-    /// Checks topics: duplicates, numbers, and the results of `look` for each, which gets its
+    /// Checks topics: duplicates, numbers, and the results of `check` for each, which gets its
     /// index.
     pub(crate) fn topics<'a>(
         &mut self,
         topics: impl Iterator<Item = TopicNumbers<'a>>,
-        mut look: impl FnMut(&mut Self, usize),
+        mut check: impl FnMut(&mut Self, usize),
     ) {
         let mut seen = HashMap::new();
         for (i, TopicNumbers { topic, max_payload, pins, qos }) in topics.enumerate() {
@@ -88,7 +88,7 @@ impl ConfigMistakes {
                     );
                 }
             }
-            look(self, i);
+            check(self, i);
         }
     }
 

@@ -404,7 +404,7 @@ pub struct CarriedTopic {
 
 impl CarriedTopic {
     /// Adds mistakes that matter only between hosts.
-    fn look(&self, place: &str, found: &mut ConfigMistakes) {
+    fn check_between_hosts(&self, place: &str, found: &mut ConfigMistakes) {
         if !self.send && !self.receive {
             let message = format!("`{}` is neither sent nor received", self.topic);
             found.add(place, &message, "set `send` or `receive` to true, or remove it");
@@ -532,7 +532,9 @@ impl GatewayConfig {
             pins: t.pins,
             qos: &t.qos,
         });
-        found.topics(numbers, |found, i| self.topics[i].look(&format!("topics[{i}]"), found));
+        found.topics(numbers, |found, i| {
+            self.topics[i].check_between_hosts(&format!("topics[{i}]"), found)
+        });
         found.into_result()
     }
 }

@@ -32,7 +32,7 @@ const MISUSED: u8 = 2;
 /// Argument with which a run starts the program.
 pub(super) const FROM_RUN: &str = "--account-stdin";
 /// Period at which log lines are collected.
-const TELL: Duration = Duration::from_secs(1);
+const LOG_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of log lines per minute.
 const NOTICES: u32 = 512;
 
@@ -269,7 +269,7 @@ fn until_over<G: Gateway>(
 ) -> Result<(), Failure> {
     let mut limit = LineLimit::new(NOTICES);
     loop {
-        let over = wait.recv_timeout(TELL) != Err(RecvTimeoutError::Timeout);
+        let over = wait.recv_timeout(LOG_EVERY) != Err(RecvTimeoutError::Timeout);
         let failure = gateway.failure().filter(|_| !over);
         at_most(gateway.take_notices(), &mut limit, Instant::now())
             .iter()

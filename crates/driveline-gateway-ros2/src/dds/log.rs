@@ -17,8 +17,8 @@ const MAX_LINE: usize = 2048;
 /// Limit of this process, as CycloneDDS has one log for each process.
 static LIMIT: Mutex<LineLimit> = Mutex::new(LineLimit::new(LINES));
 
-fn limit<T>(look: impl FnOnce(&mut LineLimit) -> T) -> T {
-    look(&mut LIMIT.lock().unwrap_or_else(PoisonError::into_inner))
+fn limit<T>(f: impl FnOnce(&mut LineLimit) -> T) -> T {
+    f(&mut LIMIT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Returns a note on lines that were not shown, at most once a minute.

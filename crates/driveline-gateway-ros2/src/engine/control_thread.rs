@@ -39,7 +39,7 @@ const MAX_TOPICS: usize = 256;
 /// Maximum number of remembered endpoints of other nodes.
 const MAX_ENDPOINTS: usize = 16_384;
 /// Maximum number of other gateways reported.
-const MAX_BESIDE: usize = 16;
+const MAX_OTHER_GATEWAYS: usize = 16;
 /// Maximum number of reported reasons for skipped types.
 const MAX_LEFT_OUT: usize = 64;
 /// Maximum number of reported topics whose names Driveline does not permit, and maximum length of
@@ -49,7 +49,7 @@ const LONGEST_NAMED: usize = 256;
 /// State of a subscription with a remark.
 pub(super) const WITH_A_REMARK: &str = "gets samples, but not as requested";
 /// Longest pause between checks without an event.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Requests of the gateway's owner to the control thread.
 pub(super) struct Control {
@@ -107,7 +107,7 @@ pub(super) struct ControlThread {
     /// ROS 2 topics already logged because Driveline does not permit their names.
     misnamed: HashSet<String>,
     /// True if it was logged that the limit of topics towards ROS 2 is reached.
-    told_full: bool,
+    full_logged: bool,
     /// Zenoh sessions of other gateways that are also in the same DDS domain.
     pub(super) beside: BTreeSet<String>,
     graph: Option<DdsGraph>,
@@ -367,7 +367,7 @@ impl ControlThread {
             asking: Asking::default(),
             local_topics,
             misnamed: HashSet::new(),
-            told_full: false,
+            full_logged: false,
             beside: BTreeSet::new(),
             graph,
             control,
@@ -391,7 +391,7 @@ impl ControlThread {
 
     pub(super) fn run(mut self) {
         while !self.control.stop.load(Ordering::Acquire) {
-            let longest = self.look();
+            let longest = self.poll();
             if let Err(e) = self.common.waiting.wait(longest) {
                 self.common.fail(e.to_string());
                 break;
@@ -403,7 +403,7 @@ impl ControlThread {
 
     /// Handles pending events and returns the time until the next check without an event. Refusals
     /// of DDS are logged, and do not stop the rest.
-    fn look(&mut self) -> Duration {
+    fn poll(&mut self) -> Duration {
         let learnt = self.learn();
         let ((found, services), troubles) =
             self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
@@ -412,7 +412,7 @@ impl ControlThread {
             self.changed(Profile::Zenoh, writes, change);
         }
         let of_interfaces =
-            self.interfaces.look(Instant::now(), interfaces).unwrap_or_else(|why| {
+            self.interfaces.poll(Instant::now(), interfaces).unwrap_or_else(|why| {
                 self.common.fail(why);
                 Vec::new()
             });
@@ -433,10 +433,10 @@ impl ControlThread {
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
         let nodes = &self.nodes;
-        self.asking.look(&self.common, pairs(&writings, &self.readers), |reader| {
+        self.asking.poll(&self.common, pairs(&writings, &self.readers), |reader| {
             nodes.get(&reader.gid).cloned()
         });
-        let due = self.services.look(&self.nodes);
+        let due = self.services.poll(&self.nodes);
         let said = self.say(&writings);
         self.control.report_requests.answer(|| self.report(&writings));
         // After a failed read the time of the graph is ignored: it would be retried without a
@@ -448,7 +448,7 @@ impl ControlThread {
             .for_each(|e| self.common.log(e.to_string()));
         let again = self.common.zenoh.as_ref().and_then(Session::connect_again);
         let next = [due, of_graph, again].into_iter().flatten().min();
-        next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
+        next.map_or(CHECK_EVERY, |at| at.saturating_duration_since(Instant::now()).min(CHECK_EVERY))
     }
 
     /// Reads changes from DDS.
@@ -481,7 +481,7 @@ impl ControlThread {
                 continue;
             }
             if self.outgoing.len() >= MAX_TOPICS {
-                if !std::mem::replace(&mut self.told_full, true) {
+                if !std::mem::replace(&mut self.full_logged, true) {
                     self.common.log(format!(
                         "topic '{topic}' does not go to ROS 2, nor do others that come later: \
                          {MAX_TOPICS} topics do, which is the maximum; {FEWER}"
@@ -510,8 +510,12 @@ impl ControlThread {
     fn check_other_profile(&mut self) {
         let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
         let there = zenoh.gateways();
-        let beside: BTreeSet<_> =
-            graph.gateways().filter(|id| there.contains(*id)).take(MAX_BESIDE).cloned().collect();
+        let beside: BTreeSet<_> = graph
+            .gateways()
+            .filter(|id| there.contains(*id))
+            .take(MAX_OTHER_GATEWAYS)
+            .cloned()
+            .collect();
         for id in beside.difference(&self.beside) {
             self.common.log(format!(
                 "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this \

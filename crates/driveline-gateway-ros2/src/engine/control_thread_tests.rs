@@ -34,7 +34,7 @@ fn a_refusal_by_dds_does_not_block_answers() {
     // Each request waits for a while, so on a slow machine fewer requests are made.
     let asks = std::thread::spawn(move || (0..30).any(|_| !control.report().stale));
     while !asks.is_finished() {
-        control_thread.look();
+        control_thread.poll();
         // time: a pause between polls; the requesting thread ends them
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -82,13 +82,13 @@ fn a_publisher_without_space_is_sent_to_ros_once_there_is_space() {
              writers") && why.contains("`topics`")),
         "{reasons:?}"
     );
-    control_thread.look();
+    control_thread.poll();
     assert_eq!(lock(&common.writings).len(), 512);
     lock(&common.writings).retain(|w| w.number < u64::MAX / 2);
     // The opening thread logs it in another place, a moment later.
     let mut reported = Vec::new();
     rig::eventually("carried, and logged", || {
-        control_thread.look();
+        control_thread.poll();
         reported.extend(control_thread.control.take_notices());
         let carried = lock(&common.writings).len() == 2 && lock(&common.refusals).is_empty();
         carried && reported.iter().any(|line| line.contains("node 'second' go to ROS 2 now"))

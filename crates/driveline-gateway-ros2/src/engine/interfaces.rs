@@ -65,7 +65,7 @@ impl Bound {
     }
 
     /// Returns a line for the log; an error if the present interface needs new sockets.
-    fn look(&mut self, there: &[Interface]) -> Result<Option<String>, String> {
+    fn poll(&mut self, there: &[Interface]) -> Result<Option<String>, String> {
         let interface = there.iter().find(|i| i.name == self.name);
         let name = &self.name;
         match self.lacks(interface) {
@@ -102,7 +102,7 @@ impl Interfaces {
     }
 
     /// Returns lines for the log, if a check is due; an error if the gateway cannot continue.
-    pub(super) fn look(
+    pub(super) fn poll(
         &mut self,
         now: Instant,
         there: impl FnOnce() -> Vec<Interface>,
@@ -113,7 +113,7 @@ impl Interfaces {
         self.next = now + EVERY;
         let there = there();
         let looked: Result<Vec<_>, _> =
-            self.bound.iter_mut().map(|bound| bound.look(&there)).collect();
+            self.bound.iter_mut().map(|bound| bound.poll(&there)).collect();
         Ok(looked?.into_iter().flatten().collect())
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     fn said(looks: &[Vec<Interface>]) -> Vec<Result<Option<String>, String>> {
         let mut bound =
             Bound::new("eth0", true, &card(3, UP, &["fe80::1", "10.0.0.1", "10.0.0.2"]));
-        looks.iter().map(|there| bound.look(there)).collect()
+        looks.iter().map(|there| bound.poll(there)).collect()
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
             "{other:?}"
         );
         // The interface appeared before the sockets were opened, and after the list was made.
-        assert!(Bound::new("eth0", true, &[]).look(&card(3, UP, &["10.0.0.1"])).is_err());
+        assert!(Bound::new("eth0", true, &[]).poll(&card(3, UP, &["10.0.0.1"])).is_err());
     }
 
     #[test]

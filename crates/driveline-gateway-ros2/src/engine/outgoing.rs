@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 /// Maximum time that a sample waits until its publisher is known, and pause between checks.
 /// Normally this takes microseconds, on a stalled machine longer.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-const LOOK_AGAIN: Duration = Duration::from_micros(200);
+const CHECK_AGAIN: Duration = Duration::from_micros(200);
 /// Pause after a failed take, so that a lasting cause uses no CPU time.
 const BREATH: Duration = Duration::from_millis(20);
 
@@ -456,7 +456,7 @@ impl Sender {
                 self.publishers.insert(publisher, Known::default());
                 return;
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(CHECK_AGAIN);
         }
     }
 

@@ -24,9 +24,9 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 /// unannounced publishers.
 const PAUSES: u32 = 30;
 /// Longest pause between checks without an event.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Longest pause between checks for ending remote publishers, if events never stop.
-const LOOK_BETWEEN: Duration = Duration::from_millis(100);
+const CHECK_BETWEEN: Duration = Duration::from_millis(100);
 
 pub(super) enum Known {
     Open(Open),
@@ -189,7 +189,7 @@ impl Shared {
         is_empty: bool,
         rounds: u64,
     ) -> Duration {
-        let (mut writers, kept, mut next) = (lock(&self.writers), self.feed.kept(), LOOK);
+        let (mut writers, kept, mut next) = (lock(&self.writers), self.feed.kept(), CHECK_EVERY);
         let mut ends = |known: &mut Known| {
             let Known::Open(Open { gone: Some(gone), .. }) = known else { return false };
             let ends = gone.ends(now, is_empty, rounds, kept);
@@ -259,7 +259,7 @@ impl Shared {
             let waited = match taken {
                 Ok(true) => {
                     rounds += 1;
-                    if now.duration_since(looked) >= LOOK_BETWEEN {
+                    if now.duration_since(looked) >= CHECK_BETWEEN {
                         self.part(common, now, false, rounds);
                         self.listen(common);
                         looked = now;
@@ -272,7 +272,7 @@ impl Shared {
                 }
                 Err(e) => {
                     common.log(format!("topic '/{}': {e}", self.topic));
-                    self.feed.wait(LOOK)
+                    self.feed.wait(CHECK_EVERY)
                 }
             };
             if let Err(e) = waited {

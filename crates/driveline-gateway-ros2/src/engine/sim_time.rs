@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longest pause between checks without an event.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Time without a clock message after which this is logged.
 const MISSED_AFTER: Duration = Duration::from_secs(5);
 
@@ -102,7 +102,7 @@ fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
         }
         let waited = match took {
             Ok(true) => Ok(()),
-            Ok(false) => feed.wait(LOOK),
+            Ok(false) => feed.wait(CHECK_EVERY),
             Err(e) => Err(e),
         };
         if let Err(e) = waited {

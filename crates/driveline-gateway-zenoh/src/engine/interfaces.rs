@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 static SEEN: OnceLock<Vec<Interface>> = OnceLock::new();
 
 /// Notes the interfaces of the host. Call it right before Zenoh is first used.
-pub(super) fn zenoh_looks() {
+pub(super) fn note_seen_interfaces() {
     SEEN.get_or_init(interfaces);
 }
 
@@ -56,7 +56,7 @@ pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
 }
 
 /// Returns the addresses of the interface on which Zenoh looks for hosts, as it has seen them.
-pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
+pub(super) fn scouting_addresses(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
     let seen =
         SEEN.get().and_then(|seen| seen.iter().find(|i| Some(&i.name) == spec.interface.as_ref()));
     seen.map(addresses).unwrap_or_default()

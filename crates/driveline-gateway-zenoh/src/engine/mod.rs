@@ -233,6 +233,6 @@ impl Drop for Gateway {
             // A panic in the thread has been reported already.
             let _ = thread.join();
         }
-        self.control.let_others_serve();
+        self.control.release_domain();
     }
 }

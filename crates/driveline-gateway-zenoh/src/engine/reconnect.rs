@@ -90,7 +90,7 @@ impl Reconnect {
     }
 
     /// Makes the attempts that are due. Does not block. Returns the time of the next check.
-    pub(super) fn look(
+    pub(super) fn poll(
         &self,
         now: MonotonicNs,
         standing: impl Fn(u64) -> Standing,
@@ -213,8 +213,8 @@ mod tests {
             self.opened.session.info().peers_zid().wait().count() == 1
         }
 
-        fn look(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
-            self.reconnect.look(now, |_| Standing::Host)
+        fn poll(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
+            self.reconnect.poll(now, |_| Standing::Host)
         }
 
         /// Makes one attempt and waits for its end.
@@ -230,12 +230,12 @@ mod tests {
         pair.held.store(true, SeqCst);
         pair.close_other();
         let now = MonotonicNs::now();
-        assert_eq!(pair.look(now), Some(now + AGAIN_EVERY));
+        assert_eq!(pair.poll(now), Some(now + AGAIN_EVERY));
         eventually("tried", || pair.all_tried());
-        assert_eq!(pair.look(now + AGAIN_EVERY), Some(now + 2 * AGAIN_EVERY), "it goes on");
+        assert_eq!(pair.poll(now + AGAIN_EVERY), Some(now + 2 * AGAIN_EVERY), "it goes on");
         pair.held.store(false, SeqCst);
         pair.open_other();
-        eventually("connected again, and that is all", || pair.look(MonotonicNs::now()).is_none());
+        eventually("connected again, and that is all", || pair.poll(MonotonicNs::now()).is_none());
         assert!(pair.is_connected());
     }
 
@@ -248,15 +248,15 @@ mod tests {
         eventually("connected again", || {
             if pair.all_tried() && !pair.is_connected() {
                 now = now + AGAIN_EVERY;
-                pair.look(now);
+                pair.poll(now);
             }
             pair.all_tried() && pair.is_connected()
         });
         // No check was made since.
         pair.close_other();
-        assert!(pair.look(now).is_some(), "it goes on");
+        assert!(pair.poll(now).is_some(), "it goes on");
         pair.open_other();
-        eventually("connected once more", || pair.look(MonotonicNs::now()).is_none());
+        eventually("connected once more", || pair.poll(MonotonicNs::now()).is_none());
         assert!(pair.is_connected());
     }
 

@@ -148,8 +148,8 @@ impl RemotePublisher {
     }
 
     /// Updates the known local subscriptions.
-    pub(super) fn look(&self) {
-        lock(&self.watch).look();
+    pub(super) fn poll(&self) {
+        lock(&self.watch).poll();
     }
 
     /// Returns the QoS to request from its publisher. `None`: no subscription. History for late

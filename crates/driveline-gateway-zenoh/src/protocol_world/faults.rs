@@ -177,7 +177,7 @@ pub(super) fn end(world: &mut World, n: usize) {
             for event in world.computers[host].stalled.take().unwrap_or_default() {
                 world.happens(event);
             }
-            world.look(host);
+            world.poll(host);
         }
         What::Loss(ends, _) => world.network.link(ends).loss = 0,
         What::Slow(ends, ms) => {

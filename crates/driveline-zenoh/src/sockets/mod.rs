@@ -45,17 +45,17 @@ const OPEN: &str = "/proc/self/fd";
 /// # Errors
 /// If `/proc` cannot be read, or a thread cannot be started.
 pub fn break_unanswered(limit: Duration) -> io::Result<()> {
-    look(limit)?;
+    set_limits(limit)?;
     let again = move || loop {
         std::thread::sleep(EVERY);
         // It could be read before; a failure now is repaired by the next check.
-        let _ = look(limit);
+        let _ = set_limits(limit);
     };
     std::thread::Builder::new().name("dl-sockets".into()).spawn(again).map(drop)
 }
 
 /// Sets the limit for the present sockets.
-fn look(limit: Duration) -> io::Result<()> {
+fn set_limits(limit: Duration) -> io::Result<()> {
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(MOST_MS).min(MOST_MS);
     // Sockets that are not TCP refuse it. If the number was given to another socket meanwhile, that
     // socket needs the limit too.
@@ -206,7 +206,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let before = connect();
-        look(Duration::MAX).unwrap();
+        set_limits(Duration::MAX).unwrap();
         assert_eq!(tcp_user_timeout(&before).unwrap(), MOST_MS);
         break_unanswered(LIMIT).unwrap();
         assert_eq!(tcp_user_timeout(&before).unwrap(), 2_000);

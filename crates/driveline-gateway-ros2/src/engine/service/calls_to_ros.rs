@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Reason if no server exists.
-pub(super) const NOBODY: &str = "no node in ROS 2 offers it";
+pub(super) const NO_SERVER: &str = "no node in ROS 2 offers it";
 
 /// Outcome of calls whose server has gone.
 pub(super) const WENT_AWAY: &str = "the server in ROS 2 went away without a response";
@@ -107,7 +107,7 @@ impl CallsToRos {
     }
 
     /// Ends calls after their time-out. Returns the time of the next one.
-    pub(super) fn look_at_time(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn end_overdue(&self, now: Instant) -> Option<Instant> {
         let mut state = lock(&self.state);
         let over: Vec<_> = state
             .calls

@@ -112,7 +112,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Server => calls.direct(Arc::new(Asked::default())),
-                Step::Gone => calls.server_gone(WENT_AWAY, NOBODY),
+                Step::Gone => calls.server_gone(WENT_AWAY, NO_SERVER),
                 Step::Block(blocked) => calls.block(if blocked {
                     "two nodes offer it"
                 } else {
@@ -135,7 +135,7 @@ proptest! {
                     Answers::answered(&calls, call, Cdr([&[0, 1, 0, 0], &vec![7; len]]))
                 }
                 Step::Fail(call) => Answers::failed(&calls, call, "it let it go"),
-                Step::Later => drop(calls.look_at_time(Instant::now() + TIMEOUT)),
+                Step::Later => drop(calls.end_overdue(Instant::now() + TIMEOUT)),
             }
             prop_assert!(calls.under_way() <= pending as usize);
             prop_assert_eq!(
@@ -144,7 +144,7 @@ proptest! {
                 "each has ended, or is in flight"
             );
         }
-        calls.server_gone(WENT_AWAY, NOBODY);
+        calls.server_gone(WENT_AWAY, NO_SERVER);
         let outcomes = lock(&outcomes);
         prop_assert!(outcomes.values().all(|ends| ends.len() == 1), "{:?}", outcomes);
         let Figures { calls, answered, ended, .. } = calls.counts.figures();
@@ -166,14 +166,14 @@ fn time_runs_for_each_call_by_itself() {
     let (calls, outcomes) = (calls(2), Outcomes::default());
     calls.direct(Arc::new(Asked::default()));
     calls.block("");
-    assert_eq!(calls.look_at_time(Instant::now()), None);
+    assert_eq!(calls.end_overdue(Instant::now()), None);
     let before = Instant::now();
     request(&calls, &outcomes, 1, &[1]);
     request(&calls, &outcomes, 2, &[2]);
-    let next = calls.look_at_time(before).unwrap();
+    let next = calls.end_overdue(before).unwrap();
     assert!(next >= before + TIMEOUT && calls.under_way() == 2);
     Answers::answered(&calls, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
-    assert_eq!(calls.look_at_time(Instant::now() + TIMEOUT), None);
+    assert_eq!(calls.end_overdue(Instant::now() + TIMEOUT), None);
     assert_eq!(*lock(&outcomes), BTreeMap::from([(1, vec![Some(5)]), (2, vec![None])]));
 }
 
@@ -191,7 +191,7 @@ fn a_call_after_a_broken_end_reports_that_and_not_a_missing_server() {
     assert!(
         lines.contains("no_server")
             && lines.contains("its thread has ended")
-            && !lines.contains(NOBODY),
+            && !lines.contains(NO_SERVER),
         "{lines}"
     );
 }

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Reason if no server exists. It is not logged, because the server may start later.
-const NOBODY: &str = "no server on this host offers it at host reach";
+const NO_SERVER: &str = "no server on this host offers it at host reach";
 
 /// Request in flight.
 struct Asked {
@@ -123,7 +123,7 @@ impl DrivelineServer {
     }
 
     /// Offers the service while there is exactly one matching server, and logs changes.
-    pub(super) fn look(&mut self, common: &Arc<GatewayState>) {
+    pub(super) fn poll(&mut self, common: &Arc<GatewayState>) {
         let server = self.calls.caller.server();
         if self.server.as_ref() != server.as_ref().ok() {
             self.ends.values_mut().for_each(Retry::let_go);
@@ -131,7 +131,7 @@ impl DrivelineServer {
         }
         let problems = match server {
             Ok(server) => self.offer(common, server),
-            Err(CallError::NoServer { .. }) => vec![Problem::quiet(NOBODY)],
+            Err(CallError::NoServer { .. }) => vec![Problem::quiet(NO_SERVER)],
             Err(e @ CallError::Mismatch { .. }) => {
                 let of = &self.calls.of.ros;
                 vec![

@@ -17,7 +17,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// may wait for a link or for space.
 const OTHERS_WITHIN: Duration = Duration::from_secs(10);
 /// Pause between two checks for these threads.
-const OTHERS_LOOK: Duration = Duration::from_millis(10);
+const OTHERS_CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// Reason why an object does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Going {
             // Calls inside it end on this thread. It is over when no other owner uses it.
             let end = Instant::now() + OTHERS_WITHIN;
             while what.is_shared() && Instant::now() < end {
-                std::thread::sleep(OTHERS_LOOK);
+                std::thread::sleep(OTHERS_CHECK_EVERY);
             }
             drop(what);
             of_thread.store(true, Ordering::Release);
@@ -320,9 +320,9 @@ mod tests {
     }
 
     /// Ignores all requests.
-    struct Nobody;
+    struct Silent;
 
-    impl Asking for Nobody {
+    impl Asking for Silent {
         fn ask(&self, _: i64, _: Parts<'_>, _: Duration) -> Result<(), String> {
             Ok(())
         }
@@ -335,7 +335,7 @@ mod tests {
             let _ = sender.send(());
         });
         let mut retry: Retry<Arc<dyn Asking>> = Retry::new(&wake);
-        retry.keep(Instant::now(), || Ok(Arc::new(Nobody))).unwrap();
+        retry.keep(Instant::now(), || Ok(Arc::new(Silent))).unwrap();
         let asks = retry.get().unwrap().clone();
         retry.let_go();
         assert_eq!(
@@ -347,6 +347,6 @@ mod tests {
         assert_eq!(retry.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
         drop(asks);
         woken.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(retry.keep(Instant::now(), || Ok(Arc::new(Nobody))), Ok(()));
+        assert_eq!(retry.keep(Instant::now(), || Ok(Arc::new(Silent))), Ok(()));
     }
 }

@@ -25,7 +25,7 @@ use std::time::Instant;
 const MAX_ENDPOINTS: usize = 4096;
 
 /// Maximum number of unserved clients in a report.
-const MAX_TOLD: usize = 16;
+const MAX_UNSERVED: usize = 16;
 
 /// Key of a server or a client.
 pub(super) type EndpointKey = (Profile, Handle);
@@ -153,7 +153,7 @@ impl Services {
     }
 
     /// Does the work that is due. Returns the time of the next check.
-    pub(in crate::engine) fn look(&mut self, nodes: &Nodes) -> Option<Instant> {
+    pub(in crate::engine) fn poll(&mut self, nodes: &Nodes) -> Option<Instant> {
         let stirred = std::mem::take(&mut self.stirred);
         let (servers, clients, common) = (&self.servers, &self.clients, &self.common);
         let mut next = None;
@@ -176,7 +176,7 @@ impl Services {
                             .map(|(_, p)| listed(p.node.as_ref().or_else(|| nodes.get(&p.gid))))
                             .collect();
                     }
-                    server.look(common);
+                    server.poll(common);
                 }
                 Side::Ros(server) => {
                     if stirred {
@@ -190,8 +190,8 @@ impl Services {
                         }
                         server.servers = servers;
                     }
-                    server.look(common);
-                    let due = server.calls.look_at_time(Instant::now());
+                    server.poll(common);
+                    let due = server.calls.end_overdue(Instant::now());
                     next = next.into_iter().chain(due).min();
                 }
             }
@@ -263,7 +263,7 @@ impl Services {
                 ))
             };
             let not_served: BTreeSet<_> = endpoints().filter(ours).filter_map(not_served).collect();
-            report.problems.extend(not_served.into_iter().take(MAX_TOLD));
+            report.problems.extend(not_served.into_iter().take(MAX_UNSERVED));
             report
         };
         self.services.iter().map(of).collect()

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 /// Maximum time that a sender waits for a match of the other end, and for space.
 const WITHIN: Duration = Duration::from_secs(2);
 /// Maximum pause between checks without an event.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Number of samples taken between two checks of matches and waiting responses, because remote
 /// writers may write without a pause.
 const TURN: usize = 64;
@@ -112,8 +112,8 @@ struct Wire {
     /// Reason why the receiving thread has ended by itself.
     ended: OnceLock<String>,
     /// Number of checks of matches that the thread has made.
-    looks: Mutex<u64>,
-    looked: Condvar,
+    checks: Mutex<u64>,
+    checks_changed: Condvar,
     own: OwnEnds,
     /// Dropped after the endpoints.
     _topics: [Entity; 2],
@@ -175,7 +175,7 @@ impl Wire {
             readers: gids(&reader.entity)?,
             writers: gids(&writer.entity)?,
         };
-        let (stop, ended, looks, looked) =
+        let (stop, ended, checks, checks_changed) =
             (AtomicBool::new(false), OnceLock::new(), Mutex::new(0), Condvar::new());
         Ok(Self {
             reader,
@@ -183,8 +183,8 @@ impl Wire {
             waiting,
             stop,
             ended,
-            looks,
-            looked,
+            checks,
+            checks_changed,
             own,
             _topics: [reads.0, writes.0],
         })
@@ -201,8 +201,8 @@ impl Wire {
         while !self.stopped() {
             self.reader.clear_changes();
             self.writer.clear_changes();
-            *lock(&self.looks) += 1;
-            self.looked.notify_all();
+            *lock(&self.checks) += 1;
+            self.checks_changed.notify_all();
             matched();
             let taken = turn(
                 || if self.stopped() { Ok(None) } else { self.reader.take() },
@@ -215,7 +215,7 @@ impl Wire {
                 Err(_) if self.stopped() => return,
                 Err(e) => trouble(&e.to_string()),
             }
-            if let Err(e) = self.waiting.wait(LOOK) {
+            if let Err(e) = self.waiting.wait(CHECK_EVERY) {
                 let _ = self.ended.set(e.to_string());
                 return;
             }
@@ -241,15 +241,16 @@ impl Wire {
         end: Instant,
         ready: impl Fn() -> Result<bool, String>,
     ) -> Result<(), String> {
-        let mut seen = *lock(&self.looks);
+        let mut seen = *lock(&self.checks);
         while !ready()? {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || self.stopped() {
                 return Err("it is there, but DDS has not connected with both of its ends".into());
             }
-            let looks =
-                self.looked.wait_timeout_while(lock(&self.looks), left, |looks| *looks == seen);
-            seen = *looks.unwrap_or_else(PoisonError::into_inner).0;
+            let checks =
+                self.checks_changed
+                    .wait_timeout_while(lock(&self.checks), left, |checks| *checks == seen);
+            seen = *checks.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
     }
@@ -258,8 +259,8 @@ impl Wire {
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waiting.wake();
-        *lock(&self.looks) += 1;
-        self.looked.notify_all();
+        *lock(&self.checks) += 1;
+        self.checks_changed.notify_all();
     }
 
     /// Waits for the threads, after [`stop`](Self::stop).

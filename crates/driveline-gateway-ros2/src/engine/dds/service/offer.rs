@@ -25,7 +25,7 @@ struct Parked {
 }
 
 /// Reason why a response is dropped.
-const NOBODY_READS: &str = "no client reads the response";
+const NO_READER: &str = "no client reads the response";
 
 struct Shared {
     wire: Wire,
@@ -169,9 +169,8 @@ impl Shared {
         drop(parked);
         for p in due {
             if !ids.contains(&p.client.as_str()) {
-                let ended = unknown
-                    .as_deref()
-                    .map_or(("client_gone", NOBODY_READS), |why| ("not_sent", why));
+                let ended =
+                    unknown.as_deref().map_or(("client_gone", NO_READER), |why| ("not_sent", why));
                 self.requests.settled(Err(ended));
                 continue;
             }
@@ -214,7 +213,7 @@ impl Reply for DdsReply {
         let id = client.id.unwrap_or_default();
         let mut parked = lock(&shared.parked);
         if shared.wire.stopped() || parked.len() >= shared.pending {
-            return Err(("client_gone", NOBODY_READS.into()));
+            return Err(("client_gone", NO_READER.into()));
         }
         shared.requests.keep();
         parked.push(Parked {

@@ -24,9 +24,9 @@ fn endless_samples_do_not_keep_a_thread_from_checking_matches() {
 }
 
 /// Accepts all requests, and answers none.
-struct Nobody;
+struct Silent;
 
-impl Requests for Nobody {
+impl Requests for Silent {
     fn request(&self, _: RequestId, _: Cdr<'_>, _: Box<dyn Reply>) {}
     fn dropped(&self, _: &'static str, _: &str) {}
     fn stray(&self, _: &'static str, _: &str) {}
@@ -34,7 +34,7 @@ impl Requests for Nobody {
     fn settled(&self, _: Result<(), (&'static str, &str)>) {}
 }
 
-impl Answers for Nobody {
+impl Answers for Silent {
     fn answered(&self, _: i64, _: Cdr<'_>) {}
     fn failed(&self, _: i64, _: &str) {}
     fn not_sent(&self, _: i64, _: &str) {}
@@ -93,8 +93,8 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     let _alone = lock(&ALONE);
     let (dds, of) = (participant(), interface());
     let (node, server) = (RosNode::gateway(), server(&of));
-    let offered = offer(&dds, Release::Jazzy, &of, &node, Arc::new(Nobody)).unwrap();
-    let asking = ask(&dds, Release::Jazzy, &of, &node, &server, Arc::new(Nobody)).unwrap();
+    let offered = offer(&dds, Release::Jazzy, &of, &node, Arc::new(Silent)).unwrap();
+    let asking = ask(&dds, Release::Jazzy, &of, &node, &server, Arc::new(Silent)).unwrap();
     assert_eq!((offered.broken(), asking.broken()), (None, None));
     // Deletes the conditions that the threads wait on.
     drop(dds);
@@ -121,7 +121,7 @@ fn a_withdrawn_end_is_invisible_before_it_is_dropped() {
     let seen =
         [dds::Discovery::of_readers(&dds).unwrap(), dds::Discovery::of_writers(&dds).unwrap()];
     let asking =
-        ask(&dds, Release::Jazzy, &of, &RosNode::gateway(), &server(&of), Arc::new(Nobody))
+        ask(&dds, Release::Jazzy, &of, &RosNode::gateway(), &server(&of), Arc::new(Silent))
             .unwrap();
     let own = asking.own();
     let mut handles = Vec::new();
