@@ -83,7 +83,7 @@ mod tests {
         clock.hear(&clock_sample(ByteOrder::Big, 0, 0), MonotonicNs(7_000_000_000_000)).unwrap();
         assert_eq!(clock.ahead_ns(7), Some(-7_000_000_000_000));
         assert!(clock.hear(&clock_sample(ByteOrder::Little, 9, 9)[..9], MonotonicNs(1)).is_err());
-        assert_eq!(clock.ahead_ns(7), Some(-7_000_000_000_000), "what is broken changes nothing");
+        assert_eq!(clock.ahead_ns(7), Some(-7_000_000_000_000), "broken messages change nothing");
         clock.hear(&clock_sample(ByteOrder::Little, i32::MIN, 0), MonotonicNs(u64::MAX)).unwrap();
         assert_eq!(clock.ahead_ns(7), Some(NEVER + 1));
     }

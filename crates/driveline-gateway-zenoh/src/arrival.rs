@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             count(&a, Fate::Ended { last: 9, first: None }),
             (None, 9, AfarState::Ended),
-            "readers may know what was to come"
+            "readers may know the number to expect"
         );
         [7, 8, 11].into_iter().for_each(|n| assert!(a.is_new(n, 0)));
         assert_eq!(count(&a, Fate::There), (Some(6), 8, AfarState::There));

@@ -615,7 +615,7 @@ fn without_a_death_of_a_gateway_or_of_the_link_every_count_is_known() {
     [Start, Start].iter().for_each(|step| w.step(step));
     let shortly = Duration::from_millis(20);
     w.arrive(20, shortly);
-    // A lost sample, then two of which the first is replaced before it is sent. `settle` adds one
+    // A lost sample, then two samples: the first is replaced before it is sent. `settle` adds one
     // lost sample of each publisher.
     for step in [Publish(0), Send(0, false)] {
         w.step(&step);

@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(sought(&neighbours, 30_999), [true, true, false]);
         assert_eq!(sought(&neighbours, 31_000), [false; 3], "it may be elsewhere by now");
         assert_eq!(due(&mut neighbours, 31_000, Standing::Host), [1]);
-        assert_eq!(neighbours.all.len(), 1, "it is forgotten who is awaited no longer");
+        assert_eq!(neighbours.all.len(), 1, "hosts that are not awaited any more are forgotten");
         neighbours.is_connected(1);
         assert_eq!(sought(&neighbours, 31_000), [false; 3]);
     }

@@ -208,7 +208,7 @@ mod tests {
             duplicate: 1,
             ..RemotePublisherFigures::default()
         })];
-        assert_eq!(report.losses(), Vec::<String>::new(), "what was to be left out is no loss");
+        assert_eq!(report.losses(), Vec::<String>::new(), "samples skipped by a rule are no loss");
         // Two starts of one host, and another host.
         let restarted = HostReport { host: "trunk.02".into(), ..host(2, 60_000) };
         report.up_ms = 90_100;

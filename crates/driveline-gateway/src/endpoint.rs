@@ -216,9 +216,9 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
         ));
     }
     if let Some((key, _)) = settings(endpoint).find(|(key, _)| AGAIN.contains(key)) {
-        let help = "leave it out: what is not there is tried again until it is";
+        let help = "leave it out: a missing end is tried again until it exists";
         return Some((
-            format!("`{endpoint}`: when it is tried again is not for `{key}` to say"),
+            format!("`{endpoint}` has `{key}`, but the gateway sets retries itself"),
             help.into(),
         ));
     }
@@ -290,8 +290,8 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
     if what_for == Use::Listen && is_everywhere(host) && protocol != "tls" && !rules.insecure {
         return Some((
             format!(
-                "`{endpoint}` lets everybody who reaches this host on any network publish and \
-                 subscribe"
+                "`{endpoint}` permits every program that reaches this host on any network to \
+                 publish and subscribe"
             ),
             format!("{}, or write `insecure: true`", rules.instead),
         ));

@@ -183,7 +183,7 @@ impl NetworkSpec {
         }
         if let Some(mbit) = self.bandwidth_mbit.filter(|m| !(1..=MAX_BANDWIDTH_MBIT).contains(m)) {
             let help = format!(
-                "write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} \
+                "write the bandwidth of the slowest link between hosts, 1 to {MAX_BANDWIDTH_MBIT} \
                  Mbit/s, such as 1000"
             );
             add("bandwidth_mbit", None, format!("no link carries {mbit} Mbit/s"), help);

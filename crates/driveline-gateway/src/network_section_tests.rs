@@ -129,7 +129,7 @@ fn mistakes_under_network_are_reported_with_their_line() {
     };
     finds(
         &with("listen: [\"tcp/0.0.0.0:7450\"]"),
-        &[(3, "lets everybody who reaches this host", "insecure: true")],
+        &[(3, "permits every program that reaches this host", "insecure: true")],
     );
     finds(&with("connect: [\"tcp/10.0.0.2\"]"), &[(3, "has no port", "7450 is usual")]);
     finds(&with("host: car"), &[(3, "names no interface and no endpoint", "interface: eth0")]);

@@ -412,7 +412,7 @@ impl Ros2Spec {
                     "topics",
                     Some(i),
                     "a sample of ROS 2 cannot have more than 1 GiB here".into(),
-                    "give `max_payload` what the topic needs",
+                    "set `max_payload` to the size that the topic needs",
                 );
             }
             if rule.qos.depth.is_some_and(|d| d == 0 || d > Qos::MAX_DEPTH) {
@@ -420,7 +420,7 @@ impl Ros2Spec {
                     "topics",
                     Some(i),
                     "a depth is at least 1 and at most 1024".into(),
-                    "give `depth` what late or slow subscriptions need",
+                    "set `depth` to the number that late or slow subscriptions need",
                 );
             }
             for (key, ms) in
@@ -585,7 +585,7 @@ impl Ros2GatewayConfig {
             found.add(
                 "domain",
                 &format!("`{}` has control characters", self.domain),
-                "leave it out, or write what people call the domain",
+                "leave it out, or write a name of the domain",
             );
         }
         for m in self.ros2.mistakes() {

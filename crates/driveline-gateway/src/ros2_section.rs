@@ -133,7 +133,7 @@ fn by_itself(spec: &Ros2Spec, at: &mut SectionCheck<'_>) -> Ros2Spec {
     }
     for left in definitions.left_out(&spec.topics) {
         let d = Diagnostic::warning(format!(
-            "{} of what comes from ROS 2: {}",
+            "{} for topics from ROS 2: {}",
             left.what(),
             left.error.problem
         ));
@@ -253,8 +253,8 @@ impl Uses<'_> {
                 }) =>
             {
                 let message = format!(
-                    "a component publishes `{first}`, and the rule carries only what ROS 2 nodes \
-                     publish"
+                    "a component publishes `{first}`, and the rule carries only samples of ROS 2 \
+                     nodes"
                 );
                 let help = "write `direction: to_ros` if ROS 2 nodes read it; declare it \
                      `external: true` if they publish it, too";
@@ -266,8 +266,8 @@ impl Uses<'_> {
                     .all(|(name, t)| self.only_read(name) && self.one_way(name, t, true)) =>
             {
                 let message = format!(
-                    "no component publishes `{first}`, so only what programs outside of this graph \
-                     publish goes to ROS 2"
+                    "no component publishes `{first}`, so only samples of programs outside of this \
+                     graph go to ROS 2"
                 );
                 Some((
                     message,

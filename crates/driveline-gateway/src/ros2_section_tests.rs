@@ -211,8 +211,8 @@ fn message_types_that_cannot_be_converted_are_reported() {
         &graph(&text),
         &[(
             3,
-            "the message type tf2_msgs/msg/TFMessage is left out of what comes from ROS 2: the \
-             type geometry_msgs",
+            "the message type tf2_msgs/msg/TFMessage is left out for topics from ROS 2: the type \
+             geometry_msgs",
             "geometry_msgs",
         )],
     );
@@ -390,7 +390,7 @@ fn rules_without_effect_in_the_graph_cause_a_remark() {
         &with("/road/*, direction: from_ros", "/road/*, direction: to_ros"),
         &[(
             3,
-            "no component publishes `road/image`, so only what programs outside",
+            "no component publishes `road/image`, so only samples of programs outside",
             "`direction: from_ros`",
         )],
     );
@@ -409,8 +409,8 @@ fn rules_without_effect_in_the_graph_cause_a_remark() {
         ),
         &[(
             3,
-            "a component publishes `camera/image`, and the rule carries only what ROS 2 nodes \
-             publish",
+            "a component publishes `camera/image`, and the rule carries only samples of ROS 2 \
+             nodes",
             "`direction: to_ros`",
         )],
     );

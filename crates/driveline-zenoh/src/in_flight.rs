@@ -179,7 +179,7 @@ mod tests {
             assert_eq!(
                 under_way.going_on(Some(&3)),
                 to_any,
-                "nothing is on its way there, so what is on its way elsewhere may be"
+                "nothing is in flight to it, so messages to others may go there"
             );
             assert!(!under_way.are_over(&to_one, SHORT), "nothing woke it");
             wake.send(()).unwrap();

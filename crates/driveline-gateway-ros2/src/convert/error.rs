@@ -25,7 +25,7 @@ pub enum ConvertError {
     },
     /// The stamp cannot be expressed on the other side.
     #[error(
-        "the stamp {0} has no time there; for recordings that are replayed, the rule can say \
+        "the stamp {0} has no time on the other side; for replayed recordings, the rule can have \
          `source_time: arrival`"
     )]
     Stamp(String),
@@ -65,7 +65,8 @@ pub enum ConvertError {
     },
     /// A detection has a value without a place on the other side.
     #[error(
-        "detection {index} has {what}, for which there is no place; carry the topic with `as: cdr`"
+        "detection {index} has {what}, for which Driveline has no field; carry the topic with \
+         `as: cdr`"
     )]
     Detection {
         /// Index, from 0.

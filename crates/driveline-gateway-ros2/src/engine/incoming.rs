@@ -609,7 +609,7 @@ fn remark(endpoint: &Endpoint, remote_publisher: &RemotePublisher) -> Option<Str
     let remedy =
         if remote_publisher.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
     Some(format!(
-        "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; \
+        "node '{node}' publishes {ros_type} by another definition than the known one: {differ}; \
          name its packages under `types`{remedy}"
     ))
 }
@@ -643,7 +643,7 @@ fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "its type {} has the hash {}, and the definition at hand {ours}: they are of different \
+        "its type {} has the hash {}, and the known definition {ours}: they are of different \
          releases; name the publisher's packages under `types` and, if the type is converted, \
          carry it `as: cdr`",
         crossing.ros, endpoint.hash

@@ -400,6 +400,6 @@ mod tests {
             "{waited:?} of {:?}",
             now.duration_since(began)
         );
-        assert!(waited > KNOWN_WITHIN * 2, "it comes back");
+        assert!(waited > KNOWN_WITHIN * 2, "waiting time is granted again");
     }
 }

@@ -63,7 +63,7 @@ mod tests {
             (None, Some(7), Some(5))
         );
         sequence_memory.heard(u128::MAX - 1, 1);
-        assert_eq!(sequence_memory.take(u128::MAX - 1), None, "who never was there is not kept");
+        assert_eq!(sequence_memory.take(u128::MAX - 1), None, "unknown publishers are not kept");
         assert_eq!(sequence_memory.last.len(), sequence_memory.order.len());
     }
 }

@@ -95,7 +95,7 @@ pub(super) mod tests {
             bytes[at] = byte;
             Attachment::decode(&bytes)
         };
-        assert!(with(16, 24).is_err(), "Humble's length over DDS is none here");
+        assert!(with(16, 24).is_err(), "Humble's length over DDS is not valid here");
         assert!(with(0, 0).is_err() && with(7, 0x80).is_err(), "numbers begin with 1");
     }
 

@@ -160,7 +160,7 @@ impl FromStr for Token {
         let kind = KINDS
             .iter()
             .find(|(_, text)| *text == kind)
-            .ok_or(TokenError("its kind is none of NN, MP, MS, SS, SC"))?
+            .ok_or(TokenError("its kind is not NN, MP, MS, SS or SC"))?
             .0;
         let named = |field: &str| field.replace('%', "/");
         let (enclave, namespace, node) =

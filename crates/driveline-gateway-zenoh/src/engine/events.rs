@@ -170,7 +170,7 @@ mod tests {
                 && waiting.push(token(1))
         );
         let first: Vec<_> = waiting.into_iter().take(1).collect();
-        assert_eq!(first, [token(1)], "what matters most comes first");
+        assert_eq!(first, [token(1)], "tokens come first");
         let mut waiting = Waiting::default();
         assert_eq!((0..100_000).filter(|n| waiting.push(token(*n))).count(), MAX_TOKENS);
         assert!(waiting.push(change(1)) && waiting.push(list(1)));

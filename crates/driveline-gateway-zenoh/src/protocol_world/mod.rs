@@ -463,7 +463,7 @@ impl World {
                 }
                 Out::PollAgain => self.poll(host),
                 Out::StartAnew(tried) => {
-                    self.note("started anew for a silent host");
+                    self.note("restarted for a silent host");
                     self.crash(host);
                     self.start(host, tried);
                     return;
@@ -657,7 +657,7 @@ fn hosts_hear_each_other_again_whatever_happens_to_processes_and_links() {
     println!("{seeds} seeds: {all:#?}");
     assert!(failed.is_empty(), "seeds {failed:?} fail: DRIVELINE_SEED={} replays one", failed[0]);
     for what in [
-        "started anew for a silent host",
+        "restarted for a silent host",
         "connected again, or through a third host",
         "a lease was over",
         "held by TCP while a link was cut",

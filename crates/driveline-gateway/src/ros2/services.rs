@@ -156,8 +156,8 @@ impl ServiceRule {
         );
         Some((
             message,
-            "lower `max_response` to what the longest response needs, or `pending`; it is \
-             `max(pending, 2) + 2 · pending + 4` responses",
+            "lower `max_response` to the size of the longest response, or `pending`; the memory is \
+             for `max(pending, 2) + 2 · pending + 4` responses",
         ))
     }
 
@@ -189,7 +189,7 @@ impl ServiceRule {
             if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&bytes) {
                 add(
                     format!("`{key}` is at least 4 bytes and at most 1 GiB"),
-                    "give it what the longest one needs, with 4 bytes that CDR begins with",
+                    "set it to the size of the longest one, with the 4 bytes that CDR begins with",
                 );
             }
         }
@@ -260,7 +260,7 @@ mod tests {
         );
         assert!(
             serde_json::from_str::<ServiceRule>(r#"{"service": "/a", "type": "a/srv/B"}"#).is_err(),
-            "a rule says who serves"
+            "a rule names the side of the server"
         );
     }
 

@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(
             socket_linger(&kept).unwrap(),
             None,
-            "closing it would wait for what is not acknowledged"
+            "closing it would wait for unacknowledged data"
         );
         beside.write_all(b"on").unwrap();
         let mut two = [0; 2];

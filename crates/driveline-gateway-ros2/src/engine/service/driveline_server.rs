@@ -136,8 +136,8 @@ impl DrivelineServer {
                 let of = &self.calls.of.ros;
                 vec![
                     format!(
-                        "{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of \
-                     {of}_Request and {of}_Response"
+                        "{e}; a service for ROS 2 has CDR bytes, with the schemas of \
+                         {of}_Request and {of}_Response"
                     )
                     .into(),
                 ]

@@ -316,9 +316,8 @@ fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Res
     if server.profile == Profile::Zenoh && server.hash != ours {
         let release = if common.spec.release == Release::Humble { "humble" } else { "jazzy" };
         return Err(format!(
-            "{who} has the type hash {}, and the definition at hand {ours}: have both use one \
-             definition, and say the node's release under `ros2:` (now \
-             `release: {release}`)",
+            "{who} has the type hash {}, and the known definition {ours}: have both use one \
+             definition, and set the node's release under `ros2:` (now `release: {release}`)",
             server.hash
         ));
     }

@@ -139,8 +139,8 @@ impl Services {
                     self.stirred = true;
                 } else if !std::mem::replace(&mut self.too_many, true) {
                     self.common.log(format!(
-                        "more than {MAX_ENDPOINTS} {what} of services in ROS 2: not all are looked \
-                         at; end what makes them, then restart the gateway"
+                        "more than {MAX_ENDPOINTS} {what} of services in ROS 2: not all are used; \
+                         end the program that makes them, then restart the gateway"
                     ));
                 }
             }

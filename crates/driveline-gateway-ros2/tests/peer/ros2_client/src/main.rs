@@ -295,7 +295,7 @@ fn run(node: &mut impl Node, arguments: &[&str]) -> Result<()> {
                 _ => Err("it is add or types".into()),
             }
         }
-        _ => Err("what it takes stands at the head of its source".into()),
+        _ => Err("for usage see the head of its source".into()),
     }
 }
 
