@@ -178,7 +178,7 @@ impl Rig {
         std::fs::write(&path, config.to_string()).unwrap();
         let gateway =
             Process::start(Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(path));
-        gateway.lines.recv_timeout(PATIENCE).expect("the gateway says that it is there");
+        gateway.lines.recv_timeout(PATIENCE).expect("the gateway reports that it runs");
         gateway
     }
 

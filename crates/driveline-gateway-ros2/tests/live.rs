@@ -554,7 +554,7 @@ fn a_pattern_alone_takes_everything_both_ways() {
         rig.logged("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name")
     });
     let named: Vec<_> = rig.report().to_ros.into_iter().map(|t| t.topic).collect();
-    assert_eq!(named, ["a__b/here"], "what comes from there does not go back");
+    assert_eq!(named, ["a__b/here"], "samples from there do not go back");
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_gateway_whose_interface_was_replaced_ends_and_the_next_one_works() {
         drop(node);
         hosts.here(&format!("ip link delete {CARD}"));
         eventually("logged", || rig.logged("dl9 is not there any more"));
-        assert_eq!(rig.failure(), None, "there is nothing to start anew on");
+        assert_eq!(rig.failure(), None, "there is no interface to restart on");
         hosts.plug();
         eventually("over", || rig.failure().is_some());
         let why = rig.failure().unwrap();

@@ -21,7 +21,7 @@ impl There {
         side.comes(&a, at(0));
         let mut there = Self { side, a, change: 0, now: 0 };
         there.lists(&[7], Vec::new());
-        assert_eq!(there.fate(), None, "it is there, as it was when it was made");
+        assert_eq!(there.fate(), None, "it exists, as at its creation");
         there
     }
 

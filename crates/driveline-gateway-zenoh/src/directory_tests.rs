@@ -77,7 +77,7 @@ impl RemotePublishers for Open {
         let before = self.remote_publishers.insert(*id, from.clone());
         assert!(
             before.is_some_and(|b| b.name() == from.name() && b != *from),
-            "{id} goes on at another host"
+            "{id} continues at another host"
         );
     }
 
@@ -206,7 +206,7 @@ fn a_host_is_gone_since_it_last_answered() {
     for (asked, answered) in [(500, 501), (1_500, 1_502), (1_000, 1_503)] {
         side.directory.counted(&a, 0, at(asked), at(answered));
     }
-    assert_eq!(gone(&side), (at(0), 0), "it is there since it came");
+    assert_eq!(gone(&side), (at(0), 0), "it is present since its arrival");
     // The lease has ended.
     side.goes(&a, at(3_600));
     side.directory.counted(&a, 0, at(2_000), at(3_700));
@@ -461,7 +461,7 @@ fn after_an_outage_remote_publishers_stay_until_their_host_answers_or_a_minute_e
             side.lists(&a, &list("t", 2, &[8]), at(60_000));
             assert_eq!(side.there(), [8]);
             side.forgets(at(60_999));
-            assert_eq!(side.remote_publishers(), [7, 8], "what is on its way still comes");
+            assert_eq!(side.remote_publishers(), [7, 8], "samples in flight still arrive");
             side.forgets(at(61_000));
             assert_eq!(side.remote_publishers(), [8]);
             side.forgets(at(600_000));

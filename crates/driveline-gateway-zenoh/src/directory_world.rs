@@ -290,7 +290,7 @@ proptest! {
         for p in world.side.directory.publishers().values() {
             prop_assert!(
                 world.gateways.iter().any(|g| g.id == p.host),
-                "of a gateway that is there"
+                "its gateway is present"
             );
         }
         // No more requests are due.

@@ -56,10 +56,10 @@ fn each_host_that_is_here_is_asked_at_once_and_then_again_and_again() {
     assert_eq!(
         me.due([&two, &three].into_iter(), at(7)),
         (vec![two], Some(at(8))),
-        "it is here anew"
+        "it has arrived again"
     );
     let (_, next) = new(999).due([&three].into_iter(), at(0));
-    assert_eq!(next, Some(at(5) + Duration::from_millis(999)), "each has a pause of its own");
+    assert_eq!(next, Some(at(5) + Duration::from_millis(999)), "each has its own pause");
 }
 
 #[test]

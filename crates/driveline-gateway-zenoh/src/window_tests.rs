@@ -265,7 +265,7 @@ fn a_sample_without_remote_publisher_is_repeated_after_pauses_and_none_follows_i
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         assert!(w.acknowledged(&ack(number), now) && w.has_room());
-        assert!(!w.not_yet(&ack(number), now), "it is there");
+        assert!(!w.not_yet(&ack(number), now), "it exists");
         let c = w.counters();
         assert_eq!((c.delivered, c.sent_again, c.refused), (number, 9, 0));
     }

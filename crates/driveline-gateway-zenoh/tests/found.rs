@@ -256,7 +256,7 @@ fn hosts_that_a_third_reported_while_they_were_parted_meet_afterwards() {
     talk.go_on_for(AWAY);
     net.part(1, 2, false);
     let since = talk.now();
-    talk.recovers_within(MEET, &since, "the same, one started anew while they were parted");
+    talk.recovers_within(MEET, &since, "the same, with one restarted while they were parted");
     one_for_each_pair(&net);
 }
 

@@ -55,7 +55,7 @@ fn the_gateway_restarts_for_a_present_host_that_answers_nothing() {
     });
     stranger.fall_silent();
     eventually(
-        "started anew",
+        "restarted",
         || matches!(of(&there.lock().unwrap()).as_slice(), [other] if *other != meeting.gateway),
     );
     let anew = of(&there.lock().unwrap());
@@ -123,7 +123,7 @@ fn a_restarted_gateway_publishes_nothing_that_still_waited_for_a_reader() {
         subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap()
     });
     stranger.fall_silent();
-    eventually("started anew", || {
+    eventually("restarted", || {
         meeting.host.report().is_some_and(|r| !r.stale && r.host != meeting.gateway.to_string())
     });
     // It has checked everything when it has answered twice.

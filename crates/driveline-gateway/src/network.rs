@@ -331,7 +331,7 @@ impl NetworkSpec {
         let lost = |path: &Path| {
             (
                 &["listen"][..],
-                format!("{} is there and is no socket: it would be lost", path.display()),
+                format!("{} exists and is not a socket: it would be lost", path.display()),
                 Some("move it, or name another path"),
             )
         };

@@ -373,8 +373,8 @@ fn a_file_in_the_way_of_a_socket_is_named() {
     };
     let found = spec.unreadable_files();
     assert!(
-        matches!(&found[..], [(["listen"], why, Some(_))] if why.contains("/notes is there and is \
-             no socket")),
+        matches!(&found[..], [(["listen"], why, Some(_))]
+            if why.contains("/notes exists and is not a socket")),
         "{found:?}"
     );
 }

@@ -256,7 +256,7 @@ fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
         match *token {
             "**" if i + 1 < tokens.len() => {
                 return Some((
-                    format!("`{pattern}` goes on behind `**`"),
+                    format!("`{pattern}` continues after `**`"),
                     "`**` can only stand at the end; use `*` for one part",
                 ));
             }

@@ -185,7 +185,7 @@ mod tests {
             wake.send(()).unwrap();
             begins.recv().unwrap();
             assert!(under_way.are_over(&to_one, LONG), "its next sample is not waited for");
-            assert!(!under_way.are_over(&to_any, SHORT), "one goes on to another host");
+            assert!(!under_way.are_over(&to_any, SHORT), "a message to another host is in flight");
             end.send(()).unwrap();
             assert!(under_way.are_over(&to_any, LONG));
             let next = under_way.going_on(Some(&1));

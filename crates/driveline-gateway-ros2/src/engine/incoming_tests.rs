@@ -120,7 +120,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
             // time: a time-out of 60 s, which only a bug reaches
             if began.elapsed() > LONG {
                 shared.stop.store(true, Ordering::Release);
-                panic!("nothing comes");
+                panic!("no sample arrives");
             }
             std::thread::yield_now();
         };
@@ -256,7 +256,7 @@ fn a_writer_without_a_reader_is_refused_and_leaves_no_state() {
     );
     assert!(
         incoming.writers.is_empty() && incoming.refused.values().all(|r| r.waits.is_none()),
-        "its place is free, and it is logged for good"
+        "its place is free, and the refusal is logged and lasts"
     );
     let writers = lock(&shared.writers);
     assert!(
@@ -343,7 +343,7 @@ fn publishers_without_space_are_read_once_others_have_gone() {
     go(&mut incoming, 3..4);
     assert!(
         incoming.writers.contains_key(&most) && incoming.refused.contains_key(&(most + 1)),
-        "who came first is first"
+        "the first to arrive is first"
     );
     go(&mut incoming, 4..5);
     // The limit of a gateway.
@@ -396,7 +396,7 @@ fn samples_pass_to_the_other_profile_once_there_is_space() {
         let writers = lock(&incoming.topics[&topic].shared.writers);
         let across = |handle: &Handle| match writers.known.get(handle) {
             Some(Known::Open(open)) => open.remote_publisher.across.get().is_some(),
-            _ => panic!("it is taken from in any case"),
+            _ => panic!("it is read in any case"),
         };
         (WRITER..WRITER + 8).filter(across).collect()
     };
@@ -418,7 +418,7 @@ fn samples_pass_to_the_other_profile_once_there_is_space() {
         assert_eq!(
             passes(&incoming),
             (WRITER..WRITER + n).collect::<Vec<_>>(),
-            "who came first is first"
+            "the first to arrive is first"
         );
     }
     assert!(incoming.short.is_empty());
@@ -559,7 +559,7 @@ fn samples_of_a_departed_writer_are_taken_although_its_departure_is_known_first(
     shared.part(&common, over, false, kept + 1);
     assert_eq!((again.strong_count(), comes(2)), (1, 2));
     shared.part(&common, over, false, 2 * kept + 1);
-    assert_eq!((again.strong_count(), comes(3)), (0, 2), "whatever waited is through");
+    assert_eq!((again.strong_count(), comes(3)), (0, 2), "all waiting samples are taken");
     // Late samples of a refused writer that has gone do not delay others either.
     shared.know(WRITER + 1, Known::Refused("refused"));
     let before = lock(&shared.writers).unknown();
@@ -621,7 +621,7 @@ fn missing_samples_are_missed_once_whatever_the_number_of_writers() {
     assert_eq!(
         (missed(), shared.counters.figures().1["lost"]),
         (4, 1),
-        "those without room are counted as such already"
+        "samples without space are counted already"
     );
 }
 

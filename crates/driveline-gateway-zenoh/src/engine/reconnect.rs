@@ -179,7 +179,7 @@ mod tests {
                 of_wake.fetch_add(1, SeqCst);
                 // Zenoh's other tasks continue meanwhile.
                 ZRuntime::Application
-                    .block_in_place(async { eventually("let go", || !holds.load(SeqCst)) });
+                    .block_in_place(async { eventually("released", || !holds.load(SeqCst)) });
             };
             let reconnect = Reconnect::new(&opened, &me, &[], InFlight::default(), wake).unwrap();
             let mut pair =
@@ -232,7 +232,7 @@ mod tests {
         let now = MonotonicNs::now();
         assert_eq!(pair.poll(now), Some(now + AGAIN_EVERY));
         eventually("tried", || pair.all_tried());
-        assert_eq!(pair.poll(now + AGAIN_EVERY), Some(now + 2 * AGAIN_EVERY), "it goes on");
+        assert_eq!(pair.poll(now + AGAIN_EVERY), Some(now + 2 * AGAIN_EVERY), "attempts continue");
         pair.held.store(false, SeqCst);
         pair.open_other();
         eventually("connected again, and that is all", || pair.poll(MonotonicNs::now()).is_none());
@@ -254,7 +254,7 @@ mod tests {
         });
         // No check was made since.
         pair.close_other();
-        assert!(pair.poll(now).is_some(), "it goes on");
+        assert!(pair.poll(now).is_some(), "attempts continue");
         pair.open_other();
         eventually("connected once more", || pair.poll(MonotonicNs::now()).is_none());
         assert!(pair.is_connected());

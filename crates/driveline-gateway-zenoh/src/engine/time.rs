@@ -106,7 +106,7 @@ mod tests {
         assert!(!is_due(3_000_499, pause));
         assert!(
             questions.is_due("clock/roof", MonotonicNs(3_000_499), pause),
-            "each host has questions of its own"
+            "each host has its own requests"
         );
         assert!(is_due(3_000_500, pause));
     }

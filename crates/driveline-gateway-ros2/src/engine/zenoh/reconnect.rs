@@ -118,7 +118,7 @@ mod tests {
         eventually("lost", || !is_connected() && reconnect.poll(Instant::now()).is_some());
         // time: longer than between two attempts; a slow machine makes fewer
         std::thread::sleep(2 * AGAIN_EVERY);
-        assert!(reconnect.poll(Instant::now()).is_some(), "it goes on");
+        assert!(reconnect.poll(Instant::now()).is_some(), "attempts continue");
         let there = session(node, &[&at]);
         eventually("connected again, and that is all", || reconnect.poll(Instant::now()).is_none());
         assert!(is_connected());

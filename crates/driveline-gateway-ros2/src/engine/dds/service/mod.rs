@@ -245,7 +245,7 @@ impl Wire {
         while !ready()? {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || self.stopped() {
-                return Err("it is there, but DDS has not connected with both of its ends".into());
+                return Err("it exists, but DDS has not connected with both of its ends".into());
             }
             let checks =
                 self.checks_changed

@@ -11,7 +11,7 @@ fn endless_samples_do_not_keep_a_thread_from_checking_matches() {
     let taken = std::cell::Cell::new(0);
     let take = |_| {
         taken.set(taken.get() + 1);
-        assert!(taken.get() <= 10 * TURN, "it has to look in between");
+        assert!(taken.get() <= 10 * TURN, "it has to check in between");
     };
     assert!(turn(|| Ok(Some(())), take).unwrap(), "there may be more");
     assert_eq!(taken.replace(0), TURN);
