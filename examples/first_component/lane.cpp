@@ -19,4 +19,4 @@ class Lane : public driveline::Component {
         return lanes_.publish(std::move(lanes));
     }
 };
-DRIVELINE_COMPONENT(Lane, "how many edges a frame has, where a lane detector would be");
+DRIVELINE_COMPONENT(Lane, "share of edge pixels in a frame, in place of a lane detector");

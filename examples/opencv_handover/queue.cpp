@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     double density = 0;
     cv::Mat edges;
     for (bool open = true; open;) {
-        // Asked first: samples published before the end can still be read.
+        // Checked before the reads: samples published before the end are still read.
         open = frames.subscription.matched() > 0;
         // take() returns the oldest sample, receive() the newest.
         while (const auto frame = frames.subscription.take().value()) {
