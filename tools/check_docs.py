@@ -72,8 +72,14 @@ def check_limits(root):
     """The tables of limits name every MAX_ constant, with its value, and tests that exist."""
     if not (root / LIMITS_PAGE).exists():
         return
-    section = (root / LIMITS_PAGE).read_text().partition("\n## 8. Limits\n")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `MAX_")]
+    section = (
+        (root / LIMITS_PAGE).read_text().partition("\n## 8. Limits\n")[2].partition("\n## ")[0]
+    )
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("| `MAX_")
+    ]
     listed = {(row[0].strip("`"), row[1]): row for row in rows}
     limits = dict(source_limits(root))
     for name, file in limits.keys() - listed.keys():
@@ -99,10 +105,20 @@ def check_limits(root):
 
 def check_tree(root):
     listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"], check=True, stdout=subprocess.PIPE
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"],
+        check=True,
+        stdout=subprocess.PIPE,
     )
-    pages = [Path(name) for name in sorted(filter(None, listed.stdout.decode().split("\0"))) if (root / name).is_file()]
-    return [problem for page in pages for problem in check_links(root, page)] + list(check_crates(root)) + list(check_limits(root))
+    pages = [
+        Path(name)
+        for name in sorted(filter(None, listed.stdout.decode().split("\0")))
+        if (root / name).is_file()
+    ]
+    return (
+        [problem for page in pages for problem in check_links(root, page)]
+        + list(check_crates(root))
+        + list(check_limits(root))
+    )
 
 
 def main():

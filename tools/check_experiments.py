@@ -31,7 +31,12 @@ OWN = ("driveline", "futex", "spin", "memcpy")
 OPTIONAL_WORKS = ("S7",)
 WORK_MISSING = re.compile(r"the work \S+ is not there: ")
 # Answers of what came to nothing.
-NO_ANSWER = ("Nothing can be measured here", "Not run yet", "Only floors were measured", "No valid run")
+NO_ANSWER = (
+    "Nothing can be measured here",
+    "Not run yet",
+    "Only floors were measured",
+    "No valid run",
+)
 
 
 def complaints(run):
@@ -53,12 +58,22 @@ def excuse(archive, experiment):
     """Returns the reason why an experiment has no part of Driveline here; None if there is none."""
     scenario, left_out = experiment["scenario"], experiment["left_out"]
     if scenario["id"] in OPTIONAL_WORKS:
-        failures = [json.loads(path.read_text())["failure"] for path in sorted((archive / "runs" / scenario["id"]).glob("*/*.json"))]
-        return failures[0] if failures and all(failure and WORK_MISSING.search(failure) for failure in failures) else None
+        failures = [
+            json.loads(path.read_text())["failure"]
+            for path in sorted((archive / "runs" / scenario["id"]).glob("*/*.json"))
+        ]
+        return (
+            failures[0]
+            if failures and all(failure and WORK_MISSING.search(failure) for failure in failures)
+            else None
+        )
     if any(is_own(c) and c["role"] == "measured" for c in experiment["cases"]):
         return None
     if not scenario["chain"] and scenario["link"]["reach"] == "network":
-        return next((f"{left['what']}: {left['reason']}" for left in left_out if left["what"] != "floor"), None)
+        return next(
+            (f"{left['what']}: {left['reason']}" for left in left_out if left["what"] != "floor"),
+            None,
+        )
     return None
 
 
@@ -123,10 +138,16 @@ class Told:
     """Reports of an archive, for people and for programs."""
 
     def __init__(self, archive):
-        self.summary = {e["id"]: e for e in json.loads((archive / "summary.json").read_text())["experiments"]}
+        self.summary = {
+            e["id"]: e for e in json.loads((archive / "summary.json").read_text())["experiments"]
+        }
         self.sections = Sections((archive / "report.html").read_text())
         with open(archive / "results.csv", newline="") as file:
-            self.distributions = {(row["experiment"], row["case"]) for row in csv.DictReader(file) if row["n"] not in ("", "0")}
+            self.distributions = {
+                (row["experiment"], row["case"])
+                for row in csv.DictReader(file)
+                if row["n"] not in ("", "0")
+            }
 
     def lacks(self, experiment):
         """Returns the missing parts of an experiment's report."""
@@ -151,7 +172,10 @@ class Told:
                 wrong.append(f"{case['id']}: summary.json has no figures of it")
             if (name, case["id"]) not in self.distributions:
                 wrong.append(f"{case['id']}: results.csv has no distribution of it")
-        wrong += [f"{missing}: summary.json does not have it" for missing in own.keys() - {c["id"] for c in of["cases"]}]
+        wrong += [
+            f"{missing}: summary.json does not have it"
+            for missing in own.keys() - {c["id"] for c in of["cases"]}
+        ]
         if counts and of["answer"].startswith(NO_ANSWER):
             wrong.append(f"there are figures, and the answer is: {of['answer']}")
         if counts and not self.sections.tables[name]:
@@ -187,7 +211,9 @@ def main(arguments):
                 print(f"SKIPPED: {name} ({reason})")
                 continue
             wrong += check(archive, experiment)
-            print(f"{'FAILED' if wrong else 'ok    '} {name}", *wrong, sep="\n    " if wrong else " ")
+            print(
+                f"{'FAILED' if wrong else 'ok    '} {name}", *wrong, sep="\n    " if wrong else " "
+            )
             failed, passed = failed + bool(wrong), passed + (not wrong)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -40,7 +40,15 @@ def compiled(compiler, source, flags):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "headers.cpp"
         path.write_text(source)
-        command = [compiler, "-std=c++20", "-fsyntax-only", f"-I{INCLUDE}", "-isystem/usr/include/opencv4", *flags, str(path)]
+        command = [
+            compiler,
+            "-std=c++20",
+            "-fsyntax-only",
+            f"-I{INCLUDE}",
+            "-isystem/usr/include/opencv4",
+            *flags,
+            str(path),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         return done.returncode == 0, (done.stdout + done.stderr)[:MAX_TEXT]
 
@@ -62,7 +70,9 @@ def main(arguments):
     for name in arguments or COMPILERS:
         found = next(filter(shutil.which, (name, *COMPILERS.get(name, ()))), None)
         if found is None:
-            print(f"SKIPPED: headers with {name}: it is not installed; `tools/setup.sh test` installs it where the distribution has it")
+            print(
+                f"SKIPPED: headers with {name}: it is not installed; `tools/setup.sh test` installs it where the distribution has it"
+            )
             continue
         tested += 1
         for text in problems(found):

@@ -88,7 +88,9 @@ def violations(packages, allowed, exceptions=None):
             yield f"{name} declares no licence: read its licence file, then replace the package or ask for an exception"
             continue
         try:
-            if not is_allowed(expression, allowed | set((exceptions or {}).get(package["name"], ()))):
+            if not is_allowed(
+                expression, allowed | set((exceptions or {}).get(package["name"], ()))
+            ):
                 yield f"{name} is under {expression!r}, which deny.toml does not allow"
         except ExpressionError as e:
             yield f"{name}: {e}"
@@ -99,8 +101,17 @@ def packages_of(workspace):
 
     Only what Linux builds is looked at: the lock file also names packages for systems Driveline does not run on.
     """
-    command = ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"]
-    return json.loads(subprocess.run(command, cwd=workspace, check=True, stdout=subprocess.PIPE).stdout)["packages"]
+    command = [
+        "cargo",
+        "metadata",
+        "--format-version=1",
+        "--locked",
+        "--filter-platform",
+        "x86_64-unknown-linux-gnu",
+    ]
+    return json.loads(
+        subprocess.run(command, cwd=workspace, check=True, stdout=subprocess.PIPE).stdout
+    )["packages"]
 
 
 def main():
@@ -108,7 +119,11 @@ def main():
     with open(root / "deny.toml", "rb") as f:
         rules = tomllib.load(f)["licenses"]
     exceptions = {e["crate"]: e["allow"] for e in rules.get("exceptions", [])}
-    packages = {package["id"]: package for workspace in WORKSPACES for package in packages_of(root / workspace)}
+    packages = {
+        package["id"]: package
+        for workspace in WORKSPACES
+        for package in packages_of(root / workspace)
+    }
     bad = list(violations(packages.values(), set(rules["allow"]), exceptions))
     for line in bad:
         print(f"error: {line}")

@@ -24,20 +24,39 @@ from test_steps import measured_files
 
 # From left to right; a crate may use those in layers to its left, and those before it in its own layer.
 LAYERS = [
-    ["driveline-derive", "driveline-types", "driveline-build", "driveline-msgs", "driveline-rosidl"],
+    [
+        "driveline-derive",
+        "driveline-types",
+        "driveline-build",
+        "driveline-msgs",
+        "driveline-rosidl",
+    ],
     ["driveline-shm"],
     ["driveline"],
     ["driveline-graph"],
     ["driveline-runtime"],
     ["driveline-capi"],
-    ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-deploy", "driveline-analyze", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
+    [
+        "driveline-namespaces",
+        "driveline-terminal",
+        "driveline-gateway",
+        "driveline-deploy",
+        "driveline-analyze",
+        "driveline-zenoh",
+        "driveline-gateway-zenoh",
+        "driveline-gateway-ros2",
+        "driveline-cli",
+    ],
     ["driveline-bench", "driveline-chaos", "driveline-workloads", "driveline-lab"],
 ]
 # The laboratory, which measures the product. Nothing in crates/ depends on it, not even a test.
 LAB = {"driveline-bench", "driveline-chaos", "driveline-workloads", "driveline-lab"}
 QUARANTINE = {"driveline-shm", "driveline-capi"}
 # Of other crates, directories that are a border to C or to the kernel.
-BORDERS = [Path("crates/driveline-gateway-ros2/src/dds"), Path("crates/driveline-zenoh/src/sockets")]
+BORDERS = [
+    Path("crates/driveline-gateway-ros2/src/dds"),
+    Path("crates/driveline-zenoh/src/sockets"),
+]
 # Programs of their own workspace over the interfaces of other middleware, which ask for it; no part of Driveline.
 PEERS = Path("lab/peers/rust")
 
@@ -112,7 +131,10 @@ def check_text(path, text):
     # A generated file is read in its source.
     lines = 0 if re.search(r"\bGenerated from \S+; do not edit\b", head) else text.count("\n")
     if lines > LINES_MAX:
-        yield True, f"{path}: {lines} lines; more than {LINES_MAX} cannot be read in one sitting: split it by topic"
+        yield (
+            True,
+            f"{path}: {lines} lines; more than {LINES_MAX} cannot be read in one sitting: split it by topic",
+        )
     elif lines > LINES_WARN:
         yield False, f"{path}: {lines} lines; think of splitting it ({LINES_WARN} are aimed at)"
     for number, line in enumerate(text.split("\n"), 1):
@@ -124,12 +146,18 @@ def check_text(path, text):
 def source_files(root):
     """Files under version control, or about to be."""
     listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True, capture_output=True
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        check=True,
+        capture_output=True,
     )
     for name in sorted(filter(None, listed.stdout.decode().split("\0"))):
         path = Path(name)
         generated = path.name == "Cargo.lock"
-        if (path.suffix in SOURCE or path.name in SOURCE_NAMES) and not generated and (Path(root) / path).is_file():
+        if (
+            (path.suffix in SOURCE or path.name in SOURCE_NAMES)
+            and not generated
+            and (Path(root) / path).is_file()
+        ):
             yield path
 
 
@@ -157,7 +185,10 @@ def check_tree(root, lower=False):
     root = Path(root).resolve()
     metadata = json.loads(
         subprocess.run(
-            ["cargo", "metadata", "--format-version=1", "--no-deps", "--offline"], cwd=root, check=True, stdout=subprocess.PIPE
+            ["cargo", "metadata", "--format-version=1", "--no-deps", "--offline"],
+            cwd=root,
+            check=True,
+            stdout=subprocess.PIPE,
         ).stdout
     )
     packages = metadata["packages"]

@@ -12,7 +12,9 @@ REASON_LINES = 8
 REASON_COLUMNS = 300
 
 # Which test program speaks.
-PROGRAM = re.compile(r"^\s+Running (?:unittests )?\S+ \(.*?([^/]+)-[0-9a-f]{16}\)$|^\s+Doc-tests (\S+)$")
+PROGRAM = re.compile(
+    r"^\s+Running (?:unittests )?\S+ \(.*?([^/]+)-[0-9a-f]{16}\)$|^\s+Doc-tests (\S+)$"
+)
 # A test that has failed: by cargo test, and by cargo test a whole program (101 is that of tests that have names) …
 NAMES = [
     re.compile(r"^test (?P<name>.+?)(?: - should panic)? \.\.\. FAILED$"),
@@ -26,9 +28,13 @@ WITH_OUTPUT = [
     re.compile(r"^FAILED (?!\()(?P<name>\S.*)$"),
 ]
 # Where it ends at the latest.
-END = re.compile(r"^(?:failures:|={20,}|Ran \d+ tests? in |\s*\d+/\d+ Test\s+#\d+: |\s+Start\s+\d+: |test result: |\d+% tests passed|error: test failed|\d+ passed, \d+ failed$)")
+END = re.compile(
+    r"^(?:failures:|={20,}|Ran \d+ tests? in |\s*\d+/\d+ Test\s+#\d+: |\s+Start\s+\d+: |test result: |\d+% tests passed|error: test failed|\d+ passed, \d+ failed$)"
+)
 # Where a reason begins.
-REASON = re.compile(r"panicked at|: Failure$|^\w*(?:Error|Exception)\b|^(?:error|fatal)\b|: error\b|\(killed: ")
+REASON = re.compile(
+    r"panicked at|: Failure$|^\w*(?:Error|Exception)\b|^(?:error|fatal)\b|: error\b|\(killed: "
+)
 # Not needed here.
 NOISE = re.compile(r"^\s*$|^-{20,}$|^stack backtrace:|^\s+\d+: |^\s+at |^note: ")
 
@@ -77,9 +83,14 @@ def first_match(patterns, line):
 
 
 def excerpt(lines):
-    begin = next((i for i, line in enumerate(lines) if REASON.search(line)), max(0, len(lines) - REASON_LINES))
+    begin = next(
+        (i for i, line in enumerate(lines) if REASON.search(line)),
+        max(0, len(lines) - REASON_LINES),
+    )
     return cut(lines[begin : begin + REASON_LINES])
 
 
 def cut(lines):
-    return [line if len(line) <= REASON_COLUMNS else line[: REASON_COLUMNS - 1] + "…" for line in lines]
+    return [
+        line if len(line) <= REASON_COLUMNS else line[: REASON_COLUMNS - 1] + "…" for line in lines
+    ]

@@ -16,12 +16,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMENT_OR_TEXT = re.compile(
-    r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:[^"\\]|\\.)*"|b?\'(?:[^\'\\\n]|\\.[^\'\n]*)\'', re.DOTALL
+    r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:[^"\\]|\\.)*"|b?\'(?:[^\'\\\n]|\\.[^\'\n]*)\'',
+    re.DOTALL,
 )
 USE = re.compile(r"\b(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);")
 PATH = re.compile(r"(?<![\w:])((?:crate|self|super)(?:::\w+)+)")
 MODULE = re.compile(r"(?:#\[path\s*=\s*TEXT\]\s*)?\bmod\s+(\w+)\s*;")
-TESTS = re.compile(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:pub(?:\([^)]*\))?\s+)?(mod\s+\w+\s*([;{])|use\b[^;]*;|fn\b)")
+TESTS = re.compile(
+    r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:pub(?:\([^)]*\))?\s+)?(mod\s+\w+\s*([;{])|use\b[^;]*;|fn\b)"
+)
 DEFINED = r"\b(?:fn|struct|enum|union|trait|type|const|static|macro_rules!|mod)\s+{}\b"
 
 

@@ -26,8 +26,13 @@ def since(before, proc=Path("/proc"), patience_s=30.0):
 
 
 def _since(shared_memory, old, proc):
-    found = [f"{path} was left in shared memory (unless something else of yours runs meanwhile)" for path in sorted(files(shared_memory) - old)]
-    return found + [f"process {pid} ({name}) is still running" for pid, name in marked_processes(proc)]
+    found = [
+        f"{path} was left in shared memory (unless something else of yours runs meanwhile)"
+        for path in sorted(files(shared_memory) - old)
+    ]
+    return found + [
+        f"process {pid} ({name}) is still running" for pid, name in marked_processes(proc)
+    ]
 
 
 def files(shared_memory):
@@ -35,7 +40,10 @@ def files(shared_memory):
     return {
         Path(directory) / name
         for top in shared_memory.glob("driveline*")
-        for directory, _, names in [*os.walk(top), *([(shared_memory, [], [top.name])] if not top.is_dir() else [])]
+        for directory, _, names in [
+            *os.walk(top),
+            *([(shared_memory, [], [top.name])] if not top.is_dir() else []),
+        ]
         for name in names
     }
 

@@ -43,23 +43,43 @@ def finish(process):
     """Prints the figures of a campaign; its exit status."""
     text, _ = process.communicate()
     report = json.loads(text)
-    print(f"{report['duration_s']:.0f} s, caused: {report['caused']}, restarts: {report['restarts']}")
+    print(
+        f"{report['duration_s']:.0f} s, caused: {report['caused']}, restarts: {report['restarts']}"
+    )
     for finding in report["invariants"]:
         print(f"  {finding['count']:6} {finding['invariant']}", *finding["details"][:5])
     for run in report["runs"]:
         for name, before in run["before"]["processes"].items():
             after = run["after"]["processes"].get(name, {})
-            kept = (f"{key} {before[key]} -> {after.get(key)}" for key in ("descriptors", "segments", "anonymous_kib"))
+            kept = (
+                f"{key} {before[key]} -> {after.get(key)}"
+                for key in ("descriptors", "segments", "anonymous_kib")
+            )
             print(f"  {name}: {', '.join(kept)}")
         print(f"  files {run['before']['files']} -> {run['after']['files']}")
     return process.returncode
 
 
 def long(times):
-    faults = ["--kill", "all", "--stop", "all", "--hang", "all", "--exception", "all", "--directory", "--suspend"]
+    faults = [
+        "--kill",
+        "all",
+        "--stop",
+        "all",
+        "--hang",
+        "all",
+        "--exception",
+        "all",
+        "--directory",
+        "--suspend",
+    ]
     for module in LIMITED:
         faults += ["--memory", module, "--descriptors", module]
-    return finish(chaos(REPORTS / "long", *faults, "--times", times, "--pause", "1.2..3", "--stopped", "0.1..3"))
+    return finish(
+        chaos(
+            REPORTS / "long", *faults, "--times", times, "--pause", "1.2..3", "--stopped", "0.1..3"
+        )
+    )
 
 
 def process_of(directory, module):
@@ -76,15 +96,29 @@ def calm(seconds, stopped):
     directory = REPORTS / "calm"
     missing = [name for name in ("stress-ng", "gdb") if not shutil.which(name)]
     if missing:
-        print(f"{' and '.join(missing)} missing: apt-get install {' '.join(missing)}", file=sys.stderr)
+        print(
+            f"{' and '.join(missing)} missing: apt-get install {' '.join(missing)}", file=sys.stderr
+        )
         return 2
     stress = subprocess.Popen(STRESS)
     try:
         faults = ["--suspend", "--stop", "all", "--times", "1"]
         campaign = chaos(directory, *faults, "--quiet", seconds, "--stopped", stopped)
         pid = process_of(directory, "lane")
-        debugger = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", f"shell sleep {HELD_S}", "-ex", "detach"]
-        held = subprocess.run(debugger, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        debugger = [
+            "gdb",
+            "-p",
+            str(pid),
+            "-batch",
+            "-nx",
+            "-ex",
+            f"shell sleep {HELD_S}",
+            "-ex",
+            "detach",
+        ]
+        held = subprocess.run(
+            debugger, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        )
         print(f"a debugger held module 'lane' for {HELD_S} s (exit status {held.returncode})")
         return finish(campaign)
     finally:

@@ -30,7 +30,15 @@ def install(requirements, directory):
     """Makes the environment anew. Raises CalledProcessError with what pip says."""
     shutil.rmtree(directory, ignore_errors=True)
     venv.create(directory, with_pip=True)
-    pip = [directory / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    pip = [
+        directory / "bin/python",
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--no-deps",
+    ]
     subprocess.run([*pip, "-r", requirements], check=True)
     # Last, so that an environment that was left half-made is made again.
     (directory / "made_from.txt").write_text(wanted(requirements))
@@ -44,7 +52,10 @@ def main(arguments):
     try:
         install(requirements, directory)
     except (OSError, subprocess.CalledProcessError) as e:
-        print(f"error: {e}; the reason is above. Needed: python3-venv (`make setup` has it for Debian), and a package index for pip", file=sys.stderr)
+        print(
+            f"error: {e}; the reason is above. Needed: python3-venv (`make setup` has it for Debian), and a package index for pip",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -41,19 +41,32 @@ class Tally:
     ignored: int = 0
 
     def __add__(self, other):
-        return Tally(self.passed + other.passed, self.failed + other.failed, self.ignored + other.ignored)
+        return Tally(
+            self.passed + other.passed, self.failed + other.failed, self.ignored + other.ignored
+        )
 
 
 PATTERNS = [
     # cargo test, once for each test program
-    (re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored"), lambda m: Tally(int(m[1]), int(m[2]), int(m[3]))),
+    (
+        re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored"),
+        lambda m: Tally(int(m[1]), int(m[2]), int(m[3])),
+    ),
     # ctest
-    (re.compile(r"^\d+% tests passed, (\d+) tests failed out of (\d+)"), lambda m: Tally(int(m[2]) - int(m[1]), int(m[1]))),
+    (
+        re.compile(r"^\d+% tests passed, (\d+) tests failed out of (\d+)"),
+        lambda m: Tally(int(m[2]) - int(m[1]), int(m[1])),
+    ),
     # check_experiments.py
     (re.compile(r"^(\d+) passed, (\d+) failed$"), lambda m: Tally(int(m[1]), int(m[2]))),
     # python's unittest
     (re.compile(r"^Ran (\d+) tests? in "), lambda m: Tally(int(m[1]))),
-    (re.compile(r"^FAILED \((.*)\)"), lambda m: (lambda n: Tally(-n, n))(sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", m[1]))))),
+    (
+        re.compile(r"^FAILED \((.*)\)"),
+        lambda m: (lambda n: Tally(-n, n))(
+            sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", m[1])))
+        ),
+    ),
 ]
 
 
@@ -76,7 +89,11 @@ def skipped(line, command):
     """What a line of the output of a command says about something that could not be tested here, or None."""
     found = SKIPPED_BY_CTEST.match(line)
     if found:
-        again = ["ctest", "--test-dir", command[command.index("--test-dir") + 1]] if "--test-dir" in command else ["ctest"]
+        again = (
+            ["ctest", "--test-dir", command[command.index("--test-dir") + 1]]
+            if "--test-dir" in command
+            else ["ctest"]
+        )
         return f"SKIPPED: {found[1]}: `{' '.join(again)} -V -R '^{found[1]}$'` says why"
     return line if line.startswith("SKIPPED: ") else None
 
@@ -92,7 +109,12 @@ def run_command(command, environment, failures, write, step):
     tally, timed, started = Tally(), Timed(command), time.monotonic()
     try:
         process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError as e:
         line = f"error: cannot start {command[0]}: {e.strerror}; run `make setup`"
@@ -125,7 +147,10 @@ def run_commands(step, commands):
     def run(i):
         failures = Failures()
         write = outputs[i].append if i else pass_through
-        results[i] = (*run_command(commands[i], step.environment, failures, write, step.name), failures)
+        results[i] = (
+            *run_command(commands[i], step.environment, failures, write, step.name),
+            failures,
+        )
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(1, len(commands))]
     for thread in threads:
@@ -143,7 +168,14 @@ def run_step(step, said=None):
     if step.as_root and os.geteuid() != 0:
         print(f"--- {step.name}: not run, 1 ignored: only root can be several users", flush=True)
         return Tally(0, 0, 1)
-    started, worked, tally, status, named, unnamed = time.monotonic(), processor_seconds(), Tally(), 0, {}, []
+    started, worked, tally, status, named, unnamed = (
+        time.monotonic(),
+        processor_seconds(),
+        Tally(),
+        0,
+        {},
+        [],
+    )
     for commands in step.rounds():
         for ended, counted, failures in run_commands(step, commands):
             tally += counted
@@ -157,7 +189,9 @@ def run_step(step, said=None):
     STEP_SECONDS.append((step.name, seconds))
     tally = finish(step, status, tally, seconds, processor_seconds() - worked)
     if said is not None and tally.failed:
-        said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [(step.name, unnamed)]
+        said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [
+            (step.name, unnamed)
+        ]
     return tally
 
 
@@ -177,7 +211,10 @@ def finish(step, status, tally, seconds, worked):
         print(f"error: {step.name} ran no test")
         tally += Tally(0, 1)
     ignored = f", {tally.ignored} ignored" if tally.ignored else ""
-    print(f"--- {step.name}: {tally.passed} passed, {tally.failed} failed{ignored} ({seconds:.0f} s; {worked:.0f} s of processors)", flush=True)
+    print(
+        f"--- {step.name}: {tally.passed} passed, {tally.failed} failed{ignored} ({seconds:.0f} s; {worked:.0f} s of processors)",
+        flush=True,
+    )
     return tally
 
 
@@ -236,7 +273,11 @@ def run_round(steps, number, said, record):
 
 def main(arguments):
     if arguments == ["--list"]:
-        made_by = {"test": "", "gateways": " (make test-gateways)", "measured": " (make measure: {})"}
+        made_by = {
+            "test": "",
+            "gateways": " (make test-gateways)",
+            "measured": " (make measure: {})",
+        }
         for step in STEPS:
             print(f"{step.name:12} {step.title}" + made_by[step.suite].format(step.why))
         return 0
@@ -250,7 +291,10 @@ def main(arguments):
     chosen = [s for s in STEPS if (s.name in arguments if arguments else s.suite == suite)]
     unknown = set(arguments) - {s.name for s in STEPS}
     if unknown:
-        print(f"error: there is no step {', '.join(sorted(unknown))}; `tools/run_tests.py --list` names them", file=sys.stderr)
+        print(
+            f"error: there is no step {', '.join(sorted(unknown))}; `tools/run_tests.py --list` names them",
+            file=sys.stderr,
+        )
         return 2
     whole = not arguments and "CARGO_TARGET_DIR" not in os.environ
     trouble = want_of_room(suite, shutil.disk_usage(ROOT).free) if whole else None
@@ -264,7 +308,10 @@ def main(arguments):
         tally, names = run_round(chosen, number, said, suite == "measured")
         total += tally
         failed += [name for name in names if name not in failed]
-    print("\n=== leftovers: Nothing of the tests is still running or lies in shared memory", flush=True)
+    print(
+        "\n=== leftovers: Nothing of the tests is still running or lies in shared memory",
+        flush=True,
+    )
     found = leftovers.since(before)
     for line in found:
         print(f"error: {line}")

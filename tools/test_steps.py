@@ -39,7 +39,9 @@ class Step:
     name: str
     title: str
     commands: list  # each the words of a command, or several of them `Together`
-    counts: str = "check"  # "check": the step itself is the one test; "tests": counted from its output
+    counts: str = (
+        "check"  # "check": the step itself is the one test; "tests": counted from its output
+    )
     environment: dict = field(default_factory=dict)
     as_root: bool = False  # can only be run by root; for others it counts as ignored
     suite: str = "test"  # which of make's targets runs it: "test", "gateways" for test-gateways, "measured" for measure
@@ -57,7 +59,18 @@ def cargo(*arguments):
 
 def cmake(build, *options):
     return [
-        ["cmake", "-S", ".", "-B", build, "-G", "Ninja", f"-DDRIVELINE_CARGO_PROFILE={PROFILE}", "-DDRIVELINE_BUILD_TESTS=ON", *options],
+        [
+            "cmake",
+            "-S",
+            ".",
+            "-B",
+            build,
+            "-G",
+            "Ninja",
+            f"-DDRIVELINE_CARGO_PROFILE={PROFILE}",
+            "-DDRIVELINE_BUILD_TESTS=ON",
+            *options,
+        ],
         ["cmake", "--build", build, "-j", JOBS],
     ]
 
@@ -85,7 +98,12 @@ PEERS_FEATURES = ("--features", "driveline-bench/peers-test,driveline-workloads/
 
 def test_programs(crate, but=()):
     """Arguments that choose the tests of a crate by their files."""
-    return [word for path in sorted((ROOT / "crates" / crate / "tests").glob("*.rs")) if path.stem not in but for word in ("--test", path.stem)]
+    return [
+        word
+        for path in sorted((ROOT / "crates" / crate / "tests").glob("*.rs"))
+        if path.stem not in but
+        for word in ("--test", path.stem)
+    ]
 
 
 def test_options(programs):
@@ -105,16 +123,45 @@ def measured_files():
         "driveline-gateway-ros2": (*MEASURED_ROS2, *VENDORS),
         "driveline-bench": PEERS_TESTS,
     }
-    return {directory_of(crate) / "tests" / f"{name}.rs" for crate, names in measured.items() for name in names}
+    return {
+        directory_of(crate) / "tests" / f"{name}.rs"
+        for crate, names in measured.items()
+        for name in names
+    }
 
 
 # One experiment of each kind: what it runs (a ping-pong, an open loop, several links, a chain, each workload), how it is
 # answered, and what it sets on processors. The others are the same with other numbers.
-EXPERIMENTS = ["B1", "B2", "B3", "F", "K1", "K3", "S5", "S6", "W2", "W5", "W6", "W7", "W12", "W13", "refsys"]
+EXPERIMENTS = [
+    "B1",
+    "B2",
+    "B3",
+    "F",
+    "K1",
+    "K3",
+    "S5",
+    "S6",
+    "W2",
+    "W5",
+    "W6",
+    "W7",
+    "W12",
+    "W13",
+    "refsys",
+]
 
 # Features of a dependency depend on the packages built with it, and with other features all that needs it is compiled once more. Commands that
 # share a build directory therefore name the same packages, and choose by targets.
-GATEWAYS = ["-p", "driveline-zenoh", "-p", "driveline-gateway-zenoh", "-p", "driveline-gateway-ros2", "--features", "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine"]
+GATEWAYS = [
+    "-p",
+    "driveline-zenoh",
+    "-p",
+    "driveline-gateway-zenoh",
+    "-p",
+    "driveline-gateway-ros2",
+    "--features",
+    "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine",
+]
 # What `driveline`, its host and its library are built with, unoptimised.
 CORE = cargo("build", "-p", "driveline-capi", "-p", "driveline-cli")
 # The program behind `driveline bench`, unoptimised: with the features that the Rust tests have, so
@@ -122,7 +169,9 @@ CORE = cargo("build", "-p", "driveline-capi", "-p", "driveline-cli")
 BENCH = cargo("test", "--workspace", "--no-run", "--test", "command")
 
 # What the long campaigns of the fault laboratory run.
-FAULT_PROGRAMS = cargo("build", "-p", "driveline-cli", "-p", "driveline-runtime", "-p", "driveline-chaos", "--bins")
+FAULT_PROGRAMS = cargo(
+    "build", "-p", "driveline-cli", "-p", "driveline-runtime", "-p", "driveline-chaos", "--bins"
+)
 
 
 def gateway(test):
@@ -138,32 +187,68 @@ def ros2_client(release):
     """Builds the node on ros2-client: of Jazzy, or of Humble, which is what it is without features."""
     features = ["--no-default-features"] if release == "humble" else []
     return [
-        cargo("build", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--target-dir", str(TARGET), *features),
+        cargo(
+            "build",
+            "--manifest-path",
+            f"{ROS2_CLIENT}/Cargo.toml",
+            "--target-dir",
+            str(TARGET),
+            *features,
+        ),
         ["install", "-D", str(DEBUG / "ros2-client-peer"), f"build/ros2-client/{release}"],
     ]
 
 
 def bench():
     """Builds the program behind `driveline bench` and puts it next to the `driveline` that was built."""
-    build = BENCH if PROFILE == "dev" else cargo("build", "--profile", PROFILE, "-p", "driveline-lab")
+    build = (
+        BENCH if PROFILE == "dev" else cargo("build", "--profile", PROFILE, "-p", "driveline-lab")
+    )
     return [build, ["install", "-D", "-t", "build/bin", str(PRODUCT / "driveline-bench")]]
 
 
 def experiments(*ids):
     """Builds the stages of chains, and runs experiments with the product that was built: these, or all."""
-    build = ["cmake", "-S", "lab/peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF"]
+    build = [
+        "cmake",
+        "-S",
+        "lab/peers",
+        "-B",
+        str(STAGES),
+        "-G",
+        "Ninja",
+        "-DCMAKE_BUILD_TYPE=Debug",
+        "-DPEERS_MIDDLEWARE=OFF",
+    ]
     return [
         *bench(),
         # The build of the product has made the library.
-        [*build, f"-DPEERS_DIR={STAGES / 'peers'}", f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}"],
+        [
+            *build,
+            f"-DPEERS_DIR={STAGES / 'peers'}",
+            f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}",
+        ],
         ["cmake", "--build", str(STAGES), "-j", JOBS],
         ["python3", "tools/check_experiments.py", "build/bin/driveline", *ids],
     ]
 
 
 STEPS = [
-    Step("tools", "Tests of the checks themselves", [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]], "tests"),
-    Step("source", "Layers, unsafe quarantine, source rules, links and language of documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"], ["python3", "tools/check_language.py"]]),
+    Step(
+        "tools",
+        "Tests of the checks themselves",
+        [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]],
+        "tests",
+    ),
+    Step(
+        "source",
+        "Layers, unsafe quarantine, source rules, links and language of documentation",
+        [
+            ["python3", "tools/check_source.py"],
+            ["python3", "tools/check_docs.py"],
+            ["python3", "tools/check_language.py"],
+        ],
+    ),
     Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
     Step(
         "format",
@@ -175,11 +260,37 @@ STEPS = [
             ["python3", "tools/format_cpp.py", "--check"],
         ],
     ),
-    Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
-    Step("docs", "API documentation", [cargo("doc", "--workspace", "--no-deps")], environment={"RUSTDOCFLAGS": "-D warnings"}),
-    Step("headers", "C++ headers under g++ 12, clang 14 and clang 16 without a warning", [["python3", "tools/check_headers.py"]]),
-    Step("product", "Build of the core, the SDK and the examples", cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"), builds=True),
-    Step("cargo", "Rust tests, documentation examples included", [cargo("test", "--workspace", "--no-fail-fast")], "tests"),
+    Step(
+        "clippy",
+        "Lints",
+        [
+            cargo("clippy", "--workspace", "--all-targets", "--keep-going")
+            + ["--", "-D", "warnings"]
+        ],
+    ),
+    Step(
+        "docs",
+        "API documentation",
+        [cargo("doc", "--workspace", "--no-deps")],
+        environment={"RUSTDOCFLAGS": "-D warnings"},
+    ),
+    Step(
+        "headers",
+        "C++ headers under g++ 12, clang 14 and clang 16 without a warning",
+        [["python3", "tools/check_headers.py"]],
+    ),
+    Step(
+        "product",
+        "Build of the core, the SDK and the examples",
+        cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"),
+        builds=True,
+    ),
+    Step(
+        "cargo",
+        "Rust tests, documentation examples included",
+        [cargo("test", "--workspace", "--no-fail-fast")],
+        "tests",
+    ),
     Step(
         "privileged",
         "Rust tests with several users, and with namespaces",
@@ -190,17 +301,41 @@ STEPS = [
     Step(
         "loom",
         "Models of the lock-free code under every interleaving",
-        [cargo("test", "-p", "driveline-shm", "-p", "driveline", "-p", "driveline-capi", "--release", "--no-fail-fast", "--test", "loom", "--test", "loom_gate", "--test", "loom_turn")],
+        [
+            cargo(
+                "test",
+                "-p",
+                "driveline-shm",
+                "-p",
+                "driveline",
+                "-p",
+                "driveline-capi",
+                "--release",
+                "--no-fail-fast",
+                "--test",
+                "loom",
+                "--test",
+                "loom_gate",
+                "--test",
+                "loom_turn",
+            )
+        ],
         "tests",
         # Optimised because there are millions of interleavings, but not as a whole: nothing is measured here.
-        {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"},
+        {
+            "RUSTFLAGS": "--cfg loom",
+            "CARGO_TARGET_DIR": "target/loom",
+            "CARGO_PROFILE_RELEASE_LTO": "off",
+            "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
+        },
     ),
     Step(
         "fuzzers",
         "Fuzzers compile without a lint: a workspace of their own, which no other step looks at",
         [
             ["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
-            cargo("clippy", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", str(TARGET)) + ["--", "-D", "warnings"],
+            cargo("clippy", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", str(TARGET))
+            + ["--", "-D", "warnings"],
         ],
         # Nothing is linked, so libFuzzer need not be compiled.
         environment={"CUSTOM_LIBFUZZER_PATH": str(TARGET / "libFuzzer.a")},
@@ -218,13 +353,22 @@ STEPS = [
         "sanitize",
         "C++ SDK tests under the address and undefined-behaviour sanitizers",
         [
-            *cmake("build/sanitize", "-DCMAKE_BUILD_TYPE=Debug", "-DDRIVELINE_SANITIZE=ON", "-DDRIVELINE_BUILD_EXAMPLES=OFF"),
+            *cmake(
+                "build/sanitize",
+                "-DCMAKE_BUILD_TYPE=Debug",
+                "-DDRIVELINE_SANITIZE=ON",
+                "-DDRIVELINE_BUILD_EXAMPLES=OFF",
+            ),
             ctest("build/sanitize"),
         ],
         "tests",
         builds=True,
     ),
-    Step("install", "Use from an install prefix, the example in the README, and the program in docs/cpp.md", [["python3", "tools/check_install.py"]]),
+    Step(
+        "install",
+        "Use from an install prefix, the example in the README, and the program in docs/cpp.md",
+        [["python3", "tools/check_install.py"]],
+    ),
     Step(
         "hosts",
         "Topics between hosts, with network namespaces where this user may make them, and what both gateways test without any",
@@ -233,7 +377,14 @@ STEPS = [
             cargo("test", *GATEWAYS, "--no-run"),
             Together(
                 [
-                    cargo("test", *GATEWAYS, "--no-fail-fast", "--lib", "--bins", *test_programs("driveline-gateway-zenoh", but=(*WAITING, *MEASURED_HOSTS)))
+                    cargo(
+                        "test",
+                        *GATEWAYS,
+                        "--no-fail-fast",
+                        "--lib",
+                        "--bins",
+                        *test_programs("driveline-gateway-zenoh", but=(*WAITING, *MEASURED_HOSTS)),
+                    )
                     + ["--", "--skip", MEASURED_TEST],
                     cargo("test", *GATEWAYS, "--no-fail-fast", *test_options(WAITING)),
                 ]
@@ -263,7 +414,12 @@ STEPS = [
         "ROS 2 topics: nodes on Debian's CycloneDDS, nodes and a router of the tests' own as rmw_zenoh has them, and both together",
         [
             cargo("test", *GATEWAYS, "--no-run"),
-            cargo("test", *GATEWAYS, "--no-fail-fast", *test_programs("driveline-gateway-ros2", but=(*VENDORS, *MEASURED_ROS2))),
+            cargo(
+                "test",
+                *GATEWAYS,
+                "--no-fail-fast",
+                *test_programs("driveline-gateway-ros2", but=(*VENDORS, *MEASURED_ROS2)),
+            ),
         ],
         "tests",
         suite="gateways",
@@ -306,7 +462,17 @@ STEPS = [
     Step(
         "ros2-types",
         "Types and samples of ROS 2 against the Python package rosbags",
-        [["python3", "tools/python_packages.py"], cargo("test", "--workspace", "--features", "driveline-rosidl/rosbags-test", "--test", "rosbags")],
+        [
+            ["python3", "tools/python_packages.py"],
+            cargo(
+                "test",
+                "--workspace",
+                "--features",
+                "driveline-rosidl/rosbags-test",
+                "--test",
+                "rosbags",
+            ),
+        ],
         "tests",
         {"DRIVELINE_ROSBAGS_PYTHON": str(ROOT / "build/python/bin/python")},
         suite="gateways",
@@ -318,7 +484,12 @@ STEPS = [
         "Topics between hosts after links were away, next to hosts that stand still, through routers, and on slow links",
         [
             cargo("test", *GATEWAYS, "--no-run", *test_options((*MEASURED_HOSTS, *ALSO_MEASURED))),
-            cargo("test", *GATEWAYS, "--no-fail-fast", *test_options((*MEASURED_HOSTS, *ALSO_MEASURED))),
+            cargo(
+                "test",
+                *GATEWAYS,
+                "--no-fail-fast",
+                *test_options((*MEASURED_HOSTS, *ALSO_MEASURED)),
+            ),
         ],
         "tests",
         MEASURE,
@@ -329,8 +500,10 @@ STEPS = [
         "hosts-long",
         "Outages of about a lease and about a minute, many restarts, and 10 000 endpoints, between hosts, for some ten minutes",
         [
-            cargo("test", *GATEWAYS, "--test", "outages") + ["--", "--ignored", "--nocapture", "--test-threads=1"],
-            cargo("test", *GATEWAYS, "--test", "faults") + ["--", "--include-ignored", "--nocapture", "--test-threads=1"],
+            cargo("test", *GATEWAYS, "--test", "outages")
+            + ["--", "--ignored", "--nocapture", "--test-threads=1"],
+            cargo("test", *GATEWAYS, "--test", "faults")
+            + ["--", "--include-ignored", "--nocapture", "--test-threads=1"],
         ],
         "tests",
         MEASURE,
@@ -340,10 +513,17 @@ STEPS = [
     Step(
         "hosts-world",
         "The protocol between hosts in virtual time, a thousand seeds of ten minutes",
-        [cargo("test", "-p", "driveline-gateway-zenoh", "--release", "--lib") + ["--", "protocol_world"]],
+        [
+            cargo("test", "-p", "driveline-gateway-zenoh", "--release", "--lib")
+            + ["--", "protocol_world"]
+        ],
         "tests",
         # Optimised for the many events, but not as a whole.
-        {"DRIVELINE_SEEDS": "1000", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"},
+        {
+            "DRIVELINE_SEEDS": "1000",
+            "CARGO_PROFILE_RELEASE_LTO": "off",
+            "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
+        },
         suite="measured",
         why="the same as in `make test` with more seeds: the more, the rarer what is found",
     ),
@@ -373,10 +553,20 @@ STEPS = [
             ["python3", "tools/python_packages.py"],
             # With the gateways: Zenoh is nearly the same.
             *(command for release in ("humble", "jazzy") for command in ros2_client(release)),
-            cargo("test", *GATEWAYS, "--features", "driveline-gateway-ros2/vendors-test", "--no-fail-fast", *test_options(VENDORS)),
+            cargo(
+                "test",
+                *GATEWAYS,
+                "--features",
+                "driveline-gateway-ros2/vendors-test",
+                "--no-fail-fast",
+                *test_options(VENDORS),
+            ),
         ],
         "tests",
-        {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"), "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client")},
+        {
+            "DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"),
+            "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client"),
+        },
         suite="measured",
         why="middleware of others, on timers of its own: nothing here decides how long it takes",
         builds=True,
@@ -388,22 +578,52 @@ STEPS = [
             CORE,
             BENCH,
             [
-                *["cmake", "-S", "lab/peers", "-B", str(PEERS), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", f"-DPEERS_DIR={PEERS / 'peers'}"],
+                *[
+                    "cmake",
+                    "-S",
+                    "lab/peers",
+                    "-B",
+                    str(PEERS),
+                    "-G",
+                    "Ninja",
+                    "-DCMAKE_BUILD_TYPE=Debug",
+                    f"-DPEERS_DIR={PEERS / 'peers'}",
+                ],
                 f"-DPEERS_DRIVELINE_LIBRARY={DEBUG / 'libdriveline.so'}",
             ],
             ["cmake", "--build", str(PEERS), "-j", JOBS],
             # With the gateways: Zenoh is the same, and need not be built twice.
-            cargo("build", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
+            cargo(
+                "build", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET)
+            ),
             ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
-            cargo("test", "--workspace", *PEERS_FEATURES, "--no-fail-fast", *test_options((*PEERS_TESTS, "fusion_of_peers"))),
+            cargo(
+                "test",
+                "--workspace",
+                *PEERS_FEATURES,
+                "--no-fail-fast",
+                *test_options((*PEERS_TESTS, "fusion_of_peers")),
+            ),
             cargo("test", "--workspace", "--test", "screen", "torn"),
             # Where they were built, so that what they need at build time is there.
-            cargo("clippy", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],
+            cargo(
+                "clippy",
+                "--manifest-path",
+                "lab/peers/rust/Cargo.toml",
+                "--target-dir",
+                str(TARGET),
+                "--all-targets",
+            )
+            + ["--", "-D", "warnings"],
             # On edges of other middleware, and S7, which takes PCL.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W9", "S7", "B2"],
         ],
         "tests",
-        {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},
+        {
+            "DRIVELINE_PEERS": str(PEERS / "peers"),
+            "PEERS_TEST_CHECK": "ping-pong",
+            "PEERS_TEST_USUAL": "1",
+        },
         suite="measured",
         why="middleware of others, whose losses and delays are its own, and minutes of compiling it",
         builds=True,
@@ -429,7 +649,10 @@ STEPS = [
     Step(
         "kills",
         "Ten thousand kills on the host transport, next to 1 to 16 readers and several publishers, at any moment and at each step of the protocol",
-        [cargo("test", "--workspace", "--test", "processes") + ["--", "kill_campaign", "--nocapture"]],
+        [
+            cargo("test", "--workspace", "--test", "processes")
+            + ["--", "kill_campaign", "--nocapture"]
+        ],
         "tests",
         {"DRIVELINE_KILLS": "10000"},
         suite="measured",
@@ -454,7 +677,10 @@ STEPS = [
     Step(
         "soak",
         "Hostile memory and sockets, stopped processes and torn samples of the host transport, for a minute each and 10 000 corruptions per field",
-        [cargo("test", "--workspace", "--test", "processes") + ["--", "hostile_", "stopped::", "torn::"]],
+        [
+            cargo("test", "--workspace", "--test", "processes")
+            + ["--", "hostile_", "stopped::", "torn::"]
+        ],
         "tests",
         {"DRIVELINE_SOAK": "60", "DRIVELINE_CORRUPTIONS": "10000"},
         suite="measured",

@@ -24,7 +24,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIO = ROOT / "lab/benchmarks/worst-case.yaml"
 # What the load consists of, and how many of each for one core.
-LOAD = {"cpu": 0.5, "vm": 0.25, "cache": 0.25, "switch": 0.25, "timer": 0.25, "sock": 0.25, "fork": 0.25, "pipe": 0.25}
+LOAD = {
+    "cpu": 0.5,
+    "vm": 0.25,
+    "cache": 0.25,
+    "switch": 0.25,
+    "timer": 0.25,
+    "sock": 0.25,
+    "fork": 0.25,
+    "pipe": 0.25,
+}
 VM_BYTES = "128M"
 # What the load's processes get to end.
 END_SECONDS = 10
@@ -46,7 +55,9 @@ def missing(driveline, systems):
         return f"{driveline} is not there: `make lab`"
     if "iceoryx2/ipc" in systems:
         beside = driveline.parent / "peers", driveline.parent.parent / "peers"
-        places = [Path(os.environ["DRIVELINE_PEERS"])] if "DRIVELINE_PEERS" in os.environ else beside
+        places = (
+            [Path(os.environ["DRIVELINE_PEERS"])] if "DRIVELINE_PEERS" in os.environ else beside
+        )
         if not any((place / "iceoryx2").exists() for place in places):
             return "iceoryx2 is not there: `make peers`, or `--system driveline`"
     return None
@@ -86,7 +97,11 @@ def shown(value):
 def table(results):
     """Markdown: a line for each system, plain first."""
     found = list(rows(results))
-    floors = {real_time: microseconds(row["p99_9"]) for system, real_time, row in found if system == "floor"}
+    floors = {
+        real_time: microseconds(row["p99_9"])
+        for system, real_time, row in found
+        if system == "floor"
+    }
     lines = [
         "| settings | system | samples | p99.9 µs | ratio to the floor | p99.99 µs | max µs |",
         "|---|---|--:|--:|--:|--:|--:|",
@@ -96,12 +111,16 @@ def table(results):
         ratio = f"{p999 / floor:.2f}" if p999 and floor else "–"
         settings = "FIFO, locked" if real_time else "plain"
         p9999, worst = microseconds(row["p99_99"]), microseconds(row["max"])
-        lines.append(f"| {settings} | {system} | {row['n']} | {shown(p999)} | {ratio} | {shown(p9999)} | {shown(worst)} |")
+        lines.append(
+            f"| {settings} | {system} | {row['n']} | {shown(p999)} | {ratio} | {shown(p9999)} | {shown(worst)} |"
+        )
     return "\n".join(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="seconds, for function only")
     parser.add_argument("--system", action="append", help="only this system besides the floor")
     parser.add_argument("--driveline", type=Path, default=ROOT / "build/bin/driveline")
@@ -112,7 +131,16 @@ def main():
         print(f"worst_case.py: {reason}", file=sys.stderr)
         return 2
     shutil.rmtree(o.out, ignore_errors=True)
-    command = [str(o.driveline), "bench", "run", str(SCENARIO), "--out", str(o.out), "--systems", ",".join(systems)]
+    command = [
+        str(o.driveline),
+        "bench",
+        "run",
+        str(SCENARIO),
+        "--out",
+        str(o.out),
+        "--systems",
+        ",".join(systems),
+    ]
     load = subprocess.Popen(load_command(os.cpu_count() or 1), start_new_session=True)
     try:
         measured = subprocess.run(command + (["--quick"] if o.quick else [])).returncode
@@ -120,7 +148,10 @@ def main():
     finally:
         end(load)
     if not loaded:
-        print(f"worst_case.py: the load ended early, with code {load.returncode}: `stress-ng` says why", file=sys.stderr)
+        print(
+            f"worst_case.py: the load ended early, with code {load.returncode}: `stress-ng` says why",
+            file=sys.stderr,
+        )
         return 1
     results = o.out / "results.csv"
     if not results.exists():

@@ -29,8 +29,18 @@ def experiment(name, cases, left_out=(), chain=None, reach="host"):
 
 def case(system, edges=None):
     """A case of a system, or of a chain with the systems of its edges."""
-    chain = {"edges": {f"edge{i}": {"system": s, "size": 1} for i, s in enumerate(edges)}} if edges else None
-    return {"id": f"cell · {system}", "directory": system.replace("/", "_"), "role": "floor" if system == "futex" else "measured", "system": system, "chain": chain}
+    chain = (
+        {"edges": {f"edge{i}": {"system": s, "size": 1} for i, s in enumerate(edges)}}
+        if edges
+        else None
+    )
+    return {
+        "id": f"cell · {system}",
+        "directory": system.replace("/", "_"),
+        "role": "floor" if system == "futex" else "measured",
+        "system": system,
+        "chain": chain,
+    }
 
 
 class Archive:
@@ -45,21 +55,44 @@ class Archive:
         for e in experiments:
             name, cases = e["scenario"]["id"], []
             for c in e["cases"]:
-                self.runs[name, c["directory"]] = {"round": 0, "failure": None, "invalid": [], "accounts": [{"invalid": []}]}
-                cases.append({"id": c["id"], "figures": {"transport": {"n": 20}}, "observed": [], "runs": [{"reasons": []}]})
+                self.runs[name, c["directory"]] = {
+                    "round": 0,
+                    "failure": None,
+                    "invalid": [],
+                    "accounts": [{"invalid": []}],
+                }
+                cases.append(
+                    {
+                        "id": c["id"],
+                        "figures": {"transport": {"n": 20}},
+                        "observed": [],
+                        "runs": [{"reasons": []}],
+                    }
+                )
                 self.rows.append(f"{name},{c['id']},measured,cell,x,transport,all,ns,20")
-            answer = f"{name}: 5 µs < 6 µs.\n  Without load: 4 µs." if cases else "Nothing can be measured here: see what is left out."
+            answer = (
+                f"{name}: 5 µs < 6 µs.\n  Without load: 4 µs."
+                if cases
+                else "Nothing can be measured here: see what is left out."
+            )
             self.summary["experiments"].append({"id": name, "answer": answer, "cases": cases})
             lines = "".join(f"<p>{html.escape(line.strip())}</p>" for line in answer.splitlines())
-            self.sections[name] = f"<div>{lines}</div>" + ("<table><tr><td>5</table>" if cases else "")
+            self.sections[name] = f"<div>{lines}</div>" + (
+                "<table><tr><td>5</table>" if cases else ""
+            )
 
     def write(self, directory):
         directory.mkdir()
         (directory / "manifest.json").write_text(json.dumps(self.manifest))
         (directory / "summary.json").write_text(json.dumps(self.summary))
         (directory / "results.csv").write_text(HEAD + "\n".join(self.rows) + "\n")
-        sections = "".join(f'<section id="{name}"><h2>x</h2>{content}</section>' for name, content in self.sections.items())
-        (directory / "report.html").write_text(f"<!doctype html><main>{sections}</main><script>if (1 < 2) {{}}</script>")
+        sections = "".join(
+            f'<section id="{name}"><h2>x</h2>{content}</section>'
+            for name, content in self.sections.items()
+        )
+        (directory / "report.html").write_text(
+            f"<!doctype html><main>{sections}</main><script>if (1 < 2) {{}}</script>"
+        )
         for (name, case_directory), run in self.runs.items():
             of = directory / "runs" / name / case_directory
             of.mkdir(parents=True)
@@ -75,7 +108,9 @@ def judged(archive, *ids, status=0, without=()):
         for name in without:
             (ready / name).unlink()
         # The last argument is where the archive goes.
-        program.write_text(f'#!/bin/sh\nfor out; do :; done\ncp -r "{ready}" "$out"\nexit {status}\n')
+        program.write_text(
+            f'#!/bin/sh\nfor out; do :; done\ncp -r "{ready}" "$out"\nexit {status}\n'
+        )
         program.chmod(0o755)
         with contextlib.redirect_stdout(io.StringIO()) as output:
             ended = main([str(program), *ids])
@@ -83,11 +118,22 @@ def judged(archive, *ids, status=0, without=()):
 
 
 LINK = experiment("S1", [case("driveline"), case("futex"), case("fastdds/shm")])
-NO_PEERS = [("cyclonedds/udp", "not installed: make peers"), ("driveline", "it needs driveline_cpp, which is not installed: make peers")]
-EDGES = [case("driveline", ["driveline", "driveline"]), case("cyclonedds/udp", ["cyclonedds/udp", "driveline"])]
+NO_PEERS = [
+    ("cyclonedds/udp", "not installed: make peers"),
+    ("driveline", "it needs driveline_cpp, which is not installed: make peers"),
+]
+EDGES = [
+    case("driveline", ["driveline", "driveline"]),
+    case("cyclonedds/udp", ["cyclonedds/udp", "driveline"]),
+]
 CHAIN = experiment("W9", EDGES, chain={"stages": {}})
 NO_CHAIN = experiment("W9", [], NO_PEERS, {"stages": {}})
-HOSTS = experiment("W10", [], [("floor", "bare sockets are"), ("1 kB", "it needs the rights of root")], reach="network")
+HOSTS = experiment(
+    "W10",
+    [],
+    [("floor", "bare sockets are"), ("1 kB", "it needs the rights of root")],
+    reach="network",
+)
 
 
 def without_works(name, *others):
@@ -116,8 +162,12 @@ class Experiments(unittest.TestCase):
 
     def test_an_invalid_run_of_the_machine_is_none_of_the_program(self):
         archive = Archive(LINK)
-        archive.runs["S1", "driveline"]["invalid"] = ["the hypervisor took 9 % of the processor time"]
-        archive.summary["experiments"][0]["cases"][0].update(figures={}, runs=[{"reasons": ["the hypervisor took"]}])
+        archive.runs["S1", "driveline"]["invalid"] = [
+            "the hypervisor took 9 % of the processor time"
+        ]
+        archive.summary["experiments"][0]["cases"][0].update(
+            figures={}, runs=[{"reasons": ["the hypervisor took"]}]
+        )
         self.assertEqual(judged(archive, status=1)[0], 0)
         archive.runs["S1", "driveline"]["invalid"] = ["the account does not close"]
         self.fails(archive, "the account does not close", status=1)
@@ -125,7 +175,9 @@ class Experiments(unittest.TestCase):
     def test_what_takes_more_than_is_here_is_skipped_and_neither_passed_nor_failed(self):
         ended, said = judged(without_works("S7", LINK, HOSTS), status=1)
         self.assertEqual((ended, said.splitlines()[-1]), (0, "1 passed, 0 failed"), said)
-        self.assertIn("\nSKIPPED: S7 (the work /p/works/ndt.so is not there: `make peers` builds it)\n", said)
+        self.assertIn(
+            "\nSKIPPED: S7 (the work /p/works/ndt.so is not there: `make peers` builds it)\n", said
+        )
         self.assertIn("\nSKIPPED: W10 (1 kB: it needs the rights of root)\n", said)
 
     def test_chains_whose_stages_or_works_make_test_builds_are_not_excused(self):
@@ -135,7 +187,9 @@ class Experiments(unittest.TestCase):
         archive = without_works("S7", LINK)
         archive.runs["S7", "cyclonedds_udp"]["failure"] = "a stage died"
         self.fails(archive, "a stage died", status=1)
-        self.fails(without_works("S7", LINK), "the work /p/works/ndt.so is not there", "S1", "S7", status=1)
+        self.fails(
+            without_works("S7", LINK), "the work /p/works/ndt.so is not there", "S1", "S7", status=1
+        )
 
     def test_what_is_named_is_not_excused(self):
         self.fails(Archive(LINK, NO_CHAIN), "nothing of Driveline was measured", "S1", "W9")
@@ -143,11 +197,23 @@ class Experiments(unittest.TestCase):
         self.fails(Archive(LINK, HOSTS), "it needs the rights of root", "S1", "W10")
 
     def test_nothing_is_skipped_for_another_reason(self):
-        self.fails(Archive(LINK, experiment("S2", [case("fastdds/shm")])), "nothing of Driveline was measured")
-        self.fails(Archive(experiment("S2", [], [("driveline", "not installed: x")])), "nothing of Driveline was measured")
+        self.fails(
+            Archive(LINK, experiment("S2", [case("fastdds/shm")])),
+            "nothing of Driveline was measured",
+        )
+        self.fails(
+            Archive(experiment("S2", [], [("driveline", "not installed: x")])),
+            "nothing of Driveline was measured",
+        )
         broken = [("driveline", "it needs driveline_cpp, which is broken: no answer")]
-        self.fails(Archive(LINK, experiment("W9", [], broken, {"stages": {}})), "nothing of Driveline was measured")
-        self.fails(Archive(LINK, experiment("W9", [case("futex")], chain={"stages": {}})), "nothing of Driveline was measured")
+        self.fails(
+            Archive(LINK, experiment("W9", [], broken, {"stages": {}})),
+            "nothing of Driveline was measured",
+        )
+        self.fails(
+            Archive(LINK, experiment("W9", [case("futex")], chain={"stages": {}})),
+            "nothing of Driveline was measured",
+        )
 
     def test_a_chain_of_which_driveline_carries_a_part_is_judged(self):
         archive = Archive(CHAIN)
@@ -169,15 +235,25 @@ class Experiments(unittest.TestCase):
             "summary.json does not have it": lambda a, _: a.summary.update(experiments=[]),
             "cell · driveline: summary.json does not have it": lambda _, e: e["cases"].pop(0),
             "summary.json has no answer": lambda _, e: e.update(answer=" "),
-            "cell · futex: summary.json has no figures": lambda _, e: e["cases"][1].update(figures={"transport": {"n": 0}}),
-            "cell · driveline: summary.json has no figures": lambda _, e: e["cases"][0].update(figures={}),
+            "cell · futex: summary.json has no figures": lambda _, e: e["cases"][1].update(
+                figures={"transport": {"n": 0}}
+            ),
+            "cell · driveline: summary.json has no figures": lambda _, e: e["cases"][0].update(
+                figures={}
+            ),
             "there are figures, and the answer is": lambda a, e: (
                 e.update(answer="No valid run: nothing."),
                 a.sections.update(S1="<p>No valid run: nothing.</p><table></table>"),
             ),
             "report.html has no section": lambda a, _: a.sections.clear(),
-            "section of report.html lacks the answer": lambda a, _: a.sections.update(S1=a.sections["S1"].replace("5 µs &lt;", "7 µs &lt;")),
-            "lacks the answer": lambda a, _: a.sections.update(S1=a.sections["S1"].replace("<p>Without load: 4 µs.</p>", "<script>Without load: 4 µs.</script>")),
+            "section of report.html lacks the answer": lambda a, _: a.sections.update(
+                S1=a.sections["S1"].replace("5 µs &lt;", "7 µs &lt;")
+            ),
+            "lacks the answer": lambda a, _: a.sections.update(
+                S1=a.sections["S1"].replace(
+                    "<p>Without load: 4 µs.</p>", "<script>Without load: 4 µs.</script>"
+                )
+            ),
             "has no table": lambda a, _: a.sections.update(S1=a.sections["S1"].split("<table>")[0]),
             "cell · driveline: results.csv has no distribution": lambda a, _: a.rows.pop(0),
         }.items():

@@ -24,7 +24,13 @@ class Example(unittest.TestCase):
 
     def test_anything_else_is_refused(self):
         one = blocks()
-        for bad in (one, f"{BEGIN}{END}", f"{BEGIN}{one}{one}{END}", f"{BEGIN}{one}{END}{BEGIN}{one}{END}", f"{BEGIN}```cpp\n```{END}"):
+        for bad in (
+            one,
+            f"{BEGIN}{END}",
+            f"{BEGIN}{one}{one}{END}",
+            f"{BEGIN}{one}{END}{BEGIN}{one}{END}",
+            f"{BEGIN}```cpp\n```{END}",
+        ):
             with self.assertRaises(CheckError, msg=bad):
                 example(bad)
 
@@ -35,7 +41,9 @@ class Example(unittest.TestCase):
             example(text(21))
 
     def test_the_program_of_the_page_is_taken(self):
-        self.assertIn("int main()", program((ROOT / "docs/cpp.md").read_text(encoding="utf-8"))["cpp"])
+        self.assertIn(
+            "int main()", program((ROOT / "docs/cpp.md").read_text(encoding="utf-8"))["cpp"]
+        )
         with self.assertRaises(CheckError):
             program(f"{PROGRAM_BEGIN}```cpp\n```{PROGRAM_END}")
 

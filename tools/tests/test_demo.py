@@ -39,23 +39,36 @@ class Check(unittest.TestCase):
 
     def test_a_directory_is_no_model(self):
         (self.dir / "network").mkdir()
-        self.refused("MODEL=network is a directory", "name the network's .cfg or .onnx", model="network")
+        self.refused(
+            "MODEL=network is a directory", "name the network's .cfg or .onnx", model="network"
+        )
 
     def test_a_directory_is_a_video_only_with_images_in_it(self):
         frames = self.dir / "frames"
         frames.mkdir()
         (frames / "notes.txt").touch()
-        self.refused("VIDEO=frames is a directory without images", "name a video, or a folder of images", video="frames")
+        self.refused(
+            "VIDEO=frames is a directory without images",
+            "name a video, or a folder of images",
+            video="frames",
+        )
         (frames / "0001.PNG").touch()
         self.assertEqual(self.check("frames"), (0, ""))
 
     def test_what_is_not_there_is_refused_with_what_to_name(self):
-        self.refused("VIDEO=drive.mp4 cannot be read", f"looked from {self.dir}", "name a video", video="drive.mp4")
+        self.refused(
+            "VIDEO=drive.mp4 cannot be read",
+            f"looked from {self.dir}",
+            "name a video",
+            video="drive.mp4",
+        )
         self.refused("MODEL=yolo.cfg cannot be read", "leave MODEL out", model="yolo.cfg")
 
     def test_a_model_of_an_unknown_kind_is_refused_before_the_build(self):
         (self.dir / "notes.md").touch()
-        self.refused("MODEL=notes.md is no network", "name the network's .cfg or .onnx", model="notes.md")
+        self.refused(
+            "MODEL=notes.md is no network", "name the network's .cfg or .onnx", model="notes.md"
+        )
         self.refused("SPEED_KMH=fast is no speed", speed="fast")
 
     def test_containers_need_an_engine_before_the_build(self):

@@ -98,9 +98,11 @@ class Writing(unittest.TestCase):
             page.write_text(self.PAGE)
             if entries:
                 results.write_text("".join(json.dumps(e) + "\n" for e in entries))
-            with mock.patch("measured.PAGE", page), mock.patch(
-                "measured.RESULTS", results
-            ), contextlib.redirect_stderr(io.StringIO()) as said:
+            with (
+                mock.patch("measured.PAGE", page),
+                mock.patch("measured.RESULTS", results),
+                contextlib.redirect_stderr(io.StringIO()) as said,
+            ):
                 return main(["--write"]), page.read_text(), said.getvalue()
 
     def test_results_of_no_commit_are_not_published(self):

@@ -32,9 +32,10 @@ class Patches(unittest.TestCase):
         self.assertIn("cannot read sum.txt", next(check("/nowhere", [ONE])))
 
     def test_it_ends_the_run_before_anything_is_built(self):
-        with mock.patch("mutants.check", return_value=["mutant 'x' does not apply"]), mock.patch(
-            "mutants.Bench"
-        ) as bench:
+        with (
+            mock.patch("mutants.check", return_value=["mutant 'x' does not apply"]),
+            mock.patch("mutants.Bench") as bench,
+        ):
             with contextlib.redirect_stderr(io.StringIO()) as output:
                 self.assertEqual(main([]), 2)
         bench.assert_not_called()
@@ -122,8 +123,9 @@ class Ending(unittest.TestCase):
         bench = mock.MagicMock()
         bench.return_value.__enter__.return_value.tree = ROOT
         with mock.patch("mutants.judge", return_value=verdict), mock.patch("mutants.Bench", bench):
-            with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(
-                io.StringIO()
+            with (
+                contextlib.redirect_stdout(io.StringIO()) as output,
+                contextlib.redirect_stderr(io.StringIO()),
             ):
                 status = main(list(arguments))
         return status, output.getvalue().splitlines()[-1]
@@ -150,15 +152,18 @@ class Ending(unittest.TestCase):
 class Tree(unittest.TestCase):
     def test_a_tree_is_a_worktree_of_head_and_goes_also_after_an_interrupted_run(self):
         with tempfile.TemporaryDirectory() as directory:
-            root, git = Path(directory), [
-                "git",
-                "-C",
-                directory,
-                "-c",
-                "user.name=x",
-                "-c",
-                "user.email=x@example.org",
-            ]
+            root, git = (
+                Path(directory),
+                [
+                    "git",
+                    "-C",
+                    directory,
+                    "-c",
+                    "user.name=x",
+                    "-c",
+                    "user.email=x@example.org",
+                ],
+            )
             subprocess.run(["git", "init", "-q", root], check=True)
             (root / "sum.txt").write_text("a + b")
             subprocess.run([*git, "add", "sum.txt"], check=True)

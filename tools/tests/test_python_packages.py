@@ -23,8 +23,14 @@ class Environment(unittest.TestCase):
 
     def run_main(self, pip=None):
         """Exit status, and whether pip was called."""
-        with mock.patch("venv.create", lambda at, with_pip: Path(at).mkdir()), mock.patch("subprocess.run", side_effect=pip) as run:
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as self.said:
+        with (
+            mock.patch("venv.create", lambda at, with_pip: Path(at).mkdir()),
+            mock.patch("subprocess.run", side_effect=pip) as run,
+        ):
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()) as self.said,
+            ):
                 return python_packages.main([self.requirements, self.environment]), run.called
 
     def test_it_is_made_once_and_again_when_the_list_changes(self):

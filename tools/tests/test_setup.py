@@ -15,8 +15,18 @@ REAL_TOOLS = ["bash", "sh", "cat", "sed", "sort", "head", "printf", "dirname", "
 class Machine:
     """A PATH with the few real programs the script needs, and stand-ins for programs that would change the system."""
 
-    def __init__(self, directory, *, missing=(), cargo="1.95.0", root=True, sudo=False, rustup=False, components=True,
-                 refused=()):
+    def __init__(
+        self,
+        directory,
+        *,
+        missing=(),
+        cargo="1.95.0",
+        root=True,
+        sudo=False,
+        rustup=False,
+        components=True,
+        refused=(),
+    ):
         self.bin = Path(directory) / "bin"
         self.bin.mkdir()
         self.notes = Path(directory) / "notes"
@@ -25,15 +35,25 @@ class Machine:
             (self.bin / tool).symlink_to(shutil.which(tool))
         absent = " ".join(missing) or "-"
         self.stand_in("id", f"echo {0 if root else 1000}")
-        self.stand_in("dpkg-query", f'for m in {absent}; do [ "${{!#}}" = "$m" ] && exit 1; done; printf installed')
+        self.stand_in(
+            "dpkg-query",
+            f'for m in {absent}; do [ "${{!#}}" = "$m" ] && exit 1; done; printf installed',
+        )
         unknown = " ".join(refused) or "-"
-        self.stand_in("apt-get", self.note("apt-get") + f'; for r in {unknown}; do case " $* " in *" $r "*) exit 100 ;; esac; done')
+        self.stand_in(
+            "apt-get",
+            self.note("apt-get")
+            + f'; for r in {unknown}; do case " $* " in *" $r "*) exit 100 ;; esac; done',
+        )
         self.stand_in("curl", self.note("curl") + "; exit 22")
         if sudo:
             self.stand_in("sudo", self.note("sudo") + '; "$@"')
         if cargo:
             other = "exit 0" if components else "exit 1"
-            self.stand_in("cargo", f'case $1 in --version) echo "cargo {cargo} (x 2026)" ;; *) {other} ;; esac')
+            self.stand_in(
+                "cargo",
+                f'case $1 in --version) echo "cargo {cargo} (x 2026)" ;; *) {other} ;; esac',
+            )
         if rustup:
             newer = 'printf "#!/bin/bash\\necho cargo 1.99.0\\n" > ' + f'"{self.bin}/cargo"'
             self.stand_in("rustup", self.note("rustup") + f'; [ "$1" != toolchain ] || {newer}')
@@ -47,8 +67,14 @@ class Machine:
         path.chmod(0o755)
 
     def setup(self, what):
-        environment = {"PATH": str(self.bin), "HOME": str(self.bin.parent), "CARGO_HOME": str(self.bin.parent)}
-        done = subprocess.run(["bash", SETUP, what], env=environment, capture_output=True, text=True)
+        environment = {
+            "PATH": str(self.bin),
+            "HOME": str(self.bin.parent),
+            "CARGO_HOME": str(self.bin.parent),
+        }
+        done = subprocess.run(
+            ["bash", SETUP, what], env=environment, capture_output=True, text=True
+        )
         return done.returncode, done.stdout + done.stderr, self.notes.read_text()
 
 
@@ -111,12 +137,16 @@ class Setup(unittest.TestCase):
             status, said, did = self.run_on(suite, missing=["libclang-dev"])
             self.assertEqual(status, 0, said)
             self.assertIn("apt-get install -y -q --no-install-recommends libclang-dev", did)
-        self.assertRegex((ROOT / "Makefile").read_text(), r"(?m)^gateways:.*\n\t@tools/setup.sh engines\n")
+        self.assertRegex(
+            (ROOT / "Makefile").read_text(), r"(?m)^gateways:.*\n\t@tools/setup.sh engines\n"
+        )
 
     def test_an_old_rust_of_rustup_is_left_alone_outside_this_directory(self):
         status, said, did = self.run_on(cargo="1.70.0", rustup=True)
         self.assertEqual(status, 0, said)
-        self.assertEqual(did, "rustup toolchain install stable --profile minimal\nrustup override set stable\n")
+        self.assertEqual(
+            did, "rustup toolchain install stable --profile minimal\nrustup override set stable\n"
+        )
 
     def test_a_missing_rust_is_fetched_and_a_failure_to_do_so_is_said(self):
         for cargo in (None, "1.70.0"):

@@ -46,7 +46,15 @@ def artifact(crate, kind, name, executable, test=True):
 
 
 class Finding(unittest.TestCase):
-    FILTERS = {"kill_campaign", "protocol_world", "torn", "hostile_", "stopped::", "torn::", MEASURED_TEST}
+    FILTERS = {
+        "kill_campaign",
+        "protocol_world",
+        "torn",
+        "hostile_",
+        "stopped::",
+        "torn::",
+        MEASURED_TEST,
+    }
 
     def test_filters_go_to_the_program_and_the_rest_to_cargo(self):
         words = [
@@ -265,15 +273,19 @@ class Whole(Scene):
             self.program(name, script) for name, script in (scripts or {"a": "true"}).items()
         ]
         steps = [Step("s", "s", []), Step("g", "g", [], suite="gateways"), Step("loom", "l", [])]
-        with mock.patch(
-            "steady.find", side_effect=lambda steps: self.found(steps) or programs
-        ), mock.patch("steady.STEPS", steps):
-            with mock.patch("steady.KEPT", self.directory), mock.patch(
-                "steady.commit", return_value="c1"
-            ), mock.patch("leftovers.since", return_value=[]):
-                with contextlib.redirect_stdout(
-                    io.StringIO()
-                ) as output, contextlib.redirect_stderr(output):
+        with (
+            mock.patch("steady.find", side_effect=lambda steps: self.found(steps) or programs),
+            mock.patch("steady.STEPS", steps),
+        ):
+            with (
+                mock.patch("steady.KEPT", self.directory),
+                mock.patch("steady.commit", return_value="c1"),
+                mock.patch("leftovers.since", return_value=[]),
+            ):
+                with (
+                    contextlib.redirect_stdout(io.StringIO()) as output,
+                    contextlib.redirect_stderr(output),
+                ):
                     status = main(["--load", "0", *arguments])
         return status, output.getvalue()
 
