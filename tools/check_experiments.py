@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every experiment that comes with the program, quickly: whether it works, never how fast.
+"""Runs the experiments of the laboratory quickly and checks that they work. Speed is not judged.
 
-Usage: check_experiments.py PROGRAM [ID...]    PROGRAM is the built `driveline`; without ids, all experiments.
+Usage: check_experiments.py PROGRAM [ID...]
+       PROGRAM is the built `driveline`; without ids, all experiments run
 
-Each experiment must plan, run every case of Driveline to its end with an account that closes, and be told: figures of each such case
-and an answer in summary.json, a section with that answer in report.html, distributions in results.csv. Chains run in Driveline's own stages,
-which are looked for as peers are. Other middleware takes part if it is there; what happens to it is not judged here (`make peers-test` does), but for
-chains of which Driveline carries a part.
+An experiment passes if
+- it plans, and every case of Driveline runs to its end with an account that closes;
+- summary.json has figures of each such case and an answer;
+- report.html has a section with that answer, and results.csv has distributions.
 
-Of all experiments, S7 may be SKIPPED where PCL was not there when its works were built (1.6 GB, which `make test` does not install), and what needs two
-hosts, which takes `make gateways` and root: that is said. One that is named may not.
-Prints "N passed, M failed", an experiment each.
+Chains run in Driveline's own stages, which are found in the same places as peers. Other middleware
+takes part if it is installed. Its results are not judged here (`make peers-test` does that), except
+in chains of which Driveline carries a part.
+
+If all experiments run, two kinds may be SKIPPED, which is printed: S7 if its works were built
+without PCL (1.6 GB, which `make test` does not install), and experiments with two hosts, which need
+`make gateways` and root. An experiment named on the command line may not be skipped.
+
+Prints "N passed, M failed"; each experiment counts as one.
 """
 
 import csv
@@ -23,14 +30,14 @@ import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
-# What a busy machine does to a run says nothing about the program.
+# Complaints with these beginnings are caused by a busy machine, not by the program.
 OF_THE_MACHINE = ("the hypervisor took",)
-# Driveline, and what the machine itself can do.
+# Systems that are judged: Driveline and the floors of the machine.
 OWN = ("driveline", "futex", "spin", "memcpy")
 # Chains whose works need more than `make test` installs.
 OPTIONAL_WORKS = ("S7",)
 WORK_MISSING = re.compile(r"the work \S+ is not there: ")
-# Answers of what came to nothing.
+# Beginnings of answers of an experiment without figures.
 NO_ANSWER = (
     "Nothing can be measured here",
     "Not run yet",
@@ -40,7 +47,7 @@ NO_ANSWER = (
 
 
 def complaints(run):
-    """Why a run does not count, but for what the machine did to it."""
+    """Returns why a run is invalid, without reasons that the machine caused."""
     said = [run["failure"]] if run["failure"] else []
     said += run["invalid"]
     for account in run["accounts"]:
@@ -78,7 +85,7 @@ def excuse(archive, experiment):
 
 
 def check(archive, experiment):
-    """What is wrong with an experiment."""
+    """Returns the problems of an experiment."""
     name = experiment["scenario"]["id"]
     wrong = []
     own = [c for c in experiment["cases"] if is_own(c)]
@@ -89,7 +96,7 @@ def check(archive, experiment):
         directory = archive / "runs" / name / case["directory"]
         runs = sorted(directory.glob("*.json"))
         if len(runs) != experiment["rounds"]:
-            wrong.append(f"{case['id']}: {len(runs)} of {experiment['rounds']} runs are there")
+            wrong.append(f"{case['id']}: {len(runs)} of {experiment['rounds']} runs exist")
         for path in runs:
             run = json.loads(path.read_text())
             wrong += [f"{case['id']}: {c}" for c in complaints(run)]
@@ -100,7 +107,7 @@ def check(archive, experiment):
 
 
 class Sections(HTMLParser):
-    """What a page says in each of its sections, and how many tables are there, by id."""
+    """Text and number of tables of each section of a page, by the section's id."""
 
     def __init__(self, page):
         super().__init__()
@@ -130,12 +137,12 @@ class Sections(HTMLParser):
 
 
 def words(text):
-    """A text without how its lines are laid out."""
+    """Returns a text with each white space replaced by one blank."""
     return " ".join(text.split())
 
 
-class Told:
-    """Reports of an archive, for people and for programs."""
+class Reports:
+    """The reports of an archive: summary.json, report.html and results.csv."""
 
     def __init__(self, archive):
         self.summary = {
@@ -191,21 +198,21 @@ def main(arguments):
     with tempfile.TemporaryDirectory() as directory:
         archive = Path(directory) / "archive"
         command = [program, "bench", "run", *ids, "--quick", "--rounds", "1", "--out", str(archive)]
-        # 1: some runs are invalid, which is looked at below.
+        # Status 1: some runs are invalid. The checks below find them.
         status = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
         if status not in (0, 1) or not (archive / "manifest.json").is_file():
             print(f"error: `{' '.join(command)}` ended with {status}")
             print("0 passed, 1 failed")
             return 1
         passed = failed = 0
-        for left in ("report.html", "results.csv", "summary.json"):
-            if not (archive / left).is_file():
-                print(f"FAILED {left} was not written")
+        for written in ("report.html", "results.csv", "summary.json"):
+            if not (archive / written).is_file():
+                print(f"FAILED {written} was not written")
                 failed += 1
-        told = None if failed else Told(archive)
+        reports = None if failed else Reports(archive)
         for experiment in json.loads((archive / "manifest.json").read_text())["experiments"]:
             name = experiment["scenario"]["id"]
-            wrong = told.lacks(experiment) if told else []
+            wrong = reports.lacks(experiment) if reports else []
             reason = excuse(archive, experiment) if ids == ["all"] else None
             if reason and not wrong:
                 print(f"SKIPPED: {name} ({reason})")

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long campaigns of the fault laboratory, for `make measure`.
 
-Usage: measure_faults.py long TIMES            every fault of lab/chaos/graphs/vehicle.yaml, TIMES each
-       measure_faults.py calm SECONDS STOPPED  the same graph under `stress-ng --cpu 4` for SECONDS, with a debugger at a module,
-                                               then suspended for STOPPED seconds: no restart may happen
+Usage: measure_faults.py long TIMES
+         causes every fault of lab/chaos/graphs/vehicle.yaml, TIMES each
+       measure_faults.py calm SECONDS STOPPED
+         runs the same graph under `stress-ng --cpu 4` for SECONDS, with a debugger attached to a
+         module, then suspends it for STOPPED seconds: no restart may happen
 
-Prints what was done and what the processes kept before and after. Exit status 1 if an invariant is broken. Reports go to
-build/measured/faults. The programs of `cargo build -p driveline-cli -p driveline-runtime -p driveline-chaos --bins` are used.
+Prints the faults, and descriptors, segments, memory and files before and after. Exit status 1 if an
+invariant is broken. Reports go to build/measured/faults. Uses the programs of
+`cargo build -p driveline-cli -p driveline-runtime -p driveline-chaos --bins`.
 """
 
 import json
@@ -22,16 +25,16 @@ from test_steps import DEBUG, ROOT
 
 GRAPH = ROOT / "lab/chaos/graphs/vehicle.yaml"
 REPORTS = ROOT / "build/measured/faults"
-# Modules whose graph declares what a fault needs.
+# Modules for which the graph declares the limits that these faults need.
 LIMITED = ("lane", "detector")
 STRESS = ["stress-ng", "--cpu", "4", "--quiet"]
-# Time that a debugger holds a module.
+# Time for which a debugger holds a module.
 HELD_S = 10
 STARTED = re.compile(r"module '(\w+)' started as process (\d+)")
 
 
 def chaos(directory, *arguments):
-    """The campaign as a process."""
+    """Starts a campaign and returns its process."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     words = [DEBUG / "driveline-chaos", GRAPH, "--json", "--report", directory, *arguments]
@@ -40,7 +43,7 @@ def chaos(directory, *arguments):
 
 
 def finish(process):
-    """Prints the figures of a campaign; its exit status."""
+    """Prints the figures of a campaign and returns its exit status."""
     text, _ = process.communicate()
     report = json.loads(text)
     print(
@@ -83,7 +86,7 @@ def long(times):
 
 
 def process_of(directory, module):
-    """The first process of a module, from the output of the run; waits until it runs."""
+    """Waits until all modules run and returns the first process of one, from the run's output."""
     output = directory / "run-1/output.txt"
     while True:
         text = output.read_text() if output.exists() else ""

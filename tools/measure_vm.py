@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests that need a machine of their own in qemu: two NUMA nodes, an isolated core, Debian's PREEMPT_RT kernel.
+"""Runs tests that need a special machine in qemu.
+
+The machine has two NUMA nodes, an isolated core and Debian's PREEMPT_RT kernel.
 
 Usage: measure_vm.py [--tcg] [FILTER]    FILTER: only tests with this in their names
        --tcg emulates the processors instead of using KVM: slow, for function only
 
-The machine lives in memory: a kernel from Debian's archive (kept in build/vm) and an initial file system with the test program.
-Nothing is installed. Without KVM, qemu or Debian's archive it prints why and what to do, and exits with 0.
+The machine has no disk: it boots a kernel from Debian's archive (kept in build/vm) and an initial
+file system with the test program. Nothing is installed. Without KVM, qemu or Debian's archive the
+program prints the reason and the remedy, and exits with 0.
 Packages: qemu-system-x86 busybox-static cpio. Exit codes: 0 passed or skipped, 1 failed.
 """
 
@@ -31,7 +34,7 @@ PROGRAMS = {
     "dpkg-deb": "dpkg",
 }
 RESULT = "MACHINE-RESULT:"
-# Only a machine that hangs takes that long: in all, and until it has started.
+# Only a machine that hangs reaches these limits: for the whole run, and for the start.
 LONGEST_S = 600
 START_S = 60
 MEMORY_MIB = 1024
@@ -45,7 +48,9 @@ INIT = """#!/bin/busybox sh
 /bin/busybox mount -t tmpfs none /dev/shm
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/tmp RUST_BACKTRACE=0
-echo "machine: $(uname -r) $(uname -v), nodes $(cat /sys/devices/system/node/online), isolated $(cat /sys/devices/system/cpu/isolated)"
+nodes=$(cat /sys/devices/system/node/online)
+isolated=$(cat /sys/devices/system/cpu/isolated)
+echo "machine: $(uname -r) $(uname -v), nodes $nodes, isolated $isolated"
 {program} --include-ignored --nocapture --test-threads=1 {filter}
 echo "{result} $?"
 poweroff -f
@@ -101,7 +106,7 @@ def fetch_kernel():
 
 
 def build():
-    """The test program, and the host that it starts."""
+    """Builds and returns the test program and the host that it starts."""
     words = [
         "cargo",
         "test",
@@ -122,7 +127,10 @@ def build():
 
 
 def file_system(program, host, filter):
-    """An archive with the programs at their own paths, since one has the other's path in it, and what they load."""
+    """Returns an archive with the two programs and their libraries.
+
+    They are at their own paths, because the test program has the path of the host compiled in.
+    """
     root = PLACE / "root"
     shutil.rmtree(root, ignore_errors=True)
     libraries = re.findall(r"(/\S+) \(0x", output("ldd", str(program)) + output("ldd", str(host)))
@@ -155,7 +163,7 @@ def file_system(program, host, filter):
 
 def machine(archive, emulates):
     half = MEMORY_MIB // 2
-    # Nested KVM does not take the register that `arch-capabilities` sets.
+    # Nested KVM rejects the register that `arch-capabilities` sets.
     processor = (
         ["-accel", "tcg,thread=multi"]
         if emulates
@@ -209,7 +217,7 @@ def main():
     archive = file_system(*build(), filter)
     code, started = None, False
     try:
-        # A machine that hangs prints nothing more, so reading alone would wait for it.
+        # A machine that hangs prints nothing more, so reading alone would never end.
         words = ["timeout", "--kill-after=10", str(LONGEST_S), *machine(archive, emulates)]
         with subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace"

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs everything that `make test` promises, step by step. The output ends with the slowest tests and steps, one line for
-each failure, and the line "N passed, M failed".
+"""Runs the steps of `make test`, `make test-gateways` or `make measure`.
 
-A failed step does not stop the ones after it, nor a failed command those after it in its step, unless they are built by it. A
-step that should run tests and runs none has failed.
-Usage: run_tests.py [STEP...]               without names, all steps of `make test`; `--list` names them
-       run_tests.py --gateways [STEP...]    without names, all steps of `make test-gateways`
+The output ends with the slowest tests and steps, one line for each failure, and the line "N passed,
+M failed". The steps after a failed step still run. So do the commands after a failed command of a
+step, unless the step builds what they need. A step fails if it should run tests and runs none.
+
+Usage: run_tests.py [STEP...]               runs steps of `make test`; `--list` prints their names
+       run_tests.py --gateways [STEP...]    runs steps of `make test-gateways`
        run_tests.py --measured [--rounds N] [STEP...]
-                                            without names, all steps of `make measure`, N times (3 if not said), one round
-                                            after the other; results are added to build/measured (measured.py)
+                                            runs steps of `make measure` in N rounds (default 3) and
+                                            adds the results to build/measured (measured.py)
+Without names, all steps of the suite run.
 """
 
 import os
@@ -28,9 +30,10 @@ from failures import Failures
 from slowest import Timed, table
 from test_steps import ROOT, STEPS, Step
 
-# Failures whose reasons are repeated at the end.
+# Maximum number of failures whose reasons are repeated at the end.
 MOST_REASONS = 30
-# Disk space that each suite needs for a build from nothing, in GiB: checked before the first step, not by the linker in the last one.
+# Disk space that each suite needs for a build from nothing, in GiB. Checked before the first step,
+# so that the linker does not fail in the last one.
 ROOM = {"test": 8, "gateways": 12, "measured": 20}
 
 
@@ -71,7 +74,7 @@ PATTERNS = [
 
 
 def count(line):
-    """What one line of output says about numbers of tests."""
+    """Returns the tally of one line of output; zero if it has no numbers of tests."""
     for pattern, tally in PATTERNS:
         found = pattern.match(line)
         if found:
@@ -79,14 +82,15 @@ def count(line):
     return Tally()
 
 
-# What tests say that could not be tested here; they pass, and it is said once more at the end.
+# Lines of tests that cannot run on this machine. They count as passed; the lines are repeated at
+# the end.
 SKIPPED = []
-# ctest keeps to itself why.
+# ctest does not print the reason.
 SKIPPED_BY_CTEST = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) .*\*\*\*Skipped")
 
 
 def skipped(line, command):
-    """What a line of the output of a command says about something that could not be tested here, or None."""
+    """Returns the text about a skipped test in a line of a command's output, or None."""
     found = SKIPPED_BY_CTEST.match(line)
     if found:
         again = (
@@ -98,14 +102,17 @@ def skipped(line, command):
     return line if line.startswith("SKIPPED: ") else None
 
 
-# What tests say that they have measured.
+# Measurements that tests have printed.
 MEASURED = []
 # Seconds of tests and test programs, and of steps, as (name, seconds).
 TESTS, STEP_SECONDS = [], []
 
 
 def run_command(command, environment, failures, write, step):
-    """Runs one command; its output goes to `write`, a line at a time, and is read by `failures`. Returns (exit status, tally)."""
+    """Runs one command. Returns (exit status, tally).
+
+    Its output goes to `write` and to `failures`, line by line.
+    """
     tally, timed, started = Tally(), Timed(command), time.monotonic()
     try:
         process = subprocess.Popen(
@@ -163,7 +170,10 @@ def run_commands(step, commands):
 
 
 def run_step(step, said=None):
-    """Runs one step. Returns its tally; what failed in it is added to `said`, as (name, lines of the reason)."""
+    """Runs one step and returns its tally.
+
+    Adds its failures to `said`, as (name, lines of the reason).
+    """
     print(f"\n=== {step.name}: {step.title}", flush=True)
     if step.as_root and os.geteuid() != 0:
         print(f"--- {step.name}: not run, 1 ignored: only root can be several users", flush=True)
@@ -196,7 +206,10 @@ def run_step(step, said=None):
 
 
 def processor_seconds():
-    """Processor time of all commands that have ended. Distinguishes building, which another machine does faster, from waiting."""
+    """Returns the processor time of all commands that have ended.
+
+    It shows whether a step builds, which another machine does faster, or waits.
+    """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -212,14 +225,15 @@ def finish(step, status, tally, seconds, worked):
         tally += Tally(0, 1)
     ignored = f", {tally.ignored} ignored" if tally.ignored else ""
     print(
-        f"--- {step.name}: {tally.passed} passed, {tally.failed} failed{ignored} ({seconds:.0f} s; {worked:.0f} s of processors)",
+        f"--- {step.name}: {tally.passed} passed, {tally.failed} failed{ignored} "
+        f"({seconds:.0f} s; {worked:.0f} s of processors)",
         flush=True,
     )
     return tally
 
 
 def print_failures(said):
-    """Reasons first, and then every name once more: the end of an output is what is seen of it."""
+    """Prints the reasons, then the names of all failures, which readers see at the end."""
     if any(lines for _, lines in said):
         print("\n=== reasons", flush=True)
     for name, lines in said[:MOST_REASONS]:
@@ -238,26 +252,29 @@ def print_slowest():
             print(f"\n=== slowest {title}\n" + "\n".join(table(seconds)), flush=True)
 
 
-def want_of_room(suite, free):
-    """Text for a disk with `free` bytes, if a whole suite may not fit there."""
+def lack_of_space(suite, free):
+    """Returns a warning if a whole suite may not fit into `free` bytes, else None."""
     if free >= ROOM[suite] << 30:
         return None
-    return f"{ROOT} has {free / (1 << 30):.1f} GiB free, and a build from nothing takes up to {ROOM[suite]}: make room, or build elsewhere with CARGO_TARGET_DIR"
+    return (
+        f"{ROOT} has {free / (1 << 30):.1f} GiB free, and a build from nothing takes up to "
+        f"{ROOM[suite]}: make room, or build elsewhere with CARGO_TARGET_DIR"
+    )
 
 
 def rounds_of(arguments):
-    """How many rounds of a measurement are asked for, and the other arguments. Raises ValueError for what is no number of rounds."""
+    """Returns (number of rounds, other arguments). Raises ValueError for an invalid number."""
     if "--rounds" not in arguments:
         return 3, arguments
     at = arguments.index("--rounds")
     number = arguments[at + 1] if at + 1 < len(arguments) else ""
     if not number.isdecimal() or int(number) == 0:
-        raise ValueError(f"--rounds needs a number from 1 on, and this is '{number}'")
+        raise ValueError(f"--rounds needs a number of at least 1, not '{number}'")
     return int(number), arguments[:at] + arguments[at + 2 :]
 
 
 def run_round(steps, number, said, record):
-    """Runs steps one after the other. Returns the sum of their tallies, and the names of failed ones."""
+    """Runs steps one after the other. Returns (sum of their tallies, names of failed steps)."""
     total, failed = Tally(), []
     for step in steps:
         MEASURED.clear()
@@ -292,12 +309,13 @@ def main(arguments):
     unknown = set(arguments) - {s.name for s in STEPS}
     if unknown:
         print(
-            f"error: there is no step {', '.join(sorted(unknown))}; `tools/run_tests.py --list` names them",
+            f"error: there is no step {', '.join(sorted(unknown))}; "
+            "`tools/run_tests.py --list` names them",
             file=sys.stderr,
         )
         return 2
     whole = not arguments and "CARGO_TARGET_DIR" not in os.environ
-    trouble = want_of_room(suite, shutil.disk_usage(ROOT).free) if whole else None
+    trouble = lack_of_space(suite, shutil.disk_usage(ROOT).free) if whole else None
     if trouble:
         print(f"warning: {trouble}", file=sys.stderr, flush=True)
     started, total, failed, said = time.monotonic(), Tally(), [], []

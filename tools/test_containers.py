@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what runs in containers, with Podman in a storage of its own, and with Docker's client where there is one.
+"""Tests of modules in containers, with Podman and, where it is installed, with Docker's client.
 
-Needs root, podman, and what `make test-containers` builds. Leaves no container, no image and no directory behind.
+Podman uses a storage of its own. Needs root, podman, and the programs that `make test-containers`
+builds. Leaves no container, no image and no directory.
 
-Usage: test_containers.py [NAME...]. Names are those of the functions below, without `test_`.
+Usage: test_containers.py [NAME...]
+       runs the functions below whose names contain a NAME; without names, all
 """
 
 import contextlib
@@ -22,9 +24,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
-# Where `make test-containers` installs programs in Python.
+# `make test-containers` installs programs in Python here.
 PYTHON = ROOT / "build" / "python_containers"
-# Only a fault takes that long.
+# Time-out in seconds; only a fault takes that long.
 PATIENCE = 60
 
 GRAPH = """\
@@ -37,7 +39,9 @@ modules:
   source:
     {source}
     components:
-      counter: {{library: lib, class: Counter, parameters: {{limit: 0, period_ms: 10}}, outputs: {{count: a}}}}
+      counter:
+        {{library: lib, class: Counter, parameters: {{limit: 0, period_ms: 10}},
+          outputs: {{count: a}}}}
   step:
     restart: {{policy: on_failure}}
     {step}
@@ -61,7 +65,7 @@ def check(holds, text):
 
 
 class Place:
-    """A storage of Podman's own, and the directory of a test's graph."""
+    """Storage of Podman, and directory of the graph of a test."""
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -71,7 +75,8 @@ class Place:
         graphroot = self.directory / "root"
         (etc / "containers.conf").write_text(
             '[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\nruntime="runc"\n'
-            f'static_dir="{graphroot}/libpod"\ntmp_dir="{run}/libpod"\nvolume_path="{self.directory}/volumes"\n'
+            f'static_dir="{graphroot}/libpod"\ntmp_dir="{run}/libpod"\n'
+            f'volume_path="{self.directory}/volumes"\n'
             '[containers]\ndefault_ulimits=["nofile=16384:16384","nproc=8192:8192"]\n'
         )
         (etc / "storage.conf").write_text(
@@ -122,13 +127,14 @@ class Place:
         )
         check(
             done.returncode == code,
-            f"driveline {' '.join(map(str, arguments))} ended with {done.returncode} and not {code}:\n{done.stdout}{done.stderr}",
+            f"driveline {' '.join(map(str, arguments))} ended with {done.returncode} "
+            f"and not {code}:\n{done.stdout}{done.stderr}",
         )
         return done.stdout + done.stderr
 
     @contextlib.contextmanager
     def run(self, *arguments, until="all modules are ready"):
-        """A run in the background whose output has `until`."""
+        """Starts a run in the background and waits until its output contains `until`."""
         log = self.directory / "run.log"
         with log.open("w") as out:
             process = subprocess.Popen(
@@ -399,7 +405,9 @@ def test_ends_that_do_not_share_a_directory_are_an_error_with_place_and_remedy(p
 def test_a_module_in_another_time_namespace_is_refused(place):
     host = place.directory / "host"
     host.write_text(
-        f'#!/bin/sh\ncase "$*" in *"--module source"*) exec unshare --time --monotonic 1000 {BIN}/driveline-test-host "$@" ;; esac\nexec {BIN}/driveline-test-host "$@"\n'
+        '#!/bin/sh\ncase "$*" in *"--module source"*) '
+        f'exec unshare --time --monotonic 1000 {BIN}/driveline-test-host "$@" ;; esac\n'
+        f'exec {BIN}/driveline-test-host "$@"\n'
     )
     host.chmod(0o755)
     graph = place.graph()
@@ -472,7 +480,8 @@ def test_an_image_of_ones_own_begins_with_the_base_image(place):
     place.driveline("deploy", "init", sources, "--library", "lane")
     text = place.driveline("deploy", "init", sources, "--library", "lane", code=1)
     check("Containerfile" in text and "remove it" in text, text)
-    # Its last stage, with what the others would have built: those need a registry and a network.
+    # Only its last stage, with empty outputs of the earlier ones: those need a registry and a
+    # network.
     last = (
         (sources / "Containerfile")
         .read_text()
@@ -527,7 +536,7 @@ def test_dockers_client_does_the_same(place):
 
 @contextlib.contextmanager
 def podmans_service(place):
-    """The socket of Podman's service, which Docker's programs speak with."""
+    """Starts Podman's service and yields the environment in which Docker's programs use it."""
     at = place.directory / "podman.sock"
     service = subprocess.Popen(
         ["podman", "system", "service", "--time", "0", f"unix://{at}"],
@@ -544,13 +553,16 @@ def podmans_service(place):
 
 
 def tool(name):
-    """A program from tools/packages/containers_python.txt, or of this machine."""
+    """Returns a program from tools/packages/containers_python.txt or of this machine, or None."""
     own = PYTHON / "bin" / name
     return str(own) if own.exists() else shutil.which(name)
 
 
 class Manifest:
-    """A graph of 50 samples as a manifest, with a user for one of its modules, and a bare run of it."""
+    """A graph of 50 samples as a manifest, with a user for one module.
+
+    With `bare`, the graph also runs without containers, for comparison.
+    """
 
     def __init__(self, place, kind, *options, bare=True):
         self.place = place
@@ -575,7 +587,7 @@ class Manifest:
                 check=True,
                 timeout=PATIENCE,
             )
-        # Each time: other tests build images of the same names from other libraries.
+        # Built each time: other tests build images of the same names from other libraries.
         place.driveline("deploy", "build", graph)
         shutil.rmtree(self.report, ignore_errors=True)
         printed = place.driveline(
@@ -717,7 +729,9 @@ def test_images_are_pushed_pulled_by_digest_and_run(place):
         port = free.getsockname()[1]
     config = place.directory / "registry.yml"
     config.write_text(
-        f'version: 0.1\nstorage: {{filesystem: {{rootdirectory: "{place.directory}/registry"}}}}\nhttp: {{addr: "127.0.0.1:{port}"}}\n'
+        "version: 0.1\n"
+        f'storage: {{filesystem: {{rootdirectory: "{place.directory}/registry"}}}}\n'
+        f'http: {{addr: "127.0.0.1:{port}"}}\n'
     )
     registry = subprocess.Popen(
         ["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -739,7 +753,7 @@ def test_images_are_pushed_pulled_by_digest_and_run(place):
         )
         pushed = json.loads(built[built.index("[") :])[0]
         check(pushed["pushed"] == f"{name}/step:1.4", f"{pushed}")
-        # Nothing of it may come from here.
+        # The local image is removed, so that the registry has to provide it.
         place.podman("rmi", "--all", "--force")
         manifest = json.loads(fetched(f"http://127.0.0.1:{port}/v2/pilot/step/manifests/1.4"))
         place.podman("pull", "--tls-verify=false", f"{name}/step:1.4")
@@ -772,7 +786,10 @@ def answers(port):
 
 
 def fetched(url):
-    types = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+    types = (
+        "application/vnd.oci.image.manifest.v1+json, "
+        "application/vnd.docker.distribution.manifest.v2+json"
+    )
     with urllib.request.urlopen(
         urllib.request.Request(url, headers={"Accept": types}), timeout=PATIENCE
     ) as answer:
@@ -793,7 +810,7 @@ def test_quadlet_makes_services_of_the_units(place):
         None,
     )
     if not quadlet:
-        return "Podman's generator is not here (it comes with Podman from 4.4 on)"
+        return "Podman's generator is not installed (Podman 4.4 and newer have it)"
     units = place.directory / "units"
     units.mkdir()
     place.driveline("deploy", "quadlet", place.graph(), "--output", units)
@@ -820,7 +837,7 @@ def test_quadlet_makes_services_of_the_units(place):
 
 def main(names):
     if os.geteuid() != 0:
-        sys.exit("test_containers: error: containers with a storage of their own need root here")
+        sys.exit("test_containers: error: the separate storage of the containers needs root")
     tests = {k.removeprefix("test_"): f for k, f in globals().items() if k.startswith("test_")}
     wanted = {n: f for n, f in tests.items() if not names or any(name in n for name in names)}
     if not wanted:

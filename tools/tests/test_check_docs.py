@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that lead nowhere, and crates and limits without a description, are found."""
+"""Tests of check_docs.py: broken links, and crates and limits without a description."""
 
 import subprocess
 import sys
@@ -26,9 +26,11 @@ class Docs(unittest.TestCase):
 
     def test_good_links(self):
         files = {
-            "docs/a.md": "# A b: c\n[up](../README.md) ![picture](p.svg) [dir](../docs) [me](#a-b-c)",
+            "docs/a.md": "# A b: c\n"
+            "[up](../README.md) ![picture](p.svg) [dir](../docs) [me](#a-b-c)",
             "docs/p.svg": "",
-            "README.md": "[a](docs/a.md#a-b-c) [web](https://example.org/x)\n```\n[no](link)\n```\n",
+            "README.md": "[a](docs/a.md#a-b-c) [web](https://example.org/x)\n"
+            "```\n[no](link)\n```\n",
         }
         self.assertEqual(self.check(files), [])
 
@@ -46,7 +48,8 @@ class Docs(unittest.TestCase):
         self, rows, source="pub const MAX_A: usize = 2 * 1_024;\n#[test]\nfn beyond_a() {}\n"
     ):
         page = (
-            "# P\n\n## 8. Limits\n\n| limit | file | value | beyond | test |\n|---|---|---|---|---|\n"
+            "# P\n\n## 8. Limits\n\n"
+            + "| limit | file | value | beyond | test |\n|---|---|---|---|---|\n"
             + rows
             + "\n## 9. More\n| `MAX_Z` |\n"
         )

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example that is built is the one people read."""
+"""Tests of check_install.py: the built example is the one on the page."""
 
 import sys
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from check_install import BEGIN, END, PROGRAM_BEGIN, PROGRAM_END, ROOT, CheckError, example, program  # noqa: E402
+from check_install import (  # noqa: E402
+    BEGIN,
+    END,
+    PROGRAM_BEGIN,
+    PROGRAM_END,
+    ROOT,
+    CheckError,
+    example,
+    program,
+)
 
 
 LINE = "int a;\n"

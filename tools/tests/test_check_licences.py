@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Licence expressions, read as SPDX has them."""
+"""Tests of check_licences.py: SPDX expressions and exceptions."""
 
 import sys
 import unittest

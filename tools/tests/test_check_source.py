@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule that nothing can break is no rule: every check is shown a tree that breaks it."""
+"""Tests of check_source.py: each check fails on a tree that breaks its rule."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ class Layers(unittest.TestCase):
             wrong = package("driveline-types", ("driveline", kind))
             self.assertEqual(len(list(check_source.check_layers([wrong, *others]))), 1, kind)
 
-    def test_a_test_may_look_around_in_its_own_layer(self):
+    def test_a_test_may_use_any_crate_of_its_own_layer(self):
         types = package("driveline-types")
         self.assertEqual(
             list(
@@ -68,7 +68,7 @@ class Layers(unittest.TestCase):
         (message,) = check_source.check_layers([package("driveline-misc")])
         self.assertIn("driveline-misc is in no layer", message)
 
-    def test_packages_from_elsewhere_are_of_no_concern(self):
+    def test_foreign_packages_are_ignored(self):
         self.assertEqual(
             list(check_source.check_layers([package("driveline-types", ("serde", None))])), []
         )
@@ -88,7 +88,8 @@ class Unsafe(unittest.TestCase):
         self.assertEqual(len(self.check("#[expect(dead_code, unsafe_code)]")), 1)
 
     def test_words_in_comments_and_literals_do_not_count(self):
-        text = '// unsafe\n/* unsafe\n */ let a = "unsafe \\" unsafe"; let b = r#"unsafe " "#; let c = \'"\'; let d = "x";\n'
+        text = '// unsafe\n/* unsafe\n */ let a = "unsafe \\" unsafe"; let b = r#"unsafe " "#; '
+        text += 'let c = \'"\'; let d = "x";\n'
         self.assertEqual(self.check(text), [])
         self.assertEqual(len(self.check(text + "unsafe {}")), 1)
         self.assertEqual(len(self.check("fn f<'a, 'b>(x: &'a str) { unsafe {} }")), 1)
@@ -150,7 +151,7 @@ class Text(unittest.TestCase):
 
 
 class Tree(unittest.TestCase):
-    """The whole program on a small workspace of its own."""
+    """Runs the whole program on a small workspace."""
 
     def run_on(self, files):
         with tempfile.TemporaryDirectory() as directory:
@@ -158,7 +159,8 @@ class Tree(unittest.TestCase):
             subprocess.run(["git", "init", "-q", root], check=True)
             workspace = (
                 SPDX_SH
-                + '[workspace]\nresolver = "3"\nmembers = ["crates/*"]\n[workspace.lints.rust]\nunsafe_code = "deny"\n'
+                + '[workspace]\nresolver = "3"\nmembers = ["crates/*"]\n'
+                + '[workspace.lints.rust]\nunsafe_code = "deny"\n'
             )
             for name, text in {"Cargo.toml": workspace, **files}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +171,10 @@ class Tree(unittest.TestCase):
 
     @staticmethod
     def crate(name, body="", dependencies="", lints="[lints]\nworkspace = true\n"):
-        manifest = f'{SPDX_SH}[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2024"\n{lints}[dependencies]\n{dependencies}'
+        manifest = (
+            f'{SPDX_SH}[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2024"\n'
+            f"{lints}[dependencies]\n{dependencies}"
+        )
         return {f"crates/{name}/Cargo.toml": manifest, f"crates/{name}/src/lib.rs": SPDX_RS + body}
 
     def test_a_good_tree_passes(self):

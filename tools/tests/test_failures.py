@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of the output of `make test` must name the failed tests."""
+"""Tests of failures.py: the output of `make test` ends with the names of the failed tests."""
 
 import contextlib
 import io
@@ -47,7 +47,8 @@ running 1 test
 error: test failed, to rerun pass `-p driveline-capi --lib`
 
 Caused by:
-  process didn't exit successfully: `target/debug/deps/driveline_capi-00112233445566ff` (signal: 11, SIGSEGV: invalid memory reference)
+  process didn't exit successfully: `target/debug/deps/driveline_capi-00112233445566ff` \
+(signal: 11, SIGSEGV: invalid memory reference)
    Doc-tests driveline
 test crates/driveline/src/lib.rs - (line 7) ... FAILED
 error: 3 targets failed:
@@ -133,7 +134,7 @@ class Reading(unittest.TestCase):
         }
         self.assertEqual(read(EXPERIMENTS).named(), named)
 
-    def test_a_check_is_told_by_its_errors_or_by_what_it_said_last(self):
+    def test_a_check_is_reported_with_its_errors_or_its_last_lines(self):
         self.assertEqual(read("one\nerror: two\nthree").unnamed(), ["error: two"])
         self.assertEqual(read("one\n\ntwo").unnamed(), ["one", "two"])
 
@@ -145,7 +146,7 @@ class Reading(unittest.TestCase):
         )
 
 
-class Telling(unittest.TestCase):
+class Reporting(unittest.TestCase):
     def step(self, *scripts, **options):
         return Step("x", "x", [["sh", "-c", s] for s in scripts], **options)
 
@@ -166,7 +167,8 @@ class Telling(unittest.TestCase):
 
     def test_the_last_lines_name_every_failure(self):
         failing = self.step(
-            "printf 'test a ... FAILED\\n---- a stdout ----\\npanicked at x\\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 1",
+            "printf 'test a ... FAILED\\n---- a stdout ----\\npanicked at x\\n"
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 1",
             counts="tests",
         )
         status, lines = self.run_all(
@@ -179,7 +181,7 @@ class Telling(unittest.TestCase):
         self.assertIn("    panicked at x", lines)
         self.assertEqual(lines[-1], "2 passed, 2 failed")
 
-    def test_where_nothing_fails_nothing_is_told(self):
+    def test_without_a_failure_nothing_is_reported(self):
         status, lines = self.run_all(self.step("true"))
         self.assertEqual(status, 0)
         self.assertFalse(

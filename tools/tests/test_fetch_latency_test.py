@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make peers` goes on without LatencyTest, whatever its source package looks like, and says why."""
+"""Tests of fetch_latency_test.sh: `make peers` continues without LatencyTest and says why."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ PARTS = [
 
 class FetchLatencyTest(unittest.TestCase):
     def fetch(self, parts):
-        """With a source package of these parts: what is printed, and what is fetched."""
+        """Returns (output, fetched files) for a source package of these parts."""
         with tempfile.TemporaryDirectory() as name:
             bin_dir, into = Path(name, "bin"), Path(name, "into")
             bin_dir.mkdir()
@@ -58,7 +58,8 @@ class FetchLatencyTest(unittest.TestCase):
         for missing in PARTS[1:]:
             said, files = self.fetch([part for part in PARTS if part != missing])
             self.assertIn(
-                "LatencyTest, the latency tool of Fast DDS, is left out: the source package fastdds 1-2 has its parts elsewhere",
+                "LatencyTest, the latency tool of Fast DDS, is left out: "
+                "the source package fastdds 1-2 has its parts elsewhere",
                 said,
             )
             self.assertEqual(files, [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The test driver must not call a failure a success."""
+"""Tests of run_tests.py: a failure is never reported as a success."""
 
 import contextlib
 import io
@@ -15,12 +15,22 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import leftovers  # noqa: E402
-from run_tests import ROOM, STEPS, Step, Tally, count, main, run_step, skipped, want_of_room  # noqa: E402
+from run_tests import (  # noqa: E402
+    ROOM,
+    STEPS,
+    Step,
+    Tally,
+    count,
+    lack_of_space,
+    main,
+    run_step,
+    skipped,
+)
 from test_steps import ALSO_MEASURED, EXPERIMENTS, ROOT, Together, measured_files  # noqa: E402
 
 
 def shell(script, counts="tests"):
-    """Runs a step made of one shell script, and swallows what it prints."""
+    """Runs a step of one shell script and discards its output."""
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
         return run_step(Step("x", "x", [["sh", "-c", script]], counts))
 
@@ -28,9 +38,8 @@ def shell(script, counts="tests"):
 class Counting(unittest.TestCase):
     def test_lines_of_every_tool(self):
         for line, expected in {
-            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s": Tally(
-                12, 0, 1
-            ),
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; "
+            "finished in 0.1s": Tally(12, 0, 1),
             "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured": Tally(3, 2, 0),
             "100% tests passed, 0 tests failed out of 7": Tally(7, 0),
             "71% tests passed, 2 tests failed out of 7": Tally(5, 2),
@@ -61,8 +70,11 @@ class Steps(unittest.TestCase):
 
     def test_commands_at_the_same_time_are_all_counted_and_their_outputs_do_not_mix(self):
         with tempfile.TemporaryDirectory() as directory:
-            # Each waits for the other, so one after the other they would never end.
-            script = "echo {0} 1; : {2} {1}/pipe; echo {0} 2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored;'; exit {3}"
+            # Each waits for the other: if they ran one after the other, they would never end.
+            script = (
+                "echo {0} 1; : {2} {1}/pipe; echo {0} 2; "
+                "echo 'test result: ok. 2 passed; 0 failed; 0 ignored;'; exit {3}"
+            )
             os.mkfifo(f"{directory}/pipe")
             together = Together(
                 [
@@ -103,7 +115,7 @@ class Steps(unittest.TestCase):
             ]
             for suite in commands
         }
-        # One without any would run all of them.
+        # A command without --test would run all of them.
         self.assertTrue(all("--test" in command for suite in of for command in of[suite]))
         usual = [
             c for suite in of for c in of[suite] if not {"--ignored", "--include-ignored"} & set(c)
@@ -113,7 +125,7 @@ class Steps(unittest.TestCase):
             for path in (Path(__file__).resolve().parents[2] / "crates" / crate / "tests").glob(
                 "*.rs"
             ):
-                # Some gate, and judge durations where they are measured.
+                # Some run in both suites: they gate, and judge durations where they are measured.
                 self.assertEqual(
                     chosen.count(("--test", path.stem)),
                     2 if path.stem in ALSO_MEASURED else 1,
@@ -122,7 +134,7 @@ class Steps(unittest.TestCase):
         self.assertEqual(
             [sum(word == kind for word, _ in chosen) for kind in ("--lib", "--bins")], [1, 1]
         )
-        # What is ignored or skipped in a landing is measured.
+        # Tests that a landing ignores or skips are in the measured suite.
         ignored = [
             path
             for path in (
@@ -176,7 +188,8 @@ class Steps(unittest.TestCase):
                 [
                     "sh",
                     "-c",
-                    "echo 'MEASURED: x: after 1.50s (2s promised; y)'; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'",
+                    "echo 'MEASURED: x: after 1.50s (2s promised; y)'; "
+                    "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'",
                 ]
             ],
             "tests",
@@ -280,7 +293,7 @@ class Steps(unittest.TestCase):
 
     def test_every_kind_of_experiment_is_in_a_landing(self):
         def kinds(text):
-            # Not what is published or noted about it.
+            # Without the sections that only describe it.
             text = re.sub(
                 r"^(?:published|notes|title|source|question):.*?(?=^\w|\Z)",
                 "",
@@ -288,7 +301,8 @@ class Steps(unittest.TestCase):
                 flags=re.M | re.S,
             )
             marked = re.findall(
-                r"^answer: \w+|^own_tools: true|\bworkload: {name: \w+|\b(?:quota_percent|cpus|hogs|links|favour|processing_us):|^chain:",
+                r"^answer: \w+|^own_tools: true|\bworkload: {name: \w+"
+                r"|\b(?:quota_percent|cpus|hogs|links|favour|processing_us):|^chain:",
                 text,
                 re.M,
             )
@@ -300,16 +314,16 @@ class Steps(unittest.TestCase):
         }
         self.assertLessEqual(set(EXPERIMENTS), set(scenarios))
         landing = set().union(*(kinds(scenarios[name]) for name in EXPERIMENTS))
-        # A link without any of that is what the others are made of.
+        # The other kinds contain plain links.
         self.assertEqual(set().union(*map(kinds, scenarios.values())) - landing, {"a link"})
         self.assertGreaterEqual(len(landing), 17)
 
-    def test_a_disk_without_room_is_told_with_the_remedy(self):
+    def test_a_full_disk_is_reported_with_the_remedy(self):
         for suite, room in ROOM.items():
-            self.assertIsNone(want_of_room(suite, room << 30))
-            told = want_of_room(suite, (room << 30) - 1)
-            self.assertIn(f"up to {room}", told)
-            self.assertIn("make room", told)
+            self.assertIsNone(lack_of_space(suite, room << 30))
+            warning = lack_of_space(suite, (room << 30) - 1)
+            self.assertIn(f"up to {room}", warning)
+            self.assertIn("make room", warning)
 
     def test_what_could_not_be_tested_is_said_again_at_the_end(self):
         step = Step(
@@ -319,7 +333,8 @@ class Steps(unittest.TestCase):
                 [
                     "sh",
                     "-c",
-                    "echo 'SKIPPED: x: no y here'; echo 'test result: ok. 1 passed; 0 failed; 0 ignored'",
+                    "echo 'SKIPPED: x: no y here'; "
+                    "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'",
                 ]
             ],
             "tests",
@@ -338,12 +353,12 @@ class Steps(unittest.TestCase):
         self.assertLess(said.index("=== leftovers"), said.rindex("SKIPPED"))
 
     def test_what_ctest_skips_is_said_with_the_way_to_see_why(self):
-        told = skipped(
+        text = skipped(
             " 3/41 Test #12: comp.realdrive ................***Skipped   0.21 sec",
             ["ctest", "--test-dir", "build", "-j", "2"],
         )
         self.assertEqual(
-            told,
+            text,
             "SKIPPED: comp.realdrive: `ctest --test-dir build -V -R '^comp.realdrive$'` says why",
         )
         for line in (
@@ -360,7 +375,7 @@ class Leftovers(unittest.TestCase):
             shm = Path(directory)
             (shm / "driveline-7/default").mkdir(parents=True)
             (shm / "driveline-7/default/old").touch()
-            (shm / "somebody-else").touch()
+            (shm / "another-program").touch()
             before = leftovers.snapshot(shm)
             self.assertEqual(leftovers.since(before), [])
             (shm / "driveline-7/default/new").touch()
@@ -378,7 +393,7 @@ class Leftovers(unittest.TestCase):
             self.assertIn("driveline-file was left", found)
             self.assertIn(f"process {waiting.pid} (sh)", found)
             self.assertNotIn("old", found)
-            self.assertNotIn("somebody-else", found)
+            self.assertNotIn("another-program", found)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/setup.sh on machines that lack this or that: the system's commands are replaced by ones that take notes."""
+"""Tests of tools/setup.sh on machines that lack something.
+
+Stand-ins that record their calls replace the system's commands.
+"""
 
 import shutil
 import subprocess
@@ -13,7 +16,10 @@ REAL_TOOLS = ["bash", "sh", "cat", "sed", "sort", "head", "printf", "dirname", "
 
 
 class Machine:
-    """A PATH with the few real programs the script needs, and stand-ins for programs that would change the system."""
+    """A PATH with the real programs that the script needs, and with stand-ins.
+
+    Stand-ins replace programs that would change the system.
+    """
 
     def __init__(
         self,
@@ -83,10 +89,10 @@ class Setup(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             return Machine(directory, **machine).setup(what)
 
-    def test_where_everything_is_there_it_is_silent_and_does_nothing(self):
+    def test_on_a_complete_machine_it_is_silent_and_does_nothing(self):
         self.assertEqual(self.run_on(), (0, "", ""))
 
-    def test_only_what_is_missing_is_installed_and_it_says_why(self):
+    def test_only_missing_packages_are_installed_with_a_reason(self):
         status, said, did = self.run_on(missing=["ninja-build", "libgtest-dev"])
         self.assertEqual(status, 0, said)
         self.assertRegex(did, r"apt-get install .* ninja-build libgtest-dev\n")
@@ -126,7 +132,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertRegex(said, "run as root: apt-get install cyclonedds-dev libroscpp-dev")
         self.assertNotIn("apt-get install", did)
-        # What every peer needs is another matter.
+        # A package that every peer needs is required.
         status, said, _ = self.run_on("peers", missing=["libxxhash-dev"], refused=["libxxhash-dev"])
         self.assertNotEqual(status, 0)
         self.assertIn("apt-get could not install", said)
@@ -167,7 +173,7 @@ class Setup(unittest.TestCase):
     def test_the_package_lists_are_well_formed(self):
         seen = set()
         for name in ("demo", "test", "compilers", "gateways", "engines", "peers", "middleware"):
-            # Peers are set up by themselves, and so is what builds gateways.
+            # Lists of peers and of builds of gateways are installed alone.
             seen = set() if name in ("engines", "peers") else seen
             for line in (ROOT / f"tools/packages/{name}.txt").read_text().splitlines():
                 if line and not line.startswith("#"):
