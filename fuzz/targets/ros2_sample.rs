@@ -78,8 +78,8 @@ fuzz_target!(|input: &[u8]| {
         let bytes = back.parts().concat();
         assert_eq!(bytes.len() % 4, 0);
         let again = FromRos::new(*kind, &bytes, &arrival).expect("it was written here");
-        // A class without a name is written with its number, which is its name when it is read back.
-        // So the length of detections may change.
+        // A class without a name is written with its number. Read back, the number is its name, so
+        // the length of detections may change.
         assert!(*kind == Kind::Detections2D || again.payload_len().ok() == Some(len));
     }
 });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Definitions of ROS 2 types: any text parses or gives an error with a place. A parsed definition can
-//! be written, and the written text means the same.
+//! Definitions of ROS 2 types: any text parses or gives an error with a place. A parsed definition
+//! can be written, and the written text means the same.
 #![no_main]
 
 use driveline_rosidl::{Catalog, Detail, TypeName, parse_idl, parse_msg, parse_srv};
