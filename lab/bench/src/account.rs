@@ -7,10 +7,10 @@
 //! ends' reports are not trusted: counts must fit their stamps, and stamps must be in the order of
 //! events.
 
-mod told;
+mod results;
 
-pub(crate) use told::LostRounds;
-pub use told::{Account, Sample};
+pub(crate) use results::LostRounds;
+pub use results::{Account, Sample};
 
 use crate::harness::{End, Job, Pace, Payload, ReceivedRow, Role, SentRow, read_rows};
 use crate::metric::Metric;

@@ -415,9 +415,10 @@ mod foreign {
         ])
     }
 
-    type Told = (Role, usize, [u64; 11], Option<Vec<[u64; 5]>>, Option<Vec<[u64; 5]>>, Option<u64>);
+    type DescribedEnd =
+        (Role, usize, [u64; 11], Option<Vec<[u64; 5]>>, Option<Vec<[u64; 5]>>, Option<u64>);
 
-    fn end() -> impl Strategy<Value = Told> {
+    fn end() -> impl Strategy<Value = DescribedEnd> {
         (role(), 0usize..3, counts(), rows(), rows(), prop::option::of(count()))
     }
 
@@ -425,7 +426,7 @@ mod foreign {
     fn heard(
         dir: &std::path::Path,
         number: usize,
-        (role, index, c, sent, received, unanswered): Told,
+        (role, index, c, sent, received, unanswered): DescribedEnd,
     ) -> End {
         let file = |name: &str, rows: Option<Vec<[u64; 5]>>| {
             let path = dir.join(format!("{name}-{number}"));
@@ -454,13 +455,13 @@ mod foreign {
         /// closes.
         #[test]
         fn a_valid_account_closes_whatever_ends_report(
-            told in prop::collection::vec(end(), 0..5), closed: bool, filled: bool, subscribers in 1usize..3,
+            described in prop::collection::vec(end(), 0..5), closed: bool, filled: bool, subscribers in 1usize..3,
             shape in prop::sample::select(vec![Role::Publisher, Role::SameThread, Role::Memcpy])
         ) {
             let b = bench(if filled { Payload::Filled } else { Payload::Untouched });
             let pace = if closed { Pace::PingPong } else { Pace::RateHz(100.0) };
             let job = Job { role: shape, pace, subscribers: if closed { 1 } else { subscribers }, ..b.job.clone() };
-            let ends: Vec<End> = told.into_iter().enumerate().map(|(i, t)| heard(b.dir.path(), i, t)).collect();
+            let ends: Vec<End> = described.into_iter().enumerate().map(|(i, t)| heard(b.dir.path(), i, t)).collect();
             let Ok(a) = account(&job, &ends, 0) else { return Ok(()) };
             prop_assert!(a.stamps.len() <= 2 * rows_at_most(&job) * 5);
             if !a.invalid.is_empty() {

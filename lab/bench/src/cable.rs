@@ -189,12 +189,12 @@ mod tests {
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn losses_of_a_relay_are_reported_and_a_run_whose_relay_ended_does_not_count() {
         let cable = Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap();
-        let told = || {
+        let measured = || {
             let mut observations = Observations::default();
             cable.report(&mut observations);
             observations
         };
-        let sound = told();
+        let sound = measured();
         let names: Vec<&str> = sound.counters.keys().map(String::as_str).collect();
         assert_eq!(
             names,
@@ -219,7 +219,7 @@ mod tests {
             // time: a pause between polls; only the time-out of 60 s ends them
             std::thread::sleep(Duration::from_millis(1));
         }
-        let ended = told();
+        let ended = measured();
         assert_eq!(
             (
                 ended.counters["cable: ended, from host 0"],

@@ -30,7 +30,7 @@ impl LeftOut {
         for (name, list) in lists {
             for left in list.iter().filter(|l| l.cells.is_empty()) {
                 match shared.iter_mut().find(|s| left.is_among(std::slice::from_ref(s))) {
-                    Some(told) => told.cells.push(name.to_owned()),
+                    Some(rendered) => rendered.cells.push(name.to_owned()),
                     None => shared.push(Self { cells: vec![name.to_owned()], ..left.clone() }),
                 }
             }
@@ -48,7 +48,7 @@ impl LeftOut {
 
     /// Returns cause and cells, shortened for people.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn rendered(&self) -> String {
         const SHOWN: usize = 4;
         let names: Vec<&str> = self.cells.iter().take(SHOWN).map(String::as_str).collect();
         match self.cells.len() {
@@ -75,8 +75,9 @@ mod tests {
             ("refsys", Vec::new()),
         ];
         let shared = LeftOut::shared(lists.iter().map(|(name, list)| (*name, list.as_slice())));
-        let told: Vec<_> = shared.iter().map(|l| format!("{}: {}", l.what, l.told())).collect();
-        assert_eq!(told, ["a: not installed (in W1; W2)", "c: not installed (in W1; W2)"]);
+        let rendered: Vec<_> =
+            shared.iter().map(|l| format!("{}: {}", l.what, l.rendered())).collect();
+        assert_eq!(rendered, ["a: not installed (in W1; W2)", "c: not installed (in W1; W2)"]);
         let own: Vec<_> =
             lists.iter().flat_map(|(_, list)| list).filter(|l| !l.is_among(&shared)).collect();
         assert_eq!(own, [&b, &in_a_cell]);
@@ -89,7 +90,7 @@ mod tests {
                 cells: (0..n).map(|i| format!("c{i}")).collect(),
                 ..LeftOut::new("x", "cannot")
             }
-            .told()
+            .rendered()
         };
         assert_eq!(
             [of(0), of(1), of(4), of(9)],

@@ -159,10 +159,10 @@ fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
         let relative = account.samples.get(&Metric::ScheduleRelative).unwrap();
         for s in &due {
             let late = due.iter().filter(|other| other.sent.scheduled <= s.sent.scheduled).count();
-            let told = relative.iter().filter(|ns| **ns >= stall.to - s.sent.scheduled).count();
+            let delayed = relative.iter().filter(|ns| **ns >= stall.to - s.sent.scheduled).count();
             assert!(
-                told >= late,
-                "{told} of {late} are reported as {} ns late",
+                delayed >= late,
+                "{delayed} of {late} are reported as {} ns late",
                 stall.to - s.sent.scheduled
             );
         }

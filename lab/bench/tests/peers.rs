@@ -369,8 +369,8 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
 
 #[test]
 fn peers_are_listed() {
-    let told = |args: &str| String::from_utf8(bench(args).stdout).unwrap();
-    let (all, one) = (told("peers"), told("peers test"));
+    let printed = |args: &str| String::from_utf8(bench(args).stdout).unwrap();
+    let (all, one) = (printed("peers"), printed("peers test"));
     for line in [["test ", "Test peer"], ["ecal ", "Eclipse eCAL"]] {
         assert!(
             all.lines().any(|l| l.starts_with(line[0]) && l.contains(line[1])),

@@ -104,8 +104,8 @@ pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
     let chains: Vec<(&CaseResult, &ChainJob)> =
         e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
     let stages = chains.first().into_iter().flat_map(|(_, chain)| &chain.stages);
-    let told = stages.map(|stage| {
-        let told: Vec<String> = stage
+    let rendered = stages.map(|stage| {
+        let rendered: Vec<String> = stage
             .parameters
             .iter()
             .map(|(name, value)| {
@@ -115,8 +115,11 @@ pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
                 )
             })
             .collect();
-        let parameters =
-            if told.is_empty() { "as it is by default".to_owned() } else { told.join(", ") };
+        let parameters = if rendered.is_empty() {
+            "as it is by default".to_owned()
+        } else {
+            rendered.join(", ")
+        };
         let cpu = stage
             .cpu
             .map_or_else(|| "the kernel chooses its CPU".to_owned(), |cpu| format!("on CPU {cpu}"));
@@ -125,7 +128,7 @@ pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
             format!("{} ({parameters}); {cpu}{}", stage.work, counted(&chains, &stage.name)),
         )
     });
-    told.collect()
+    rendered.collect()
 }
 
 /// Returns the counters of a stage's work: one value if it is the same in all runs, else from the
@@ -160,7 +163,7 @@ mod tests {
     use crate::scenario;
 
     /// Of an experiment that comes with the program, with its one sink.
-    fn told(id: &str) -> String {
+    fn rendered(id: &str) -> String {
         let chain = scenario::load(id).unwrap().chain.unwrap();
         let stage = |(name, s): (&String, &scenario::StageSpec)| StageSpec {
             name: name.clone(),
@@ -179,13 +182,13 @@ mod tests {
     #[test]
     fn the_whole_way_goes_along_the_inputs_that_trigger() {
         assert_eq!(
-            told("W9"),
+            rendered("W9"),
             "End to end is from just before camera publishes a sample until fusion has worked on \
              what came of it, along the inputs that trigger: \
              camera → mosse → fusion. What camera does to make the sample is not in it, nor how \
              old the newest of the other inputs (lanes, detections) are then."
         );
-        let s7 = told("S7");
+        let s7 = rendered("S7");
         assert!(
             s7.contains("lidar → preprocessing → localization → perception → planning.")
                 && s7.ends_with("is not in it."),

@@ -411,7 +411,7 @@ fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
     differs("the clock source", m.machine.clock_source.clone(), n.machine.clock_source.clone());
     differs("the frequency governor", m.machine.governor.clone(), n.machine.governor.clone());
     let tcp = [m, n].map(|manifest| manifest.machine.tcp_congestion_control.clone());
-    if tcp.iter().all(|told| !told.is_empty()) {
+    if tcp.iter().all(|rendered| !rendered.is_empty()) {
         let [one, other] = tcp;
         differs("TCP's congestion control", one, other);
     }

@@ -27,7 +27,7 @@ pub fn csv(a: &Analysis) -> String {
         }
         for left in &e.left_out {
             let start = [e.id.as_str(), &left.what, "left_out", "", ""].map(quoted).join(",");
-            single(&mut text, &start, "left_out", &left.told(), "", "");
+            single(&mut text, &start, "left_out", &left.rendered(), "", "");
         }
     }
     text

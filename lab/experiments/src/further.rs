@@ -37,9 +37,9 @@ pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     let heads = |of: &str| ranks.iter().map(|c| format!("{of}, {}", c.label())).collect::<Vec<_>>();
     let head = [vec!["n".to_owned()], heads("transport"), heads("since due")].concat();
     let row = |(c, (sent, due)): (&CaseResult, (&Figure, &Figure))| {
-        let told =
+        let rendered =
             |f: &Figure| ranks.iter().map(|c| percentile(c.of(&f.percentiles))).collect::<Vec<_>>();
-        let cells = [vec![due.percentiles.n.to_string()], told(sent), told(due)].concat();
+        let cells = [vec![due.percentiles.n.to_string()], rendered(sent), rendered(due)].concat();
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
     Rows::new(
@@ -82,8 +82,8 @@ pub(crate) fn channels(e: &ExperimentResult) -> Rows {
     let all = || {
         let cases = e.cells().into_iter().flat_map(|cell| e.in_cell(cell));
         cases.flat_map(move |c| {
-            let told = c.observed.iter().filter(move |o| of_channel(c, &o.subject, o.quantity));
-            told.map(move |o| (c, o.subject.as_str(), &o.figure.percentiles))
+            let channels = c.observed.iter().filter(move |o| of_channel(c, &o.subject, o.quantity));
+            channels.map(move |o| (c, o.subject.as_str(), &o.figure.percentiles))
         })
     };
     let ranks = columns(all().map(|(_, _, p)| p));
@@ -155,7 +155,7 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
         let period = of(Quantity::PeriodDeviation)
             .max_by_key(|o| o.figure.percentiles.p50)
             .map(|o| &o.figure.percentiles);
-        let told = |q: Quantity, x: Option<f64>| x.map_or_else(String::new, |x| quantity(q, x));
+        let rendered = |q: Quantity, x: Option<f64>| x.map_or_else(String::new, |x| quantity(q, x));
         let sum = |all: Vec<f64>| (!all.is_empty()).then(|| all.iter().sum::<f64>());
         let drops = of(Quantity::Drops).filter_map(|o| {
             o.figure.percentiles.mean.map(|mean| (mean * o.figure.percentiles.n as f64).round())
@@ -166,12 +166,12 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
             latency.and_then(|p| p.mean).map_or_else(String::new, duration_ns),
             latency.map_or_else(String::new, |p| percentile(p.p50)),
             latency.map_or_else(String::new, |p| percentile(p.p99)),
-            told(Quantity::Drops, sum(drops.collect()).or_else(|| counted(c))),
-            told(Quantity::PeriodDeviation, period.and_then(|p| p.p50.map(|ns| ns as f64))),
-            told(Quantity::PeriodDeviation, period.and_then(|p| p.standard_deviation)),
+            rendered(Quantity::Drops, sum(drops.collect()).or_else(|| counted(c))),
+            rendered(Quantity::PeriodDeviation, period.and_then(|p| p.p50.map(|ns| ns as f64))),
+            rendered(Quantity::PeriodDeviation, period.and_then(|p| p.standard_deviation)),
             sum(of(Quantity::Cpu).filter_map(|o| o.cpus).collect())
                 .map_or_else(String::new, digits),
-            told(Quantity::ResidentMemory, sum(memory.collect())),
+            rendered(Quantity::ResidentMemory, sum(memory.collect())),
         ];
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };

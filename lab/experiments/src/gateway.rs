@@ -81,7 +81,7 @@ mod tests {
             checked(program.clone(), &own)
         };
         assert_eq!(says("echo gateway 0.1.0 '(abc)'").unwrap().commit, "abc");
-        for (other, told) in [
+        for (other, expected) in [
             ("echo gateway 0.1.0 '(abd)'", "is 0.1.0 (abd)"),
             ("echo gateway 0.2.0 '(abc)'", "is 0.2.0 (abc)"),
             ("echo gateway 0.1.0 '(abc-dirty-01234567)'", "is 0.1.0 (abc-dirty-01234567)"),
@@ -89,7 +89,7 @@ mod tests {
         ] {
             let text = says(other).err().expect("it is another one").to_string();
             assert!(
-                text.contains(told)
+                text.contains(expected)
                     && text.contains("make gateways")
                     && text.contains(&program.display().to_string()),
                 "{text}"

@@ -77,7 +77,7 @@ impl LeftOutLines {
 }
 
 fn line(left: &LeftOut) -> String {
-    format!("{}: {}", left.what, left.told())
+    format!("{}: {}", left.what, left.rendered())
 }
 
 #[cfg(test)]
@@ -126,13 +126,13 @@ mod tests {
         ] {
             let lists = lists(n);
             let all = || lists.iter().map(|(id, list)| (*id, list.as_slice()));
-            let told = LeftOutLines::of(all());
+            let rendered = LeftOutLines::of(all());
             assert_eq!(
-                (told.own(&lists[0].1), told.own(&lists[1].1)),
+                (rendered.own(&lists[0].1), rendered.own(&lists[1].1)),
                 (own.into_iter().map(str::to_owned).collect(), Vec::new())
             );
-            assert_eq!(told.together(), together);
-            assert_eq!(told.place(all()).is_some(), n == 2);
+            assert_eq!(rendered.together(), together);
+            assert_eq!(rendered.place(all()).is_some(), n == 2);
         }
     }
 }

@@ -19,11 +19,11 @@ pub fn list(json: bool) -> Result<String> {
     if json {
         return Ok(serde_json::to_string_pretty(&all)?);
     }
-    Ok(told(&all, paragraphs::width()))
+    Ok(rendered(&all, paragraphs::width()))
 }
 
 /// Each with its question and what it needs; words in lines of at most so many characters.
-fn told(all: &[Scenario], width: usize) -> String {
+fn rendered(all: &[Scenario], width: usize) -> String {
     let ids = all.iter().map(|s| s.id.len()).max().unwrap_or(0);
     let mut text = String::new();
     for s in all {

@@ -83,11 +83,11 @@ impl Literature {
         let here = || all.iter().filter_map(|row| row.here.as_ref());
         // A column without any row that has enough samples is left out.
         let always = |k: Kind| matches!(k, Kind::P50 | Kind::P99);
-        let is_told = |k: &Kind| {
+        let is_listed = |k: &Kind| {
             let there = all.iter().any(|row| k.published(&row.published).is_some());
             there || (always(*k) && here().any(|h| k.measured(h).is_some()))
         };
-        let kinds: Vec<Kind> = KINDS.into_iter().filter(is_told).collect();
+        let kinds: Vec<Kind> = KINDS.into_iter().filter(is_listed).collect();
         let enough = |k: Kind| here().any(|h| k.measured(h).is_some());
         let mut groups: Vec<String> = Vec::new();
         for row in &all {
@@ -100,11 +100,11 @@ impl Literature {
         for cell in groups {
             let of_group: Vec<&&PublishedRow> =
                 all.iter().filter(|row| conditions(&row.published) == cell).collect();
-            let mut told: Vec<Published> = Vec::new();
+            let mut listed: Vec<Published> = Vec::new();
             for row in &of_group {
                 // A figure with several counterparts is shown once.
                 let figure = without_pairing(&row.published);
-                if told.contains(&figure) {
+                if listed.contains(&figure) {
                     continue;
                 }
                 let besides =
@@ -137,7 +137,7 @@ impl Literature {
                         );
                     }
                 }
-                told.push(figure);
+                listed.push(figure);
             }
         }
         let mean = |k: &Kind| match k {

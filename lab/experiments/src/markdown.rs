@@ -197,9 +197,9 @@ fn rows(text: &mut String, rows: &Rows) {
 
 /// Writes published figures, with figures measured here.
 fn published(text: &mut String, e: &ExperimentResult) {
-    let told = Literature::of(e, false).rows;
-    rows(text, &told);
-    if !told.is_empty() {
+    let rendered = Literature::of(e, false).rows;
+    rows(text, &rendered);
+    if !rendered.is_empty() {
         let _ = writeln!(text, "{}\n", literature::TO_KNOW);
     }
 }
@@ -224,15 +224,15 @@ fn own_tools(text: &mut String, e: &ExperimentResult) {
 fn invalid(text: &mut String, e: &ExperimentResult) {
     let mut items = Vec::new();
     for c in &e.cases {
-        let mut told: Vec<(String, Vec<String>)> = Vec::new();
+        let mut rendered: Vec<(String, Vec<String>)> = Vec::new();
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
             let (reason, round) = (r.reasons.join("; "), (r.round + 1).to_string());
-            match told.iter_mut().find(|(other, _)| *other == reason) {
+            match rendered.iter_mut().find(|(other, _)| *other == reason) {
                 Some((_, rounds)) => rounds.push(round),
-                None => told.push((reason, vec![round])),
+                None => rendered.push((reason, vec![round])),
             }
         }
-        items.extend(told.into_iter().map(|(reason, rounds)| {
+        items.extend(rendered.into_iter().map(|(reason, rounds)| {
             let word = if rounds.len() == 1 { "round" } else { "rounds" };
             format!("{}, {word} {}: {}", escaped(&c.case.id), rounds.join(", "), escaped(&reason))
         }));
@@ -243,14 +243,14 @@ fn invalid(text: &mut String, e: &ExperimentResult) {
 /// Writes the parts that are not measured, with reason and remedy; cells with the same reason share
 /// a line.
 fn left_out(text: &mut String, e: &ExperimentResult) {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut rendered: Vec<(String, Vec<&str>)> = Vec::new();
     for l in &e.left_out {
-        match told.iter_mut().find(|(reason, _)| *reason == l.told()) {
+        match rendered.iter_mut().find(|(reason, _)| *reason == l.rendered()) {
             Some((_, what)) => what.push(&l.what),
-            None => told.push((l.told(), vec![&l.what])),
+            None => rendered.push((l.rendered(), vec![&l.what])),
         }
     }
-    let items: Vec<String> = told
+    let items: Vec<String> = rendered
         .iter()
         .map(|(reason, what)| format!("{}: {}", escaped(&what.join(", ")), escaped(reason)))
         .collect();

@@ -83,10 +83,10 @@ pub fn report(args: &ReportArgs) -> Result<String> {
 
 /// Returns the text for standard output.
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
-    let told =
+    let rendered =
         terminal::summary(&archive.manifest, analysis, archive.directory(), paragraphs::width());
     // Directories may have any name.
-    plain(&format!("{told}\nReport: {}\n", page.display()))
+    plain(&format!("{rendered}\nReport: {}\n", page.display()))
 }
 
 /// Writes table, summary and, unless it goes `elsewhere`, the page into the archive. It may be

@@ -18,7 +18,7 @@ const BAR: usize = 30;
 /// Progress on standard error. Counts expected time, so that long and short cases move it alike.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    told: Option<Instant>,
+    printed: Option<Instant>,
     /// Shared with the bar, which draws itself every second.
     state: Arc<Mutex<State>>,
 }
@@ -59,7 +59,7 @@ impl Progress {
         let state = Arc::new(Mutex::new(state));
         Self {
             bar: std::io::stderr().is_terminal().then(|| bar(Arc::clone(&state))),
-            told: None,
+            printed: None,
             state,
         }
     }
@@ -75,7 +75,7 @@ impl Progress {
         };
         match &self.bar {
             Some(bar) => bar.set_message(what),
-            None if is_due(&mut self.told, now) => {
+            None if is_due(&mut self.printed, now) => {
                 // Who reads it may have gone: that ends no measurement.
                 let _ = writeln!(std::io::stderr(), "{}", state.line(now, &what));
             }
@@ -98,10 +98,10 @@ impl Drop for Progress {
 }
 
 /// The first line at once, then one every [`LINES`].
-fn is_due(told: &mut Option<Instant>, now: Instant) -> bool {
-    let due = told.is_none_or(|told| now.saturating_duration_since(told) >= LINES);
+fn is_due(printed: &mut Option<Instant>, now: Instant) -> bool {
+    let due = printed.is_none_or(|printed| now.saturating_duration_since(printed) >= LINES);
     if due {
-        *told = Some(now);
+        *printed = Some(now);
     }
     due
 }
@@ -196,9 +196,9 @@ mod tests {
     fn a_line_comes_at_once_and_then_every_ten_seconds_with_the_time_that_is_left() {
         let began = Instant::now();
         let at = |s: u64| began + Duration::from_secs(s);
-        let mut told = None;
+        let mut printed = None;
         assert_eq!(
-            [0, 9, 10, 19, 20].map(|s| is_due(&mut told, at(s))),
+            [0, 9, 10, 19, 20].map(|s| is_due(&mut printed, at(s))),
             [true, false, true, false, true]
         );
         let mut state = State { runs: 40, made: 8, expected_s: 64.0, ..State::new(began) };
@@ -217,28 +217,28 @@ mod tests {
         let began = Instant::now();
         let at = |s: u64| began + Duration::from_secs(s);
         let mut state = State { runs: 2, expected_s: 24.0, ..State::new(began) };
-        let told = |state: &State, s| {
+        let printed = |state: &State, s| {
             state.bar(at(s)).trim_start_matches(['█', '░']).trim_start().to_owned()
         };
-        assert_eq!(told(&state, 0), "0 %, about 24 s left");
+        assert_eq!(printed(&state, 0), "0 %, about 24 s left");
         state.begins(at(0), 12.0);
-        assert_eq!(told(&state, 6), "25 %, about 18 s left");
+        assert_eq!(printed(&state, 6), "25 %, about 18 s left");
         assert!(
             state.bar(at(6)).starts_with(&format!("{}{} ", "█".repeat(7), "░".repeat(23))),
             "{}",
             state.bar(at(6))
         );
         // A run that takes longer than expected stands still, and takes nothing from the next one.
-        assert_eq!(told(&state, 12), told(&state, 18));
+        assert_eq!(printed(&state, 12), printed(&state, 18));
         state.made();
         state.begins(at(18), 12.0);
-        assert_eq!(told(&state, 18), "50 %, about 18 s left");
-        assert_eq!(told(&state, 27), "75 %, about 9 s left");
+        assert_eq!(printed(&state, 18), "50 %, about 18 s left");
+        assert_eq!(printed(&state, 27), "75 %, about 9 s left");
         state.made();
-        assert_eq!(told(&state, 40), "100 %, about 0 s left");
+        assert_eq!(printed(&state, 40), "100 %, about 0 s left");
         // What was there before counts.
         let resumed =
             State { runs: 4, made: 3, before_s: 30.0, expected_s: 10.0, ..State::new(began) };
-        assert_eq!(told(&resumed, 0), "75 %, about 10 s left");
+        assert_eq!(printed(&resumed, 0), "75 %, about 10 s left");
     }
 }

@@ -24,20 +24,20 @@ impl Rows {
         let says: Vec<bool> = (0..head.len())
             .map(|c| rows.iter().any(|r| r.cells.get(c).is_some_and(|t| !t.is_empty())))
             .collect();
-        let told = |c: usize| says.get(c).copied().unwrap_or(false);
+        let is_present = |c: usize| says.get(c).copied().unwrap_or(false);
         for row in &mut rows {
             row.cells.resize(head.len(), String::new());
             row.cells = std::mem::take(&mut row.cells)
                 .into_iter()
                 .enumerate()
-                .filter(|(c, _)| told(*c))
+                .filter(|(c, _)| is_present(*c))
                 .map(|(_, t)| t)
                 .collect();
         }
         let head = head
             .iter()
             .enumerate()
-            .filter(|(c, _)| told(*c))
+            .filter(|(c, _)| is_present(*c))
             .map(|(_, h)| (*h).to_owned())
             .collect();
         Self { about, head, rows }

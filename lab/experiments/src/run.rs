@@ -193,7 +193,7 @@ fn left_out(experiments: &[Experiment]) -> impl Iterator<Item = (&str, &[LeftOut
 fn outline(experiments: &[Experiment], width: usize) -> String {
     let mut text = String::new();
     let mut total = 0.0;
-    let told = LeftOutLines::of(left_out(experiments));
+    let left_out_lines = LeftOutLines::of(left_out(experiments));
     for e in experiments {
         let seconds = seconds(e);
         total += seconds;
@@ -208,11 +208,11 @@ fn outline(experiments: &[Experiment], width: usize) -> String {
         for case in &e.cases {
             let _ = writeln!(text, "    {}", case.id);
         }
-        for line in told.own(&e.left_out) {
+        for line in left_out_lines.own(&e.left_out) {
             text.push_str(&wrapped(&format!("    left out: {line}"), width));
         }
     }
-    for line in told.together() {
+    for line in left_out_lines.together() {
         text.push_str(&wrapped(&format!("left out: {line}"), width));
     }
     let _ = writeln!(text, "about {} in all", minutes(total));
@@ -248,9 +248,10 @@ fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
         return Ok(());
     }
     let lists = without.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice()));
-    let told = LeftOutLines::of(lists);
-    let own = without.iter().flat_map(|e| told.own(&e.left_out));
-    let lines: String = own.chain(told.together()).map(|line| format!("\n  {line}")).collect();
+    let left_out_lines = LeftOutLines::of(lists);
+    let own = without.iter().flat_map(|e| left_out_lines.own(&e.left_out));
+    let lines: String =
+        own.chain(left_out_lines.together()).map(|line| format!("\n  {line}")).collect();
     let ids = |of: &[&Experiment]| {
         of.iter().map(|e| e.scenario.id.as_str()).collect::<Vec<_>>().join(" ")
     };

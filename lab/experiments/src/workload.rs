@@ -70,15 +70,15 @@ pub(crate) fn run(
     let out = out.context("the workload has no output")?;
     // It fails only if the workload is gone; reading its output reports that better.
     let _ = writeln!(input, "{}", serde_json::to_string(&job)?);
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let listener = std::thread::spawn(move || {
         let mut text = String::new();
-        let _ = tell.send(out.take(SAID).read_to_string(&mut text).map(|_| text));
+        let _ = sender.send(out.take(SAID).read_to_string(&mut text).map(|_| text));
     });
     let longest = Duration::from_millis(workload.warm_up_ms + workload.duration_ms) + REST;
     let deadline = Instant::now() + longest;
     let text = loop {
-        match told.recv_timeout(LOOK) {
+        match receiver.recv_timeout(LOOK) {
             Ok(text) => break text.context("what the workload says cannot be read")?,
             Err(_) if runner.interrupted.load(Relaxed) => bail!("interrupted"),
             Err(_) if Instant::now() > deadline => {

@@ -14,7 +14,7 @@ use driveline_lab::{ReportArgs, report, scenario};
 use fixture::{case, chain_case, experiment, link, manifest, peer, run, workload_case};
 
 /// Renders an experiment: on the terminal, on the page, as Markdown.
-fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> [String; 3] {
+fn rendered(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> [String; 3] {
     let dir = tempfile::tempdir().unwrap();
     let rounds = e.rounds;
     let archive = Archive::create(&dir.path().join("a"), manifest(vec![e], 1)).unwrap();
@@ -55,7 +55,7 @@ fn jitter() -> [String; 3] {
     }
     let mut e = experiment("X", 5, cases);
     (e.scenario.answer, e.scenario.published) = (f.answer, f.published);
-    told(e, |c, round| {
+    rendered(e, |c, round| {
         let middle = if c.system == System::Driveline { 20_000 } else { 200_000 };
         only(run(c, round, &[middle - 10_000, middle + 10_000].repeat(50)))
     })
@@ -75,7 +75,7 @@ fn processor_time_between_hosts_says_that_gateways_are_not_in_it() {
     };
     let cases = between(Reach::Network).chain(between(Reach::Host)).collect();
     let [terminal, page, markdown] =
-        told(experiment("X", 1, cases), |c, round| only(run(c, round, &[20_000; 100])));
+        rendered(experiment("X", 1, cases), |c, round| only(run(c, round, &[20_000; 100])));
     let of = |text: &str, cell: &str, system: &str| {
         let (_, rows) = text.split_once(cell).unwrap();
         rows.split(system).nth(1).unwrap().split(['\n', '\r']).next().unwrap().to_owned()
@@ -189,7 +189,7 @@ fn every_published_percentile_stands_next_to_the_measured_one() {
         vec![case(System::Driveline, "1→1", 0, vec![link(34_560, 1, Payload::Untouched)])],
     );
     e.scenario.published = scenario::load("S1").unwrap().published;
-    let [terminal, page, markdown] = told(e, |c, round| only(run(c, round, &[20_000; 100])));
+    let [terminal, page, markdown] = rendered(e, |c, round| only(run(c, round, &[20_000; 100])));
     let cells = ["226 µs", "226 µs", "298 µs", "382 µs", "880 µs"];
     let own = ["20.0 µs ± 0 ns", "20.0 µs", "20.0 µs", "20.0 µs", "20.0 µs"];
     for text in [&terminal, &markdown] {
@@ -230,7 +230,7 @@ fn a_late_sender_shows_where_times_count_from_the_due_time() {
         }
         only(run)
     };
-    let [_, page, markdown] = told(experiment("X", 5, cases.clone()), late);
+    let [_, page, markdown] = rendered(experiment("X", 5, cases.clone()), late);
     let row = |of: &str| {
         markdown
             .lines()
@@ -256,7 +256,7 @@ fn a_late_sender_shows_where_times_count_from_the_due_time() {
         ..c
     };
     let [_, page, markdown] =
-        told(experiment("X", 5, cases.into_iter().map(ping_pong).collect()), late);
+        rendered(experiment("X", 5, cases.into_iter().map(ping_pong).collect()), late);
     assert!(
         !markdown.contains("since due")
             && !page.contains("From when samples were due")
@@ -272,7 +272,7 @@ fn each_of_several_links_reports_its_lateness_since_the_due_time() {
         Link { topic: "other".into(), ..link(64, 1, Payload::Untouched) },
     ];
     let [_, page, _] =
-        told(experiment("X", 5, vec![case(System::Driveline, "car", 0, links)]), |c, round| {
+        rendered(experiment("X", 5, vec![case(System::Driveline, "car", 0, links)]), |c, round| {
             only(run(c, round, &[20_000; 100]))
         });
     let (_, table) = page.split_once("Links one by one").unwrap();
@@ -323,7 +323,7 @@ fn drops_of_a_link_are_reported_over_time() {
             only(run)
         }
     };
-    let [_, page, _] = told(experiment("X", 2, cases.clone()), make(true));
+    let [_, page, _] = rendered(experiment("X", 2, cases.clone()), make(true));
     let lines = drops(&page);
     let line = |name: &str| {
         lines
@@ -344,14 +344,14 @@ fn drops_of_a_link_are_reported_over_time() {
     assert!((0.65..0.75).contains(&at(&not_sent)), "{not_sent:?}");
     // The line of another system stays at zero; without any drops, there is no picture of them.
     assert_eq!(line("Driveline · lost").iter().sum::<f64>(), 0.0);
-    let [_, page, _] = told(experiment("X", 2, cases), make(false));
+    let [_, page, _] = rendered(experiment("X", 2, cases), make(false));
     assert_eq!(drops(&page), []);
 }
 
 #[test]
 fn drops_of_a_chain_are_reported_over_time() {
     let cases = vec![chain_case(System::Driveline, "every edge", 0, false)];
-    let [_, page, _] = told(experiment("X", 1, cases), |c, round| {
+    let [_, page, _] = rendered(experiment("X", 1, cases), |c, round| {
         let mut o = Observations::default();
         let points = |come: fn(&u64) -> bool| {
             (0..100u64)
@@ -382,27 +382,29 @@ fn who_carries_a_whole_vehicle_is_watched() {
 #[test]
 fn percentiles_without_enough_samples_are_named() {
     let one = || vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
-    let told = |rounds: u64, n: usize| {
-        told(experiment("X", rounds, one()), move |c, round| only(run(c, round, &vec![20_000; n])))
+    let rendered = |rounds: u64, n: usize| {
+        rendered(experiment("X", rounds, one()), move |c, round| {
+            only(run(c, round, &vec![20_000; n]))
+        })
     };
     for (n, line) in [
         (10, "p95, p99, p99.9: n too small (needs ≥ 60, ≥ 300, ≥ 3 000)"),
         (100, "p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)"),
         (400, "p99.9: n too small (needs ≥ 3 000)"),
     ] {
-        for text in told(1, n) {
+        for text in rendered(1, n) {
             assert_eq!(text.matches(line).count(), 1, "{n} samples, {line}: {text}");
             assert_eq!(text.matches("n too small (needs").count(), 1, "{text}");
         }
     }
-    for text in told(1, 3000) {
+    for text in rendered(1, 3000) {
         assert!(!text.contains("n too small (needs"), "{text}");
     }
 }
 
 /// A workload whose path has parts, and which is watched.
 fn reference() -> [String; 3] {
-    told(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), |c, round| {
+    rendered(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), |c, round| {
         let mut o = Observations::default();
         let mut put = |subject: &str, quantity, value: u64| {
             o.put(
@@ -462,7 +464,7 @@ fn each_channel_of_a_fusion_has_its_latency_in_every_rendering() {
         (Run { counters: o.counters.clone(), ..run(c, round, &[]) }, o)
     };
     let cases = vec![workload_case(System::Driveline, 0), workload_case(peer("ros1/tcp"), 1)];
-    let [terminal, page, markdown] = told(experiment("X", 2, cases), fused);
+    let [terminal, page, markdown] = rendered(experiment("X", 2, cases), fused);
     for text in [&terminal, &page] {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let ages = "(p50 of the slowest): reference 9.00 ms Driveline, 9.00 ms ros1/tcp.";
@@ -532,7 +534,7 @@ fn layers_have_their_numbers_where_they_are_asked_for() {
         }
         only(run)
     };
-    let [_, page, markdown] = told(experiment("X", 3, cases(Metric::FillAndTransport)), copied);
+    let [_, page, markdown] = rendered(experiment("X", 3, cases(Metric::FillAndTransport)), copied);
     let cells = "9.00 µs | 500 ns | 49.2 µs | 300 ns | 70.0 µs | 2.00 µs |";
     assert!(
         markdown.contains(&format!("| camera | Driveline | {cells}"))
@@ -542,6 +544,6 @@ fn layers_have_their_numbers_where_they_are_asked_for() {
     let (_, table) = page.split_once("Layer by layer").unwrap();
     assert!(table.split("</table>").next().unwrap().contains("<td>49.2 µs</td>"), "{table}");
     // Elsewhere they are a plot, and numbers on the page.
-    let [_, page, markdown] = told(experiment("X", 3, cases(Metric::Transport)), copied);
+    let [_, page, markdown] = rendered(experiment("X", 3, cases(Metric::Transport)), copied);
     assert!(!markdown.contains("on its way") && page.contains("Layer by layer"), "{markdown}");
 }

@@ -206,13 +206,13 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     let comparison: Value = serde_json::from_str(&text).unwrap();
     let of_debug_builds = if cfg!(debug_assertions) { 2 } else { 0 };
     // Disturbances are reported, too.
-    let told = comparison["warnings"]
+    let rendered = comparison["warnings"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|w| w.to_string().contains("debug build"))
         .count();
-    assert_eq!((code, told), (0, of_debug_builds), "{text}");
+    assert_eq!((code, rendered), (0, of_debug_builds), "{text}");
 }
 
 #[test]

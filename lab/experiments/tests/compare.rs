@@ -151,13 +151,16 @@ fn the_remedy_for_inconclusive_rows_is_printed_once_in_their_place() {
         pair(&dir.path().join(name), 2, 2.0, 0.0, seed);
     }
     let text = printed(dir.path());
-    let told = "\
+    let rendered = "\
 Nothing is said of 16 of 24 figures: there are fewer than 5 rounds. Measure both with --rounds 5 \
          or more.
 Nothing is said of 8 of 24 figures: n is too small. Measure both longer.
 With --json they are there, too.
 ";
-    assert!(text.ends_with(told) && !text.contains("B ÷ A") && !text.contains("Holm"), "{text}");
+    assert!(
+        text.ends_with(rendered) && !text.contains("B ÷ A") && !text.contains("Holm"),
+        "{text}"
+    );
     let json =
         compare(&CompareArgs { a: dir.path().join("a"), b: dir.path().join("b"), json: true })
             .unwrap();
@@ -280,7 +283,7 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
     let a = archive("a", "one · driveline", "one · fastdds/shm", Metric::Transport);
     let b = archive("b", "two · driveline", "two · fastdds/shm", Metric::LastSubscriber);
     let c = archives(&a, &b).unwrap();
-    let told: Vec<&str> = c
+    let rendered: Vec<&str> = c
         .warnings
         .iter()
         .filter_map(|w| w.strip_prefix("latencies are not compared of what "))
@@ -294,7 +297,7 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
         "has another figure in A than in B (1 case): X · four · driveline (transport and last \
          subscriber)",
     ];
-    assert_eq!(told, expected, "{:?}", c.warnings);
+    assert_eq!(rendered, expected, "{:?}", c.warnings);
     // The remaining cases have rows: the peer in the last two cells, and the floor.
     let rows: std::collections::BTreeSet<_> =
         c.rows.iter().map(|r| format!("{} · {}", r.cell, r.system)).collect();

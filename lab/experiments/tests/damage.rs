@@ -113,7 +113,7 @@ fn sums_of_reported_values_cannot_overflow() {
     let most = json!(u64::MAX);
     for case in 0..8 {
         for round in 0..2 {
-            let told = [
+            let rendered = [
                 ("/accounts/0/verified", most.clone()),
                 // Of runs that do not count, as no others can have any.
                 ("/accounts/0/torn", if case % 2 == 0 { json!(0) } else { most.clone() }),
@@ -124,7 +124,7 @@ fn sums_of_reported_values_cannot_overflow() {
                 ("/seconds", json!(31_000_000)),
                 ("/disturbance/stolen_ticks", most.clone()),
             ];
-            change(&account(archive.directory(), case, round), &told);
+            change(&account(archive.directory(), case, round), &rendered);
         }
     }
     assert!(reported(archive.directory()).unwrap().contains("18446744073709551615"));
@@ -236,10 +236,10 @@ fn what_ends_say_cannot_move_the_cursor_and_makes_neither_lines_nor_elements() {
     change(&copy.join("manifest.json"), &[("/seed", json!(2))]);
     let compared =
         compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
-    let told = reported(archive.directory()).unwrap();
+    let rendered = reported(archive.directory()).unwrap();
     let json: Value = serde_json::from_str(&read("summary.json")).unwrap();
     for (of, text) in [
-        ("terminal", told),
+        ("terminal", rendered),
         ("comparison", compared),
         ("Markdown", markdown.clone()),
         ("CSV", read("results.csv")),

@@ -64,7 +64,7 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
         System::Peer { .. } => 191_000.0,
         _ => 20_000.0,
     });
-    let told = |markdown| {
+    let rendered = |markdown| {
         report(&ReportArgs {
             directory: archive.directory().into(),
             out: None,
@@ -84,11 +84,11 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
             .collect::<Vec<_>>()
     };
     let near = |cell: &str, value: f64| {
-        let told: f64 = cell.split([' ', '×']).next().unwrap().parse().unwrap();
-        assert!((told / value - 1.0).abs() < 0.05, "{cell} is not {value}");
+        let rendered: f64 = cell.split([' ', '×']).next().unwrap().parse().unwrap();
+        assert!((rendered / value - 1.0).abs() < 0.05, "{cell} is not {value}");
     };
     // On the terminal.
-    let text = told(false);
+    let text = rendered(false);
     let floor = row(&text, "memcpy · into shared slots in turn · 1048576 B");
     assert_eq!(floor[1], "600", "{text}");
     near(&floor[2], 50.0);
@@ -106,7 +106,7 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
     // An untouched payload is not written: it has no such ratio, and processor time comes next.
     assert!(column("1 MiB · untouched (", "Driveline", 4).ends_with("µs"), "{text}");
     // To be published: a floor among the others, without a ratio to itself.
-    let table = told(true);
+    let table = rendered(true);
     assert!(table.contains("| p50 ÷ memcpy |"), "{table}");
     let floor = row(&table, "| floor, into shared slots in turn · 1048576 B |");
     assert_eq!((floor[1].as_str(), floor[2].as_str()), ("memcpy", "600"), "{table}");

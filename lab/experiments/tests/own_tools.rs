@@ -61,16 +61,16 @@ fn a_row_whose_variant_is_contradicted_is_marked_in_its_cell_and_nowhere_else() 
         "{markdown}"
     );
     assert!(page.contains(says), "the page does not say it");
-    for told in [&text, &markdown] {
+    for rendered in [&text, &markdown] {
         assert_eq!(
             (
-                told.matches("fastdds/udp (NOT CONFIRMED)").count(),
-                told.matches("(NOT CONFIRMED)").count()
+                rendered.matches("fastdds/udp (NOT CONFIRMED)").count(),
+                rendered.matches("(NOT CONFIRMED)").count()
             ),
             (1, 1),
-            "{told}"
+            "{rendered}"
         );
-        assert_eq!(told.matches("_listener (INVALID)").count(), 1, "{told}");
+        assert_eq!(rendered.matches("_listener (INVALID)").count(), 1, "{rendered}");
     }
     assert_eq!(page.matches("<span class=bad>not confirmed</span>").count(), 1);
     // It keeps its ratio, which the contradicted one has not.

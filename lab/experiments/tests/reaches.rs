@@ -139,7 +139,7 @@ fn chain(reach: Reach) -> ChainJob {
 
 /// The page about W9 where the detector counted `network`, 1 or 0; and what is printed to be
 /// published.
-fn told_of_chains(network: u64) -> (String, String) {
+fn chain_reports(network: u64) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let observed = |communication: u64| {
         let mut o = Observations::default();
@@ -173,7 +173,7 @@ fn told_of_chains(network: u64) -> (String, String) {
 }
 
 fn page_of_chains(network: u64) -> String {
-    told_of_chains(network).0
+    chain_reports(network).0
 }
 
 #[test]
@@ -214,14 +214,14 @@ fn a_chain_reports_transmission_in_percent_of_processing_next_to_published_ones(
     let way = "End to end is from just before camera publishes a sample until yolo has worked on \
          what came of it, along the inputs that trigger: camera → yolo.";
     assert!(page.split_once("Transmission compared").unwrap().0.contains(way), "{page}");
-    assert!(told_of_chains(1).1.contains(way));
+    assert!(chain_reports(1).1.contains(way));
     // Shares are no times.
     assert!(!page.contains("Published, and measured here"));
 }
 
 #[test]
 fn what_is_published_of_a_chain_has_its_transmission_and_what_its_stages_do() {
-    let (_, printed) = told_of_chains(1);
+    let (_, printed) = chain_reports(1);
     let table = "\
 | transmission ÷ processing, means | system | yolo |
 |---|---|---|
@@ -245,7 +245,7 @@ What the stages do:
         "{printed}"
     );
     // A plainer workload has no published counterpart, and the report says so.
-    let (_, printed) = told_of_chains(0);
+    let (_, printed) = chain_reports(0);
     assert!(
         printed.contains("The detector was a plain one")
             && printed.contains("| host | cyclonedds/udp | 300 % |"),

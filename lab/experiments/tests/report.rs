@@ -120,29 +120,33 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 8_000_000, "the page has {size} bytes");
     let looks = [(false, 1280), (true, 1280), (false, 420)];
-    for ((dark, width), told) in looks.into_iter().zip(open(&page, looks).into_iter().flatten()) {
-        assert!(told.errors.is_empty(), "{told:?}");
-        assert!(told.fetched.is_empty(), "{told:?}");
-        assert!(told.empty.is_empty(), "nothing is drawn in {:?}", told.empty);
-        assert!(told.words_cut.is_empty(), "{width}: cut off are {:#?}", told.words_cut);
-        assert_eq!((told.dark, told.sections), (dark, 7));
+    for ((dark, width), rendered) in looks.into_iter().zip(open(&page, looks).into_iter().flatten())
+    {
+        assert!(rendered.errors.is_empty(), "{rendered:?}");
+        assert!(rendered.fetched.is_empty(), "{rendered:?}");
+        assert!(rendered.empty.is_empty(), "nothing is drawn in {:?}", rendered.empty);
+        assert!(rendered.words_cut.is_empty(), "{width}: cut off are {:#?}", rendered.words_cut);
+        assert_eq!((rendered.dark, rendered.sections), (dark, 7));
         assert!(
-            told.page_width <= told.width,
+            rendered.page_width <= rendered.width,
             "the page is wider than the window: {} > {}",
-            told.page_width,
-            told.width
+            rendered.page_width,
+            rendered.width
         );
-        assert!(told.width <= f64::from(width) && told.scrolling.is_empty(), "{told:?}");
-        assert!((told.cut > 0 || width > 420) && told.cut_unseen == 0, "{told:?}");
         assert!(
-            width == 420 || told.cut_across.is_empty(),
+            rendered.width <= f64::from(width) && rendered.scrolling.is_empty(),
+            "{rendered:?}"
+        );
+        assert!((rendered.cut > 0 || width > 420) && rendered.cut_unseen == 0, "{rendered:?}");
+        assert!(
+            width == 420 || rendered.cut_across.is_empty(),
             "wider than the page: {:?}",
-            told.cut_across
+            rendered.cut_across
         );
         // Five rows of names, axis and legend; curves are higher.
-        assert!((150.0..400.0).contains(&told.overview_height), "{told:?}");
+        assert!((150.0..400.0).contains(&rendered.overview_height), "{rendered:?}");
         // An overview and two explorers, of three layers each.
-        assert!(told.plots >= 3 * 2, "{told:?}");
+        assert!(rendered.plots >= 3 * 2, "{rendered:?}");
         for view in [
             "Percentiles | 64 B · filled",
             "Histogram | to four",
@@ -159,9 +163,13 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
             "Idle, communication, computation | reference",
             "Observed | reference",
         ] {
-            assert!(told.views.iter().any(|v| v == view), "{view} is missing in {:#?}", told.views);
+            assert!(
+                rendered.views.iter().any(|v| v == view),
+                "{view} is missing in {:#?}",
+                rendered.views
+            );
         }
-        assert!(is_readable(&told), "{told:?}");
+        assert!(is_readable(&rendered), "{rendered:?}");
     }
 }
 
@@ -172,7 +180,7 @@ fn what_a_page_or_its_browser_complains_of_is_seen() {
         let page = dir.path().join(format!("{name}.html"));
         std::fs::write(&page, format!("<!doctype html>\n<html>\n<head>\n<title>x</title>\n</head>\n<body>\n{body}</body>\n</html>\n"))
             .unwrap();
-        open(&page, [(false, 800)]).map(|[told]| told.errors)
+        open(&page, [(false, 800)]).map(|[rendered]| rendered.errors)
     };
     let Some(quiet) = complaints("quiet", "<p>Nothing.</p>\n") else { return };
     assert_eq!(quiet, [] as [String; 0]);
@@ -182,8 +190,8 @@ fn what_a_page_or_its_browser_complains_of_is_seen() {
         // Nothing of this reaches the page.
         ("drawn", "<svg><path d='M nowhere'/></svg>\n", "attribute d"),
     ] {
-        let told = complaints(name, body).unwrap();
-        assert!(told.iter().any(|e| e.contains(word)), "{told:?}");
+        let rendered = complaints(name, body).unwrap();
+        assert!(rendered.iter().any(|e| e.contains(word)), "{rendered:?}");
     }
 }
 
@@ -246,8 +254,8 @@ fn the_page_says_what_a_sceptic_asks() {
     ] {
         assert!(text.contains(what), "the summary lacks '{what}':\n{text}");
     }
-    let told: Vec<_> = text.lines().filter(|line| line.starts_with("left out  ")).collect();
-    assert_eq!(told, ["left out  ecal: not installed: apt install <ecal> (in X1; refsys)"]);
+    let rendered: Vec<_> = text.lines().filter(|line| line.starts_with("left out  ")).collect();
+    assert_eq!(rendered, ["left out  ecal: not installed: apt install <ecal> (in X1; refsys)"]);
 }
 
 #[test]
@@ -392,7 +400,7 @@ fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
         manifest(vec![experiment("X", 3, vec![c.clone()])], 1),
     )
     .unwrap();
-    let told = || {
+    let rendered = || {
         report(&ReportArgs {
             directory: archive.directory().into(),
             out: None,
@@ -401,9 +409,9 @@ fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
         })
         .unwrap()
     };
-    assert!(told().contains("PARTIAL: 0 of 3 runs"), "{}", told());
+    assert!(rendered().contains("PARTIAL: 0 of 3 runs"), "{}", rendered());
     archive.add("X", &c, &run(&c, 0, &[5_000; 100]), &Observations::default()).unwrap();
-    assert!(told().contains("PARTIAL: 1 of 3 runs") && told().contains("--resume"));
+    assert!(rendered().contains("PARTIAL: 1 of 3 runs") && rendered().contains("--resume"));
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     assert!(page.contains("PARTIAL: 1 of 3 runs"));
 }
@@ -467,7 +475,7 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
     run.accounts[0].scheduled = 100;
     run.accounts[0].not_sent.insert("no memory".into(), 17);
     archive.add("X", c, &run, &Observations::default()).unwrap();
-    let told = |json| {
+    let rendered = |json| {
         report(&ReportArgs {
             directory: archive.directory().into(),
             out: None,
@@ -476,12 +484,12 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
         })
         .unwrap()
     };
-    let text = told(false);
+    let text = rendered(false);
     assert!(
         text.contains("Not arrived, which no percentile shows: 40 of 400 by Driveline (to four)."),
         "{text}"
     );
-    let summary: serde_json::Value = serde_json::from_str(&told(true)).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&rendered(true)).unwrap();
     let totals = &summary["experiments"][0]["cases"][0]["totals"];
     assert_eq!(
         ["scheduled", "sent", "due", "deliveries", "received"]

@@ -67,23 +67,25 @@ run: {rounds: 5, messages: 20, warm_up: 2}
         [("run ./mine.yaml --out a", "mine · round "), (link, "driveline · processes")]
     {
         let shown = on_a_terminal(dir.path(), 120, arguments);
-        let told: Vec<(u64, &str)> =
+        let rendered: Vec<(u64, &str)> =
             shown.iter().filter_map(|piece| percent_and_eta(piece)).collect();
-        assert!(told.is_sorted_by_key(|(percent, _)| *percent), "{told:?}");
+        assert!(rendered.is_sorted_by_key(|(percent, _)| *percent), "{rendered:?}");
         // Hardly begun, and in progress; once it is over, the bar is gone.
         assert!(
-            told.first().is_some_and(|t| t.0 <= 5) && told.iter().any(|t| (1..100).contains(&t.0)),
+            rendered.first().is_some_and(|t| t.0 <= 5)
+                && rendered.iter().any(|t| (1..100).contains(&t.0)),
             "{shown:#?}"
         );
         let is_time = |eta: &&str| {
             eta.ends_with(['s', 'm', 'n', 'h'])
                 && eta.trim_start_matches("about ").starts_with(|c: char| c.is_ascii_digit())
         };
-        assert!(told.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{told:?}");
+        assert!(rendered.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{rendered:?}");
         // What is planned is expected to take a time, before anything has been measured.
         assert!(
-            arguments == link || told[0].1 != "about 0 s" && told[0].1.starts_with("about "),
-            "{told:?}"
+            arguments == link
+                || rendered[0].1 != "about 0 s" && rendered[0].1.starts_with("about "),
+            "{rendered:?}"
         );
         assert!(
             shown.iter().any(|piece| piece.contains(" left · ") && piece.contains(names)),
@@ -152,23 +154,23 @@ fn a_browser_shows_the_report_of_a_real_experiment() {
     let measured = cases.filter(|c| counts(c)).count() > 0;
 
     let looks = [(false, 1280), (true, 1280), (false, 420)];
-    for ((dark, width), told) in
+    for ((dark, width), rendered) in
         looks.into_iter().zip(open(&dir.path().join("a/report.html"), looks).into_iter().flatten())
     {
         assert_eq!(
-            (&told.errors, &told.fetched, &told.empty),
+            (&rendered.errors, &rendered.fetched, &rendered.empty),
             (&vec![], &vec![], &vec![]),
-            "{told:?}"
+            "{rendered:?}"
         );
-        assert_eq!(told.dark, dark);
-        assert!(!measured || told.plots > 0 && !told.views.is_empty(), "{told:?}");
+        assert_eq!(rendered.dark, dark);
+        assert!(!measured || rendered.plots > 0 && !rendered.views.is_empty(), "{rendered:?}");
         assert!(
-            told.page_width <= told.width
-                && told.width <= f64::from(width)
-                && told.scrolling.is_empty(),
-            "{told:?}"
+            rendered.page_width <= rendered.width
+                && rendered.width <= f64::from(width)
+                && rendered.scrolling.is_empty(),
+            "{rendered:?}"
         );
-        assert!(is_readable(&told), "{told:?}");
+        assert!(is_readable(&rendered), "{rendered:?}");
     }
 }
 

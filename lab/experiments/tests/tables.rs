@@ -15,16 +15,16 @@ use fixture::{case, chain_case, experiment, floors, latencies, link, manifest, p
 use std::path::Path;
 
 /// An archive of one experiment, and what the terminal and the page say of it.
-fn told(
+fn rendered(
     dir: &Path,
     rounds: u64,
     cases: Vec<Case>,
     add: impl Fn(&Archive, &Case, u64),
 ) -> (String, String) {
-    told_of(dir, experiment("X", rounds, cases), add)
+    rendered_of(dir, experiment("X", rounds, cases), add)
 }
 
-fn told_of(
+fn rendered_of(
     dir: &Path,
     experiment: Experiment,
     add: impl Fn(&Archive, &Case, u64),
@@ -62,7 +62,7 @@ fn tables_are_printed_as_markdown() {
         }
     }
     cases.extend(floors(cases.len()));
-    let (text, page) = told(dir.path(), 5, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 5, cases, |archive, c, round| {
         let ns = match (&c.system, c.role) {
             (System::Futex, _) => 12_345,
             (System::Driveline, _) => 20_000,
@@ -83,15 +83,15 @@ fn tables_are_printed_as_markdown() {
     });
     let args =
         |json| ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json };
-    let told = report(&args(false)).unwrap();
-    let (before, table) = told.split_once("\n| ").unwrap();
+    let rendered = report(&args(false)).unwrap();
+    let (before, table) = rendered.split_once("\n| ").unwrap();
     assert!(
         before.starts_with("### X · ")
             && before.contains(
                 "Times without a unit are microseconds; 5 rounds; commit abc, begun \
                  2020-01-01 00:00:00 UTC"
             ),
-        "{told}"
+        "{rendered}"
     );
     let (table, after) = table.split_once("\n\n").unwrap();
     let expected = "\
@@ -113,7 +113,7 @@ transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline |
     // What a reader must know is not lost on the way, and the terminal has the same figures.
     let here = format!("`driveline bench run --resume {}` goes on", dir.path().join("a").display());
     assert!(text.contains("PARTIAL") && text.contains(&here), "{text}");
-    assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{told}");
+    assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{rendered}");
     assert!(text.contains("71.2 [71.2, 71.2] of 4 rounds"), "{text}");
     assert!(report(&args(true)).unwrap_err().to_string().contains("choose one"));
     // On the page a cell's name is not said again in brackets.
@@ -129,7 +129,7 @@ fn an_answer_of_few_rounds_says_where_no_difference_is_shown() {
             cases.push(case(system, cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
         }
     }
-    let (text, _) = told(dir.path(), 4, cases, |archive, c, round| {
+    let (text, _) = rendered(dir.path(), 4, cases, |archive, c, round| {
         let of = [19_000, 20_500, 21_000, 22_000];
         let ns = if c.system == System::Driveline { 20_000 } else { of[round as usize] };
         archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
@@ -167,7 +167,7 @@ fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
             ));
         }
     }
-    let (text, _) = told(dir.path(), 5, cases, |archive, c, round| {
+    let (text, _) = rendered(dir.path(), 5, cases, |archive, c, round| {
         let of = others
             .iter()
             .find(|(cell, system, _)| *cell == c.cell && *system == c.system.to_string());
@@ -267,7 +267,7 @@ fn beside_floors(dir: &Path, again_ns: u64) -> (String, String) {
         cases.push(case(system, "cell", cases.len(), vec![link(64, 1, Payload::Untouched)]));
     }
     cases.extend(floors(cases.len()));
-    told(dir, 5, cases, |archive, c, round| {
+    rendered(dir, 5, cases, |archive, c, round| {
         let ns = match (&c.system, c.role) {
             (System::Futex, Role::Control) => again_ns,
             (System::Futex, _) => 10_000,
@@ -305,7 +305,7 @@ fn a_measurement_that_ends_after_its_first_floor_says_that_only_floors_were_meas
     let dir = tempfile::tempdir().unwrap();
     let mut cases = vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
     cases.extend(floors(1));
-    let (text, _) = told(dir.path(), 1, cases, |archive, c, round| {
+    let (text, _) = rendered(dir.path(), 1, cases, |archive, c, round| {
         if c.role == Role::Floor {
             archive.add("X", c, &run(c, round, &[10_000; 100]), &Observations::default()).unwrap();
         }
@@ -321,20 +321,20 @@ fn a_measurement_that_ends_after_its_first_floor_says_that_only_floors_were_meas
 fn a_sample_that_did_not_arrive_is_called_lost_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     let cases = vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
-    let (text, page) = told(dir.path(), 1, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 1, cases, |archive, c, round| {
         let mut run = run(c, round, &[10_000; 100]);
         lose_one(&mut run);
         archive.add("X", c, &run, &Observations::default()).unwrap();
     });
     let args =
         ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json: false };
-    for told in [&text, &page, &report(&args).unwrap()] {
+    for rendered in [&text, &page, &report(&args).unwrap()] {
         assert!(
-            told.contains("lost")
-                && !told.contains("missed,")
-                && !told.contains("| missed |")
-                && !told.contains("  missed"),
-            "{told}"
+            rendered.contains("lost")
+                && !rendered.contains("missed,")
+                && !rendered.contains("| missed |")
+                && !rendered.contains("  missed"),
+            "{rendered}"
         );
     }
     assert!(
@@ -367,7 +367,7 @@ fn tables_have_the_percentiles_that_mean_something() {
         [([10, 10], "p50 greatest"), ([40, 40], "p50 p95"), ([40, 200], "p50 p95 p99")]
     {
         let dir = tempfile::tempdir().unwrap();
-        let (text, page) = told(dir.path(), 2, cases(), |archive, c, round| {
+        let (text, page) = rendered(dir.path(), 2, cases(), |archive, c, round| {
             let n = samples[usize::from(c.system != System::Driveline)];
             archive
                 .add(
@@ -418,7 +418,7 @@ fn that_no_payload_was_torn_is_said_of_those_that_were_verified() {
             case(System::Driveline, &format!("cell {i}"), i, vec![link(64, 1, *payload)])
         };
         let cases = payloads.iter().enumerate().map(of).collect();
-        let (text, page) = told(dir.path(), 2, cases, |archive, c, round| {
+        let (text, page) = rendered(dir.path(), 2, cases, |archive, c, round| {
             archive.add("X", c, &run(c, round, &[10_000; 100]), &Observations::default()).unwrap();
         });
         assert!(text.contains(line) && page.contains(sentence), "{text}");
@@ -447,7 +447,7 @@ fn one_cell_of_few_samples_is_not_reported_twice() {
         let mut e = experiment("X", 2, cases);
         e.scenario.published = driveline_lab::scenario::load("S1").unwrap().published;
         e.scenario.published.iter_mut().for_each(|p| p.subscribers = Some(2));
-        told_of(&dir.path().join(name), e, |archive, c, round| {
+        rendered_of(&dir.path().join(name), e, |archive, c, round| {
             archive.add("X", c, &run(c, round, &[20_000; 20]), &Observations::default()).unwrap();
         })
     };
@@ -476,7 +476,7 @@ fn every_link_of_several_has_a_row() {
         })
         .collect();
     let cases = vec![case(System::Driveline, "vehicle", 0, links)];
-    let (text, page) = told(dir.path(), 1, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 1, cases, |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         // One of them is late, and loses one.
         let slow = &mut run.accounts[1];
@@ -508,7 +508,7 @@ fn chains_report_transmission_and_drivelines_edges() {
         chain_case(dds(), "every edge", 1, false),
         with,
     ];
-    let (text, page) = told(dir.path(), 5, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 5, cases, |archive, c, round| {
         let slow = c.cell == "every edge" && c.system != System::Driveline;
         let (transmission, work) = (if slow { 30_000 } else { 10_000 }, 20_000);
         let mut o = Observations::default();
@@ -606,7 +606,7 @@ fn a_directory_is_no_place_for_a_page() {
     // place of a file.
     let table = archive.directory().join("results.csv");
     std::fs::create_dir(&table).unwrap();
-    let told = |out: Option<&Path>, markdown| {
+    let rendered = |out: Option<&Path>, markdown| {
         report(&ReportArgs {
             directory: archive.directory().into(),
             out: out.map(Into::into),
@@ -614,10 +614,10 @@ fn a_directory_is_no_place_for_a_page() {
             json: false,
         })
     };
-    assert!(format!("{:#}", told(None, false).unwrap_err()).contains("results.csv"));
-    assert!(told(None, true).unwrap().contains("driveline"));
+    assert!(format!("{:#}", rendered(None, false).unwrap_err()).contains("results.csv"));
+    assert!(rendered(None, true).unwrap().contains("driveline"));
     let elsewhere = dir.path().join("elsewhere.html");
-    told(Some(&elsewhere), false).unwrap();
+    rendered(Some(&elsewhere), false).unwrap();
     assert!(std::fs::metadata(&elsewhere).unwrap().len() > 1000);
     let args = ReportArgs {
         directory: archive.directory().into(),
@@ -645,7 +645,7 @@ fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
         case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Filled)]),
         case(peer("as_published/sim_code"), "cell", 1, vec![link(64, 1, Payload::Filled)]),
     ];
-    let (text, page) = told(dir.path(), 2, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 2, cases, |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         if c.system != System::Driveline {
             run.accounts[0].torn = 3;
@@ -695,7 +695,7 @@ fn the_number_of_carried_links_is_reported_where_it_is_the_question() {
         }
     }
     let (text, page) =
-        told_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
+        rendered_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
             // One is always late, by more than a period of 20 ms; another loses one of four
             // hundred.
             let ns = if c.system == peer("zenoh/tcp") { 25_000_000 } else { 20_000 };
@@ -733,7 +733,7 @@ fn how_many_subscribers_are_served_stands_above_them() {
         .iter()
         .enumerate()
         .map(|(i, (s, _))| case(s.clone(), "cell", i, vec![link(64, 4, Payload::Untouched)]));
-    let (_, page) = told(dir.path(), 1, cases.collect(), |archive, c, round| {
+    let (_, page) = rendered(dir.path(), 1, cases.collect(), |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         let (_, served) = systems.iter().find(|(s, _)| *s == c.system).unwrap();
         let a = &mut run.accounts[0];
@@ -779,7 +779,7 @@ fn effects_of_settings_are_reported_where_they_are_the_question() {
         }
     }
     let (text, _) =
-        told_of(dir.path(), asking(AnswerSpec::Settings, 5, cases), |archive, c, round| {
+        rendered_of(dir.path(), asking(AnswerSpec::Settings, 5, cases), |archive, c, round| {
             let ns = if c.cell == "image" && c.system == peer("fastdds/udp_500") {
                 60_000
             } else {
@@ -806,7 +806,7 @@ fn growth_of_throughput_is_reported_where_it_is_the_question() {
         }
     }
     let (text, _) =
-        told_of(dir.path(), asking(AnswerSpec::Throughput, 5, cases), |archive, c, round| {
+        rendered_of(dir.path(), asking(AnswerSpec::Throughput, 5, cases), |archive, c, round| {
             let ns = if c.system == System::Driveline { 20_000 } else { c.links[0].size as u64 };
             archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
         });
@@ -824,7 +824,7 @@ fn whiskers_end_at_a_percentile_only_where_n_is_large_enough_for_it() {
         let dir = tempfile::tempdir().unwrap();
         let cases =
             vec![case(System::Driveline, "to two", 0, vec![link(64, 2, Payload::Untouched)])];
-        let (_, page) = told(dir.path(), rounds, cases, |archive, c, round| {
+        let (_, page) = rendered(dir.path(), rounds, cases, |archive, c, round| {
             let mut values = [20_000; 100];
             values[50] = if round == 0 { 1_000_000 } else { 20_000 };
             archive.add("X", c, &run(c, round, &values), &Observations::default()).unwrap();

@@ -37,7 +37,7 @@ public:
     }
 
     End finish(const Receiver& receiver) {
-        verdict_.tell(end_);
+        verdict_.report_to(end_);
         end_.sent_file =
             sent_.write(job_, std::string(job_.role == Role::ping ? "ping" : "echo") + "-sent");
         end_.received_file = received_.write(

@@ -125,7 +125,7 @@ public:
             // Threads of the middleware did the work; this thread only waited.
             end_.cpu_samples = 0;
         }
-        verdict_.tell(end_);
+        verdict_.report_to(end_);
         end_.received_file = rows_.write(job_, "received");
         end_.unset = receiver.unset();
         return std::move(end_);

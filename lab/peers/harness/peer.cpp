@@ -184,7 +184,7 @@ void keep(Middleware& middleware, const Job& job) {
 
 /// A measured process must not outlive its runner, which holds the other end of standard input. The
 /// kernel signals the runner's end only to processes that have requested it before.
-void end_with_conductor() {
+void end_with_runner() {
     prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
     pollfd input{STDIN_FILENO, 0, 0};
     if (poll(&input, 1, 0) == 1 && (input.revents & POLLHUP) != 0)
@@ -198,7 +198,7 @@ void serve(Middleware& middleware) {
             "no job came on standard input: this program is started by the benchmark");
     const auto job = Job::parse(line);
     if (job.role == Role::keeper) return keep(middleware, job);
-    end_with_conductor();
+    end_with_runner();
     if (job.role == Role::stage) {
         emit(run_stage(middleware, job, line, settle(job, cpu_of(job)),
                        [] { emit(event("ready")); }));

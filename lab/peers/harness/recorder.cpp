@@ -79,7 +79,7 @@ void Verdict::note(std::string wrong) {
     if (mismatches_.size() < 3) mismatches_.push_back(std::move(wrong));
 }
 
-void Verdict::tell(End& end) const {
+void Verdict::report_to(End& end) const {
     end.verified = verified_;
     end.mismatched = mismatched_;
     end.mismatches = mismatches_;

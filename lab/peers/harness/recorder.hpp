@@ -65,7 +65,7 @@ public:
     void reject(std::uint64_t sequence) {
         note("sample " + std::to_string(sequence) + ": the payload does not begin as one");
     }
-    void tell(End& end) const;
+    void report_to(End& end) const;
 
 private:
     void note(std::string wrong);

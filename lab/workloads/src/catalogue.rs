@@ -123,7 +123,7 @@ mod tests {
                     .lines()
                     .find(|l| l.starts_with(&format!("| `{name}` |")))
                     .unwrap_or_else(|| panic!("{} {name}", w.name));
-                let told = row.split('|').nth(2).unwrap().trim().trim_matches('`');
+                let documented = row.split('|').nth(2).unwrap().trim().trim_matches('`');
                 let number = |v: &Value| v.as_f64().map(|f| f.to_string());
                 let list = |v: &Value| {
                     Some(format!(
@@ -139,7 +139,7 @@ mod tests {
                     .or_else(|| default.as_bool().map(|b| b.to_string()))
                     .or_else(|| default.is_object().then(|| "{}".to_owned()))
                     .unwrap();
-                assert_eq!(told, meant, "{} {name}", w.name);
+                assert_eq!(documented, meant, "{} {name}", w.name);
             }
             let rows = section.lines().filter(|l| l.starts_with("| `")).count();
             assert_eq!(rows, w.defaults.as_object().unwrap().len(), "{}", w.name);

@@ -90,7 +90,10 @@ impl FusionPublisher {
         wait_matched(&job.name, 1, Duration::from_secs(20), || publisher.matched())?;
         let window = superior.ready()?;
         // Neither filled nor read: the way of the samples is observed, not the memory's bandwidth.
-        Ok(self.schedule.publish(&mut publisher, self.payload_bytes, window, |_| {})?.tell())
+        Ok(self
+            .schedule
+            .publish(&mut publisher, self.payload_bytes, window, |_| {})?
+            .into_observations())
     }
 }
 

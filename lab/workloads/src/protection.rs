@@ -221,7 +221,7 @@ impl Half {
     }
 
     /// Adds the transport of one subscriber, and that of the others together.
-    fn tell(self, slowest: usize, how: &str, o: &mut Observations) {
+    fn add_to(self, slowest: usize, how: &str, o: &mut Observations) {
         let mut others = Vec::new();
         for (i, points) in self.transport.into_iter().enumerate() {
             match i == slowest {
@@ -323,8 +323,8 @@ impl Experiment for Protection {
         let slowest = without_keys.slowest();
         let with_keys = self.half(job, "graph-with-keys", Some(slowest))?;
         let mut o = Observations::default();
-        without_keys.tell(slowest, "without keys", &mut o);
-        with_keys.tell(slowest, "with keys", &mut o);
+        without_keys.add_to(slowest, "without keys", &mut o);
+        with_keys.add_to(slowest, "with keys", &mut o);
         o.counters.insert("slowest subscriber".into(), slowest as u64);
         Ok(o)
     }

@@ -76,7 +76,7 @@ impl Schedule {
 }
 
 impl Sent {
-    pub(crate) fn tell(self) -> Observations {
+    pub(crate) fn into_observations(self) -> Observations {
         let mut o = Observations::default();
         for (name, n) in [
             (MESSAGES_SCHEDULED, self.scheduled),

@@ -149,7 +149,7 @@ impl TopologyPublisher {
         let sent = self.schedule.publish(&mut publisher, self.bytes, window, fill)?;
         // Its memory must last until everybody has read.
         superior.wait_for_end();
-        let mut o = sent.tell();
+        let mut o = sent.into_observations();
         o.counters.insert(SCHEDULED.into(), sent.scheduled * self.subscriptions as u64);
         o.counters.insert(DUE.into(), sent.sent * self.subscriptions as u64);
         o.counters.insert(
@@ -322,14 +322,14 @@ impl Experiment for Topology {
             children.finish(part, PATIENCE, &mut o)?;
         }
         close_account(&mut o)?;
-        tell_all(&mut o);
+        record_all(&mut o);
         Ok(o)
     }
 }
 
 /// Records the latencies of all subscriptions together, in addition to those of each: the summary
 /// is not that of the first subscription.
-fn tell_all(o: &mut Observations) {
+fn record_all(o: &mut Observations) {
     let latencies = o.series.iter().filter(|s| s.quantity == Quantity::Latency);
     let mut points: Vec<_> = latencies.flat_map(|s| s.points.iter().copied()).collect();
     points.sort_by_key(|p| p.time_ns);

@@ -419,8 +419,8 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
             "{counters:?}"
         );
         assert_eq!(counters["components"], 18 + 176);
-        let told = o.series.iter().filter(|s| s.quantity == Quantity::ResidentMemory);
-        assert_eq!(told.count(), processes);
+        let memory = o.series.iter().filter(|s| s.quantity == Quantity::ResidentMemory);
+        assert_eq!(memory.count(), processes);
         series(&o, "first command", Quantity::StartUp);
         series(&o, "all modules ready", Quantity::StartUp);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs a chain once: keepers, stages from the sinks to the source, and their reports.
 
-use super::account::{Told, account};
+use super::account::{StageReport, account};
 use super::shape::{COOL_DOWN, Shape};
 use super::{ChainJob, DRIVELINE_PEER};
 use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Role, System, Take};
@@ -101,7 +101,7 @@ impl Runner<'_> {
             processes.wait(*keeper, Until::Done, START)?;
         }
         processes.let_go()?;
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         for (stages, member) in started {
             let ends = processes.ends_of(member);
             ensure!(
@@ -112,16 +112,16 @@ impl Runner<'_> {
             );
             for (index, end) in stages.into_iter().zip(ends) {
                 let name = &shape.stage(index)?.name;
-                told.push((
+                reports.push((
                     index,
-                    Told::read(end, rows_at_most(job))
+                    StageReport::read(end, rows_at_most(job))
                         .with_context(|| format!("the stage '{name}'"))?,
                 ));
             }
         }
-        told.sort_unstable_by_key(|(index, _)| *index);
-        let told: Vec<Told> = told.into_iter().map(|(_, t)| t).collect();
-        let mut observations = account(&shape, &told, processes.began_ns());
+        reports.sort_unstable_by_key(|(index, _)| *index);
+        let reports: Vec<StageReport> = reports.into_iter().map(|(_, t)| t).collect();
+        let mut observations = account(&shape, &reports, processes.began_ns());
         for keeper in keepers {
             observations.unset.extend(processes.ends_of(keeper).into_iter().flat_map(|e| e.unset));
         }

@@ -308,7 +308,7 @@ fn notes(text: &mut String, m: &Measurement) {
             m.rounds
         ));
     }
-    lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.told())));
+    lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.rendered())));
     if !m.complete {
         lines.push("interrupted: what was measured until then".to_owned());
     }

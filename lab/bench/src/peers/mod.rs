@@ -175,12 +175,12 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     command.arg("--describe").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut started = Started::new(&mut command).context("it cannot be started")?;
     let out = started.pipes().1.context("it has no standard output")?;
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut said = Vec::new();
-        let _ = tell.send(out.take(DESCRIPTION_MAX + 1).read_to_end(&mut said).map(|_| said));
+        let _ = sender.send(out.take(DESCRIPTION_MAX + 1).read_to_end(&mut said).map(|_| said));
     });
-    let heard = told.recv_timeout(timeout);
+    let heard = receiver.recv_timeout(timeout);
     let status = started.end_within(if heard.is_ok() { timeout } else { Duration::ZERO });
     let Ok(said) = heard else { bail!("it did not describe itself within {timeout:?}") };
     let said = said.context("its description cannot be read")?;

@@ -141,10 +141,10 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     });
     // Two rows of the papers, and two of what is missing here.
     for (name, how) in [("ros2_inter", "between processes"), ("ros2_intra", "within a process")] {
-        let told =
+        let described =
             |text: &str| text.contains("build/peers") && text.contains(how) && text.contains(name);
         assert!(
-            matches!(state(&peers, name), State::NotInstalled { how_to_add } if told(how_to_add)),
+            matches!(state(&peers, name), State::NotInstalled { how_to_add } if described(how_to_add)),
             "{name}"
         );
     }
@@ -350,12 +350,12 @@ fn a_workload_runs_with_the_parameters_that_a_variant_has_for_it() {
     );
     let without = RunsWorkload { missing: "install it".into(), ..runs.clone() };
     assert_eq!(without.refuses(&with("approximate")).unwrap(), "install it");
-    let told = |runs: &RunsWorkload| {
+    let described = |runs: &RunsWorkload| {
         let fusing = Variant { workloads: vec![runs.clone()], ..variant("tcp") };
         settings(&Description { variants: vec![fusing], ..description("ros1") })
     };
-    assert!(told(&runs).contains("[runs the workload fusion]"));
-    assert!(told(&without).contains("[does not run the workload fusion: install it]"));
+    assert!(described(&runs).contains("[runs the workload fusion]"));
+    assert!(described(&without).contains("[does not run the workload fusion: install it]"));
 }
 
 #[test]

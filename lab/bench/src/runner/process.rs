@@ -409,12 +409,12 @@ impl<'a> Processes<'a> {
 
 /// Checks that a process can have had the processor time that its ends report.
 fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
-    let told = Duration::from_nanos(ends.iter().fold(0, |sum, e| sum.saturating_add(e.cpu_ns)));
+    let reported = Duration::from_nanos(ends.iter().fold(0, |sum, e| sum.saturating_add(e.cpu_ns)));
     // Accounting in ticks may be a little ahead.
     let most = lived * u32::try_from(cpus)? + Duration::from_millis(100);
     ensure!(
-        told <= most,
-        "it reports {told:?} of processor time, but it ran for {lived:?} on {cpus} CPUs: is \
+        reported <= most,
+        "it reports {reported:?} of processor time, but it ran for {lived:?} on {cpus} CPUs: is \
          `cpu_ns` in nanoseconds?"
     );
     Ok(())
@@ -466,7 +466,7 @@ mod tests {
 
     /// The test would take a quarter of a minute for each that goes on.
     #[test]
-    fn an_interruption_is_heeded_while_ends_that_are_done_go_on() {
+    fn an_interruption_ends_a_run_whose_ends_are_still_alive() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("end");
         // Another process writes it: a child that another test starts could inherit the file while
@@ -512,16 +512,16 @@ mod tests {
     #[test]
     fn no_process_had_more_processor_time_than_existed() {
         let end = |cpu_ns| End { cpu_ns, ..End::new(Role::Subscriber, 0) };
-        let check = |told: &[u64]| {
+        let check = |reported: &[u64]| {
             check_times(
-                &told.iter().map(|ns| end(*ns)).collect::<Vec<_>>(),
+                &reported.iter().map(|ns| end(*ns)).collect::<Vec<_>>(),
                 Duration::from_secs(1),
                 2,
             )
         };
         assert!(check(&[]).is_ok() && check(&[2_000_000_000]).is_ok());
-        for told in [&[2_200_000_000][..], &[1_500_000_000, 1_500_000_000], &[u64::MAX, 1]] {
-            assert!(check(told).unwrap_err().to_string().contains("on 2 CPUs"));
+        for reported in [&[2_200_000_000][..], &[1_500_000_000, 1_500_000_000], &[u64::MAX, 1]] {
+            assert!(check(reported).unwrap_err().to_string().contains("on 2 CPUs"));
         }
     }
 }

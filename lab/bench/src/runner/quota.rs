@@ -169,14 +169,17 @@ mod tests {
 
     #[test]
     fn both_versions_of_control_groups_report_their_limit() {
-        let told = Some(Throttling { periods: 12, throttled: 5, waited_ns: 7000 });
-        assert_eq!(Throttling::read("nr_periods 12\nnr_throttled 5\nthrottled_time 7000\n"), told);
+        let expected = Some(Throttling { periods: 12, throttled: 5, waited_ns: 7000 });
+        assert_eq!(
+            Throttling::read("nr_periods 12\nnr_throttled 5\nthrottled_time 7000\n"),
+            expected
+        );
         assert_eq!(
             Throttling::read(
                 "usage_usec 9\nuser_usec 9\nnr_periods 12\nnr_throttled 5\nthrottled_usec \
                  7\nnr_bursts 0\n"
             ),
-            told
+            expected
         );
         // Without a limit, version 2 says nothing of it.
         assert_eq!(Throttling::read("usage_usec 9\nuser_usec 9\nsystem_usec 0\n"), None);

@@ -13,7 +13,7 @@ use driveline_terminal::figures::duration_ns;
 use std::cmp::Ordering;
 
 /// Cases that a sentence names.
-pub(super) const MOST_TOLD: usize = 6;
+pub(super) const MOST_SHOWN: usize = 6;
 /// Number of rounds below which an interval says nothing at all, and is not shown.
 pub(super) const FEWEST_ROUNDS: usize = 3;
 
@@ -193,11 +193,15 @@ impl<'a> Ranked<'a> {
 /// alone does not show it. Empty if all arrived.
 fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
     let own = e.in_cell(&c.case.cell).find(|c| c.is_driveline()).and_then(lost_share);
-    let told = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
+    let rendered = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
     match (lost_share(c), own) {
         (None, None) => String::new(),
         (its, own) => {
-            format!("; not arrived: {} of its samples, {} of Driveline's", told(its), told(own))
+            format!(
+                "; not arrived: {} of its samples, {} of Driveline's",
+                rendered(its),
+                rendered(own)
+            )
         }
     }
 }
@@ -302,7 +306,7 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
         all.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
         let (first, last) = (all.first()?, all.last()?);
         // `2.64 (1→10, 95 % 2.61 to 2.69)`
-        let told = |(c, i): &(&CaseResult, Interval), bounds: bool| {
+        let rendered = |(c, i): &(&CaseResult, Interval), bounds: bool| {
             let cell = (e.cells().len() > 1).then(|| c.case.cell.clone());
             let bounds = (bounds && i.rounds >= FEWEST_ROUNDS).then(|| bounds_of(i));
             let words: Vec<String> = cell.into_iter().chain(bounds).collect();
@@ -313,11 +317,11 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
             }
         };
         let from =
-            if all.len() > 1 { format!("{} to ", told(first, false)) } else { String::new() };
+            if all.len() > 1 { format!("{} to ", rendered(first, false)) } else { String::new() };
         Some((
             format!(
                 "By medians, Driveline takes {from}{} times as long as {what}.",
-                told(last, true)
+                rendered(last, true)
             ),
             last.1,
         ))
@@ -368,8 +372,8 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
             medians.max().map(|p50| (c.name(), duration_ns(p50 as f64)))
         };
         let in_cell = |cell: &&str| {
-            let told: Vec<_> = e.in_cell(cell).filter_map(of).collect();
-            match told.as_slice() {
+            let rendered: Vec<_> = e.in_cell(cell).filter_map(of).collect();
+            match rendered.as_slice() {
                 [] => None,
                 [(_, p50)] => Some(format!("{cell} {p50}")),
                 several => {
@@ -380,19 +384,19 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
             }
         };
         let cells = e.cells();
-        let mut told: Vec<String> = cells.iter().filter_map(in_cell).collect();
-        let more = told.len().saturating_sub(MOST_TOLD);
-        told.truncate(MOST_TOLD);
-        told.extend((more > 0).then(|| format!("and {more} more below")));
-        if !told.is_empty() {
-            lines.push(format!("{words} (p50 of the slowest): {}.", told.join("; ")));
+        let mut rendered: Vec<String> = cells.iter().filter_map(in_cell).collect();
+        let more = rendered.len().saturating_sub(MOST_SHOWN);
+        rendered.truncate(MOST_SHOWN);
+        rendered.extend((more > 0).then(|| format!("and {more} more below")));
+        if !rendered.is_empty() {
+            lines.push(format!("{words} (p50 of the slowest): {}.", rendered.join("; ")));
         }
     }
     let torn: Vec<String> = e
         .measured()
         .filter(|c| c.totals.torn > 0)
         .map(|c| format!("{} by {} ({})", c.totals.torn, c.name(), c.case.cell))
-        .take(MOST_TOLD)
+        .take(MOST_SHOWN)
         .collect();
     if !torn.is_empty() {
         lines.push(format!("Torn payloads: {}.", torn.join(", ")));

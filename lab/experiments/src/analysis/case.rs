@@ -500,9 +500,9 @@ mod tests {
 
     #[test]
     fn a_fusion_is_compared_by_the_whole_and_not_by_its_first_channel() {
-        let told = ["channel 0", "channel 1", "fusion"].map(|s| (s, Quantity::Latency));
-        assert_eq!(headline_subject(told.into_iter()), Some("fusion"));
-        assert_eq!(headline_subject(told[..2].iter().copied()), Some("channel 0"));
+        let subjects = ["channel 0", "channel 1", "fusion"].map(|s| (s, Quantity::Latency));
+        assert_eq!(headline_subject(subjects.into_iter()), Some("fusion"));
+        assert_eq!(headline_subject(subjects[..2].iter().copied()), Some("channel 0"));
         assert_eq!(headline_subject([("fusion", Quantity::Age)].into_iter()), None);
     }
 }

@@ -110,8 +110,8 @@ pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Op
             n => (c.label(), format!("≥ {} {:03}", n / 1000, n % 1000)),
         })
         .unzip();
-    let told = !rows.is_empty() && !labels.is_empty();
-    told.then(|| format!("{}: {TOO_SMALL} (needs {})", labels.join(", "), needs.join(", ")))
+    let applies = !rows.is_empty() && !labels.is_empty();
+    applies.then(|| format!("{}: {TOO_SMALL} (needs {})", labels.join(", "), needs.join(", ")))
 }
 
 /// Likewise of ratios: what decides, and one of the tail.

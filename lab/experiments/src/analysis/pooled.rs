@@ -66,7 +66,7 @@ impl Pooled {
         let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
         let mut by_series = ByRound::<(String, Quantity)>::new();
         // In the order of the stages of a chain, not of the alphabet.
-        let mut told: Vec<(String, Quantity)> = Vec::new();
+        let mut keys: Vec<(String, Quantity)> = Vec::new();
         let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
         let mut cpu = BTreeMap::<String, (u64, u64)>::new();
         let (mut timelines, mut late, mut lasts) =
@@ -108,8 +108,8 @@ impl Pooled {
             let observations: Observations = archive.observations(id, case, run.round)?;
             for series in &observations.series {
                 let key = (series.subject.clone(), series.quantity);
-                if !told.contains(&key) {
-                    told.push(key.clone());
+                if !keys.contains(&key) {
+                    keys.push(key.clone());
                 }
                 // The first point's processor time began nowhere.
                 if let (Quantity::Cpu, [first, rest @ .., last]) =
@@ -125,7 +125,7 @@ impl Pooled {
                 timelines = timeline::timelines(case, run, &samples, &observations);
             }
         }
-        let observed = told
+        let observed = keys
             .into_iter()
             .filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
         // One subscriber has nothing to compare with. With several, the only one that got something

@@ -2,7 +2,7 @@
 //! Answers to questions that medians of latency do not answer: how many links are carried, how
 //! latencies spread, what settings change, what a preference does, how throughput grows.
 
-use super::answer::{FEWEST_ROUNDS, MOST_TOLD};
+use super::answer::{FEWEST_ROUNDS, MOST_SHOWN};
 use super::{CaseResult, Criterion, ExperimentResult, Standing};
 use crate::scenario::AnswerSpec;
 use crate::table::{ratio, spread};
@@ -24,7 +24,7 @@ pub(crate) struct Answer {
 /// or without data.
 pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<String> {
     // Variations of settings are few, and each is an answer of its own.
-    let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_TOLD };
+    let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_SHOWN };
     let mut lines = Vec::new();
     for t in answers(e, about) {
         lines.push(format!("{}:", t.about));
@@ -111,9 +111,9 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
     let groups = groups(links(e), |c| format!("{} links", c.case.links.len()));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
-        let mut told: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
+        let mut rendered: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
         // Driveline first, then who carries most.
-        if let Some(others) = told.get_mut(
+        if let Some(others) = rendered.get_mut(
             usize::from(systems.first().is_some_and(|s| s.iter().any(|c| c.is_driveline())))..,
         ) {
             others.sort_by_key(|c| std::cmp::Reverse(c.links));
@@ -124,7 +124,7 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
                 "Links carried at the same time without a sample lost, late or not sent{}",
                 place(groups.len(), name)
             ),
-            systems: told.iter().map(|c| c.words(most)).collect(),
+            systems: rendered.iter().map(|c| c.words(most)).collect(),
         });
     }
     answers
@@ -243,7 +243,7 @@ fn jitter(e: &ExperimentResult) -> Vec<Answer> {
     let one = |cases: &Vec<&CaseResult>| {
         let mut cases = cases.clone();
         cases.sort_by_key(|c| size(c).map(|size| size.0));
-        let told = |c: &&CaseResult| {
+        let rendered = |c: &&CaseResult| {
             let (_, f) = c.headline()?;
             let spread = spread(f.percentiles.mean?, f.percentiles.standard_deviation);
             Some(
@@ -252,11 +252,11 @@ fn jitter(e: &ExperimentResult) -> Vec<Answer> {
                     .map_or_else(|| spread.clone(), |size| format!("{spread} at {size}")),
             )
         };
-        let words: Vec<String> = cases.iter().filter_map(told).collect();
+        let words: Vec<String> = cases.iter().filter_map(rendered).collect();
         let name = cases.first()?.name();
         (!words.is_empty()).then(|| format!("{name} {}", words.join(", ")))
     };
-    let told = |(name, systems): &(String, BySystem<'_>)| {
+    let rendered = |(name, systems): &(String, BySystem<'_>)| {
         let mut figures: Vec<String> = systems
             .iter()
             .flatten()
@@ -273,7 +273,7 @@ fn jitter(e: &ExperimentResult) -> Vec<Answer> {
             systems: systems.iter().filter_map(one).collect(),
         }
     };
-    groups.iter().map(told).filter(|t| !t.systems.is_empty()).collect()
+    groups.iter().map(rendered).filter(|t| !t.systems.is_empty()).collect()
 }
 
 fn settings(e: &ExperimentResult) -> Vec<Answer> {

@@ -236,18 +236,18 @@ fn copies_have_a_sender_and_no_receiver() {
     };
     let account =
         |n: u64| Account { sent: 3, stamps: (1..=n).map(row).collect(), ..Account::default() };
-    let told = |round, n| {
+    let measured = |round, n| {
         let run = Run { round, ..run(vec![account(n)]) };
         archive.add("X", &copies, &run, &Observations::default()).unwrap();
         archive.samples("X", &copies, &run)
     };
     // The time of a copy, and nothing of transport.
     assert_eq!(
-        metrics(&copies, &told(0, 3).unwrap()),
+        metrics(&copies, &measured(0, 3).unwrap()),
         BTreeMap::from([(Metric::Copy, vec![7; 3])])
     );
     // Stamps that are not as many as the account says are damage, here as well.
-    let text = format!("{:#}", told(1, 2).unwrap_err());
+    let text = format!("{:#}", measured(1, 2).unwrap_err());
     assert!(text.contains("3 samples sent and 0 received, and there are 2 and 0"), "{text}");
 }
 

@@ -104,7 +104,7 @@ impl What {
         }
     }
 
-    fn told(self, x: f64) -> String {
+    fn rendered(self, x: f64) -> String {
         match self {
             Self::CpuPerMessage => duration_ns(x),
             Self::ShareLost => format!("{} %", digits(x * 100.0)),
@@ -255,8 +255,8 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
         }
         table.row(vec![
             format!("  {} {}", c.system, c.what.label()),
-            c.what.told(c.a),
-            c.what.told(c.b),
+            c.what.rendered(c.a),
+            c.what.rendered(c.b),
             c.change.as_ref().map_or_else(String::new, |i| c.what.change(i)),
             c.p_corrected.map_or_else(String::new, |p| format!("{p:.3}")),
             verdict.into(),

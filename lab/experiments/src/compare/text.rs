@@ -17,7 +17,7 @@ pub(super) fn method(rows: &[Difference], made: usize) -> String {
         true => format!(
             "Of a stream a round has one goodput, of which more is faster; goodputs less than {} \
              apart count as equal. A floor passes no payload on, and so has \
-             no goodput: that of a stream is never told `{MACHINE_CHANGED}`. ",
+             no goodput: that of a stream is never reported `{MACHINE_CHANGED}`. ",
             equal_goodput()
         ),
         false => String::new(),

@@ -170,14 +170,14 @@ fn of_workload(vary: &Vary, workload: &WorkloadSpec) -> Vary {
         known.as_ref().is_some_and(|w| w.defaults.get(parameter).is_some())
             && !workload.parameters.contains_key(parameter)
     };
-    let mut heeded = Vary::default();
+    let mut used = Vary::default();
     if open(SIZE_OF_WORKLOAD) {
-        heeded.size.clone_from(&vary.size);
+        used.size.clone_from(&vary.size);
     }
     if open(RATE_OF_WORKLOAD) {
-        heeded.rate_hz.clone_from(&vary.rate_hz);
+        used.rate_hz.clone_from(&vary.rate_hz);
     }
-    heeded
+    used
 }
 
 /// Gives a workload the values of the varied dimensions.

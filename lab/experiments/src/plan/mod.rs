@@ -200,7 +200,7 @@ fn figure(scenario: &Scenario, cell: &Cell) -> Metric {
 fn leave_out(e: &mut Experiment, what: &str, reason: &str, cell: Option<&Cell>) {
     let cell = cell.map(|c| c.name.clone());
     match e.left_out.iter_mut().find(|l| l.what == what && l.reason == reason) {
-        Some(told) => told.cells.extend(cell.filter(|name| !told.cells.contains(name))),
+        Some(rendered) => rendered.cells.extend(cell.filter(|name| !rendered.cells.contains(name))),
         None => e
             .left_out
             .push(LeftOut { cells: cell.into_iter().collect(), ..LeftOut::new(what, reason) }),
@@ -291,15 +291,15 @@ fn add_workload(
     };
     let own = case(System::Driveline, "Driveline".into());
     let to_own = Comparison { metric: figure, to: own.id.clone(), of: figure };
-    let anybody = selection.systems().any(|(_, v)| v.workload(&workload.name).is_some());
+    let any_peer = selection.systems().any(|(_, v)| v.workload(&workload.name).is_some());
     if with_driveline {
         add_twice(e, own);
-    } else if !anybody {
+    } else if !any_peer {
         let reason = "no chosen peer runs it: name driveline as well";
         return leave_out(e, &format!("the workload {}", workload.name), reason, Some(cell));
     }
-    if !anybody {
-        return leave_out(e, "other middleware", &nobody_else(&workload.name), Some(cell));
+    if !any_peer {
+        return leave_out(e, "other middleware", &no_other_system(&workload.name), Some(cell));
     }
     for (system, variant) in selection.systems() {
         let reason = match variant.workload(&workload.name) {
@@ -439,7 +439,7 @@ fn add_chain(
 }
 
 /// Returns the reason why a workload has no system but Driveline, and the remedy.
-fn nobody_else(workload: &str) -> String {
+fn no_other_system(workload: &str) -> String {
     format!(
         "the workload {workload} is a graph of Driveline, and no chosen peer runs it: peers carry \
          links and chains, which can be compared with `links` or a `chain` in a scenario of your \

@@ -93,9 +93,10 @@ fn every_built_in_experiment_can_be_planned_to_every_extent() {
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
             // Two hosts need root and a gateway; where those are not, the reason is there instead.
-            let told = e.scenario.link.reach == Some(ReachSpec::Network) && !e.left_out.is_empty();
+            let explained =
+                e.scenario.link.reach == Some(ReachSpec::Network) && !e.left_out.is_empty();
             assert!(
-                told || e.cases.iter().any(|c| c.system == System::Driveline),
+                explained || e.cases.iter().any(|c| c.system == System::Driveline),
                 "{}: Driveline is missing",
                 b.id
             );
@@ -144,7 +145,7 @@ fn an_own_tool_runs_only_where_it_can_judge() {
 }
 
 #[test]
-fn a_tool_that_losses_stop_runs_beside_reliable_links_only_and_the_rest_is_told() {
+fn a_tool_that_losses_stop_runs_only_with_reliable_links() {
     let mut found = peers();
     let State::Installed { description, .. } = &mut found[3].state else {
         panic!("fastdds is there")
@@ -164,10 +165,10 @@ fn a_tool_that_losses_stop_runs_beside_reliable_links_only_and_the_rest_is_told(
         !tools.is_empty() && tools.iter().all(|c| c.links[0].reliability == Reliability::Reliable),
         "{tools:?}"
     );
-    let told =
+    let left =
         e.left_out.iter().find(|l| l.what == "own latency tool of fastdds/udp_listener").unwrap();
-    assert_eq!(told.reason, "LatencyTest cannot measure links that may lose something");
-    assert_eq!(told.cells.len(), tools.len(), "{told:?}");
+    assert_eq!(left.reason, "LatencyTest cannot measure links that may lose something");
+    assert_eq!(left.cells.len(), tools.len(), "{left:?}");
 }
 
 #[test]
@@ -179,14 +180,14 @@ fn a_variant_that_is_the_usual_one_at_a_rate_is_not_measured_twice_there() {
         .filter(|c| c.system.to_string().ends_with("_listener"))
         .partition(|c| c.links.iter().all(|l| l.pace == Pace::PingPong));
     assert!(!closed.is_empty() && open.is_empty(), "{open:?}");
-    let told: Vec<_> = e
+    let left: Vec<_> = e
         .left_out
         .iter()
         .filter(|l| l.reason.starts_with("at a rate it is"))
         .map(|l| (l.what.as_str(), l.cells.len()))
         .collect();
     // Untouched and filled, in two qualities; spinning readers do not fit next to ten on two CPUs.
-    assert_eq!(told, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
+    assert_eq!(left, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
 }
 
 #[test]
@@ -476,7 +477,7 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
         }
         plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap()
     };
-    let told = |e: &Experiment| {
+    let rendered = |e: &Experiment| {
         let (floors, compared) = copies(e);
         // A row for every size, also of those whose path is unknown.
         assert_eq!(floors.len(), 3, "{floors:?}");
@@ -497,22 +498,22 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
             .collect::<Vec<_>>()
     };
     use scenario::{PayloadSpec::*, TakeSpec::*};
-    let filled = told(&sizes(Filled, Borrow, None, None));
+    let filled = rendered(&sizes(Filled, Borrow, None, None));
     assert_eq!(
         filled,
         ["64 KiB", "1 MiB"].map(|size| format!(
             "{size}: fill + transport ÷ copy of floor: memcpy into shared slots in turn · {size} · one after the other"
         ))
     );
-    let copied = told(&sizes(Untouched, Copy, Some(20.0), None));
+    let copied = rendered(&sizes(Untouched, Copy, Some(20.0), None));
     assert_eq!(
         copied,
         ["64 KiB", "1 MiB"].map(|size| format!("{size}: transport ÷ copy of floor: memcpy from shared slots in turn · {size} · at 20 Hz"))
     );
-    assert!(told(&sizes(Untouched, Borrow, None, None)).is_empty());
+    assert!(rendered(&sizes(Untouched, Borrow, None, None)).is_empty());
     // What passes between two arrivals has no copy in it.
     assert!(
-        told(&sizes(Filled, Borrow, Some(20.0), Some(scenario::Figure::BetweenArrivals)))
+        rendered(&sizes(Filled, Borrow, Some(20.0), Some(scenario::Figure::BetweenArrivals)))
             .is_empty()
     );
 }
@@ -550,12 +551,12 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
     );
     // Each cell that it cannot do, with the one thing that it cannot; and it is in all others.
     let cells_of = |reason: &str| {
-        let told = e
+        let left = e
             .left_out
             .iter()
             .find(|l| l.what == "sleepy/one" && l.reason == reason)
             .unwrap_or_else(|| panic!("{:?}", e.left_out));
-        told.cells.iter().map(String::as_str).collect::<BTreeSet<_>>()
+        left.cells.iter().map(String::as_str).collect::<BTreeSet<_>>()
     };
     let (spins, may_lose) =
         (cells_of("readers cannot wait as 'spin'"), cells_of("is not best effort"));
@@ -584,14 +585,16 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
     );
     // In words, not as programs write values down.
     assert!(
-        e.left_out.iter().all(|l| !l.told().contains("Some(") && !l.told().contains("None")),
+        e.left_out
+            .iter()
+            .all(|l| !l.rendered().contains("Some(") && !l.rendered().contains("None")),
         "{:?}",
         e.left_out
     );
 }
 
 #[test]
-fn who_cannot_do_a_cell_is_told_once_with_all_its_cells() {
+fn a_system_without_a_capability_is_listed_once_with_all_its_cells() {
     let mut never_spins = peer("sleepy", &["one"]);
     let State::Installed { description, .. } = &mut never_spins.state else { panic!() };
     description.variants[0].reliability = vec![Reliability::Reliable];
@@ -603,12 +606,12 @@ fn who_cannot_do_a_cell_is_told_once_with_all_its_cells() {
     assert_eq!(of[0].cells.len(), 5);
     assert!(
         of[0]
-            .told()
+            .rendered()
             .starts_with("is not best effort (in 1 links · best effort; 2 links · best effort; "),
         "{}",
-        of[0].told()
+        of[0].rendered()
     );
-    assert!(of[0].told().ends_with("; and 1 more)"), "{}", of[0].told());
+    assert!(of[0].rendered().ends_with("; and 1 more)"), "{}", of[0].rendered());
     // Of several links there is no floor, and that is said as well.
     let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
     assert!(
@@ -618,7 +621,7 @@ fn who_cannot_do_a_cell_is_told_once_with_all_its_cells() {
 }
 
 #[test]
-fn links_beside_hogs_are_said_to_have_no_floor() {
+fn links_next_to_hogs_have_no_floor() {
     let e = planned("W7", Extent::Quick);
     let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
     assert_eq!(floor.len(), 1, "{:?}", e.left_out);

@@ -116,8 +116,8 @@ fn share(c: &CaseResult, stage: &str) -> String {
 
 /// Returns the work of the stages, and their places.
 fn works(e: &ExperimentResult) -> String {
-    let told = crate::chain::works(e).into_iter();
-    let items: String = told
+    let rendered = crate::chain::works(e).into_iter();
+    let items: String = rendered
         .map(|(stage, what)| format!("<li><b>{}</b>: {}</li>", escape(stage), sentence(&what)))
         .collect();
     format!("<details><summary>What the stages do</summary><ul>{items}</ul></details>\n")

@@ -561,10 +561,10 @@ fn invalid(e: &ExperimentResult) -> String {
 }
 
 fn left_out_of(e: &ExperimentResult, shared: &[LeftOut]) -> String {
-    let (told_once, own): (Vec<&LeftOut>, Vec<&LeftOut>) =
+    let (rendered_once, own): (Vec<&LeftOut>, Vec<&LeftOut>) =
         e.left_out.iter().partition(|l| l.is_among(shared));
     let mut out = left_out(own);
-    if !told_once.is_empty() {
+    if !rendered_once.is_empty() {
         let _ = write!(
             out,
             "<p>Parts left out of other experiments as well are listed <a \
@@ -582,7 +582,7 @@ pub(super) fn left_out<'a>(list: impl IntoIterator<Item = &'a LeftOut>) -> Strin
     let mut table = Table::new("", &["what", "why, and how to add it"], false);
     let mut place = "";
     for l in list {
-        table.row(&escape(&l.what), &[sentence(&l.told())]);
+        table.row(&escape(&l.what), &[sentence(&l.rendered())]);
         if l.reason.contains("not installed") {
             place = driveline_bench::peers::PLACE;
         }

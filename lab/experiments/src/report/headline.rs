@@ -330,7 +330,9 @@ fn conditions(group: &str, cases: &[&CaseResult]) -> String {
         spaced(&link.reliability),
         format!("depth {}", link.depth),
     ];
-    let others: Vec<String> =
-        words.into_iter().filter(|word| group.split(" · ").all(|told| told != word)).collect();
+    let others: Vec<String> = words
+        .into_iter()
+        .filter(|word| group.split(" · ").all(|rendered| rendered != word))
+        .collect();
     format!(" ({cable}{})", others.join(", "))
 }

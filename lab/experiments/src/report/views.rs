@@ -263,8 +263,8 @@ fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     let (by, _) = of.iter().find_map(|(_, r)| r.deciding())?;
     let rows: Vec<String> = of.iter().map(|(c, _)| c.name()).collect();
     // What decides stands alone in the overview of all cells.
-    let told = series.len() == 1 && e.cells().len() > 1;
-    (!series.is_empty() && !told).then(|| plots::dots(by, &series, &rows))
+    let is_shown = series.len() == 1 && e.cells().len() > 1;
+    (!series.is_empty() && !is_shown).then(|| plots::dots(by, &series, &rows))
 }
 
 /// Medians, or goodput, of all cells at a glance; nothing if there is nothing to compare, or a

@@ -4,8 +4,8 @@
 
 use super::LoadError;
 use super::effect::without_effect;
-use super::heed::{
-    OF_LINKS, OF_WORKLOADS, unheeded, unheeded_by_chain, unheeded_by_links, unheeded_of_runs,
+use super::unused_keys::{
+    OF_LINKS, OF_WORKLOADS, unused, unused_by_chain, unused_by_links, unused_of_runs,
 };
 use super::{CaseSpec, ReachSpec, Scenario, WorkloadSpec};
 use driveline_bench::child::unreadable;
@@ -203,7 +203,7 @@ fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
     }
     if case.workload.is_some()
         && case.links.is_empty()
-        && let Some(field) = unheeded(case, &OF_WORKLOADS)
+        && let Some(field) = unused(case, &OF_WORKLOADS)
     {
         let message = format!("the case '{name}' is a workload, which has no `{field}`");
         mistakes.wrong(
@@ -228,7 +228,7 @@ fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
                 "",
             );
         }
-        if let Some(key) = unheeded(link, &OF_LINKS) {
+        if let Some(key) = unused(link, &OF_LINKS) {
             let message =
                 format!("`{key}` belongs to the case as a whole, and not to its link '{topic}'");
             mistakes.wrong(
@@ -252,7 +252,7 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
         mistakes.wrong(&path, message, "add for example `size: 1 MiB`, there or under `link`");
     }
     if s.chain.is_some()
-        && let Some(path) = unheeded_by_chain(s)
+        && let Some(path) = unused_by_chain(s)
     {
         let path = borrowed(&path);
         let message =
@@ -280,8 +280,8 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
         .into_iter()
         .flat_map(|run| run.cases.iter().flatten())
         .all(|c| s.cases.contains_key(c));
-    let of_parts = if are_known { [unheeded_of_runs(s), without_effect(s)] } else { [None, None] };
-    for u in unheeded_by_links(s).into_iter().chain(of_parts.into_iter().flatten()) {
+    let of_parts = if are_known { [unused_of_runs(s), without_effect(s)] } else { [None, None] };
+    for u in unused_by_links(s).into_iter().chain(of_parts.into_iter().flatten()) {
         mistakes.wrong(&borrowed(&u.path), u.message, &u.help);
     }
 }
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_heeded_is_refused() {
+    fn unused_keys_are_refused() {
         let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, \
              edges: {x: 1 MiB}}\n";
         for (rest, says) in [
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_is_measured_is_refused_where_no_case_can_heed_it() {
+    fn lengths_of_runs_are_refused_where_no_case_can_use_them() {
         let cases = "cases:\n  pp: {size: 64}\n  open: {size: 64, rate_hz: 10}\n  graph: \
              {workload: {name: refsys}}\n";
         for (rest, mark, says) in [
@@ -649,7 +649,7 @@ quick: {cases: [d], messages: 1, seconds: 1}
         let LoadError::File(found) = check(document, Some(&peers)).unwrap_err() else {
             panic!("it is a file")
         };
-        let told: Vec<(u32, &str)> = found
+        let rendered: Vec<(u32, &str)> = found
             .iter()
             .map(|d| (d.place.as_ref().unwrap().span.line, d.message.as_str()))
             .collect();
@@ -665,18 +665,18 @@ quick: {cases: [d], messages: 1, seconds: 1}
             (11, "there is no case 'd'"),
             (11, "not both"),
         ];
-        assert_eq!(told.len(), expected.len(), "{told:#?}");
-        for ((line, said), (at, says)) in told.iter().zip(expected) {
-            assert!(*line == at && said.contains(says), "{at}: {says} in {told:#?}");
+        assert_eq!(rendered.len(), expected.len(), "{rendered:#?}");
+        for ((line, said), (at, says)) in rendered.iter().zip(expected) {
+            assert!(*line == at && said.contains(says), "{at}: {says} in {rendered:#?}");
         }
         let text = parse(&format!(
             "{HEAD}cases: {{a: {{size: 64, wait: poll}}}}\nrun: {{seconds: 5}}\nanswer: fairness\n"
         ))
         .unwrap_err();
-        for told in
+        for rendered in
             ["'poll'", "no case of `run` uses `seconds`", "`fairness` is about several subscribers"]
         {
-            assert!(text.contains(told), "{told}: {text}");
+            assert!(text.contains(rendered), "{rendered}: {text}");
         }
     }
 

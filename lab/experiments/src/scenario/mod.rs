@@ -12,8 +12,8 @@ mod choices;
 mod effect;
 mod error;
 mod extent;
-mod heed;
 mod load;
+mod unused_keys;
 
 pub use builtin::{Builtin, builtin};
 pub use case::{CaseSpec, ChainSpec, FavourSpec, Reads, StageSpec, Vary, WorkloadSpec};

@@ -85,12 +85,12 @@ pub(super) fn key_figures(text: &mut String, e: &ExperimentResult, width: usize)
 /// Durations that a workload observes, without the latency that stands in the first table.
 fn durations(c: &CaseResult) -> Vec<&Observed> {
     let whole = c.headline().map(|(of, _)| of.label().to_owned());
-    let told = |o: &&Observed| match o.quantity {
+    let rendered = |o: &&Observed| match o.quantity {
         Quantity::Latency => whole.as_deref() != Some(o.subject.as_str()),
         Quantity::PeriodDeviation | Quantity::Age | Quantity::Recovery | Quantity::StartUp => true,
         _ => false,
     };
-    c.observed.iter().filter(told).collect()
+    c.observed.iter().filter(rendered).collect()
 }
 
 /// Writes quantities of workloads other than the whole latency, and their counters.

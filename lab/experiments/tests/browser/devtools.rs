@@ -61,11 +61,11 @@ impl Browser {
         let child = command.spawn().unwrap();
         // The browser alone has its ends now, so that both sides see when the other one has gone.
         drop(command);
-        let (tell, said) = channel();
+        let (sender, said) = channel();
         std::thread::spawn(move || {
             for message in BufReader::new(words).split(0) {
                 let Ok(message) = message else { return };
-                if tell.send(serde_json::from_slice(&message).unwrap()).is_err() {
+                if sender.send(serde_json::from_slice(&message).unwrap()).is_err() {
                     return;
                 }
             }

@@ -45,7 +45,7 @@ fn program() -> Option<PathBuf> {
 
 /// Result of the page after everything in it was opened.
 #[derive(Debug, serde::Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct RenderedPage {
     /// Errors of the page, and of the browser in its console.
     pub(crate) errors: Vec<String>,
     pub(crate) plots: usize,
@@ -70,9 +70,9 @@ pub(crate) struct Told {
     pub(crate) cut_across: Vec<String>,
 }
 
-/// Clicks through everything and notes what it sees; its value is a [`Told`].
+/// Clicks through everything and notes what it sees; its value is a [`RenderedPage`].
 const PROBE: &str = r#"(async () => {
-  const told = { errors: [], views: [], empty: [], words_cut: [], fetched: [] };
+  const rendered = { errors: [], views: [], empty: [], words_cut: [], fetched: [] };
   const frame = () => new Promise(requestAnimationFrame);
   // Until the page says that it is done with everything in there.
   const drawn = async (element) => { while (element.matches("[aria-busy=true]") || element.querySelector("[aria-busy=true]")) await frame(); };
@@ -81,7 +81,7 @@ const PROBE: &str = r#"(async () => {
     for (const word of plot.querySelectorAll("svg text")) {
       const at = word.getBoundingClientRect();
       const cut = at.left < edge.left - 1 || at.right > edge.right + 1 || at.top < edge.top - 1 || at.bottom > edge.bottom + 1;
-      if (at.width > 0 && cut) told.words_cut.push(`${view}: ${word.textContent}`);
+      if (at.width > 0 && cut) rendered.words_cut.push(`${view}: ${word.textContent}`);
     }
   };
   for (const d of document.querySelectorAll("details")) d.open = true;
@@ -89,10 +89,10 @@ const PROBE: &str = r#"(async () => {
   for (const p of document.querySelectorAll("[data-plot]")) beyond(p, "at a glance");
   for (const box of document.querySelectorAll(".explorer")) {
     const tabs = [...box.querySelectorAll("[role=tab]")];
-    if (tabs.length === 0) { told.errors.push("an explorer came to nothing"); continue; }
+    if (tabs.length === 0) { rendered.errors.push("an explorer came to nothing"); continue; }
     tabs[0].focus();
     tabs[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-    if (tabs.length > 1 && document.activeElement !== tabs[1]) told.errors.push("the arrow key does not reach the next tab");
+    if (tabs.length > 1 && document.activeElement !== tabs[1]) rendered.errors.push("the arrow key does not reach the next tab");
     for (const tab of tabs) {
       tab.click();
       const select = box.querySelector("select");
@@ -101,8 +101,8 @@ const PROBE: &str = r#"(async () => {
         select.dispatchEvent(new Event("change"));
         await drawn(box);
         const shapes = box.querySelectorAll(".plot .trace, .plot .point, .plot .points path, .plot .box").length;
-        told.views.push(`${tab.textContent} | ${cell}`);
-        if (shapes === 0) told.empty.push(`${tab.textContent} | ${cell}`);
+        rendered.views.push(`${tab.textContent} | ${cell}`);
+        if (shapes === 0) rendered.empty.push(`${tab.textContent} | ${cell}`);
         beyond(box.querySelector(".plot"), `${tab.textContent} | ${cell}`);
       }
     }
@@ -117,44 +117,47 @@ const PROBE: &str = r#"(async () => {
     for (const tab of tabs) {
       tab.click();
       const has = [...select.options].some((o) => o.value === cell);
-      if (has && select.value !== cell) told.errors.push(`${tab.textContent} shows ${select.value}, and ${cell} is chosen`);
-      if (several && select.closest(".cell").hidden) told.errors.push(`${tab.textContent} does not say that it shows ${select.value}`);
+      if (has && select.value !== cell) rendered.errors.push(`${tab.textContent} shows ${select.value}, and ${cell} is chosen`);
+      if (several && select.closest(".cell").hidden) rendered.errors.push(`${tab.textContent} does not say that it shows ${select.value}`);
     }
     tabs[0].click();
     await drawn(box);
-    if (select.value !== cell) told.errors.push(`${cell} was chosen, and ${select.value} is shown`);
+    if (select.value !== cell) rendered.errors.push(`${cell} was chosen, and ${select.value} is shown`);
   }
   await frame();
-  told.plots = document.querySelectorAll("svg.main-svg").length;
+  rendered.plots = document.querySelectorAll("svg.main-svg").length;
   const overview = document.querySelector("[data-plot]");
-  told.overview_height = overview ? overview.getBoundingClientRect().height : 0;
-  told.sections = document.querySelectorAll("main > section").length;
-  told.dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  told.width = document.documentElement.clientWidth;
-  told.page_width = document.documentElement.scrollWidth;
-  told.text_colour = getComputedStyle(document.body).color;
+  rendered.overview_height = overview ? overview.getBoundingClientRect().height : 0;
+  rendered.sections = document.querySelectorAll("main > section").length;
+  rendered.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  rendered.width = document.documentElement.clientWidth;
+  rendered.page_width = document.documentElement.scrollWidth;
+  rendered.text_colour = getComputedStyle(document.body).color;
   const tick = document.querySelector(".xtick text");
-  told.plot_text_colour = tick ? getComputedStyle(tick).fill : "";
-  told.fetched = performance.getEntriesByType("resource").map((r) => r.name);
+  rendered.plot_text_colour = tick ? getComputedStyle(tick).fill : "";
+  rendered.fetched = performance.getEntriesByType("resource").map((r) => r.name);
   // What has a scroll bar of its own along its lines; tables may.
-  told.scrolling = [...document.querySelectorAll("body *:not(.wide)")].filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => e.tagName);
+  rendered.scrolling = [...document.querySelectorAll("body *:not(.wide)")].filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => e.tagName);
   const cut = [...document.querySelectorAll(".wide")].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1);
-  told.cut = cut.length;
+  rendered.cut = cut.length;
   const above = (e) => { while (e && !/^H[23]$/.test(e.tagName)) e = e.previousElementSibling ?? e.parentElement; return e ? e.textContent : ""; };
-  told.cut_across = cut.filter((e) => e.scrollWidth > e.clientWidth + 1).map(above);
+  rendered.cut_across = cut.filter((e) => e.scrollWidth > e.clientWidth + 1).map(above);
   // A shade stays at the edge while what covers it scrolls.
-  told.cut_unseen = cut.filter((e) => !["local", "scroll"].every((a) => getComputedStyle(e).backgroundAttachment.includes(a))).length;
-  return told;
+  rendered.cut_unseen = cut.filter((e) => !["local", "scroll"].every((a) => getComputedStyle(e).backgroundAttachment.includes(a))).length;
+  return rendered;
 })()"#;
 
 /// Opens a page in each of these ways (dark or light, and how wide), and returns its results, and
 /// the browser's errors; `None` without a browser.
-pub(crate) fn open<const N: usize>(page: &Path, looks: [(bool, u32); N]) -> Option<[Told; N]> {
+pub(crate) fn open<const N: usize>(
+    page: &Path,
+    looks: [(bool, u32); N],
+) -> Option<[RenderedPage; N]> {
     let mut browser = Browser::start(&program()?);
     Some(looks.map(|(dark, width)| look(&mut browser, page, dark, width)))
 }
 
-fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {
+fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> RenderedPage {
     let tab = browser.tab();
     let scheme = if dark { "dark" } else { "light" };
     browser.call(
@@ -174,10 +177,11 @@ fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {
         &json!({ "expression": PROBE, "awaitPromise": true, "returnByValue": true }),
     );
     let value = probed["result"]["value"].clone();
-    let mut told: Told = serde_json::from_value(value).unwrap_or_else(|e| panic!("{e}: {probed}"));
-    told.errors.extend(browser.complaints(&tab));
+    let mut rendered: RenderedPage =
+        serde_json::from_value(value).unwrap_or_else(|e| panic!("{e}: {probed}"));
+    rendered.errors.extend(browser.complaints(&tab));
     browser.close(&tab);
-    told
+    rendered
 }
 
 /// Returns the brightness of a colour as a browser reports it, from 0 to 255.
@@ -194,8 +198,8 @@ pub(crate) fn brightness(colour: &str) -> f64 {
 }
 
 /// Returns true if text of the page and of its plots can be read in these colours.
-pub(crate) fn is_readable(told: &Told) -> bool {
-    let readable = |b: f64| if told.dark { b > 180.0 } else { b < 80.0 };
-    readable(brightness(&told.text_colour))
-        && (told.plots == 0 || readable(brightness(&told.plot_text_colour)))
+pub(crate) fn is_readable(rendered: &RenderedPage) -> bool {
+    let readable = |b: f64| if rendered.dark { b > 180.0 } else { b < 80.0 };
+    readable(brightness(&rendered.text_colour))
+        && (rendered.plots == 0 || readable(brightness(&rendered.plot_text_colour)))
 }

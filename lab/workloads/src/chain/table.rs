@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_chain_is_exactly_the_published_one() {
-        let told: Vec<String> = CHAIN
+        let described: Vec<String> = CHAIN
             .iter()
             .map(|c| match c.when {
                 When::Message(m) => format!("{m} {}", c.node.replace('_', "")),
@@ -159,7 +159,7 @@ mod tests {
                 format!("{message} {}", node.to_lowercase())
             })
             .collect();
-        assert_eq!(told, published);
+        assert_eq!(described, published);
     }
 
     #[test]

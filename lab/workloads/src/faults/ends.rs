@@ -165,9 +165,9 @@ impl FaultReader {
         let (mut received, mut missed, mut broken) = (0u64, 0u64, 0u64);
         let mut epoch = None;
         loop {
-            let told = ending.load(Relaxed);
+            let must_end = ending.load(Relaxed);
             if !subscription.wait(Some(DRAINED), WaitMode::Block)? {
-                if told {
+                if must_end {
                     break;
                 }
                 continue;
@@ -215,9 +215,9 @@ impl FaultReader {
 /// Returns the function with which a thread reports the first sample of an epoch: only of the topic
 /// that has the faults.
 fn superior_says(topic: &str) -> impl Fn(u64, u64) + Send + 'static {
-    let tells = topic == TOPICS[0];
+    let has_faults = topic == TOPICS[0];
     move |epoch, time_ns| {
-        if tells {
+        if has_faults {
             say(&Said::First { epoch, time_ns });
         }
     }

@@ -3,14 +3,14 @@
 use super::*;
 
 #[test]
-fn who_is_not_installed_is_told_everywhere_and_that_graphs_have_nobody_beside_them() {
+fn missing_peers_are_listed_everywhere_and_graphs_run_without_peers() {
     let mut graphs = BTreeSet::new();
     for b in builtin() {
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
-            let told: Vec<_> = e.left_out.iter().filter(|l| l.what == "ecal").collect();
+            let missing: Vec<_> = e.left_out.iter().filter(|l| l.what == "ecal").collect();
             assert_eq!(
-                told,
+                missing,
                 [&LeftOut::new("ecal", "not installed: buy it")],
                 "{} {extent:?}",
                 b.id
@@ -222,18 +222,19 @@ fn transports_within_a_process_stand_among_those_of_the_first_paper() {
 }
 
 #[test]
-fn each_preference_has_the_same_without_beside_it() {
+fn each_preference_has_a_case_without_it() {
     for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
         let e = planned("W7", extent);
         assert_eq!(e.scenario.answer, Some(scenario::AnswerSpec::Preferred));
         let preferring: Vec<_> = e.cases.iter().filter(|c| c.beside.favour.is_some()).collect();
         assert!(!preferring.is_empty());
         for c in preferring {
-            let nobody = driveline_bench::Beside { favour: None, ..c.beside.clone() };
+            let without_favour = driveline_bench::Beside { favour: None, ..c.beside.clone() };
             assert!(
                 e.cases
                     .iter()
-                    .any(|o| (&o.system, &o.links, &o.beside) == (&c.system, &c.links, &nobody)),
+                    .any(|o| (&o.system, &o.links, &o.beside)
+                        == (&c.system, &c.links, &without_favour)),
                 "{extent:?}: {}",
                 c.id
             );
@@ -278,7 +279,7 @@ fn all_topologies_have_all_sizes_and_rates() {
 }
 
 #[test]
-fn all_topologies_tell_the_same_figure() {
+fn all_topologies_have_the_same_figure() {
     let e = planned("K2", Extent::Default);
     let links: Vec<_> =
         e.cases.iter().filter(|c| c.role == Role::Measured && !c.links.is_empty()).collect();
@@ -301,7 +302,7 @@ fn all_topologies_tell_the_same_figure() {
 }
 
 #[test]
-fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
+fn a_workload_uses_varied_values_that_its_case_leaves_open() {
     let mut s = scenario::load("K3").unwrap();
     s.vary = scenario::Vary {
         size: vec![driveline_graph::ByteSize(64), driveline_graph::ByteSize(128)],
@@ -331,7 +332,7 @@ fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
 }
 
 #[test]
-fn whoever_may_tear_is_asked_for_torn_reads() {
+fn systems_that_may_tear_are_checked_for_torn_reads() {
     for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
         let e = planned("S5", extent);
         let who: Vec<_> = e
@@ -353,7 +354,7 @@ fn whoever_may_tear_is_asked_for_torn_reads() {
 }
 
 #[test]
-fn whoever_could_carry_a_chain_does_or_the_notes_say_why_not() {
+fn each_system_carries_a_chain_or_the_notes_give_the_reason() {
     for id in ["W9", "S7", "B2"] {
         let e = planned(id, Extent::Default);
         let notes = e.scenario.notes.join(" ");
@@ -362,17 +363,17 @@ fn whoever_could_carry_a_chain_does_or_the_notes_say_why_not() {
             for v in description.variants.iter().filter(|v| !v.tuning) {
                 let system = format!("{}/{}", p.name, v.name);
                 let carries = e.cases.iter().any(|c| c.system.to_string() == system);
-                let told = notes.contains(&system)
+                let noted = notes.contains(&system)
                     || notes.contains(&format!("(peer {})", p.name))
                     || notes.contains(&format!("({})", p.name));
-                assert!(carries || told, "{id}: {system}");
+                assert!(carries || noted, "{id}: {system}");
             }
         }
     }
 }
 
 #[test]
-fn the_environment_gives_a_street_to_whoever_needs_it() {
+fn the_environment_gives_a_street_to_works_that_need_it() {
     let scenario = scenario::load("S7").unwrap();
     let stages = scenario.chain.unwrap().stages;
     let dir = tempfile::tempdir().unwrap();
@@ -392,7 +393,7 @@ fn the_environment_gives_a_street_to_whoever_needs_it() {
 }
 
 #[test]
-fn published_figures_stand_beside_systems_that_exist() {
+fn published_figures_are_compared_with_existing_systems() {
     let known: Vec<String> = peers()
         .iter()
         .filter_map(|p| match &p.state {

@@ -88,7 +88,7 @@ where
     }
     ready();
 
-    let mut told = Vec::new();
+    let mut accounts = Vec::new();
     match trigger {
         Some((edge, mut receiver)) => {
             let tally = body.follow(job, receiver.as_mut(), &mut others)?;
@@ -97,18 +97,18 @@ where
                 other.read_to_end(silence(job))?;
             }
             body.end()?;
-            told.push(account(&edge.topic, &tally));
-            told.extend(others.iter().map(OtherInput::account));
+            accounts.push(account(&edge.topic, &tally));
+            accounts.extend(others.iter().map(OtherInput::account));
             // Senders are closed before receivers: a sender that stays until its readers are gone
             // must not wait for itself in a circle.
-            let end = body.finish(job, &stage.name, told)?;
+            let end = body.finish(job, &stage.name, accounts)?;
             drop((receiver, others));
             Ok(end)
         }
         None => {
             body.produce(job, total)?;
             body.end()?;
-            body.finish(job, &stage.name, told)
+            body.finish(job, &stage.name, accounts)
         }
     }
 }
