@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accounts of runs that went well, and of runs that did not.
+//! Accounts of valid and invalid runs.
 
 use super::*;
 use crate::harness::{PROTOCOL, Reach, Reliability, System, Take, Wait, write_rows};
@@ -173,7 +173,7 @@ fn processor_time_is_that_of_both_ends_for_each_sample_that_was_sent() {
         (a.publisher_cpu_ns_per_sample, a.subscriber_cpu_ns_per_sample),
         (Some(2_000.0), Some(1_500.0))
     );
-    // What an end cannot attribute is unknown, and not nothing.
+    // Processor time that an end cannot attribute is unknown, not zero.
     ends[0].cpu_samples = 0;
     ends[1].cpu_samples = 0;
     ends[2].cpu_samples = 0;
@@ -252,7 +252,7 @@ fn whatever_is_lost_at_the_end_as_many_payloads_are_verified_as_came() {
     closes(&[], 0, 7, 0, None);
     let too_few = account(&sent, 6, 1, 5, Some(1)).invalid;
     assert_eq!(too_few, ["5 payloads were verified of 6 received"]);
-    // A missing count for a lost end mark is the only error then.
+    // Then a missing count for a lost end mark is the only error.
     let silent = account(&sent, 6, 0, 6, Some(1)).invalid;
     assert!(
         matches!(silent.as_slice(), [only] if only.contains("1 are lost without a word")),
@@ -298,8 +298,7 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     assert_eq!(a.samples[&Metric::Transport], [60; 3]);
     assert_eq!(a.samples[&Metric::FillAndTransport], [100; 3]);
     assert_eq!(a.samples[&Metric::Read], [60; 3]);
-    // A program that knows of no losses has none: an answer that is missing at its asking end is
-    // one.
+    // A program that reports no losses has none: a missing answer at its asking end is one.
     let lost = b.account(&[End { received: 5, ..ping.clone() }, echo.clone()]);
     assert!(
         lost.invalid[0].contains("the asking end") && lost.lost_rounds.is_none(),
@@ -347,7 +346,7 @@ fn an_end_with_a_false_report_is_invalid() {
         let invalid = b.account(&[subscriber, publisher]).invalid.join("; ");
         assert!(invalid.contains(says), "{says}: {invalid}");
     }
-    // In a ping-pong, too.
+    // The same in a ping-pong.
     let mut b = bench(Payload::Untouched);
     b.job.pace = Pace::PingPong;
     let file = |name: &str, at: u64| {
@@ -357,7 +356,7 @@ fn an_end_with_a_false_report_is_invalid() {
         write_rows(&path, &(1..=5).map(row).collect::<Vec<_>>()).unwrap();
         Some(path)
     };
-    // What stands in the place of `in_hand` is `before_fill`.
+    // The place of `in_hand` has `before_fill`.
     let ping = End {
         sent_file: file("a", 1000),
         received_file: file("r", 900),
@@ -381,7 +380,7 @@ mod foreign {
     use crate::harness::{Event, Row};
     use proptest::prelude::*;
 
-    /// Counts as honest ends have them, and any.
+    /// Counts as correct ends have them, and arbitrary ones.
     fn count() -> impl Strategy<Value = u64> {
         prop_oneof![8 => 0u64..10, 1 => any::<u64>()]
     }
@@ -422,7 +421,7 @@ mod foreign {
         (role(), 0usize..3, counts(), rows(), rows(), prop::option::of(count()))
     }
 
-    /// As it comes from another process: as a line.
+    /// Report in the form in which it comes from another process: a line.
     fn heard(
         dir: &std::path::Path,
         number: usize,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cases that are not measured, so that nothing is missing silently.
+//! Requested cases that are not measured, so that none is missing without a reason.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that was asked for and is not measured.
+/// A requested case that is not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The case.
@@ -16,14 +16,14 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Something that is left out everywhere.
+    /// A case that is left out everywhere.
     #[must_use]
     pub fn new(what: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { what: what.into(), reason: reason.into(), cells: Vec::new() }
     }
 
-    /// Returns the entries without cells that are in more than one of these lists, to be printed
-    /// once: with the names of those lists in place of cells.
+    /// Returns the entries without cells that are in more than one of these lists. They are printed
+    /// once, with the names of those lists in place of cells.
     #[must_use]
     pub fn shared<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Self])>) -> Vec<Self> {
         let mut shared: Vec<Self> = Vec::new();
@@ -39,14 +39,14 @@ impl LeftOut {
         shared
     }
 
-    /// Returns whether it is printed with the [`shared`](Self::shared) entries.
+    /// Returns true if it is printed with the [`shared`](Self::shared) entries.
     #[must_use]
     pub fn is_among(&self, shared: &[Self]) -> bool {
         self.cells.is_empty()
             && shared.iter().any(|s| s.what == self.what && s.reason == self.reason)
     }
 
-    /// Returns cause and cells, shortened for people.
+    /// Returns cause and cells as a shortened text.
     #[must_use]
     pub fn rendered(&self) -> String {
         const SHOWN: usize = 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Joins the records of the stages of a chain, and checks that nothing is left over.
+//! Joins the records of the stages of a chain, and checks that they account for every message.
 //!
 //! Stages count received and missed messages by the numbers on each edge; their rows list them
 //! origin by origin. Both are checked against each other, so a mistake in either shows.
@@ -13,7 +13,7 @@ use driveline::types::MonotonicNs;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Stamps of one message at one stage, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
+/// Stamps of one message at one stage, in nanoseconds on `CLOCK_MONOTONIC`; 0 for missing ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StageRow {
     /// Number of the source's sample.
@@ -40,7 +40,7 @@ impl StageRow {
         Self { origin, source, published, in_hand, work_start, work_end, before_publish, returned }
     }
 
-    /// All that were taken.
+    /// Returns the stamps that were taken.
     fn stamps(&self) -> impl Iterator<Item = u64> {
         let all = [
             self.source,
@@ -54,7 +54,7 @@ impl StageRow {
         all.into_iter().filter(|ns| *ns > 0)
     }
 
-    /// Returns the time at which the stage was done with it.
+    /// Returns the time at which the stage finished it.
     fn end(&self) -> u64 {
         if self.before_publish > 0 { self.before_publish } else { self.work_end }
     }
@@ -186,13 +186,13 @@ pub(crate) fn account(shape: &Shape<'_>, reports: &[StageReport], since_ns: u64)
     o
 }
 
-/// Returns whether these parts make up the total. A sum beyond 64 bits equals no total: a peer may
-/// report any number.
+/// Returns true if these parts add up to the total. A sum beyond 64 bits equals no total: a peer
+/// may report any number.
 fn adds_up(all: u64, parts: &[u64]) -> bool {
     parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part)) == Some(all)
 }
 
-/// Checks that the counts of a stage add up, in themselves and with its writers.
+/// Checks the counts of a stage, against each other and against those of its writers.
 fn check_totals(shape: &Shape<'_>, reports: &[StageReport], index: usize, o: &mut Observations) {
     let (Some(stage), Some(t)) = (shape.job.stages.get(index), reports.get(index)) else { return };
     let name = &stage.name;
@@ -257,13 +257,13 @@ fn check_totals(shape: &Shape<'_>, reports: &[StageReport], index: usize, o: &mu
     }
 }
 
-/// A source that gave up makes no rows of what it did not make.
+/// A source that gave up has no rows for the samples that it did not make.
 fn missing_rows(t: &StageReport) -> u64 {
     let noted = t.rows.iter().filter(|r| r.before_publish == 0).count() as u64;
     t.not_sent().saturating_sub(noted.saturating_sub(t.stage.no_output))
 }
 
-/// A stage can work only on what its predecessor published, once and in order.
+/// Checks that a stage worked only on messages that its predecessor published, once and in order.
 fn check_rows(shape: &Shape<'_>, reports: &[StageReport], index: usize, o: &mut Observations) {
     let (Some(stage), Some(t)) = (shape.job.stages.get(index), reports.get(index)) else { return };
     let mut wrong = |text: &str| o.invalid.push(format!("the stage '{}': {text}", stage.name));

@@ -57,8 +57,9 @@ fn reports(
     StageReport { end: End { published, ..End::new(Role::Stage, 0) }, stage, rows }
 }
 
-/// Nine samples, 1000 apart, the last three to cool down. The middle misses the fourth and gives
-/// nothing for the fifth; the sink skips the first, which comes before anything of its other input.
+/// Nine samples at intervals of 1000, the last three as cool-down. The middle stage misses the
+/// fourth and has no output for the fifth. The sink skips the first, which comes before any message
+/// of its other input.
 fn run() -> Vec<StageReport> {
     let source: Vec<_> = (1..=9)
         .map(|n| StageRow {
@@ -120,7 +121,7 @@ fn what_arrives_and_what_does_not_adds_up_without_the_warm_up() {
     let o = accounted(&run());
     assert_eq!(o.invalid, Vec::<String>::new());
     let counters: Vec<(&str, u64)> = o.counters.iter().map(|(n, c)| (n.as_str(), *c)).collect();
-    // Of 3, 4, 5, 6: 4 is lost on its way to the middle, which gives nothing for 5.
+    // Of 3, 4, 5, 6: 4 is lost before the middle stage, which has no output for 5.
     assert_eq!(
         counters,
         [
@@ -142,14 +143,13 @@ fn what_arrives_and_what_does_not_adds_up_without_the_warm_up() {
     assert_eq!(values(&o, "middle", Quantity::Computation), [103; 2]);
     assert_eq!(values(&o, "sink", Quantity::Communication), [3; 2]);
     assert_eq!(values(&o, "sink", Quantity::Computation), [37; 2]);
-    // Publishing, 110 until the middle has published, 40 until the sink is done.
+    // From publishing: 110 until the middle stage has published, 40 until the sink has finished.
     assert_eq!(values(&o, "end to end", Quantity::Latency), [150; 2]);
     let first = o.series.iter().find(|s| s.subject == "end to end").unwrap().points[0];
     assert_eq!(first.time_ns, 3020);
 }
 
-/// Every count and every stamp matters: whichever is wrong makes the run invalid, with the stage's
-/// name.
+/// Every count and every stamp matters: a wrong one makes the run invalid, with the stage's name.
 #[test]
 fn nothing_can_be_wrong_without_being_said() {
     type Damage = fn(&mut [StageReport]);

@@ -20,7 +20,7 @@ impl FromStr for Size {
                  64,1k,4M"
             )
         };
-        // As files have it: 4MiB.
+        // In the form of files: 4MiB.
         let short = s.strip_suffix("iB").unwrap_or(s);
         let (digits, factor) = match short.char_indices().last() {
             Some((i, 'k' | 'K')) => (&short[..i], 1usize << 10),
@@ -47,8 +47,8 @@ impl FromStr for Size {
 /// Processors of the threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cpus {
-    /// The first usable CPU for the publisher; the others in turn, and then the first, for
-    /// subscribers.
+    /// The first usable CPU for the publisher. Subscribers get the others in turn, and then the
+    /// first.
     Auto,
     /// The kernel decides.
     Any,

@@ -9,13 +9,13 @@ use driveline_runtime::host::lock_memory;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::path::PathBuf;
 
-/// The present on `CLOCK_MONOTONIC`, in nanoseconds.
+/// Returns the current time on `CLOCK_MONOTONIC`, in nanoseconds.
 #[inline]
 pub(crate) fn now() -> u64 {
     driveline::types::MonotonicNs::now().0
 }
 
-/// Rows in memory that was touched before the clock started.
+/// Rows in memory that is touched before the clock starts.
 pub(crate) struct Recorder<R> {
     rows: Vec<R>,
 }
