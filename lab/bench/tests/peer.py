@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A peer in its shortest form: Unix datagrams, 1 to N. It shows what docs/protocols/harness.md asks for, and tests that
-a peer that loses, tears, dies, fails at its end, falls silent or leaves processes behind is shown so: its variants are sound, forgets, tears,
-dies, fails, silent, leaves, kept, orphans, whose keeper is killed, two with a latency tool of their own, of which one is right, and loses: the only one
-whose ping-pong goes on after a loss."""
+"""A minimal peer over Unix datagrams, 1 to N. It implements docs/protocols/harness.md.
+
+Its variants test that faults of peers are reported: sound has none; forgets, tears, dies, fails,
+silent and leaves lose samples, tear them, die, fail at the end, stop sending, or leave processes
+behind. kept has a keeper, and the keeper of orphans is killed. Two variants have a latency tool of
+their own, one of them with a correct result. loses is the only one whose ping-pong continues after
+a loss.
+"""
 
 import json
 import os

@@ -94,8 +94,8 @@ fn read_rows(path: &Path, most: usize) -> Result<Vec<StageRow>> {
     Ok(rows.iter().map(|row| StageRow::from_words(row.map(u64::from_le_bytes))).collect())
 }
 
-/// Accounts for a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`; `reports`
-/// has an entry for each stage of the job, in its order.
+/// Accounts for a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`.
+/// `reports` has an entry for each stage of the job, in its order.
 pub(crate) fn account(shape: &Shape<'_>, reports: &[StageReport], since_ns: u64) -> Observations {
     let mut o = Observations::default();
     let now_ns = MonotonicNs::now().0;

@@ -41,7 +41,7 @@ pub struct ChainJob {
     pub warm_up: u64,
     /// Samples of the source that count.
     pub messages: u64,
-    /// How stages wait for their first input.
+    /// Wait mode of stages for their first input.
     pub wait: Wait,
     /// Reliability of all edges.
     pub reliability: Reliability,

@@ -83,7 +83,7 @@ pub enum Role {
     FusionPublisher,
 }
 
-/// How a reader waits.
+/// Wait mode of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {

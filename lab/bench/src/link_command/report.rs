@@ -378,7 +378,8 @@ pub(super) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     writeln!(
         file,
-        "case,size,round,valid,subscriber,sequence,scheduled_ns,before_fill_ns,before_publish_ns,publish_returned_ns,woken_ns,in_hand_ns,copied_ns,read_ns"
+        "case,size,round,valid,subscriber,sequence,scheduled_ns,before_fill_ns,before_publish_ns,\
+         publish_returned_ns,woken_ns,in_hand_ns,copied_ns,read_ns"
     )?;
     let cell = |v: u64| if v > 0 { v.to_string() } else { String::new() };
     for o in &m.cases {
