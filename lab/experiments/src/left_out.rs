@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines of the terminal about parts that are not measured: for each experiment its own, and once
-//! for parts missing in several.
+//! Lines of the terminal about parts that are not measured: for each experiment its own lines, and
+//! one line for parts missing in several.
 
 use driveline_bench::LeftOut;
 use driveline_bench::peers::{NOT_INSTALLED, PLACE};
 
-/// Peers that are not installed, and have a line each; more of them are counted and named in one.
+/// Maximum number of missing peers with a line each; more of them share one line.
 const MOST_PEERS: usize = 2;
 
 /// Lines for all experiments together.
 pub(crate) struct LeftOutLines {
     shared: Vec<LeftOut>,
-    /// Peers in a common line, and true if `make peers` builds them; empty if they have
-    /// lines of their own.
+    /// Peers in a common line, and true if `make peers` builds them; empty if they have lines of
+    /// their own.
     peers: Vec<(String, bool)>,
 }
 

@@ -8,7 +8,7 @@ use crate::archive::Case;
 use driveline_bench::{Beside, Favour};
 use driveline_terminal::figures::duration_ns;
 
-/// An answer for each cell with a preference.
+/// Returns an answer for each cell with a preference.
 pub(super) fn preferred(e: &ExperimentResult) -> Vec<Answer> {
     let mut answers: Vec<Answer> = Vec::new();
     for cell in e.cells() {
@@ -55,7 +55,8 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     );
     let mut parts = vec![part(format!("subscriber {}", favour.subscriber), &is_it)];
     if let Some(other) = slowest(c, &is_other) {
-        // The same subscriber without the preference, even if another one is the slowest then.
+        // The same subscriber without the preference, even if another one is the slowest in that
+        // case.
         parts.push(part(format!("the slowest other ({})", other.name), &|s: &SubscriberResult| {
             s.name == other.name
         }));
@@ -80,7 +81,7 @@ fn is_preferred(s: &SubscriberResult, favour: &Favour) -> bool {
     s.name == name || s.name.ends_with(&format!(" · {name}"))
 }
 
-/// By medians.
+/// Returns the slowest by medians.
 fn slowest<'a>(
     c: &'a CaseResult,
     which: &dyn Fn(&SubscriberResult) -> bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every combination of a scenario's cases and of what varies: what one system does at a time.
+//! Every combination of a scenario's cases and varied values: the work of one system at a time.
 
 use super::environment::parameters;
 use super::{MAX_CASES, messages, too_small, workload};
@@ -20,10 +20,10 @@ use driveline_graph::ByteSize;
 use driveline_workloads::workloads;
 use std::time::Duration;
 
-/// Most processes of one run: each needs memory and a place in the tables of the kernel.
+/// Maximum number of processes of a run: each needs memory and a place in the tables of the kernel.
 const MAX_PROCESSES: usize = 1024;
 
-/// One combination, before it is said who does it.
+/// One combination, without its system.
 pub(super) struct Cell {
     /// Unique within the scenario.
     pub(super) name: String,
@@ -38,7 +38,7 @@ pub(super) struct Cell {
     pub(super) open_edges: Vec<String>,
     pub(super) systems: Option<Vec<String>>,
     pub(super) figure: Option<Figure>,
-    /// It, or the scenario, says which.
+    /// True if it, or the scenario, names the figure.
     pub(super) figure_is_named: bool,
 }
 
@@ -104,7 +104,7 @@ impl Cell {
     }
 }
 
-/// All cells, in the order of the file.
+/// Returns all cells, in the order of the file.
 pub(super) fn cells(
     scenario: &Scenario,
     run: &RunSpec,
@@ -158,12 +158,12 @@ pub(super) fn cells(
     Ok(cells)
 }
 
-/// The parameters of workloads that mean what varies of links.
+/// Parameter of workloads that corresponds to the size of links.
 const SIZE_OF_WORKLOAD: &str = "payload_bytes";
 const RATE_OF_WORKLOAD: &str = "rate_hz";
 
-/// Of what varies: what a workload has a parameter for, which its case leaves open. All else of
-/// links is not about it.
+/// Returns the varied values for which a workload has a parameter that its case leaves open. Other
+/// varied values are only about links.
 fn of_workload(vary: &Vary, workload: &WorkloadSpec) -> Vary {
     let known = workloads().into_iter().find(|w| w.name == workload.name);
     let open = |parameter| {
@@ -193,7 +193,7 @@ fn vary_workload(
     if let Some(rate_hz) = rate_hz.filter(|_| !vary.rate_hz.is_empty()) {
         workload.parameters.insert(RATE_OF_WORKLOAD.into(), rate_hz.into());
     }
-    // The file was checked without what varies.
+    // The file was checked without the varied values.
     driveline_workloads::check(
         &workload.name,
         &serde_json::Value::Object(workload.parameters.clone()),
@@ -315,7 +315,7 @@ fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) ->
     })
 }
 
-/// The chain as far as it does not depend on who is measured.
+/// Returns the chain without the parts that depend on the measured system.
 fn chain(
     spec: &ChainSpec,
     case: &CaseSpec,
@@ -349,7 +349,7 @@ fn chain(
             bench_chain::EdgeSpec { system: System::Driveline, size: usize::try_from(size.0)? },
         ))
     };
-    // A source without a rate is as fast as it can be; the duration is unknown.
+    // A source without a rate runs as fast as it can; its duration is unknown.
     let rate = case.rate_hz.map_or(Pace::PingPong, Pace::RateHz);
     Ok(ChainJob {
         stages: spec.stages.iter().enumerate().map(stage).collect::<Result<_>>()?,
@@ -380,7 +380,7 @@ impl CaseSpec {
         keys.into_iter().find_map(|(key, said)| said.then_some(key))
     }
 
-    /// This, and `base` where this says nothing.
+    /// Returns these settings, with those of `base` where they are unset.
     fn over(&self, base: &Self) -> Self {
         Self {
             size: self.size.or(base.size),
@@ -444,7 +444,7 @@ impl Vary {
     }
 }
 
-/// The case once for each combination, with words for what varies.
+/// Returns the case once for each combination, with the words for the varied values.
 fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     let mut all = vec![(Vec::new(), case)];
     // Each dimension multiplies the existing cells; one with a single value needs no word.
