@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Progress of a measurement: a bar on a terminal, elsewhere a line now and then.
+//! Progress of a measurement: a bar on a terminal, else a line every ten seconds.
 
 use crate::archive::{Archive, Case};
 use crate::plan;
@@ -9,13 +9,14 @@ use std::io::{IsTerminal, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two lines where there is no terminal.
+/// Interval between two lines without a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
 /// Width of the bar, in characters.
 const BAR: usize = 30;
 
-/// Progress on standard error. Counts expected time, so that long and short cases move it alike.
+/// Progress on standard error. Counts expected time, so that long and short cases move it in
+/// proportion.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     printed: Option<Instant>,
@@ -33,15 +34,15 @@ struct State {
     expected_s: f64,
     done_s: f64,
     began: Instant,
-    /// The run that goes on: how long it is expected to take, since when, and how much slower than
-    /// expected those before it were.
+    /// The current run: its expected time and its start, and the slowness of the runs before it
+    /// relative to the expectation.
     run_s: f64,
     run_began: Instant,
     pace: f64,
 }
 
 impl Progress {
-    /// Of what is missing in an archive.
+    /// Shows the progress over the missing runs of an archive.
     pub(crate) fn new(archive: &Archive) -> Self {
         let mut state = State::new(Instant::now());
         for e in &archive.manifest.experiments {
@@ -64,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// A run begins.
+    /// Reports the start of a run.
     pub(crate) fn begins(&mut self, experiment: &str, round: u64, rounds: u64, case: &Case) {
         let what = format!("{experiment} · round {} of {rounds} · {}", round + 1, case.id);
         let now = Instant::now();
@@ -76,14 +77,14 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.set_message(what),
             None if is_due(&mut self.printed, now) => {
-                // Who reads it may have gone: that ends no measurement.
+                // A closed standard error does not end the measurement.
                 let _ = writeln!(std::io::stderr(), "{}", state.line(now, &what));
             }
             None => {}
         }
     }
 
-    /// A run has ended.
+    /// Reports the end of a run.
     pub(crate) fn made(&mut self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).made();
     }
@@ -97,7 +98,7 @@ impl Drop for Progress {
     }
 }
 
-/// The first line at once, then one every [`LINES`].
+/// Returns true for the first line, and then once every [`LINES`].
 fn is_due(printed: &mut Option<Instant>, now: Instant) -> bool {
     let due = printed.is_none_or(|printed| now.saturating_duration_since(printed) >= LINES);
     if due {
@@ -123,7 +124,7 @@ impl State {
 
     fn begins(&mut self, now: Instant, run_s: f64) {
         if self.done_s > 0.0 {
-            // As much slower, or faster, as it was until now.
+            // The speed relative to the expectation stays as it was until now.
             self.pace = now.saturating_duration_since(self.began).as_secs_f64() / self.done_s;
         }
         (self.run_s, self.run_began) = (run_s, now);
@@ -155,7 +156,7 @@ impl State {
         )
     }
 
-    /// `██████░░░░░░░░  42 %, about 7 s left`, which moves within a run, too.
+    /// Returns `██████░░░░░░░░  42 %, about 7 s left`; the bar also moves during a run.
     fn bar(&self, now: Instant) -> String {
         let all_s = self.before_s + self.expected_s;
         let share = if all_s > 0.0 {
@@ -175,7 +176,7 @@ impl State {
 }
 
 fn bar(state: Arc<Mutex<State>>) -> ProgressBar {
-    // Not its own estimate: that knows nothing before the first run has ended.
+    // Not the library's own estimate, which has no data before the first run has ended.
     let bar = ProgressBar::new(1);
     let how_far = move |_: &ProgressState, to: &mut dyn std::fmt::Write| {
         let _ =
@@ -228,7 +229,7 @@ mod tests {
             "{}",
             state.bar(at(6))
         );
-        // A run that takes longer than expected stands still, and takes nothing from the next one.
+        // A run that takes longer than expected stops the bar, and takes no time from the next one.
         assert_eq!(printed(&state, 12), printed(&state, 18));
         state.made();
         state.begins(at(18), 12.0);
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(printed(&state, 27), "75 %, about 9 s left");
         state.made();
         assert_eq!(printed(&state, 40), "100 %, about 0 s left");
-        // What was there before counts.
+        // Earlier runs count.
         let resumed =
             State { runs: 4, made: 3, before_s: 30.0, expected_s: 10.0, ..State::new(began) };
         assert_eq!(printed(&resumed, 0), "75 %, about 10 s left");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a workload in a process of its own, and reads what it observed.
+//! Runs a workload in a process of its own, and reads its observations.
 
 use crate::archive::Workload;
 use anyhow::{Context, Result, bail};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const REST: Duration = Duration::from_secs(90);
 /// Period at which an interruption is polled.
 const LOOK: Duration = Duration::from_millis(500);
-/// More than a workload says.
+/// Maximum length of a workload's output.
 const SAID: u64 = 16 << 20;
 /// Length of the error output that is shown, in bytes.
 const SHOWN: usize = 4096;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports of Driveline where it is measured twice because there is no floor: it is a control,
-//! and no other system.
+//! Reports of Driveline where it is measured twice because there is no floor: the second case is a
+//! control, not another system.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -27,8 +27,8 @@ fn again(own: &Case, number: usize) -> Case {
     }
 }
 
-/// A chain, and two links with filled payloads at once; the control takes `times` as long. What the
-/// terminal, Markdown and the page say.
+/// A chain, and two links with filled payloads at the same time; the control takes `times` as long.
+/// Returns terminal, Markdown and page.
 fn rendered(times: u64, with_peer: bool) -> [String; 3] {
     let dir = tempfile::tempdir().unwrap();
     let topics = ["lidar", "camera"]
@@ -95,7 +95,7 @@ fn a_control_of_drivelines_stands_where_those_of_floors_do() {
         "{markdown}"
     );
     assert!(page.contains("Where a cell has no floor, Driveline is measured twice instead."));
-    // Among the systems it is none: one row of Driveline's in each cell.
+    // It is not listed among the systems: Driveline has one row in each cell.
     let (latencies, _) = text.split_once("floors, and what is measured twice").unwrap();
     assert_eq!(
         latencies

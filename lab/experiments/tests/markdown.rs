@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parts of the published Markdown other than the table of figures: Driveline and its floor,
-//! answers of every system, subscribers, runs that do not count, parts left out.
+//! answers of every system, subscribers, invalid runs, parts left out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -39,7 +39,7 @@ fn plain(ns: u64) -> impl Fn(&Case, u64) -> (Run, Observations) {
     move |c, round| (run(c, round, &[ns; 100]), Observations::default())
 }
 
-/// The cells of the row that begins so.
+/// Returns the cells of the row that begins so.
 fn row<'a>(text: &'a str, first: &str, system: &str) -> Vec<&'a str> {
     let cells =
         |line: &'a str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
@@ -76,7 +76,7 @@ fn driveline_stands_next_to_its_floor() {
         ["1.15 (1.05–1.25) ÷ floor", "1.25 (1.10–1.25) ÷ floor"],
         "{text}"
     );
-    // Where there are too few samples for that, it is what it is.
+    // With too few samples for a ratio, the time itself is printed.
     let (text, _) = rendered(experiment("X", 5, cases(true)), |c, round| {
         let n = if c.role == Role::Measured { 100 } else { 40 };
         (run(c, round, &vec![10_000; n]), Observations::default())
@@ -149,7 +149,7 @@ fn throughput_is_printed_with_its_conditions() {
     assert!(text.contains("and it is no bandwidth."), "{text}");
 }
 
-/// Each subscriber takes a tenth longer than the one before it.
+/// Each subscriber takes a tenth longer than the previous one.
 #[test]
 fn subscribers_are_distinguished() {
     let mut cases = Vec::new();
@@ -288,7 +288,7 @@ fn reasons_of_invalid_runs_and_skipped_cells_are_printed() {
     let left = "Left out:\n\n- ecal: not installed: apt install \\<ecal>\n- ros1/tcp, ros1/udp: is \
          not reliable (in cell)\n\n";
     assert!(text.contains(left), "{text}");
-    // Of nothing there is no list.
+    // An empty list is not printed.
     let mut e = experiment(
         "X",
         1,
@@ -336,7 +336,7 @@ fn context_switches_are_printed_per_message() {
     assert!(terminal.contains("switches/message"), "{terminal}");
 }
 
-/// 50 Hz of 1 MB; of one system every second sample is lost.
+/// 50 Hz of 1 MB; one system loses every second sample.
 #[test]
 fn the_goodput_of_streams_is_printed_with_the_notes() {
     let stream = |system, i| Case {
@@ -373,7 +373,7 @@ fn the_goodput_of_streams_is_printed_with_the_notes() {
     assert_eq!(row(&text, "cell", "fastdds/shm")[column + 1], "0.50 of 1 round", "{text}");
     assert!(terminal.contains("goodput") && terminal.contains("25.0 MB/s"), "{terminal}");
     assert!(text.contains("Notes:\n\n- Gateways are \\<not> in it.\n"), "{text}");
-    // Of latencies there is none.
+    // Latencies have no goodput.
     let (text, terminal) = rendered(
         experiment(
             "X",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The report as a reader has it: in a real browser, light and dark, wide and narrow.
+//! The report in a real browser, light and dark, wide and narrow.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod browser;
@@ -19,8 +19,8 @@ use fixture::{
 };
 use std::path::Path;
 
-/// A little of everything: peers, handling, sizes, several subscribers, watched processes, a
-/// workload, what went wrong.
+/// An archive with a bit of everything: peers, handling, sizes, several subscribers, observed
+/// processes, a workload, failures.
 fn archive(directory: &Path) -> Archive {
     let systems =
         || [System::Driveline, peer("fastdds/shm"), peer("cyclonedds/udp"), peer("iceoryx2/ipc")];
@@ -37,7 +37,7 @@ fn archive(directory: &Path) -> Archive {
         }
     }
     cases.extend(floors(cases.len()));
-    // The first two peers of the first cell have tools of their own; see below what those say.
+    // The first two peers of the first cell have tools of their own; their results are below.
     cases.extend([own_tool(&cases[1], cases.len()), own_tool(&cases[2], cases.len() + 1)]);
     for c in cases.iter_mut().filter(|c| c.system == System::Driveline) {
         c.comparisons = vec![driveline_bench::Comparison {
@@ -69,7 +69,7 @@ fn archive(directory: &Path) -> Archive {
 
 fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut Random) {
     if c.role == Role::OwnTool {
-        // Of one peer half of what is measured here, of the other nearly the same.
+        // One peer has half of the published values here, the other nearly the same.
         let run =
             tool_run(round, if c.system.to_string() == "fastdds/shm" { 24_000 } else { 150_000 });
         return archive.add(experiment, c, &run, &Observations::default()).unwrap();
@@ -81,10 +81,10 @@ fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut R
         "cyclonedds/udp" => 160_000.0 + c.links.first().map_or(0, |l| l.size) as f64,
         _ => 21_000.0,
     };
-    // Some have enough for p99.9: then the table of latencies is as wide as it gets.
+    // Some have enough samples for p99.9: then the table of latencies has its maximum width.
     let samples = if c.cell.starts_with("1 MiB") { 620 } else { 100 };
     let mut values = latencies(random, samples, median, 0.05);
-    // One that is more than a period late, at one peer.
+    // One sample of one peer is more than a period late.
     if c.system.to_string() == "cyclonedds/udp" {
         values[50] = 25_000_000;
     }
@@ -145,7 +145,7 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
         );
         // Five rows of names, axis and legend; curves are higher.
         assert!((150.0..400.0).contains(&rendered.overview_height), "{rendered:?}");
-        // An overview and two explorers, of three layers each.
+        // An overview and two explorers, with three layers each.
         assert!(rendered.plots >= 3 * 2, "{rendered:?}");
         for view in [
             "Percentiles | 64 B · filled",
@@ -212,7 +212,7 @@ fn the_page_says_what_a_sceptic_asks() {
         "Driveline has the least median latency in all 5 cells",
         "loan-only: payload untouched",
         "filled and read",
-        // In both experiments: shown once, and linked from each.
+        // In both experiments: listed once, and linked from each.
         "<section id=\"left-out\"><h2>Left out</h2>",
         "<th scope=row>ecal</th><td>not installed: apt install &lt;ecal&gt; (in X1; refsys)</td>",
         "the publisher said: &lt;/script&gt;&lt;b&gt;no&lt;/b&gt;",
@@ -285,7 +285,7 @@ fn what_own_tools_say_is_published_with_the_tables() {
     for (item, (begins, ends)) in items.iter().zip(expected) {
         assert!(item.starts_with(begins) && item.ends_with(ends), "{item}");
     }
-    // Of an experiment without such tools there is no list.
+    // An experiment without such tools has no list.
     assert_eq!(text.matches("own tools").count(), 1, "{text}");
 }
 
@@ -312,7 +312,7 @@ fn csv_and_summary_say_what_the_archive_says() {
         (&summary["complete"], &summary["planned"], &summary["made"]),
         (&true.into(), &130.into(), &130.into())
     );
-    // One of five rounds of one peer does not count, in five cells.
+    // One of five rounds of one peer is invalid, in five cells.
     assert_eq!(summary["valid"], 125);
     let cases = summary["experiments"][0]["cases"].as_array().unwrap();
     let of = |id: &str| cases.iter().find(|c| c["id"] == id).unwrap_or_else(|| panic!("no {id}"));
@@ -328,7 +328,7 @@ fn csv_and_summary_say_what_the_archive_says() {
         (&four["totals"]["received"], &four["totals"]["cpu_ns_per_sample"]),
         (&2000.into(), &8_000.0.into())
     );
-    // Each takes a tenth longer than the one before.
+    // Each takes a tenth longer than the previous one.
     let last: Vec<_> = four["subscribers"]
         .as_array()
         .unwrap()
@@ -337,7 +337,7 @@ fn csv_and_summary_say_what_the_archive_says() {
         .collect();
     assert_eq!(last, [0.0, 0.0, 0.0, 1.0]);
     assert_eq!(of("64 B · untouched · iceoryx2/ipc")["figures"]["transport"]["n"], 400);
-    // Filling takes 9 µs with everybody, so the ratio of filled payloads is nearer to 1; both are
+    // Filling takes 9 µs for all systems, so the ratio of filled payloads is nearer to 1; both are
     // shown.
     let ratio = |id: &str, metric: &str| {
         let ratios = of(id)["ratios"].as_array().unwrap().clone();
@@ -350,7 +350,7 @@ fn csv_and_summary_say_what_the_archive_says() {
     let [plain, filled] =
         ["transport", "fill_and_transport"].map(|m| ratio("64 B · filled · fastdds/shm", m));
     assert!((3.7..4.3).contains(&plain) && (2.5..3.0).contains(&filled), "{plain} {filled}");
-    // Of a workload the whole is compared.
+    // For a workload, the whole is compared.
     let graphs = summary["experiments"][1]["cases"].as_array().unwrap();
     let whole = &graphs[1]["ratios"][0];
     assert_eq!(
@@ -358,14 +358,14 @@ fn csv_and_summary_say_what_the_archive_says() {
         (&"hot path".into(), &"reference · driveline".into())
     );
     assert!((1.9..2.1).contains(&whole["p50"]["estimate"].as_f64().unwrap()), "{whole}");
-    // One tool contradicts, the other does not, and rows without a tool say nothing.
+    // One tool contradicts, the other does not, and rows without a tool have no verdict.
     let agrees = |id: &str| of(id)["own_tool"]["concord"].clone();
     assert_eq!(
         ["fastdds/shm", "cyclonedds/udp", "iceoryx2/ipc"]
             .map(|s| agrees(&format!("64 B · untouched · {s}"))),
         ["differs".into(), "agrees".into(), serde_json::Value::Null]
     );
-    // What is contradicted is no ratio to anything.
+    // A contradicted row has no ratios.
     let ratios = |id: &str| of(id)["ratios"].as_array().unwrap().len();
     assert_eq!(
         [ratios("64 B · untouched · fastdds/shm"), ratios("64 B · untouched · cyclonedds/udp")],
@@ -424,7 +424,7 @@ fn lost_samples_are_reported_next_to_the_medians() {
         case(System::Driveline, "cell", 0, link()),
         case(peer("fastdds/shm"), "cell", 1, link()),
     ];
-    // Planned, and not begun.
+    // Planned, but not started.
     cases.push(case(peer("zenoh/shm"), "cell", 2, link()));
     let archive =
         Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1))
@@ -471,7 +471,7 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
             .unwrap();
     let c = &archive.manifest.experiments[0].cases[0];
     let mut run = run(c, 0, &[20_000; 90]);
-    // Ten of a hundred were not sent, and seven of the warm-up; all others came.
+    // Ten of a hundred were not sent, and seven of the warm-up; all others arrived.
     run.accounts[0].scheduled = 100;
     run.accounts[0].not_sent.insert("no memory".into(), 17);
     archive.add("X", c, &run, &Observations::default()).unwrap();
@@ -500,7 +500,7 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
 
 #[test]
 fn cells_in_which_driveline_has_no_figure_are_counted() {
-    // Which systems have no valid run in which of four cells.
+    // Systems without a valid run, in four cells.
     let answers = |fails: &dyn Fn(&Case) -> bool| {
         let dir = tempfile::tempdir().unwrap();
         let mut cases = Vec::new();
@@ -555,7 +555,7 @@ fn cells_in_which_driveline_has_no_figure_are_counted() {
         ["In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 \
              more)."]
     );
-    // Without another system, it has a figure, and is not compared.
+    // Without another system it has a figure, but no comparison.
     assert_eq!(
         answers(&|c| !is_own(c) && c.cell == "lidar"),
         ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Streams are compared by goodput: more of it is better, a stall counts, and what did not arrive
-//! stands next to it.
+//! Streams are compared by goodput: more is better, a stall counts, and losses are listed next to
+//! it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod browser;
@@ -20,7 +20,7 @@ use std::path::Path;
 
 const MS: u64 = 1_000_000;
 
-/// A system that streams samples of this size.
+/// Returns a system that streams samples of this size.
 fn stream(system: System, cell: &str, size: usize, number: usize) -> Case {
     let mut c = Case {
         figure: Metric::BetweenArrivals,
@@ -32,8 +32,8 @@ fn stream(system: System, cell: &str, size: usize, number: usize) -> Case {
     c
 }
 
-/// A run in which these times passed between arrivals, again and again; the last `lost` of 101
-/// samples did not come.
+/// Returns a run with these times between arrivals, repeated; the last `lost` of 101 samples did
+/// not arrive.
 fn arrivals(c: &Case, round: u64, between_ns: &[u64], lost: usize) -> Run {
     let mut run = run(c, round, &[5_000; 101]);
     let a = &mut run.accounts[0];
@@ -48,8 +48,8 @@ fn arrivals(c: &Case, round: u64, between_ns: &[u64], lost: usize) -> Run {
     run
 }
 
-/// Of Driveline 50 MB/s. Fast DDS has the least median by far, and stalls: 25 MB/s. Zenoh has 100
-/// MB/s of what it does not lose.
+/// Driveline has 50 MB/s. Fast DDS has by far the smallest median, but stalls: 25 MB/s. Zenoh has
+/// 100 MB/s with losses.
 fn of_system(c: &Case, round: u64) -> Run {
     match c.system.to_string().as_str() {
         "fastdds/shm" => arrivals(c, round, &[[MS; 9].as_slice(), &[391 * MS]].concat(), 0),
@@ -125,7 +125,7 @@ Not arrived, which goodput does not show: 50 of 505 by zenoh/tcp (stream).
         ["450", "100 MB/s", "2.00 [2.00, 2.00]", "5.00 µs", "50"],
         "{terminal}"
     );
-    // Stalls stand below.
+    // Stalls are in a table below.
     assert_eq!(cells("fastdds/shm")[1][1..], ["500", "1.00 ms", "391 ms", "391 ms"], "{terminal}");
     let table = "\
 | | system | n | goodput | goodput ÷ Driveline | CPU per message | lost | runs that count |
@@ -181,7 +181,7 @@ Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp 
          50 of 505 by zenoh/tcp (stream · 2 MiB).
 ";
     assert!(terminal.contains(answer), "{terminal}");
-    // Neither has anything in the columns of the other.
+    // Neither has values in the columns of the other.
     for row in [
         "| stream · 2 MiB (goodput) | zenoh/tcp | 450 | 210 MB/s | | | 2.00 (2.00–2.00) | | | 5.00 \
          | 50 | 5 of 5 |",
@@ -230,8 +230,8 @@ Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp 
     }
 }
 
-/// Driveline and Zenoh, which keep the rate of their sender to parts per million, alike in all
-/// rounds; or Zenoh by more.
+/// Driveline and Zenoh, which keep the rate of their sender to parts per million in all rounds; or
+/// Zenoh with a larger difference.
 fn paced(directory: &Path, zenoh_ns: u64) -> Archive {
     let cases = vec![
         stream(System::Driveline, "paced", 1_000_000, 0),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tables of archives with figures that are known beforehand, on the terminal and on the
-//! page.
+//! Tables of archives with known figures, on the terminal and on the page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -14,7 +13,7 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{case, chain_case, experiment, floors, latencies, link, manifest, peer, run};
 use std::path::Path;
 
-/// An archive of one experiment, and what the terminal and the page say of it.
+/// Makes an archive of one experiment, and returns the outputs of terminal and page.
 fn rendered(
     dir: &Path,
     rounds: u64,
@@ -110,13 +109,13 @@ transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline |
 | 64 B \\| few | fastdds/shm | 10 | 1423 | – | – | 71.2 (71.2–71.2) | – | 5.00 | 0 | 5 of 5 |
 | 64 B \\| few | zenoh/tcp | no valid run | | | | | | – | 0 | 0 of 5 |";
     assert_eq!(table, expected);
-    // What a reader must know is not lost on the way, and the terminal has the same figures.
+    // Important notes are kept, and the terminal has the same figures.
     let here = format!("`driveline bench run --resume {}` goes on", dir.path().join("a").display());
     assert!(text.contains("PARTIAL") && text.contains(&here), "{text}");
     assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{rendered}");
     assert!(text.contains("71.2 [71.2, 71.2] of 4 rounds"), "{text}");
     assert!(report(&args(true)).unwrap_err().to_string().contains("choose one"));
-    // On the page a cell's name is not said again in brackets.
+    // On the page, a cell's name is not repeated in brackets.
     assert!(page.contains("<span>64 B (50 Hz, 1→1, readers block, best effort, depth 1)</span>"));
 }
 
@@ -145,7 +144,7 @@ With fewer than 5 rounds intervals are not to be trusted: measure more rounds be
     assert!(text.contains(answer), "{text}");
 }
 
-/// The answer where each system takes so long in each round; Driveline 20 µs in all.
+/// Returns the answer for these times of each system in each round; Driveline takes 20 µs in all.
 fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let mut cases: Vec<Case> = Vec::new();
@@ -197,7 +196,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
          The least of the others is fastdds/shm's: 0.98 times Driveline's (95 % 0.65 to 1.20), \
          which shows no difference."
     );
-    // A system that is clearly ahead is named, not one that only seems to be further ahead.
+    // A system that is clearly ahead is named, not one whose lead is uncertain.
     let far = [9_000, 10_000, 12_000, 30_000, 31_000];
     assert_eq!(
         answered(&[("cell", "fastdds/shm", far), ("cell", "zenoh/shm", ahead)]),
@@ -206,7 +205,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
          In the tail (p99, or p95 where n is too small for it) ahead of Driveline: zenoh/shm \
          (cell)."
     );
-    // One system with an unclear result is enough, and named.
+    // One system with an unclear result is enough, and is named.
     let just = [20_400; 5];
     let wide = [13_000, 16_000, 22_000, 27_000, 29_000];
     let answer = answered(&[("cell", "fastdds/shm", just), ("cell", "zenoh/shm", wide)]);
@@ -243,7 +242,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
         of(&[(a, unclear), (b, unclear), (c, unclear)]),
         "In none of 3 cells is it clear whether Driveline has the least median latency."
     );
-    // Of four cells two have others, as in W1.
+    // Two of four cells have other systems, as in W1.
     let compared = |ns| {
         answered(&[
             ("imu", "", slower),
@@ -260,7 +259,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
     ));
 }
 
-/// Driveline and a peer next to floors of which the second takes `again_ns`.
+/// Driveline and a peer next to floors; the second floor takes `again_ns`.
 fn beside_floors(dir: &Path, again_ns: u64) -> (String, String) {
     let mut cases: Vec<Case> = Vec::new();
     for system in [System::Driveline, peer("fastdds/shm")] {
@@ -343,12 +342,12 @@ fn a_sample_that_did_not_arrive_is_called_lost_everywhere() {
     );
 }
 
-/// The cells of each line.
+/// Returns the cells of each line.
 fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().map(|l| l.split("  ").map(str::trim).filter(|w| !w.is_empty()).collect())
 }
 
-/// The cells of the line whose first one is this.
+/// Returns the cells of the line whose first cell is this.
 fn line<'a>(text: &'a str, first: &str) -> Vec<&'a str> {
     lines(text)
         .find(|l| l.first() == Some(&first))
@@ -452,8 +451,8 @@ fn one_cell_of_few_samples_is_not_reported_twice() {
         })
     };
     let (text, one) = page("one", cases("scan", 0));
-    // No percentile without enough samples, and no second picture of ratios next to the one
-    // among the views.
+    // No percentile without enough samples, and no second plot of ratios next to the one among the
+    // views.
     assert!(one.contains("Published, and measured here") && one.contains("Subscribers one by one"));
     assert!(
         !one.contains("<span class=few>n too small")
@@ -527,7 +526,7 @@ fn chains_report_transmission_and_drivelines_edges() {
         }
         archive.add("X", c, &run(c, round, &[]), &o).unwrap();
     });
-    // With some edges its own, Driveline on all of them is not to be expected.
+    // If some edges are Driveline's own, Driveline on all of them is not expected.
     assert!(
         text.contains("Driveline has the least median latency.") && !text.contains("has no figure"),
         "{text}"
@@ -542,7 +541,7 @@ fn chains_report_transmission_and_drivelines_edges() {
         "{text}"
     );
     assert!(page.contains("With Driveline on some edges, and without") && page.contains("150 %"));
-    // The stages in the order of the chain, which is not that of the alphabet.
+    // The stages are in the order of the chain, not alphabetical.
     let row = |subject: &str, what: &str| {
         page.find(&format!("{subject}<small>{what}</small>")).unwrap_or_else(|| panic!("{subject}"))
     };
@@ -574,7 +573,7 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
         json: false,
     })
     .unwrap();
-    // A whole page in its place would be megabytes: it is not shown.
+    // A whole page in the archive would be megabytes: it is not written.
     assert!(
         std::fs::read_to_string(&mine).unwrap() == "dear",
         "the file behind the link was written to"
@@ -582,7 +581,7 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
     assert!(
         names.iter().all(|n| archive.directory().join(n).symlink_metadata().unwrap().is_file())
     );
-    // Where it is named, it is the caller's.
+    // A path that the caller names belongs to the caller.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&mine, &link).unwrap();
     report(&ReportArgs {
@@ -602,8 +601,8 @@ fn a_directory_is_no_place_for_a_page() {
     let archive =
         Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1))
             .unwrap();
-    // What cannot be written there does not keep from what is asked for: a directory stands in the
-    // place of a file.
+    // A table that cannot be written into the archive does not prevent the requested outputs: here
+    // a directory has the name of the file.
     let table = archive.directory().join("results.csv");
     std::fs::create_dir(&table).unwrap();
     let rendered = |out: Option<&Path>, markdown| {
@@ -634,7 +633,7 @@ fn a_directory_is_no_place_for_a_page() {
              {here}/report.html"
         )
     );
-    // Nothing is half done.
+    // No output is incomplete.
     assert!(!archive.directory().join("summary.json").exists());
 }
 
@@ -664,14 +663,14 @@ fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
     assert!(text.contains("Torn payloads: 6 by as_published/sim_code (cell)."), "{text}");
 }
 
-/// An experiment whose question is about something else than latencies.
+/// Returns an experiment whose question is about something other than latencies.
 fn asking(about: AnswerSpec, rounds: u64, cases: Vec<Case>) -> Experiment {
     let mut e = experiment("X", rounds, cases);
     e.scenario.answer = Some(about);
     e
 }
 
-/// Takes a sample away from the first subscriber of the first link.
+/// Removes a sample of the first subscriber of the first link.
 fn lose_one(run: &mut Run) {
     let Some(a) = run.accounts.first_mut() else { return };
     let lost = a.stamps.pop().unwrap();
@@ -787,7 +786,7 @@ fn effects_of_settings_are_reported_where_they_are_the_question() {
             };
             archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
         });
-    // In one line, for `grep`: this is no terminal.
+    // On one line, for `grep`: this is not a terminal.
     let answer = "\
 What settings change, by medians:
   fastdds/udp_500 takes 1.00 to 3.00 times what fastdds/udp takes (furthest in image: 95 % 3.00 to \

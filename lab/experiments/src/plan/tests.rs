@@ -6,12 +6,12 @@ use driveline_bench::harness::Reliability;
 use driveline_bench::peers::{Description, RunsWorkload, State, Variant, WaitKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Experiments that come with the program: which systems they ask what.
+/// Built-in experiments: their systems and questions.
 mod papers;
 /// Participants of `--quick`.
 mod quick;
 
-/// A peer that can do everything, under the names that scenarios ask for.
+/// A peer with all capabilities, with the names in scenarios.
 fn peer(name: &str, variants: &[&str]) -> Peer {
     let variant = |name: &&str| Variant {
         name: (*name).to_owned(),
@@ -92,7 +92,7 @@ fn every_built_in_experiment_can_be_planned_to_every_extent() {
     for b in builtin() {
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
-            // Two hosts need root and a gateway; where those are not, the reason is there instead.
+            // Two hosts need root and a gateway; without them, the reason is reported instead.
             let explained =
                 e.scenario.link.reach == Some(ReachSpec::Network) && !e.left_out.is_empty();
             assert!(
@@ -140,7 +140,8 @@ fn an_own_tool_runs_only_where_it_can_judge() {
             e.left_out.iter().filter(|l| l.what.starts_with("own latency tool of")).count();
         (e.cases.iter().filter(|c| c.role == Role::OwnTool).count(), left_out)
     };
-    // Of two variants, five of 14 sizes in two qualities; quick is best effort, which none judges.
+    // Of two variants, five of 14 sizes in two kinds of reliability. Quick is best effort, for
+    // which no tool has a verdict.
     assert_eq!((tools(Extent::Quick), tools(Extent::Default)), ((0, 1), (56, 0)));
 }
 
@@ -186,7 +187,8 @@ fn a_variant_that_is_the_usual_one_at_a_rate_is_not_measured_twice_there() {
         .filter(|l| l.reason.starts_with("at a rate it is"))
         .map(|l| (l.what.as_str(), l.cells.len()))
         .collect();
-    // Untouched and filled, in two qualities; spinning readers do not fit next to ten on two CPUs.
+    // Untouched and filled, with two kinds of reliability; spinning readers do not fit next to ten
+    // on two CPUs.
     assert_eq!(left, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
 }
 
@@ -271,7 +273,7 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     // 1000 rounds, the start of a run, and two processes.
     assert!(close(with(&own, &rounds), 0.030 + 0.02 + 0.01), "{}", with(&own, &rounds));
     assert!(close(with(&other, &rounds), 0.100 + 0.2 + 0.01), "{}", with(&other, &rounds));
-    // A payload counts where it is copied or filled.
+    // A payload costs time if it is copied or filled.
     let large = |payload| {
         move |l: &mut Link| {
             (l.messages, l.warm_up, l.size, l.payload) = (900, 100, 1_000_000, payload)
@@ -280,7 +282,7 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     assert!(close(with(&own, &large(Payload::Untouched)), with(&own, &rounds)));
     assert!(close(with(&own, &large(Payload::Filled)), with(&own, &rounds) + 0.3));
     assert!(close(with(&other, &large(Payload::Filled)), with(&other, &rounds) + 0.7));
-    // An open loop: its schedule and its rests.
+    // An open loop: its schedule and its pauses.
     let scheduled = |l: &mut Link| {
         (l.pace, l.messages, l.warm_up, l.subscribers) = (Pace::RateHz(10.0), 19, 1, 10)
     };
@@ -292,7 +294,7 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
         "{}",
         with(&own, &between_hosts)
     );
-    // The links of a run go on at the same time.
+    // The links of a run run at the same time.
     let mut twice = own.clone();
     twice.links.extend(own.links.clone());
     assert!(close(expected_seconds(&twice), expected_seconds(&own) + 0.01));
@@ -339,7 +341,7 @@ fn the_environment_gives_parameters_to_stages() {
         "COMP_NAMES" => Some("".into()),
         _ => None,
     };
-    // What is a file is named from the root, so that it is found from elsewhere, too.
+    // Paths of files are absolute, so that they are found from other directories.
     let parameters = environment::parameters(&yolo, |_| None).unwrap();
     assert_eq!(parameters, yolo.parameters);
     assert!(
@@ -419,7 +421,7 @@ fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Floors that copy: their ids, and what they are compared with in the cases of Driveline's.
+/// Returns the floors that copy: their ids, and their comparisons in the cases of Driveline.
 fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
     let is_copy = |id: &str| e.cases.iter().any(|c| c.id == id && c.is_copy());
     let floors = e.cases.iter().filter(|c| c.is_copy());
@@ -432,8 +434,8 @@ fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
 
 #[test]
 fn a_copy_of_each_size_stands_among_the_floors() {
-    // However many subscribers there are, it is one copy for each sample, no more than it takes to
-    // say something.
+    // Whatever the number of subscribers, it is one copy for each sample, and no more copies than
+    // necessary.
     let e = planned("S1", Extent::Default);
     let (floors, compared) = copies(&e);
     assert_eq!(
@@ -479,7 +481,7 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
     };
     let rendered = |e: &Experiment| {
         let (floors, compared) = copies(e);
-        // A row for every size, also of those whose path is unknown.
+        // A row for every size, also for those whose path is unknown.
         assert_eq!(floors.len(), 3, "{floors:?}");
         let peers = e
             .cases
@@ -511,7 +513,7 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
         ["64 KiB", "1 MiB"].map(|size| format!("{size}: transport ÷ copy of floor: memcpy from shared slots in turn · {size} · at 20 Hz"))
     );
     assert!(rendered(&sizes(Untouched, Borrow, None, None)).is_empty());
-    // What passes between two arrivals has no copy in it.
+    // The time between two arrivals does not include a copy.
     assert!(
         rendered(&sizes(Filled, Borrow, Some(20.0), Some(scenario::Figure::BetweenArrivals)))
             .is_empty()
@@ -549,7 +551,7 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
         "{:?}",
         e.left_out
     );
-    // Each cell that it cannot do, with the one thing that it cannot; and it is in all others.
+    // Each cell that it cannot do, with the single missing capability. It takes part in all others.
     let cells_of = |reason: &str| {
         let left = e
             .left_out
@@ -583,7 +585,7 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
         "{:?}",
         e.left_out
     );
-    // In words, not as programs write values down.
+    // As text, not in the form of debug output.
     assert!(
         e.left_out
             .iter()
@@ -612,7 +614,7 @@ fn a_system_without_a_capability_is_listed_once_with_all_its_cells() {
         of[0].rendered()
     );
     assert!(of[0].rendered().ends_with("; and 1 more)"), "{}", of[0].rendered());
-    // Of several links there is no floor, and that is said as well.
+    // Several links have no floor, which is reported as well.
     let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
     assert!(
         floor.len() == 1 && floor[0].cells.len() == 8 && floor[0].reason.contains("one link alone"),
@@ -682,7 +684,7 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
                     own.id
                 );
                 for control in controls {
-                    // It is the same, but for its name and its neighbours in the table.
+                    // It is the same, except for its name and the cells next to it in the table.
                     let same = Case {
                         id: own.id.clone(),
                         directory: own.directory.clone(),
@@ -693,7 +695,7 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
                     assert_eq!(same, *own);
                 }
             }
-            // Floors are measured twice as before, and no other system is.
+            // Floors are measured twice as before, other systems are not.
             let others =
                 e.cases.iter().filter(|c| c.role == Role::Control && c.system != System::Driveline);
             assert!(
@@ -703,7 +705,7 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
             );
         }
     }
-    // Systems that are not asked for are not measured.
+    // Systems that are not requested are not measured.
     let mut s = scenario::load("S6").unwrap();
     s.systems = vec!["fastdds/shm".into()];
     let e = plan(&s, Extent::Default, &peers(), &placement).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Under which conditions the figures arose: machine, settings, rules.
+//! Conditions of the figures: machine, settings, rules.
 
 use super::html::{Table, escape, section, sentence};
 use crate::analysis::Analysis;
@@ -10,7 +10,7 @@ use driveline_bench::harness::{Reach, System, Wait};
 use driveline_graph::ByteSize;
 use std::fmt::Write as _;
 
-/// Anchors and names.
+/// Anchors and names of the sections.
 pub(super) const SECTIONS: [(&str, &str); 4] = [
     ("rules", "Rules"),
     ("machine", "Machine"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks that every part of a scenario makes sense, and goes with the others, beyond the file's
-//! format.
+//! Checks that every part of a scenario is meaningful and consistent with the others, beyond the
+//! file's format.
 
 use super::LoadError;
 use super::effect::without_effect;
@@ -26,7 +26,7 @@ struct Mistakes<'a> {
 }
 
 impl Mistakes<'_> {
-    /// Something that should not be there, or lacks something.
+    /// Adds a mistake about a part that should not exist, or is incomplete.
     fn wrong(&mut self, path: &[&str], message: String, help: &str) {
         self.found.merge(self.document.mistake(
             path,
@@ -35,7 +35,7 @@ impl Mistakes<'_> {
         ));
     }
 
-    /// A value that cannot be.
+    /// Adds a mistake about an invalid value.
     fn bad(&mut self, path: &[&str], message: String, help: &str) {
         self.found.merge(self.document.bad_value(
             path,
@@ -45,11 +45,10 @@ impl Mistakes<'_> {
     }
 }
 
-/// A scenario that makes sense, with systems that are Driveline or among these peers, if those are
-/// looked at.
+/// Checks a scenario. With peers, also checks that its systems are Driveline or among them.
 ///
 /// # Errors
-/// All mistakes that are found, of each kind the first one in each case or part.
+/// All mistakes; of each kind the first one in each case or part.
 pub(super) fn check(
     document: Document<Scenario>,
     peers: Option<&[Peer]>,
@@ -66,7 +65,7 @@ pub(super) fn check(
     if found.is_empty() { Ok(document.value) } else { Err(found.into()) }
 }
 
-/// Its id, and whether there is anything in it.
+/// Checks its id, and that it is not empty.
 fn check_head(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -124,7 +123,7 @@ fn check_systems(mistakes: &mut Mistakes<'_>, peers: &[Peer]) {
     }
 }
 
-/// Checks values that hold for all cases, or name one.
+/// Checks values that apply to all cases, or name one.
 fn check_runs(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     let cases = || s.cases.keys().map(String::as_str);
@@ -173,7 +172,7 @@ fn check_runs(mistakes: &mut Mistakes<'_>) {
     }
 }
 
-/// One case, and its links.
+/// Checks one case, and its links.
 fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
     let s = &mistakes.document.value;
     if let Some((_, message)) = bad_wait(case.wait.as_slice()) {
@@ -320,12 +319,12 @@ fn cable_without_hosts(s: &Scenario) -> Option<Vec<String>> {
     varied.into_iter().find(|(_, is_empty)| !is_empty).and_then(|(key, _)| at(&["vary", key]))
 }
 
-/// The first of these words that is no way to wait, and why.
+/// Returns the first of these words that is not a wait mode, and the reason.
 fn bad_wait(words: &[String]) -> Option<(usize, String)> {
     words.iter().enumerate().find_map(|(i, w)| Some((i, w.parse::<Wait>().err()?)))
 }
 
-/// The workload of a case.
+/// Checks the workload of a case.
 fn check_workload(mistakes: &mut Mistakes<'_>, case: &str, w: &WorkloadSpec) {
     let known = workloads();
     let Some(workload) = known.iter().find(|k| k.name == w.name) else {
@@ -354,7 +353,7 @@ fn check_workload(mistakes: &mut Mistakes<'_>, case: &str, w: &WorkloadSpec) {
             let message = format!("the workload '{}' has no parameter '{key}'", w.name);
             mistakes.wrong(&of, message, &suggest(key, "parameters", parameters.clone()));
         } else if let Some(message) = fault(Map::from_iter([(key.clone(), value.clone())])) {
-            // One that is wrong without the others is marked.
+            // A parameter that is invalid by itself is marked.
             mistakes.bad(&of, message, "");
         } else {
             continue;
@@ -409,7 +408,7 @@ mod tests {
         let mut snippets =
             page.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
         assert_eq!(parse(snippets.next().unwrap()).unwrap().cases.len(), 2);
-        // Of the second one the head is left out.
+        // The second snippet has no head of its own.
         let several = parse(&format!("{HEAD}{}", snippets.next().unwrap())).unwrap();
         assert_eq!(several.cases.values().next().unwrap().links.len(), 3);
         assert!(snippets.next().is_none());
@@ -488,8 +487,8 @@ mod tests {
                 "{rest}: {text}"
             );
         }
-        // One of them uses it; a key of the whole case is no link's; that case is not among
-        // those.
+        // One case uses it. A key of a whole case is not a key of a link, and that case is not
+        // among those.
         for rest in [
             "vary: {rate_hz: [10, 20]}\n",
             "vary: {hogs: [0, 1]}\n",
@@ -680,7 +679,7 @@ quick: {cases: [d], messages: 1, seconds: 1}
         }
     }
 
-    /// Returns the text marked with carets, and the whole.
+    /// Returns the marked part of the text, and the whole.
     fn marked(text: &str) -> (&str, &str) {
         let lines: Vec<&str> = text.lines().collect();
         let at = lines

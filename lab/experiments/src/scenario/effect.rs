@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests of a scenario that its links cannot satisfy: a preference for no subscriber, a figure
-//! that no case has, a question about something constant.
+//! Requests of a scenario that its links cannot satisfy: a preference for a missing subscriber, a
+//! figure that no case has, a question about something constant.
 
 use super::unused_keys::{Part, UnusedKey};
 use super::{AnswerSpec, CaseSpec, FavourSpec, Figure, PayloadSpec, Scenario, Vary};
 
-/// A case of links, as one extent measures it.
+/// A case of links at one extent.
 struct Links<'a> {
     scenario: &'a Scenario,
     vary: &'a Vary,
@@ -38,7 +38,7 @@ impl Links<'_> {
         self.each(|c| c.subscribers, &self.vary.subscribers, 1)
     }
 
-    /// Returns the number that run at the same time, cell by cell.
+    /// Returns the number of links that run at the same time, cell by cell.
     fn at_once(&self) -> Vec<usize> {
         if self.case.links.is_empty() {
             return self.each(|c| c.copies, &self.vary.copies, 1).concat();
@@ -46,7 +46,7 @@ impl Links<'_> {
         vec![self.case.links.values().map(|l| l.copies.unwrap_or(1)).fold(0, usize::saturating_add)]
     }
 
-    /// Returns the place of a key of the case: in the case, or in the part for all of them.
+    /// Returns the place of a key of the case: in the case, or in the part for all cases.
     fn place<'p>(&'p self, key: &'p str, says_itself: bool) -> Vec<&'p str> {
         if says_itself { vec!["cases", self.name, key] } else { vec!["link", key] }
     }
@@ -55,7 +55,7 @@ impl Links<'_> {
         self.case.favour.as_ref().or(self.scenario.link.favour.as_ref())
     }
 
-    /// A preference that changes nothing.
+    /// Returns a preference without an effect.
     fn idle_favour(&self) -> Option<UnusedKey> {
         let favour = self.favour()?;
         let mut path = self.place("favour", self.case.favour.is_some());
@@ -100,7 +100,7 @@ impl Links<'_> {
         self.case.figure.or(self.scenario.link.figure).or(self.scenario.figure)
     }
 
-    /// A figure that some cell cannot have.
+    /// Returns a figure that some cell cannot have.
     fn missing_figure(&self) -> Option<UnusedKey> {
         let (own, common) = (self.case.figure, self.scenario.link.figure);
         let figure = self.figure()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unused keys of a scenario. Ignoring them silently would measure something else.
+//! Unused keys of a scenario. Silently ignoring them would measure something else.
 
 use super::{CaseSpec, RunSpec, Scenario, Vary};
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub(super) const OF_LINKS: [&str; 13] = [
 /// Keys that a case with a workload sets for itself.
 pub(super) const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
 
-/// The keys that a part of a scenario says something with.
+/// Returns the keys that a part of a scenario sets.
 fn said(part: &impl Serialize) -> Vec<String> {
     let says = |v: &Value| {
         !(v.is_null()
@@ -47,7 +47,7 @@ fn said(part: &impl Serialize) -> Vec<String> {
     part.into_iter().filter(|(_, value)| says(value)).map(|(name, _)| name).collect()
 }
 
-/// The first thing that a part of a scenario says beyond what goes for it.
+/// Returns the first key of a part that is not used.
 pub(super) fn unused(part: &impl Serialize, used: &[&str]) -> Option<String> {
     said(part).into_iter().find(|name| !used.contains(&name.as_str()))
 }
@@ -82,8 +82,7 @@ impl UnusedKey {
     }
 }
 
-/// Parts measured at one extent: by the name of the part of the file that sets the differences
-/// there.
+/// Part of the file for one extent, with its name.
 pub(super) struct Part<'a> {
     name: &'static str,
     own: &'a RunSpec,
@@ -100,7 +99,7 @@ impl Part<'_> {
         })
     }
 
-    /// Its cases, by name.
+    /// Returns its cases, by name.
     pub(super) fn cases<'s>(
         &self,
         s: &'s Scenario,

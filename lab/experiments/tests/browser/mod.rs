@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A report in a real browser: everything in it is clicked, and each error is reported, of the
-//! page or the browser.
+//! A report in a real browser: the test clicks everything in it and reports each error of the page
+//! or the browser.
 //!
-//! The browser is spoken to over its DevTools protocol, by a pipe. Nothing here depends on how fast
-//! it is: it says when a page is loaded, the page says by `aria-busy` which plots are still to be
-//! drawn, and [`PATIENCE`] is for a browser that hangs. (Its virtual time, and the document that it
-//! prints when that is over, do not serve: plots are drawn in frames, for which virtual time does
-//! not wait.)
+//! The test controls the browser over its DevTools protocol, through a pipe. It does not depend on
+//! the browser's speed: the browser reports when a page is loaded, the page reports by `aria-busy`
+//! which plots are still to be drawn, and [`PATIENCE`] is for a browser that hangs. (Virtual time,
+//! and the document that the browser prints after it, do not help: plots are drawn in frames, for
+//! which virtual time does not wait.)
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -21,11 +21,11 @@ use devtools::Browser;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Programs that are the same browser under other names.
+/// Names of programs that are this browser.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Returns `None`, with a message, where no browser of this family is installed: Ubuntu has it as a
-/// snap only.
+/// Returns `None`, with a message, if no browser of this family is installed: Ubuntu has it only as
+/// a snap.
 fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -43,7 +43,7 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// Result of the page after everything in it was opened.
+/// State of the page after everything in it was opened.
 #[derive(Debug, serde::Deserialize)]
 pub(crate) struct RenderedPage {
     /// Errors of the page, and of the browser in its console.
@@ -53,7 +53,7 @@ pub(crate) struct RenderedPage {
     pub(crate) overview_height: f64,
     pub(crate) views: Vec<String>,
     pub(crate) empty: Vec<String>,
-    /// Words of plots that reach beyond their plot, with its view.
+    /// Words that extend beyond their plot, with its view.
     pub(crate) words_cut: Vec<String>,
     pub(crate) dark: bool,
     pub(crate) width: f64,
@@ -66,11 +66,11 @@ pub(crate) struct RenderedPage {
     /// Tables of which not all is to be seen, and those of them that do not show it.
     pub(crate) cut: usize,
     pub(crate) cut_unseen: usize,
-    /// The heads above tables that are wider than their place.
+    /// Headings above tables that are wider than their place.
     pub(crate) cut_across: Vec<String>,
 }
 
-/// Clicks through everything and notes what it sees; its value is a [`RenderedPage`].
+/// Clicks through everything and records the result; its value is a [`RenderedPage`].
 const PROBE: &str = r#"(async () => {
   const rendered = { errors: [], views: [], empty: [], words_cut: [], fetched: [] };
   const frame = () => new Promise(requestAnimationFrame);
@@ -147,8 +147,8 @@ const PROBE: &str = r#"(async () => {
   return rendered;
 })()"#;
 
-/// Opens a page in each of these ways (dark or light, and how wide), and returns its results, and
-/// the browser's errors; `None` without a browser.
+/// Opens a page in each of these ways (dark or light, and width), and returns its state with the
+/// browser's errors; `None` without a browser.
 pub(crate) fn open<const N: usize>(
     page: &Path,
     looks: [(bool, u32); N],
@@ -184,7 +184,7 @@ fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> RenderedP
     rendered
 }
 
-/// Returns the brightness of a colour as a browser reports it, from 0 to 255.
+/// Returns the brightness of a colour as reported by a browser, from 0 to 255.
 pub(crate) fn brightness(colour: &str) -> f64 {
     let inner = colour.split_once('(').map_or("", |(_, rest)| rest);
     let parts: Vec<f64> = inner
@@ -197,7 +197,7 @@ pub(crate) fn brightness(colour: &str) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// Returns true if text of the page and of its plots can be read in these colours.
+/// Returns true if text of the page and of its plots is readable in these colours.
 pub(crate) fn is_readable(rendered: &RenderedPage) -> bool {
     let readable = |b: f64| if rendered.dark { b > 180.0 } else { b < 80.0 };
     readable(brightness(&rendered.text_colour))

@@ -32,7 +32,7 @@ fn missing_peers_are_listed_everywhere_and_graphs_run_without_peers() {
                 "{} {extent:?}",
                 b.id
             );
-            // Two hosts need root: where those are not, nothing is left.
+            // Two hosts need root: without it, no case remains.
             if !e.cases.is_empty() && e.cases.iter().all(|c| c.workload.is_some()) {
                 graphs.insert(b.id);
             }
@@ -79,23 +79,23 @@ fn a_workload_is_measured_on_the_peers_that_announce_it() {
         let to: Vec<_> = c.comparisons.iter().map(|x| x.to.clone()).collect();
         assert_eq!(to, [format!("{} · driveline", c.cell)]);
     }
-    // Who has a program that was built without it learns how to build it with it.
+    // With a program built without the workload, the report says how to build it.
     let e = planned(&[], ros1("install it, then make peers"));
     assert_eq!(
         left(&e, "ros1/tcp"),
         [("install it, then make peers".to_owned(), of(&e, "driveline"))]
     );
-    // Who has none learns how to add it, and what Driveline does is measured.
+    // Without a program, the report says how to add it, and Driveline is measured.
     let none = State::NotInstalled { how_to_add: "make peers".into() };
     let e = planned(&[], Peer { state: none, ..ros1("") });
     assert_eq!(left(&e, "ros1"), [("not installed: make peers".to_owned(), Vec::new())]);
     assert_eq!((of(&e, "driveline").len(), of(&e, "ros1/tcp").len()), (6, 0));
-    // Without Driveline, and with variants that carry no such thing.
+    // Without Driveline, and with variants that do not carry it.
     let e = planned(&["ros1"], ros1(""));
     assert_eq!((of(&e, "driveline").len(), of(&e, "ros1/tcp").len()), (0, 3));
     assert!(e.cases.iter().all(|c| c.comparisons.is_empty()));
     assert_eq!(left(&e, "ros1/udp")[0].0, "does not run the workload fusion");
-    // None of them runs it.
+    // No selected system runs it.
     let e = planned(&["driveline", "zenoh"], ros1(""));
     assert!(left(&e, "other middleware")[0].0.contains("is a graph of Driveline"));
 }
@@ -108,7 +108,7 @@ fn everything_is_started_anew_often_enough_for_intervals() {
             assert!(rounds >= ENOUGH_ROUNDS as u64, "{} {extent:?}: {rounds} rounds", b.id);
         }
     }
-    // The published number of samples, in each of them.
+    // The published number of samples in each case.
     let of_paper = planned("F", Extent::Paper);
     assert!(
         of_paper
@@ -185,7 +185,7 @@ fn links_of_the_first_paper_are_reliable_as_there() {
             let is_link = |c: &&Case| c.system == System::Driveline && !c.links.is_empty();
             let own = || e.cases.iter().filter(is_link);
             let is = |c: &str, r| own().any(|case| case.scenario_case == c && of(case) == Some(r));
-            // What a paper does not say may be measured besides.
+            // Cases that a paper does not have may be measured as well.
             for case in
                 own().map(|c| c.scenario_case.as_str()).filter(|c| !c.contains("best effort"))
             {
@@ -198,7 +198,7 @@ fn links_of_the_first_paper_are_reliable_as_there() {
 
 #[test]
 fn transports_within_a_process_stand_among_those_of_the_first_paper() {
-    // As ROS 1's nodelets are.
+    // Within a process, like ROS 1's nodelets.
     let mut inside = peer("inside", &["intra"]);
     let State::Installed { description, .. } = &mut inside.state else { panic!() };
     description.variants[0].reach = vec![Reach::Process];
@@ -286,14 +286,14 @@ fn all_topologies_have_the_same_figure() {
     assert!(
         links.iter().any(|c| c.links[0].subscribers > 1) && links.iter().any(|c| c.links.len() > 1)
     );
-    // In T3 it is from publishing to the callback of all subscriptions: filling is in neither.
+    // In T3 it is from publishing to the callback of all subscriptions: filling is part of neither.
     assert!(
         links
             .iter()
             .all(|c| c.handling() == Some(Payload::Filled)
                 && c.headline_metric() == Metric::Transport)
     );
-    // Where no scenario names it, filling counts.
+    // If no scenario names the figure, filling counts.
     let mut unnamed = scenario::load("W2").unwrap();
     unnamed.figure = None;
     let e = plan(&unnamed, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
@@ -321,7 +321,7 @@ fn a_workload_uses_varied_values_that_its_case_leaves_open() {
     own.cases.values_mut().for_each(|c| {
         drop(c.workload.as_mut().unwrap().parameters.insert("payload_bytes".into(), 65536.into()))
     });
-    // It says its own.
+    // The case sets its own.
     assert_eq!(sizes(&own), BTreeSet::from([65536]));
     s.vary.size = vec![driveline_graph::ByteSize(1 << 40)];
     let text = format!("{:#}", planned(&s).unwrap_err());
@@ -406,7 +406,7 @@ fn published_figures_are_compared_with_existing_systems() {
         for p in scenario::load(b.id).unwrap().published {
             let Some(beside) = p.beside else { continue };
             assert!(beside == "driveline" || known.contains(&beside), "{}: {beside}", b.id);
-            // A DDS of ours runs without rclcpp; the row says so next to a system of ROS 2.
+            // The peers' DDS runs without rclcpp; the row compared with a system of ROS 2 says so.
             let through_rclcpp = p.system.contains("ROS 2") && beside != "driveline";
             assert!(!through_rclcpp || p.here.is_some(), "{}: {}", b.id, p.system);
         }
