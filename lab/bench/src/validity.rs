@@ -34,8 +34,8 @@ pub fn validity_rule() -> String {
          peer is invalid if the latency tool of the \
          middleware was run next to it and the 95 % interval of their ratio lies beyond \
          {:.0} % off; with fewer than \
-         {ENOUGH_ROUNDS} rounds there is no such verdict. A run during which other processes used more \
-         than {:.0} % of the machine is called disturbed, \
+         {ENOUGH_ROUNDS} rounds there is no such verdict. A run during which other processes used \
+         more than {:.0} % of the machine is called disturbed, \
          and counts.",
         MAX_STOLEN * 100.0,
         TOLERANCE * 100.0,

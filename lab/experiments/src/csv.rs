@@ -6,7 +6,8 @@ use crate::analysis::{Analysis, CaseResult, Figure};
 use crate::words::word;
 use std::fmt::Write as _;
 
-const HEAD: &str = "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,p25,p50,p75,p95,p99,p99_9,p99_99,max,skewness,excess_kurtosis,value\n";
+const HEAD: &str = "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,\
+                    p25,p50,p75,p95,p99,p99_9,p99_99,max,skewness,excess_kurtosis,value\n";
 
 /// Returns the table. An empty cell: too few samples, or not applicable.
 #[must_use]

@@ -92,7 +92,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Continue an interrupted measurement in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["what", "quick", "paper", "systems", "rounds", "out", "seed", "dry_run"])]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = [
+            "what", "quick", "paper", "systems", "rounds", "out", "seed", "dry_run"
+        ]
+    )]
     pub resume: Option<PathBuf>,
     /// Seed of the random order and of the intervals [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]
@@ -172,7 +178,8 @@ fn agreed(seconds: f64, yes: bool) -> Result<()> {
         return Ok(());
     }
     let long = format!("this takes about {}", minutes(seconds));
-    let remedy = "measure less (--quick, fewer experiments, --rounds), or start with --yes; after an interruption, --resume continues";
+    let remedy = "measure less (--quick, fewer experiments, --rounds), or start with --yes; after \
+                  an interruption, --resume continues";
     ensure!(std::io::stdin().is_terminal() && std::io::stderr().is_terminal(), "{long}: {remedy}");
     write!(std::io::stderr(), "{long}; after an interruption, --resume continues. Start? [y/N] ")?;
     let mut answer = String::new();
@@ -221,7 +228,15 @@ fn outline(experiments: &[Experiment], width: usize) -> String {
 
 /// Returns the outline as JSON.
 fn outline_json(experiments: &[Experiment]) -> serde_json::Value {
-    let case = |c: &Case| json!({ "id": c.id, "cell": c.cell, "system": c.system.to_string(), "role": c.role, "expected_s": plan::expected_seconds(c) });
+    let case = |c: &Case| {
+        json!({
+            "id": c.id,
+            "cell": c.cell,
+            "system": c.system.to_string(),
+            "role": c.role,
+            "expected_s": plan::expected_seconds(c),
+        })
+    };
     let of = |e: &Experiment| {
         json!({
             "id": e.scenario.id,
@@ -232,7 +247,10 @@ fn outline_json(experiments: &[Experiment]) -> serde_json::Value {
             "expected_s": seconds(e),
         })
     };
-    json!({ "experiments": experiments.iter().map(of).collect::<Vec<_>>(), "expected_s": experiments.iter().map(seconds).sum::<f64>() })
+    json!({
+        "experiments": experiments.iter().map(of).collect::<Vec<_>>(),
+        "expected_s": experiments.iter().map(seconds).sum::<f64>(),
+    })
 }
 
 fn is_all(args: &RunArgs) -> bool {
@@ -369,12 +387,14 @@ fn reopen(directory: &Path) -> Result<Archive> {
     let m = &archive.manifest;
     ensure!(
         m.finished_at.is_none(),
-        "the measurement in {} is complete: there is nothing to go on with; `driveline bench report` shows it once more",
+        "the measurement in {} is complete: there is nothing to go on with; `driveline bench \
+         report` shows it once more",
         directory.display()
     );
     ensure!(
         m.commit == bench::COMMIT && m.version == bench::VERSION,
-        "the measurement in {} was begun by driveline {} ({}), this is {} ({}): go on with that one, or measure anew",
+        "the measurement in {} was begun by driveline {} ({}), this is {} ({}): go on with that \
+         one, or measure anew",
         directory.display(),
         m.version,
         m.commit,

@@ -250,10 +250,17 @@ fn a_measurement_whose_terminal_closes_is_reported_and_no_other_uses_its_directo
 /// Adds a peer with this description.
 fn add_peer(dir: &Path, name: &str) {
     let variant = |name: &str| {
-        json!({ "name": name, "title": format!("over {name}"), "reach": ["host"], "waits": ["block"], "reliability": ["best_effort"], "loans": false,
-            "min_size": 32, "max_size": 65536, "max_subscribers": 4, "settings": [{ "name": "depth", "value": "1", "why": "small messages" }] })
+        json!({
+            "name": name, "title": format!("over {name}"),
+            "reach": ["host"], "waits": ["block"], "reliability": ["best_effort"],
+            "loans": false, "min_size": 32, "max_size": 65536, "max_subscribers": 4,
+            "settings": [{ "name": "depth", "value": "1", "why": "small messages" }],
+        })
     };
-    let says = json!({ "protocol": 1, "name": name, "title": "My own", "version": "2.5", "variants": [variant("tcp"), variant("udp")] });
+    let says = json!({
+        "protocol": 1, "name": name, "title": "My own", "version": "2.5",
+        "variants": [variant("tcp"), variant("udp")],
+    });
     let path = dir.join(name);
     // Another process writes it: a child of a parallel test could inherit the file while it is
     // open, and a file that is open for writing cannot be started.

@@ -178,8 +178,11 @@ fn what_a_page_or_its_browser_complains_of_is_seen() {
     let dir = tempfile::tempdir().unwrap();
     let complaints = |name: &str, body: &str| {
         let page = dir.path().join(format!("{name}.html"));
-        std::fs::write(&page, format!("<!doctype html>\n<html>\n<head>\n<title>x</title>\n</head>\n<body>\n{body}</body>\n</html>\n"))
-            .unwrap();
+        let text = format!(
+            "<!doctype html>\n<html>\n<head>\n<title>x</title>\n</head>\n<body>\n{body}</body>\n\
+             </html>\n"
+        );
+        std::fs::write(&page, text).unwrap();
         open(&page, [(false, 800)]).map(|[rendered]| rendered.errors)
     };
     let Some(quiet) = complaints("quiet", "<p>Nothing.</p>\n") else { return };
@@ -240,7 +243,10 @@ fn the_page_says_what_a_sceptic_asks() {
     // A system has no ratio to itself, and a table without heads has no strip for them.
     let own = body.split("<th scope=row>Driveline").nth(1).unwrap().split("</tr>").next().unwrap();
     assert!(own.contains("<td></td>") && !own.contains("<td>1</td>"), "{own}");
-    assert!(!body.contains("<td>1.00×</td></tr>"), "a published figure beside Driveline itself");
+    assert!(
+        !body.contains("<td>1.00×</td></tr>"),
+        "a published figure compared with Driveline itself"
+    );
     assert!(!body.contains("<th scope=col></th><th scope=col></th>"), "an empty head");
     for what in [
         "iceoryx2/ipc",

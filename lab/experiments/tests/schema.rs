@@ -229,7 +229,12 @@ fn the_schema_refuses_what_the_program_refuses() {
 
 #[test]
 fn what_judges_here_would_see_a_mistake() {
-    let schema = json!({"type": "object", "required": ["a"], "properties": {"a": {"oneOf": [{"const": 1}, {"type": "integer", "maximum": 5}]}}, "additionalProperties": false});
+    let schema = json!({
+        "type": "object",
+        "required": ["a"],
+        "properties": {"a": {"oneOf": [{"const": 1}, {"type": "integer", "maximum": 5}]}},
+        "additionalProperties": false
+    });
     let judged = |value: Value| mistakes(&schema, &schema, &value, "").len();
     // With `oneOf`, exactly one must match.
     assert_eq!(

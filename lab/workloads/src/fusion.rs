@@ -129,7 +129,8 @@ impl Probes {
 
 impl Experiment for Fusion {
     const NAME: &'static str = "fusion";
-    const DESCRIPTION: &'static str = "Fusion of four 4 MiB channels of other processes, by the first channel or by approximate time";
+    const DESCRIPTION: &'static str = "Fusion of four 4 MiB channels of other processes, by the \
+         first channel or by approximate time";
 
     fn verify(&self) -> Result<()> {
         ensure!(

@@ -348,14 +348,16 @@ fn close_account(o: &mut Observations) -> Result<()> {
     );
     if came > due || came_before > due_before {
         bail!(
-            "{came} messages were delivered where {due} were due, and {came_before} of {due_before} in the warm-up: the count is wrong"
+            "{came} messages were delivered where {due} were due, and {came_before} of \
+             {due_before} in the warm-up: the count is wrong"
         );
     }
     let (lost, lost_before) = (due - came, due_before - came_before);
     o.counters.insert(LOST.into(), lost);
     if lost + lost_before != missed {
         o.invalid.push(format!(
-            "the account does not close: {lost} messages did not come, and {lost_before} in the warm-up, but subscriptions missed {missed}"
+            "the account does not close: {lost} messages did not come, and {lost_before} in the \
+             warm-up, but subscriptions missed {missed}"
         ));
     }
     Ok(())

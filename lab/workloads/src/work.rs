@@ -60,7 +60,8 @@ impl Crunch {
         while cost_ns(high, ATTEMPTS) < wanted {
             ensure!(
                 high < MAX_LIMIT,
-                "{wanted} ns of work in one callback are more than can be calibrated; give less than a minute"
+                "{wanted} ns of work in one callback are more than can be calibrated; give less than a \
+             minute"
             );
             high *= 2;
         }

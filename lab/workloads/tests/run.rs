@@ -372,7 +372,10 @@ fn every_message_of_a_topology_is_in_time_late_lost_or_was_not_sent() {
         ("t3", "single_threaded", "subscription 2", 1),
         ("t3", "multi_threaded", "subscription 2", 1),
     ] {
-        let parameters = json!({"topology": shape, "executor": executor, "nodes": 4, "payload_bytes": 0, "rate_hz": 100, "threads": 2});
+        let parameters = json!({
+            "topology": shape, "executor": executor, "nodes": 4,
+            "payload_bytes": 0, "rate_hz": 100, "threads": 2
+        });
         topology(&parameters, subject, fan_out);
     }
 }
@@ -384,7 +387,10 @@ fn what_a_slow_callback_does_not_come_to_is_lost_and_missed() {
         ("t3", "multi_threaded", "subscription 1", 1),
     ] {
         // Twice as much work as comes, for each callback.
-        let parameters = json!({"topology": shape, "executor": executor, "nodes": 3, "payload_bytes": 0, "rate_hz": 200, "threads": 2, "crunch_ms": 10});
+        let parameters = json!({
+            "topology": shape, "executor": executor, "nodes": 3,
+            "payload_bytes": 0, "rate_hz": 200, "threads": 2, "crunch_ms": 10
+        });
         let lost = topology(&parameters, subject, fan_out);
         assert!(lost > 0, "{parameters}");
     }

@@ -65,7 +65,7 @@ fn restless(e: &ExperimentResult) -> Option<String> {
         ));
     }
     Some(format!(
-        "The machine was too restless to tell: the same floor, measured twice, {differs} the \
+        "The machine was too restless for a verdict: the same floor, measured twice, {differs} the \
          second time (A/A control, {}). \
          Measure on a quiet machine; what follows is what was seen on this one.",
         case.case.cell

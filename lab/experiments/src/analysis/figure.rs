@@ -103,7 +103,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn curves_rise_and_bins_hold_every_sample(runs in prop::collection::vec(prop::collection::vec(0u64..10_000_000_000, 0..300), 1..4)) {
+        fn curves_rise_and_bins_hold_every_sample(
+            runs in prop::collection::vec(
+                prop::collection::vec(0u64..10_000_000_000, 0..300),
+                1..4,
+            )
+        ) {
             let runs = Runs::new(runs);
             let f = Figure::of(&runs);
             prop_assert_eq!(f.bins.iter().map(|b| b.count).sum::<u64>(), runs.samples());

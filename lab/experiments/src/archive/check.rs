@@ -29,7 +29,10 @@ pub(super) fn check_readable(m: &Manifest) -> Result<()> {
 /// Refuses impossible values: memory is reserved for rounds, and the names of directories are used
 /// as paths.
 pub(super) fn check(m: &Manifest) -> Result<()> {
-    let is_name = |name: &str| matches!(Path::new(name).components().collect::<Vec<_>>().as_slice(), [Component::Normal(n)] if *n == name);
+    let is_name = |name: &str| {
+        let parts: Vec<_> = Path::new(name).components().collect();
+        matches!(parts.as_slice(), [Component::Normal(n)] if *n == name)
+    };
     check_readable(m)?;
     let mut ids = BTreeSet::new();
     for e in &m.experiments {

@@ -90,9 +90,16 @@ fn archive(dir: &Path) -> Archive {
 }
 
 prop_compose! {
-    fn sample()(subscriber in 0usize..3, sequence in 1u64..1000, stamps in prop::array::uniform8(0u64..u64::MAX / 2), received: bool,
-                transport_ns in 0u64..1 << 50, fill in 0u64..1 << 50) -> Sample {
-        let [scheduled, before_fill, before_publish, returned, woken, in_hand, copied, read] = stamps;
+    fn sample()(
+        subscriber in 0usize..3,
+        sequence in 1u64..1000,
+        stamps in prop::array::uniform8(0u64..u64::MAX / 2),
+        received: bool,
+        transport_ns in 0u64..1 << 50,
+        fill in 0u64..1 << 50
+    ) -> Sample {
+        let [scheduled, before_fill, before_publish, returned, woken, in_hand, copied, read] =
+            stamps;
         Sample {
             subscriber,
             sent: SentRow { sequence, scheduled, before_fill, before_publish, returned },
@@ -106,14 +113,21 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn every_stamp_survives_the_archive(links in prop::collection::vec(prop::collection::vec(sample(), 1..50), 1..4)) {
+    fn every_stamp_survives_the_archive(
+        links in prop::collection::vec(prop::collection::vec(sample(), 1..50), 1..4)
+    ) {
         let dir = tempfile::tempdir().unwrap();
         let archive = archive(dir.path());
-        let accounts: Vec<_> = links.iter().map(|stamps| Account { stamps: stamps.clone(), ..Account::default() }).collect();
+        let account = |s: &Vec<Sample>| Account { stamps: s.clone(), ..Account::default() };
+        let accounts: Vec<_> = links.iter().map(account).collect();
         let case = case(vec![]);
         archive.add("X", &case, &run(accounts), &Observations::default()).unwrap();
-        let expected: Vec<_> = links.iter().enumerate().flat_map(|(link, s)| s.iter().map(move |s| LinkSample { link, sample: *s })).collect();
-        prop_assert_eq!(samples::read(&archive.path("X", &case, 0, ".stamps.arrow")).unwrap(), expected);
+        let of_link = |(link, s): (usize, &Vec<Sample>)| {
+            s.iter().map(|s| LinkSample { link, sample: *s }).collect::<Vec<_>>()
+        };
+        let expected: Vec<_> = links.iter().enumerate().flat_map(of_link).collect();
+        let path = archive.path("X", &case, 0, ".stamps.arrow");
+        prop_assert_eq!(samples::read(&path).unwrap(), expected);
     }
 }
 

@@ -77,7 +77,8 @@ impl Cell {
             .sum();
         if processes > MAX_PROCESSES {
             return Some(format!(
-                "it needs {processes} processes at the same time, and {MAX_PROCESSES} are the most: take fewer links or subscribers"
+                "it needs {processes} processes at the same time, and {MAX_PROCESSES} are the \
+                 most: take fewer links or subscribers"
             ));
         }
         self.links.iter().find_map(|l| {
@@ -123,7 +124,8 @@ pub(super) fn cells(
         let more = vary.combinations();
         ensure!(
             cells.len().saturating_add(more) <= MAX_CASES,
-            "case {name} comes to {more} combinations; all cases to more than {MAX_CASES}: let less vary"
+            "case {name} comes to {more} combinations; all cases to more than {MAX_CASES}: let \
+             less vary"
         );
         for (combination, mut case) in combinations(vary, case) {
             if let Some(workload) = &mut case.workload {
@@ -236,11 +238,13 @@ fn cell(
     let between_hosts = links.iter().any(|l| l.reach == Reach::Network);
     ensure!(
         between_hosts || case.of_cable().is_none(),
-        "cable_mbit, loss_percent and delay_ms are about the cable between two hosts: add `reach: network`, or leave them out"
+        "cable_mbit, loss_percent and delay_ms are about the cable between two hosts: add `reach: \
+         network`, or leave them out"
     );
     ensure!(
         links.iter().all(|l| l.reach == Reach::Network) || !between_hosts,
-        "links of one case are either all within a host or all between two: give them the same reach"
+        "links of one case are either all within a host or all between two: give them the same \
+         reach"
     );
     let cable = between_hosts.then(|| CableSpec {
         mbit: case.cable_mbit,
@@ -253,7 +257,8 @@ fn cell(
             || (!links.is_empty()
                 && links.iter().all(|l| l.reach == Reach::Host)
                 && case.quota_percent.is_none()),
-        "containers hold the ends of links within a host, without `quota_percent`: add `reach: host`, or leave `deployment` out"
+        "containers hold the ends of links within a host, without `quota_percent`: add `reach: \
+         host`, or leave `deployment` out"
     );
     let beside = Beside {
         hogs: case.hogs.unwrap_or(0),
@@ -324,7 +329,8 @@ fn chain(
 ) -> Result<ChainJob> {
     ensure!(
         case.reach != Some(ReachSpec::Network),
-        "the stages of a chain are threads of one process or processes of one host: give it the reach process or host"
+        "the stages of a chain are threads of one process or processes of one host: give it the \
+         reach process or host"
     );
     let cpus = &placement.usable_cpus;
     let cpu_of = |index: usize| match case.cpus.unwrap_or(CpusSpec::Any) {

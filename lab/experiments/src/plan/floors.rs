@@ -41,7 +41,8 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
         leave_out(
             e,
             "floor",
-            "it is measured alone: links next to hogs, under a limit or with a preference have no floor",
+            "it is measured alone: links next to hogs, under a limit or with a preference have no \
+             floor",
             Some(cell),
         );
         return Vec::new();

@@ -562,11 +562,15 @@ fn messages(run: &RunSpec, pace: Pace) -> u64 {
 
 fn too_small(link: &Link) -> Option<String> {
     (link.payload == Payload::Filled && link.size < MIN_FILLED).then(|| {
-        format!("a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and checksum; this one has {}", link.size)
+        format!(
+            "a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and \
+             checksum; this one has {}",
+            link.size
+        )
     })
 }
 
-/// A workload with its times.
+/// Returns a workload with its times.
 fn workload(spec: &crate::scenario::WorkloadSpec, run: &RunSpec) -> Workload {
     let seconds = run.seconds.unwrap_or(10.0);
     Workload {

@@ -42,7 +42,8 @@ fn peer(name: &str, variants: &[&str]) -> Peer {
 }
 
 fn sample_variant() -> Variant {
-    let json = r#"{"name":"a","title":"a","reach":[],"waits":[],"reliability":[],"loans":true,"min_size":0,"max_size":1,"max_subscribers":1,"settings":[]}"#;
+    let json = r#"{"name":"a","title":"a","reach":[],"waits":[],"reliability":[],"loans":true,
+        "min_size":0,"max_size":1,"max_subscribers":1,"settings":[]}"#;
     serde_json::from_str(json).unwrap()
 }
 
@@ -504,13 +505,17 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
     assert_eq!(
         filled,
         ["64 KiB", "1 MiB"].map(|size| format!(
-            "{size}: fill + transport ÷ copy of floor: memcpy into shared slots in turn · {size} · one after the other"
+            "{size}: fill + transport ÷ copy of floor: memcpy into shared slots in turn · {size} · \
+             one after the other"
         ))
     );
     let copied = rendered(&sizes(Untouched, Copy, Some(20.0), None));
     assert_eq!(
         copied,
-        ["64 KiB", "1 MiB"].map(|size| format!("{size}: transport ÷ copy of floor: memcpy from shared slots in turn · {size} · at 20 Hz"))
+        ["64 KiB", "1 MiB"].map(|size| format!(
+            "{size}: transport ÷ copy of floor: memcpy from shared slots in turn · {size} · \
+             at 20 Hz"
+        ))
     );
     assert!(rendered(&sizes(Untouched, Borrow, None, None)).is_empty());
     // The time between two arrivals does not include a copy.

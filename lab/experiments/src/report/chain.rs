@@ -89,8 +89,8 @@ pub(super) fn own_edges(e: &ExperimentResult) -> String {
     }
     format!(
         "<h3>With Driveline on some edges, and without</h3>{}<p class=legend>The same chain: in \
-         one all edges are the system's own, in the other Driveline carries those that the case \
-         names. \
+         one all edges are the system's own, in the other Driveline carries the edges that the \
+         case names. \
          Below 1 the chain with Driveline takes less.</p>",
         table.finish()
     )

@@ -73,7 +73,8 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
          <meta name=color-scheme content=\"light dark\">\n\
          <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; script-src \
          'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}{}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}{}\
+         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         escape(&title),
         library()
     )

@@ -131,7 +131,8 @@ impl Browser {
         let made = self
             .order(json!({ "method": "Target.createTarget", "params": { "url": "about:blank" } }));
         let target = made["targetId"].as_str().unwrap().to_owned();
-        let attached = self.order(json!({ "method": "Target.attachToTarget", "params": { "targetId": target, "flatten": true } }));
+        let attach = json!({ "targetId": target, "flatten": true });
+        let attached = self.order(json!({ "method": "Target.attachToTarget", "params": attach }));
         let tab = Tab { session: attached["sessionId"].as_str().unwrap().to_owned(), target };
         for domain in ["Page", "Runtime", "Log"] {
             self.call(&tab, &format!("{domain}.enable"), &json!({}));

@@ -63,8 +63,9 @@ pub(crate) struct RenderedPage {
     pub(crate) sections: usize,
     pub(crate) fetched: Vec<String>,
     pub(crate) scrolling: Vec<String>,
-    /// Tables of which not all is to be seen, and those of them that do not show it.
+    /// Number of tables that are partly hidden.
     pub(crate) cut: usize,
+    /// Number of those without a visible sign of it.
     pub(crate) cut_unseen: usize,
     /// Headings above tables that are wider than their place.
     pub(crate) cut_across: Vec<String>,
@@ -74,25 +75,33 @@ pub(crate) struct RenderedPage {
 const PROBE: &str = r#"(async () => {
   const rendered = { errors: [], views: [], empty: [], words_cut: [], fetched: [] };
   const frame = () => new Promise(requestAnimationFrame);
-  // Until the page says that it is done with everything in there.
-  const drawn = async (element) => { while (element.matches("[aria-busy=true]") || element.querySelector("[aria-busy=true]")) await frame(); };
+  // Waits until the page has drawn everything in the element.
+  const busy = "[aria-busy=true]";
+  const drawn = async (element) => {
+    while (element.matches(busy) || element.querySelector(busy)) await frame();
+  };
   const beyond = (plot, view) => {
     const edge = plot.getBoundingClientRect();
     for (const word of plot.querySelectorAll("svg text")) {
       const at = word.getBoundingClientRect();
-      const cut = at.left < edge.left - 1 || at.right > edge.right + 1 || at.top < edge.top - 1 || at.bottom > edge.bottom + 1;
+      const cut = at.left < edge.left - 1 || at.right > edge.right + 1
+        || at.top < edge.top - 1 || at.bottom > edge.bottom + 1;
       if (at.width > 0 && cut) rendered.words_cut.push(`${view}: ${word.textContent}`);
     }
   };
   for (const d of document.querySelectorAll("details")) d.open = true;
-  for (const p of document.querySelectorAll("[data-plot], .explorer")) { p.scrollIntoView({ behavior: "instant" }); await drawn(p); }
+  for (const p of document.querySelectorAll("[data-plot], .explorer")) {
+    p.scrollIntoView({ behavior: "instant" });
+    await drawn(p);
+  }
   for (const p of document.querySelectorAll("[data-plot]")) beyond(p, "at a glance");
   for (const box of document.querySelectorAll(".explorer")) {
     const tabs = [...box.querySelectorAll("[role=tab]")];
     if (tabs.length === 0) { rendered.errors.push("an explorer came to nothing"); continue; }
     tabs[0].focus();
     tabs[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-    if (tabs.length > 1 && document.activeElement !== tabs[1]) rendered.errors.push("the arrow key does not reach the next tab");
+    if (tabs.length > 1 && document.activeElement !== tabs[1])
+      rendered.errors.push("the arrow key does not reach the next tab");
     for (const tab of tabs) {
       tab.click();
       const select = box.querySelector("select");
@@ -100,29 +109,34 @@ const PROBE: &str = r#"(async () => {
         select.value = cell;
         select.dispatchEvent(new Event("change"));
         await drawn(box);
-        const shapes = box.querySelectorAll(".plot .trace, .plot .point, .plot .points path, .plot .box").length;
+        const shapes = box.querySelectorAll(
+          ".plot .trace, .plot .point, .plot .points path, .plot .box").length;
         rendered.views.push(`${tab.textContent} | ${cell}`);
         if (shapes === 0) rendered.empty.push(`${tab.textContent} | ${cell}`);
         beyond(box.querySelector(".plot"), `${tab.textContent} | ${cell}`);
       }
     }
-    // What is chosen stays chosen, whatever other views have; and each says of what it is, where
-    // there is more than that.
+    // A chosen cell stays chosen, whatever other views have. Each view names its cell if there are
+    // several.
     tabs[0].click();
     await drawn(box);
-    const select = box.querySelector("select"), cell = select.options[select.options.length - 2]?.value ?? select.value;
+    const select = box.querySelector("select");
+    const cell = select.options[select.options.length - 2]?.value ?? select.value;
     const several = select.options.length > 1;
     select.value = cell;
     select.dispatchEvent(new Event("change"));
     for (const tab of tabs) {
       tab.click();
       const has = [...select.options].some((o) => o.value === cell);
-      if (has && select.value !== cell) rendered.errors.push(`${tab.textContent} shows ${select.value}, and ${cell} is chosen`);
-      if (several && select.closest(".cell").hidden) rendered.errors.push(`${tab.textContent} does not say that it shows ${select.value}`);
+      const shown = `${tab.textContent} shows ${select.value}`;
+      if (has && select.value !== cell) rendered.errors.push(`${shown}, and ${cell} is chosen`);
+      if (several && select.closest(".cell").hidden)
+        rendered.errors.push(`${shown} without naming it`);
     }
     tabs[0].click();
     await drawn(box);
-    if (select.value !== cell) rendered.errors.push(`${cell} was chosen, and ${select.value} is shown`);
+    if (select.value !== cell)
+      rendered.errors.push(`${cell} was chosen, and ${select.value} is shown`);
   }
   await frame();
   rendered.plots = document.querySelectorAll("svg.main-svg").length;
@@ -136,14 +150,23 @@ const PROBE: &str = r#"(async () => {
   const tick = document.querySelector(".xtick text");
   rendered.plot_text_colour = tick ? getComputedStyle(tick).fill : "";
   rendered.fetched = performance.getEntriesByType("resource").map((r) => r.name);
-  // What has a scroll bar of its own along its lines; tables may.
-  rendered.scrolling = [...document.querySelectorAll("body *:not(.wide)")].filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => e.tagName);
-  const cut = [...document.querySelectorAll(".wide")].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1);
+  // Elements with a horizontal scroll bar of their own; tables may have one.
+  const wider = (e) => e.scrollWidth > e.clientWidth + 1;
+  rendered.scrolling = [...document.querySelectorAll("body *:not(.wide)")]
+    .filter((e) => wider(e) && /auto|scroll/.test(getComputedStyle(e).overflowX))
+    .map((e) => e.tagName);
+  const cut = [...document.querySelectorAll(".wide")]
+    .filter((e) => wider(e) || e.scrollHeight > e.clientHeight + 1);
   rendered.cut = cut.length;
-  const above = (e) => { while (e && !/^H[23]$/.test(e.tagName)) e = e.previousElementSibling ?? e.parentElement; return e ? e.textContent : ""; };
-  rendered.cut_across = cut.filter((e) => e.scrollWidth > e.clientWidth + 1).map(above);
-  // A shade stays at the edge while what covers it scrolls.
-  rendered.cut_unseen = cut.filter((e) => !["local", "scroll"].every((a) => getComputedStyle(e).backgroundAttachment.includes(a))).length;
+  const above = (e) => {
+    while (e && !/^H[23]$/.test(e.tagName)) e = e.previousElementSibling ?? e.parentElement;
+    return e ? e.textContent : "";
+  };
+  rendered.cut_across = cut.filter(wider).map(above);
+  // A shade stays at the edge while its cover scrolls with the content.
+  const attachment = (e) => getComputedStyle(e).backgroundAttachment;
+  const unseen = (e) => !["local", "scroll"].every((a) => attachment(e).includes(a));
+  rendered.cut_unseen = cut.filter(unseen).length;
   return rendered;
 })()"#;
 

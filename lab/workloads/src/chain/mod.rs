@@ -93,7 +93,8 @@ pub(crate) fn classes(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
 
 impl Experiment for Chain {
     const NAME: &'static str = "chain";
-    const DESCRIPTION: &'static str = "A chain of 17 callbacks over 8 modules among 176 background nodes, in one process or a process each";
+    const DESCRIPTION: &'static str = "A chain of 17 callbacks over 8 modules among 176 \
+         background nodes, in one process or a process each";
 
     fn verify(&self) -> Result<()> {
         ensure!(

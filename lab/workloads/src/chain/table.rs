@@ -146,11 +146,14 @@ mod tests {
                 When::Timer(_) => format!("timer {}", c.node.replace('_', "")),
             })
             .collect();
-        let published = "PointCloud2+Indices→Filter · PointCloud2→NDTScanMatcher · PoseWithCovariance→EKFLocalizer · \
-            timer EKFLocalizer · Odometry→StopFilter · Odometry→BehaviorPathPlanner · timer BehaviorPathPlanner · \
-            PathWithLaneId→BehaviorVelocityPlanner · Path→ObstacleAvoidancePlanner · Trajectory→ObstacleVelocityLimiter · \
-            Trajectory→ObstacleStopPlanner · Trajectory→ScenarioSelector · Trajectory→MotionVelocitySmoother · \
-            Trajectory→PlanningValidator · Trajectory→Controller · timer Controller · AckermannControl→VehicleCmdGate";
+        let published = "PointCloud2+Indices→Filter · PointCloud2→NDTScanMatcher · \
+            PoseWithCovariance→EKFLocalizer · timer EKFLocalizer · Odometry→StopFilter · \
+            Odometry→BehaviorPathPlanner · timer BehaviorPathPlanner · \
+            PathWithLaneId→BehaviorVelocityPlanner · Path→ObstacleAvoidancePlanner · \
+            Trajectory→ObstacleVelocityLimiter · Trajectory→ObstacleStopPlanner · \
+            Trajectory→ScenarioSelector · Trajectory→MotionVelocitySmoother · \
+            Trajectory→PlanningValidator · Trajectory→Controller · timer Controller · \
+            AckermannControl→VehicleCmdGate";
         let published: Vec<String> = published
             .split(" · ")
             .map(|step| {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults while samples flow: a writer is killed, a reader is killed, a writer's shared memory is
-//! filled with nonsense.
+//! Faults while samples flow: a writer is killed, a reader is killed, or a writer's shared memory
+//! is filled with random bytes.
 //!
 //! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and
-//! `beside`, with a writer that has no faults. Each sample carries its epoch, which a fault begins;
-//! every byte of it is verified. Observations: the time until each reader has a whole sample of the
+//! `beside`, with a writer that has no faults. Each sample has the number of its epoch, which a
+//! fault begins; every byte of it is verified. Observations: the time until each reader has a whole sample of the
 //! new epoch, that no sample ever was torn, and that no other reader is delayed.
 
 mod ends;
@@ -82,7 +82,8 @@ impl Default for Faults {
 
 impl Experiment for Faults {
     const NAME: &'static str = "faults";
-    const DESCRIPTION: &'static str = "Writer killed, reader killed or shared memory damaged while others go on: recovery, torn samples";
+    const DESCRIPTION: &'static str = "Writer killed, reader killed or shared memory damaged while \
+         others go on: recovery, torn samples";
 
     fn verify(&self) -> Result<()> {
         ensure!(
@@ -184,7 +185,7 @@ impl<'a> Scene<'a> {
                     .children
                     .start_ready(&reader_name(last as u32), self.with.reader(last as u32))?;
                 self.children.begin(self.readers[last], self.window);
-                // The first sample that it gets is of the epoch that never ended.
+                // The epoch has not changed, so its first sample is of the same epoch.
                 self.recovery(last..last + 1, 0, at, RECOVERY, o)?;
                 Ok(at)
             }
@@ -233,8 +234,8 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Notes how long after the fault each reader had its first whole sample; gives those who had
-    /// none in time.
+    /// Records the time after the fault at which each reader had its first whole sample. Returns the
+    /// readers that had none in time.
     fn wait_for_first(
         &mut self,
         of: impl IntoIterator<Item = usize>,
@@ -282,7 +283,7 @@ impl<'a> Scene<'a> {
         let sent = take(o, "frames sent");
         o.counters.insert("frames sent by the last writer".into(), sent);
         let (frames, beside) = (take(o, "frames not whole"), take(o, "beside not whole"));
-        // What a writer does to its own memory while it is read is no torn sample of the transport.
+        // Damage by a writer to its own memory during a read is not a torn sample of the transport.
         let (torn, damaged) = if self.with.fault == Fault::RegionCorrupted {
             (beside, frames)
         } else {
@@ -290,12 +291,15 @@ impl<'a> Scene<'a> {
         };
         o.counters.insert("torn samples".into(), torn);
         o.counters.insert("damaged samples delivered".into(), damaged);
-        // Readers that lived through it all account for every sample that was not the victim's.
+        // Readers that were never restarted account for every sample of the other writer.
         let [sent, got, missed] = ["beside sent", "beside received", "beside missed"]
             .map(|c| o.counters.get(c).copied().unwrap_or(0));
         let lived = self.readers.len() as u64;
         if self.with.fault != Fault::ReaderKilled && sent * lived != got + missed {
-            o.invalid.push(format!("the account does not close: {sent} sent to {lived} readers, {got} received, {missed} missed"));
+            o.invalid.push(format!(
+                "the account does not close: {sent} sent to {lived} readers, {got} received, \
+                 {missed} missed"
+            ));
         }
         Ok(())
     }
@@ -312,8 +316,8 @@ impl Faults {
             epoch,
             payload_bytes: self.payload_bytes as usize,
             period_ns: (self.period_ms * 1e6) as u64,
-            // And one for a reader that comes before the kernel has reported the death of the
-            // reader that it replaces.
+            // One more for a reader that starts before the kernel has reported the death of its
+            // predecessor.
             pins: ends::HELD * (self.readers + 1),
             wait_for: wait_for as usize,
         })

@@ -292,7 +292,10 @@ impl Graph {
         // other processes may be several: a replacement is noticed when the next sample is taken.
         let most = if self.reach == Reach::Process { edges } else { sent };
         if sent.checked_sub(received + replaced).is_none_or(|unread| unread > most) {
-            o.invalid.push(format!("the account of {PROCESS} does not close: {sent} sent, {received} received, {replaced} replaced"));
+            o.invalid.push(format!(
+                "the account of {PROCESS} does not close: {sent} sent, {received} received, \
+                 {replaced} replaced"
+            ));
         }
     }
 }

@@ -404,10 +404,10 @@ fn published_figures_are_compared_with_existing_systems() {
         .collect();
     for b in builtin() {
         for p in scenario::load(b.id).unwrap().published {
-            let Some(beside) = p.beside else { continue };
-            assert!(beside == "driveline" || known.contains(&beside), "{}: {beside}", b.id);
+            let Some(system) = p.beside else { continue };
+            assert!(system == "driveline" || known.contains(&system), "{}: {system}", b.id);
             // The peers' DDS runs without rclcpp; the row compared with a system of ROS 2 says so.
-            let through_rclcpp = p.system.contains("ROS 2") && beside != "driveline";
+            let through_rclcpp = p.system.contains("ROS 2") && system != "driveline";
             assert!(!through_rclcpp || p.here.is_some(), "{}: {}", b.id, p.system);
         }
     }
