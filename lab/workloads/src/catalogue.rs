@@ -15,12 +15,12 @@ use schemars::Schema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A workload, for lists and for checking scenarios.
+/// A workload in the list, also for checking scenarios.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Workload {
     /// Name.
     pub name: &'static str,
-    /// One line.
+    /// Description in one line.
     pub description: &'static str,
     /// All parameters with their defaults.
     pub defaults: Value,
@@ -28,7 +28,7 @@ pub struct Workload {
     pub schema: Schema,
 }
 
-/// An entry of the list, with the types of its parameters gone.
+/// Entry of the list, without the types of its parameters.
 struct Entry {
     name: &'static str,
     list: fn() -> Workload,
@@ -89,7 +89,7 @@ fn find(workload: &str) -> Result<&'static Entry> {
     Ok(entry)
 }
 
-/// All workloads.
+/// Returns all workloads.
 #[must_use]
 pub fn workloads() -> Vec<Workload> {
     ENTRIES.iter().map(|e| (e.list)()).collect()

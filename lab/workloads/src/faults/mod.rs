@@ -4,8 +4,9 @@
 //!
 //! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and
 //! `beside`, with a writer that has no faults. Each sample has the number of its epoch, which a
-//! fault begins; every byte of it is verified. Observations: the time until each reader has a whole sample of the
-//! new epoch, that no sample ever was torn, and that no other reader is delayed.
+//! fault begins; every byte of it is verified. Observations: the time until each reader has an
+//! undamaged sample of the new epoch, that no sample is ever torn, and that no other reader is
+//! delayed.
 
 mod ends;
 mod payload;
@@ -27,24 +28,25 @@ use std::time::Duration;
 
 /// Maximum wait for a recovery before the next fault.
 const RECOVERY: Duration = Duration::from_secs(5);
-/// Samples count as received during a fault until all have recovered, and at least this long.
+/// Minimum time after a fault in which samples count as received during the fault. It lasts until
+/// all have recovered.
 const AFTERMATH: Duration = Duration::from_millis(100);
-/// Time for which a writer whose memory was damaged may go on before it is restarted, as a
-/// supervisor would.
+/// Time for which a writer with damaged memory may continue before it is restarted, as by a
+/// supervisor.
 const RESTART_AFTER: Duration = Duration::from_millis(250);
 
 /// Kind of fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Fault {
-    /// The writer gets SIGKILL and is started again at once.
+    /// The writer gets SIGKILL and is restarted at once.
     #[default]
     WriterKilled,
-    /// The last reader gets SIGKILL and is started again at once.
+    /// The last reader gets SIGKILL and is restarted at once.
     ReaderKilled,
-    /// The writer fills its segment with random bytes, in every other fault also the word that says
-    /// which sample is the newest, and goes on. If no reader gets anything whole within 250 ms it
-    /// is restarted.
+    /// The writer fills its segment with random bytes and continues. In every other fault that
+    /// includes the word with the newest sample. If no reader gets an undamaged sample within 250
+    /// ms, the writer is restarted.
     RegionCorrupted,
 }
 
@@ -169,7 +171,7 @@ impl<'a> Scene<'a> {
         Ok(Self { with, children, window, readers, writer, bystander })
     }
 
-    /// Injects a fault and waits until it is over; returns its time.
+    /// Injects a fault and waits until it is over. Returns its time.
     fn fault(&mut self, epoch: u64, o: &mut Observations) -> Result<u64> {
         match self.with.fault {
             Fault::WriterKilled => {
@@ -234,8 +236,8 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Records the time after the fault at which each reader had its first whole sample. Returns the
-    /// readers that had none in time.
+    /// Records the time after the fault at which each reader had its first undamaged sample.
+    /// Returns the readers that had none in time.
     fn wait_for_first(
         &mut self,
         of: impl IntoIterator<Item = usize>,
