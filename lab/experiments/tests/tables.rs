@@ -284,8 +284,8 @@ fn a_machine_on_which_the_same_floor_differs_from_itself_is_called_restless_firs
         let (text, page) = beside_floors(dir.path(), again_ns);
         let restless = format!(
             "The machine was too restless for a verdict: the same floor, measured twice, takes \
-             {times} times as long the second time (A/A control, floor). Measure on a quiet machine; what \
-             follows is what was seen on this one."
+             {times} times as long the second time (A/A control, floor). Measure on a quiet \
+             machine; what follows is what was seen on this one."
         );
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(

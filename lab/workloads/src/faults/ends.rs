@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 const ENCODING: &str = "faults";
-const TOPICS: [&str; 2] = ["frames", "beside"];
+/// Topic with the faults, and topic without.
+pub(super) const TOPICS: [&str; 2] = ["frames", "beside"];
 /// Samples that a reader may hold at once.
 pub(super) const HELD: u32 = 1;
 /// A reader with an order to end waits for samples until none came for this long.

@@ -284,7 +284,7 @@ impl<'a> Scene<'a> {
         let take = |o: &mut Observations, name: &str| o.counters.remove(name).unwrap_or(0);
         let sent = take(o, "frames sent");
         o.counters.insert("frames sent by the last writer".into(), sent);
-        let (frames, beside) = (take(o, "frames not whole"), take(o, "beside not whole"));
+        let [frames, beside] = ends::TOPICS.map(|topic| take(o, &format!("{topic} not whole")));
         // Damage by a writer to its own memory during a read is not a torn sample of the transport.
         let (torn, damaged) = if self.with.fault == Fault::RegionCorrupted {
             (beside, frames)
@@ -294,8 +294,11 @@ impl<'a> Scene<'a> {
         o.counters.insert("torn samples".into(), torn);
         o.counters.insert("damaged samples delivered".into(), damaged);
         // Readers that were never restarted account for every sample of the other writer.
-        let [sent, got, missed] = ["beside sent", "beside received", "beside missed"]
-            .map(|c| o.counters.get(c).copied().unwrap_or(0));
+        let count = |what: &str| {
+            let name = format!("{} {what}", ends::TOPICS[1]);
+            o.counters.get(&name).copied().unwrap_or(0)
+        };
+        let [sent, got, missed] = ["sent", "received", "missed"].map(count);
         let lived = self.readers.len() as u64;
         if self.with.fault != Fault::ReaderKilled && sent * lived != got + missed {
             o.invalid.push(format!(
