@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the way through the gateway costs: images between a node of ROS 2 (CycloneDDS, in C) and
-//! Driveline, in either direction, beside two such nodes that talk directly. All over the loopback
-//! device, reliable, in one run and interleaved. For a quiet machine: `cargo bench -p
-//! driveline-gateway-ros2 --features engine --bench added_latency`; ROUNDS= and SECONDS= (of each
-//! run) change 5 and 6, LOAD= takes those alone whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60`
-//! is the camera sustained, a minute in each direction. Beside what did not arrive stands what the
-//! gateway has counted of that, by reason. Exit status 1: something was lost; a line with
-//! UNCOUNTED: and no count includes it.
+//! Latency added by the gateway: images between a ROS 2 node (CycloneDDS, in C) and Driveline, in
+//! both directions, compared with two such nodes that communicate directly. All runs use the
+//! loopback device and reliable QoS, in one process and interleaved.
+//!
+//! Run it on a quiet machine: `cargo bench -p driveline-gateway-ros2 --features engine --bench
+//! added_latency`. ROUNDS= (default 5) and SECONDS= of each run (default 6) set the length; LOAD=
+//! selects loads whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60` is a minute of the camera in
+//! each direction.
+//!
+//! Lost samples are printed with the gateway's counts by reason. Exit status 1: a sample was lost.
+//! A line with UNCOUNTED: means that no count includes it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,7 +34,7 @@ use std::time::{Duration, Instant};
 
 const TOPIC: &str = "sensing/camera";
 const DEPTH: u32 = 16;
-/// Only a failure takes that long.
+/// Time-out; only a failure takes this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Load {
@@ -63,9 +66,9 @@ const WAYS: [(Way, &str); 3] = [
 struct Run {
     took_ns: Vec<u64>,
     lost: usize,
-    /// Of these, what the gateway and the subscription have counted, by reason.
+    /// Lost samples counted by the gateway and the subscription, by reason.
     counted: BTreeMap<String, u64>,
-    /// Processor time of the gateway, seconds.
+    /// Processor time of the gateway, in seconds.
     gateway_s: f64,
 }
 
@@ -80,7 +83,7 @@ fn checked(command: &mut Command) {
     assert!(status.success(), "{command:?}");
 }
 
-/// Compiles the node in C.
+/// Compiles the node in C; returns its program.
 fn build(out: &Path) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     checked(Command::new("idlc").arg("-o").arg(out).arg(here.join("tests/peer/types.idl")));
@@ -97,7 +100,7 @@ fn build(out: &Path) -> PathBuf {
     out.join("timing")
 }
 
-/// A process that ends with this value.
+/// Process that is killed when this value is dropped.
 struct Process {
     child: Child,
     input: Option<ChildStdin>,
@@ -116,7 +119,7 @@ impl Process {
         Self { child, input, lines }
     }
 
-    /// Processor time so far, seconds.
+    /// Returns the processor time so far, in seconds.
     fn used_s(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -124,7 +127,7 @@ impl Process {
         ticks as f64 / rustix::param::clock_ticks_per_second() as f64
     }
 
-    /// Ends its input, and gives what it prints until it ends.
+    /// Closes its standard input, and returns what it prints until it ends.
     fn rest(mut self) -> Vec<String> {
         drop(self.input.take());
         let lines = self.lines.iter().collect();
@@ -158,11 +161,14 @@ impl Rig {
         Self { node, timing, dir }
     }
 
-    /// A gateway as a process, with the direction that is measured.
+    /// Starts a gateway as a process, for the measured direction.
     fn gateway(&self, way: Way, load: &Load, domain_id: u32) -> Process {
         let max = load.bytes as u64 + 4096;
         let direction = if way == Way::ToRos { "to_ros" } else { "from_ros" };
-        let rule = json!({ "topic": format!("/{TOPIC}"), "direction": direction, "max_payload": max, "qos": { "depth": DEPTH } });
+        let rule = json!({
+            "topic": format!("/{TOPIC}"), "direction": direction, "max_payload": max,
+            "qos": { "depth": DEPTH },
+        });
         let config = json!({
             "domain_dir": self.dir.path().join("domain"),
             "ros2": { "domain_id": domain_id, "topics": [rule] },
@@ -172,18 +178,19 @@ impl Rig {
         std::fs::write(&path, config.to_string()).unwrap();
         let gateway =
             Process::start(Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(path));
-        gateway.lines.recv_timeout(PATIENCE).expect("the gateway says that it is there");
+        gateway.lines.recv_timeout(PATIENCE).expect("the gateway reports that it runs");
         gateway
     }
 
-    /// Samples that the gateway has dropped, by reason, without samples that are missing nowhere.
+    /// Returns the samples that the gateway has dropped, by reason; without the reasons that are no
+    /// losses.
     fn dropped(&self) -> BTreeMap<String, u64> {
         let answers = ask(&self.dir.path().join("domain"), PATIENCE).unwrap();
         let report = answers.into_iter().find_map(|answer| match answer {
             Answer::Report(report) => report.ros2,
             _ => None,
         });
-        let report = report.expect("the gateway tells what it has done");
+        let report = report.expect("the gateway reports its counters");
         let topics =
             report.to_ros.into_iter().chain(report.from_ros).filter(|topic| topic.topic == TOPIC);
         let all = topics.flat_map(|topic| topic.dropped);
@@ -224,13 +231,13 @@ impl Rig {
                 let (reader, writer) =
                     (self.ros(&subscribe, domain_id), self.ros(&publish, domain_id));
                 written(&writer);
-                told(reader)
+                latencies(reader)
             }
             Way::ToRos => {
                 let reader = self.ros(&subscribe, domain_id);
                 before = used();
                 self.publish(load.bytes, count, period);
-                told(reader)
+                latencies(reader)
             }
             Way::FromRos => {
                 let options = SubscriptionOptions {
@@ -244,7 +251,7 @@ impl Rig {
                 let mut took = Vec::new();
                 let end = Instant::now() + PATIENCE + period * count as u32;
                 while took.len() < count && Instant::now() < end {
-                    // The last ones may be lost.
+                    // The last samples may be lost.
                     if !subscription.wait(Some(Duration::from_secs(3)), WaitMode::Block).unwrap()
                         && !took.is_empty()
                     {
@@ -281,7 +288,7 @@ impl Rig {
             assert!(Instant::now() < end, "the gateway does not subscribe");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // DDS has to match as well; what is written before reaches no reader.
+        // DDS has to match too; samples written before reach no reader.
         std::thread::sleep(Duration::from_secs(2));
         let mut due = Instant::now();
         for n in 0..count {
@@ -299,7 +306,7 @@ impl Rig {
                 .copy_from_slice(&now.0.to_le_bytes());
             publisher.raw().publish(loan).unwrap();
         }
-        // As long as the last sample may take.
+        // The last sample may still be in flight.
         std::thread::sleep(Duration::from_millis(500));
     }
 }
@@ -319,22 +326,22 @@ fn written(writer: &Process) {
     std::thread::sleep(Duration::from_millis(500));
 }
 
-fn told(reader: Process) -> Vec<u64> {
+fn latencies(reader: Process) -> Vec<u64> {
     reader.rest().iter().map(|line| line.parse().unwrap()).collect()
 }
 
-/// A time in milliseconds, or why there is none.
+/// Formats a time in milliseconds, or the reason why there is none.
 fn ms(percentile: Option<u64>) -> String {
     percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.3}", ns as f64 / 1e6))
 }
 
-/// Time that one way takes more than another.
+/// Returns the difference between a path and the direct path.
 fn added(percentile: Option<u64>, direct: Option<u64>) -> String {
     let difference = percentile.zip(direct).map(|(a, b)| (a as f64 - b as f64) / 1e6);
     difference.map_or_else(|| "n too small".into(), |ms| format!("{ms:+.3}"))
 }
 
-/// Exact percentiles of all runs of one path together, in nanoseconds.
+/// Exact percentiles of all runs of one path, in nanoseconds.
 struct Took {
     n: u64,
     p50: Option<u64>,
@@ -366,11 +373,10 @@ fn main() -> ExitCode {
     for load in LOADS.iter().filter(|load| load.name.starts_with(&only)) {
         let mut all: [Vec<Run>; 3] = Default::default();
         for round in 0..rounds as usize {
-            // Another order in each round.
+            // Each round has another order.
             for n in 0..WAYS.len() {
                 let which = (n + round) % WAYS.len();
-                // Each run has a DDS domain of its own, so that no participant of the run before is still
-                // there.
+                // Each run has its own DDS domain, free of participants of the run before.
                 domain_id = 100 + (domain_id - 99) % 100;
                 all[which].push(rig.measure(WAYS[which].0, load, seconds, domain_id));
             }
@@ -415,8 +421,8 @@ fn main() -> ExitCode {
                 println!("  {:28} the gateway counted {counted:?} as dropped", "");
                 if uncounted > 0 {
                     println!(
-                        "  {:28} UNCOUNTED: {uncounted} of the {lost} that were lost, nobody told \
-                         of",
+                        "  {:28} UNCOUNTED: {uncounted} of the {lost} lost samples are in no \
+                         count",
                         ""
                     );
                 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
-   A camera and its reader as ROS 2 has them on the wire, which tell how long an image was on its
-   way: on Debian's CycloneDDS, types compiled by its own idlc. Stamps are CLOCK_MONOTONIC, in the
-   first eight bytes of the pixels.
+   A camera and its reader as ROS 2 nodes, on Debian's CycloneDDS with types compiled by its idlc.
+   They measure the latency of images: stamps are CLOCK_MONOTONIC, in the first eight bytes of the
+   pixels. Both endpoints are reliable and volatile, with depth 16.
 
-   timing pub TOPIC SIZE COUNT PERIOD_US  writes COUNT images once somebody reads, then waits for
-   the end of its input timing sub TOPIC                       at the end of its input prints, for
-   each image, how long it took, in ns Both reliable, volatile, keeping 16. */
+   timing pub TOPIC SIZE COUNT PERIOD_US
+       Waits for a reader and writes COUNT images. Exits when standard input ends.
+   timing sub TOPIC
+       When standard input ends, prints the latency of each image, in ns. */
 #include "dds/dds.h"
 #include "types.h"
 #include <errno.h>
@@ -34,7 +35,7 @@ static int64_t ns(clockid_t clock) {
     return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* Whether standard input has ended. */
+/* Returns 1 if standard input has ended. */
 static int over(int wait_ms) {
     struct pollfd p = {.fd = 0, .events = POLLIN};
     char c;
@@ -62,7 +63,7 @@ static void publish(dds_entity_t writer, size_t size, int count, int64_t period_
                    .step = (uint32_t)size};
     image.data._buffer = data;
     image.data._length = image.data._maximum = (uint32_t)size;
-    /* What finds itself first (routes, buffers) is not what is measured. */
+    /* Waits half a second, so that routes and buffers exist before the first image. */
     int64_t due = ns(CLOCK_MONOTONIC) + 500000000;
     for (int n = 0; n < count; n++, due += period_ns) {
         struct timespec until = {due / 1000000000, due % 1000000000};

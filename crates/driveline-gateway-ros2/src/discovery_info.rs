@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Announcements of participants other than samples: USER_DATA, and `ros_discovery_info`.
-//! `docs/protocols/ros2-dds.md`, sections 5 and 6.
+//! Announcements of participants: USER_DATA and `ros_discovery_info`. See sections 5 and 6 of
+//! `docs/protocols/ros2-dds.md`.
 
 use driveline_gateway::ros2::Release;
 use driveline_rosidl::TypeHash;
 use driveline_rosidl::cdr::{ByteOrder, CdrError, Decoder, Encoder};
 
-/// Topic on which participants say which of their endpoints belong to which node.
+/// Topic on which participants announce the nodes of their endpoints.
 pub const GRAPH_TOPIC: &str = "ros_discovery_info";
-/// Its type.
+/// Type of the topic.
 pub const GRAPH_TYPE: &str = "rmw_dds_common::msg::dds_::ParticipantEntitiesInfo_";
 /// USER_DATA of a participant.
 pub const PARTICIPANT_USER_DATA: &str = "enclave=/;";
 
-/// The key that makes an endpoint a gateway's.
+/// Key that marks an endpoint as one of a gateway.
 const MARK: &str = "driveline";
 const TYPE_HASH: &str = "typehash";
 const SESSION: &str = "zenoh";
-/// Digits of an id in Zenoh.
+/// Maximum number of digits of a Zenoh id.
 const MAX_SESSION: usize = 32;
-/// Longest USER_DATA that is looked at, in bytes.
+/// Maximum length of USER_DATA that is read, in bytes.
 const MAX_USER_DATA: usize = 1024;
 const MAX_NODES: u32 = 256;
 const MAX_GIDS: u32 = 1024;
 const MAX_NAME: usize = 256;
 
-/// USER_DATA of an endpoint of this gateway.
+/// Returns the USER_DATA of an endpoint of this gateway.
 #[must_use]
 pub fn endpoint_user_data(hash: Option<TypeHash>, release: Release) -> String {
     match hash.filter(|_| release != Release::Humble) {
@@ -34,14 +34,14 @@ pub fn endpoint_user_data(hash: Option<TypeHash>, release: Release) -> String {
     }
 }
 
-/// USER_DATA of what a gateway says on [`GRAPH_TOPIC`]: once for each participant. `session`: its
-/// id in Zenoh, in hexadecimal, if it takes part there as well.
+/// Returns the USER_DATA of a gateway's writer of [`GRAPH_TOPIC`], one for each participant.
+/// `session`: the gateway's Zenoh id in hexadecimal, if it uses Zenoh as well.
 #[must_use]
 pub fn graph_user_data(session: Option<&str>) -> String {
     session.map_or_else(|| format!("{MARK}=1;"), |id| format!("{MARK}=1;{SESSION}={id};"))
 }
 
-/// In Zenoh, the id of a gateway with this USER_DATA.
+/// Returns the Zenoh id of the gateway with this USER_DATA.
 #[must_use]
 pub fn session_of(user_data: &[u8]) -> Option<&str> {
     let is_id = |id: &&str| {
@@ -50,7 +50,7 @@ pub fn session_of(user_data: &[u8]) -> Option<&str> {
     value(user_data, SESSION).filter(|_| is_gateway(user_data)).filter(is_id)
 }
 
-/// The value of a key in USER_DATA.
+/// Returns the value of a key in USER_DATA.
 pub(crate) fn value<'a>(user_data: &'a [u8], key: &str) -> Option<&'a str> {
     let text = std::str::from_utf8(user_data.get(..user_data.len().min(MAX_USER_DATA))?).ok()?;
     text.split(';').find_map(|pair| pair.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v))
@@ -62,7 +62,7 @@ pub fn is_gateway(user_data: &[u8]) -> bool {
     value(user_data, MARK).is_some()
 }
 
-/// The type hash that an endpoint claims.
+/// Returns the type hash that an endpoint announces.
 #[must_use]
 pub fn type_hash(user_data: &[u8]) -> Option<TypeHash> {
     value(user_data, TYPE_HASH)?.parse().ok()
@@ -71,23 +71,23 @@ pub fn type_hash(user_data: &[u8]) -> Option<TypeHash> {
 /// Id of an endpoint or a participant.
 pub type Gid = [u8; 16];
 
-/// A node of a participant.
+/// Node of a participant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeEndpoints {
     /// Namespace, with its leading `/`.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Its readers.
+    /// Ids of its readers.
     pub readers: Vec<Gid>,
-    /// Its writers.
+    /// Ids of its writers.
     pub writers: Vec<Gid>,
 }
 
 /// Announcement of a participant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParticipantInfo {
-    /// The participant.
+    /// Id of the participant.
     pub gid: Gid,
     /// Its nodes.
     pub nodes: Vec<NodeEndpoints>,
@@ -98,10 +98,10 @@ fn gid_len(release: Release) -> usize {
 }
 
 impl ParticipantInfo {
-    /// As a sample of [`GRAPH_TYPE`].
+    /// Encodes a sample of [`GRAPH_TYPE`].
     ///
     /// # Errors
-    /// If a name or a list is longer than 32 bits can say.
+    /// A name or a list is longer than 32 bits can express.
     pub fn encode(&self, release: Release) -> Result<Vec<u8>, CdrError> {
         let mut to = Encoder::new(ByteOrder::Little);
         let tail = &[0; 8][..gid_len(release) - 16];
@@ -122,8 +122,8 @@ impl ParticipantInfo {
         Ok(to.finish())
     }
 
-    /// From a sample of [`GRAPH_TYPE`] of either release: whichever fits its length. `None`:
-    /// neither does, or it is beyond the bounds.
+    /// Decodes a sample of [`GRAPH_TYPE`] of the release that fits its length. `None`: no release
+    /// fits, or it exceeds a limit.
     #[must_use]
     pub fn decode(sample: &[u8]) -> Option<Self> {
         [Release::Jazzy, Release::Humble]
@@ -174,7 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn user_data_is_what_ros_2_writes_and_the_mark() {
+    fn user_data_equals_that_of_ros_2_with_the_mark() {
         let hash = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18";
         let ours = endpoint_user_data(Some(hash.parse().unwrap()), Release::Jazzy);
         assert_eq!(ours, format!("typehash={hash};driveline=1;"));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_says_where_else_it_takes_part() {
+    fn a_gateway_announces_its_zenoh_session() {
         assert_eq!(
             (graph_user_data(None).as_str(), session_of(b"driveline=1;")),
             ("driveline=1;", None)
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Laid out by hand after rmw_dds_common's definition.
+    /// Bytes laid out by hand after rmw_dds_common's definition.
     #[test]
     fn the_graph_of_a_node_has_these_bytes() {
         let info = ParticipantInfo {
@@ -246,7 +246,8 @@ mod tests {
         for bytes in [jazzy, humble] {
             assert_eq!(ParticipantInfo::decode(&bytes).as_ref(), Some(&info));
             for cut in 0..bytes.len() {
-                // The zeros of a long id read as a participant without nodes, which says nothing.
+                // The zeros of a long id read as a participant without nodes, which changes
+                // nothing.
                 assert!(
                     ParticipantInfo::decode(&bytes[..cut]).is_none_or(|i| i.nodes.is_empty()),
                     "{cut}"
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_any_participant_has_is_not_believed() {
+    fn impossibly_large_announcements_are_refused() {
         let node =
             NodeEndpoints { namespace: "/".into(), name: "n".into(), ..NodeEndpoints::default() };
         let of = |count| {
@@ -294,14 +295,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_anything_else_is_not_believed(gid: Gid, nodes in prop::collection::vec(node(), 0..4), noise: Vec<u8>, at: prop::sample::Index, byte: u8) {
+        fn announcements_round_trip_and_other_bytes_are_refused(
+            gid: Gid,
+            nodes in prop::collection::vec(node(), 0..4),
+            noise: Vec<u8>,
+            at: prop::sample::Index,
+            byte: u8,
+        ) {
             let info = ParticipantInfo { gid, nodes };
             for release in [Release::Jazzy, Release::Humble] {
                 let mut bytes = info.encode(release).unwrap();
                 let read = ParticipantInfo::decode(&bytes);
-                // A sample of Humble without nodes can read as one of Jazzy with strange ones, but
-                // not the other way round.
-                if release == Release::Jazzy || !info.nodes.is_empty() { prop_assert_eq!(read.as_ref(), Some(&info)); }
+                // A sample of Humble without nodes can read as one of Jazzy with arbitrary nodes,
+                // but not the other way round.
+                if release == Release::Jazzy || !info.nodes.is_empty() {
+                    prop_assert_eq!(read.as_ref(), Some(&info));
+                }
                 let at = at.index(bytes.len());
                 bytes[at] = byte;
                 let _ = ParticipantInfo::decode(&bytes);

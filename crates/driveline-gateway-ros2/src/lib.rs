@@ -1,37 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Exchanges topics of a Driveline domain with ROS 2 nodes, over DDS and by rmw_zenoh, as far as
-//! rules say so: `docs/protocols/ros2-dds.md` and `docs/protocols/ros2-zenoh.md`; and has services
-//! of one side called from the other: `docs/protocols/ros2-services.md`.
+//! Gateway between a Driveline domain and ROS 2 nodes, over DDS and over rmw_zenoh. Rules name the
+//! topics that it carries (`docs/protocols/ros2-dds.md`, `docs/protocols/ros2-zenoh.md`) and the
+//! services that one side calls on the other (`docs/protocols/ros2-services.md`).
 //!
 //! Without the feature `engine` this crate has the parts that need neither DDS nor Zenoh: names,
-//! QoS and why two ends do not match, what gateways and nodes say about themselves, and the
-//! conversion of samples.
+//! QoS and reasons for no match, discovery data of nodes and gateways, and the conversion of
+//! samples.
 //!
 //! Not here: definitions of ROS 2 types and CDR (`driveline-rosidl`), graph files and rules
 //! (`driveline-runtime`), actions.
 //!
-//! Both ends of a service of ROS 2 in Driveline. With
+//! The example has both ends of a ROS 2 service in Driveline. With the rule
 //! `{service: /math/add, type: demo_srvs/srv/Add, server: driveline}` under `ros2: services:`,
-//! nodes call the server; with `server: ros` a node is the server, and the client stays as it is:
+//! ROS 2 nodes call this server. With `server: ros` a ROS 2 node is the server, and the client
+//! below does not change:
 //!
 //! ```
-//! use driveline::{ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Reach, ServiceCallback, ServiceOptions};
+//! use driveline::{
+//!     ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Reach,
+//!     ServiceCallback, ServiceOptions,
+//! };
 //! use driveline_rosidl::{Catalog, cdr, parse_srv};
 //! use std::time::Duration;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Of an installed package: catalog.add_package(Path::new("/opt/ros/jazzy/share/demo_srvs"))?
+//! // For an installed package: catalog.add_package(Path::new("/opt/ros/jazzy/share/demo_srvs"))?
 //! let mut catalog = Catalog::new();
-//! catalog.add_service(parse_srv(&"demo_srvs/srv/Add".parse()?, "Add.srv", "int64 a\nint64 b\n---\nint64 sum\n")?)?;
+//! let definition = "int64 a\nint64 b\n---\nint64 sum\n";
+//! catalog.add_service(parse_srv(&"demo_srvs/srv/Add".parse()?, "Add.srv", definition)?)?;
 //! let request = catalog.schema(&"demo_srvs/srv/Add_Request".parse()?)?;
 //! let response = catalog.schema(&"demo_srvs/srv/Add_Response".parse()?)?;
 //! # let dir = tempfile::tempdir()?;
-//! let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("math") })?;
+//! let context = Context::new(ContextOptions {
+//!     domain_dir: Some(dir.path().join("domain")),
+//!     ..ContextOptions::named("math")
+//! })?;
 //! let node = context.node("math/adder")?;
 //!
-//! let service = node.raw_service("math/add", request.clone(), response.clone(), ServiceOptions { reach: Reach::Host, ..Default::default() })?;
+//! let options = ServiceOptions { reach: Reach::Host, ..Default::default() };
+//! let service = node.raw_service("math/add", request.clone(), response.clone(), options)?;
 //! let executor = Executor::new(ExecutorOptions::default())?;
-//! let callback = ServiceCallback { name: "add".into(), group: executor.group(GroupKind::MutuallyExclusive) };
+//! let group = executor.group(GroupKind::MutuallyExclusive);
+//! let callback = ServiceCallback { name: "add".into(), group };
 //! executor.add_raw_service(service, callback, |asked| {
 //!     let numbers = |bytes: &[u8]| {
 //!         let mut from = cdr::Decoder::new(bytes)?;
@@ -41,7 +51,7 @@
 //!         Ok((a, b)) => {
 //!             let mut to = cdr::Encoder::new(cdr::ByteOrder::Little);
 //!             to.number(a.wrapping_add(b));
-//! // The client has received the error; there is no more to do here.
+//!             // If this fails, the client has received the error.
 //!             let _ = asked.responder.send_bytes(&to.finish());
 //!         }
 //!         Err(e) => asked.responder.refuse(&format!("the request cannot be read: {e}")),
@@ -49,7 +59,8 @@
 //! })?;
 //! executor.start()?;
 //!
-//! let mut client = node.raw_client("math/add", request, response, ClientOptions { reach: Reach::Host, ..Default::default() })?;
+//! let options = ClientOptions { reach: Reach::Host, ..Default::default() };
+//! let mut client = node.raw_client("math/add", request, response, options)?;
 //! assert!(client.wait_for_server(Duration::from_secs(10)));
 //! let mut to = cdr::Encoder::new(cdr::ByteOrder::Little);
 //! to.numbers(&[2_i64, 3]);

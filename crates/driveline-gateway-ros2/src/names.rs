@@ -1,66 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of topics and nodes here, in ROS 2 and in DDS: `docs/protocols/ros2-dds.md`, section 2.
+//! Names of topics and nodes in Driveline, ROS 2 and DDS: section 2 of
+//! `docs/protocols/ros2-dds.md`.
 
 use driveline_gateway::ros2::is_token;
 use driveline_types::{NodeName, TopicName};
 use std::fmt;
 
-/// Prefix of the names of topics in DDS.
+/// Prefix of topic names in DDS.
 pub(crate) const TOPIC_PREFIX: &str = "rt/";
 
-/// Longest name of a topic here, in bytes.
+/// Maximum length of a topic name in Driveline, in bytes.
 const MAX_NAME_LEN: usize = 200;
 
-/// Node in ROS 2. Foreign names are not checked.
+/// Node in ROS 2. Names of remote nodes are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RosNode {
-    /// With its leading `/`.
+    /// Namespace, with its leading `/`.
     pub namespace: String,
-    /// Within its namespace.
+    /// Name within its namespace.
     pub name: String,
 }
 
 impl RosNode {
-    /// A node of this namespace and name, as they are.
+    /// Creates a node of this namespace and name, without a check.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The gateway's own, which has all that is no other node's.
+    /// Returns the gateway's own node, which has all endpoints without a node.
     #[must_use]
     pub fn gateway() -> Self {
         Self::new("/", "driveline")
     }
 }
 
-/// As ROS 2 writes it, such as `/front/camera`.
+/// Writes the name as ROS 2 does, such as `/front/camera`.
 impl fmt::Display for RosNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace.trim_end_matches('/'), self.name)
     }
 }
 
-/// The DDS topic of a topic; `None` if ROS 2 does not permit its name.
+/// Returns the DDS topic of a topic; `None` if ROS 2 does not permit its name.
 #[must_use]
 pub fn dds_topic(topic: &TopicName) -> Option<String> {
     topic.as_str().split('/').all(is_token).then(|| format!("{TOPIC_PREFIX}{topic}"))
 }
 
-/// Returns the topic of a DDS topic; `None` if it is not a topic of ROS 2, but a service or another
-/// program's.
+/// Returns the topic of a DDS topic; `None` if it is not a ROS 2 topic, but a service or a topic of
+/// another program.
 #[must_use]
 pub fn topic_of_dds(name: &str) -> Option<TopicName> {
     topic_of_ros(name.strip_prefix(TOPIC_PREFIX)?)
 }
 
-/// The topic of a name in ROS 2 without its leading `/`; `None`: [`misnamed`] says why.
+/// Returns the topic for a ROS 2 name without its leading `/`; `None` if [`misnamed`] has a reason.
 #[must_use]
 pub fn topic_of_ros(name: &str) -> Option<TopicName> {
     name.split('/').all(is_token).then(|| name.parse().ok()).flatten()
 }
 
-/// Reason why a topic of ROS 2, without its leading `/`, has no name here, with the remedy; `None`:
-/// it has one.
+/// Returns the reason, with the remedy, why a ROS 2 topic has no name in Driveline; `None` if it
+/// has one. `topic` has no leading `/`.
 #[must_use]
 pub fn misnamed(topic: &str) -> Option<String> {
     if !topic.split('/').all(is_token) {
@@ -78,7 +79,7 @@ pub fn misnamed(topic: &str) -> Option<String> {
     })
 }
 
-/// A node of Driveline as it is called in ROS 2. What ROS 2 does not permit becomes `_`.
+/// Returns the ROS 2 name of a Driveline node. Characters that ROS 2 does not permit become `_`.
 #[must_use]
 pub fn ros_node(node: &NodeName) -> RosNode {
     let mut tokens: Vec<_> = node.as_str().split('/').map(token).collect();
@@ -100,8 +101,8 @@ fn token(text: &str) -> String {
     out
 }
 
-/// A node of ROS 2 as it is called where the other profile's nodes see it. What is not known, or
-/// not permitted, becomes a name after the writer's id.
+/// Returns the name under which the other profile's nodes see a ROS 2 node. An unknown or invalid
+/// name is replaced by one made of the writer's id.
 #[must_use]
 pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
     let permitted = |namespace: &str| {
@@ -118,10 +119,10 @@ pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
         .unwrap_or_else(of_gid)
 }
 
-/// Returns the node name of a remote publisher: the node of the writer, or the writer's id if that
-/// is unknown. `nobody` replaces names that are too long.
+/// Returns the node name of a remote publisher: the writer's node, or the writer's id if the node
+/// is unknown. `fallback` replaces names that are too long.
 #[must_use]
-pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], nobody: &NodeName) -> NodeName {
+pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], fallback: &NodeName) -> NodeName {
     let named = node.and_then(|RosNode { namespace, name }| {
         let namespace = namespace.trim_matches('/');
         let full = if namespace.is_empty() {
@@ -138,7 +139,7 @@ pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], nobody: &NodeName) -> 
             .parse()
             .ok()
     };
-    named.or_else(of_gid).unwrap_or_else(|| nobody.clone())
+    named.or_else(of_gid).unwrap_or_else(|| fallback.clone())
 }
 
 #[cfg(test)]
@@ -174,15 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn why_a_topic_has_no_name_here_is_said_with_the_remedy() {
+    fn the_reason_for_an_impossible_name_is_reported_with_the_remedy() {
         assert_eq!(["a/b", "a__b/_c", &"a".repeat(MAX_NAME_LEN)].map(misnamed), [None, None, None]);
         for (odd, says) in [
             ("a-b", "ROS 2 does not permit"),
             ("a//b", "ROS 2 does not permit"),
             (&"a".repeat(201), "200"),
         ] {
-            let told = misnamed(odd).unwrap();
-            assert!(told.contains(says) && told.ends_with("rename it there"), "{told}");
+            let reported = misnamed(odd).unwrap();
+            assert!(reported.contains(says) && reported.ends_with("rename it there"), "{reported}");
         }
     }
 
@@ -199,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn inlets_are_named_after_their_node_or_their_id() {
-        let (gid, nobody) = ([0xa1; 16], "gateway".parse().unwrap());
+    fn remote_publishers_are_named_after_their_node_or_their_id() {
+        let (gid, fallback) = ([0xa1; 16], "gateway".parse().unwrap());
         assert_eq!(
-            inlet_node(Some(&RosNode::new("/", "talker")), &gid, &nobody).as_str(),
+            inlet_node(Some(&RosNode::new("/", "talker")), &gid, &fallback).as_str(),
             "ros2/talker"
         );
         assert_eq!(
-            inlet_node(Some(&RosNode::new("/front/left", "camera")), &gid, &nobody).as_str(),
+            inlet_node(Some(&RosNode::new("/front/left", "camera")), &gid, &fallback).as_str(),
             "ros2/front/left/camera"
         );
         let unnamed = "ros2/a1a1a1a1a1a1a1a1a1a1a1a1";
@@ -214,12 +215,12 @@ mod tests {
             [None, Some(("/", "")), Some(("/", "a b")), Some(("//", "/")), Some(("/x", "\u{e4}"))]
         {
             let node = odd.map(|(namespace, name)| RosNode::new(namespace, name));
-            assert_eq!(inlet_node(node.as_ref(), &gid, &nobody).as_str(), unnamed, "{odd:?}");
+            assert_eq!(inlet_node(node.as_ref(), &gid, &fallback).as_str(), unnamed, "{odd:?}");
         }
     }
 
     #[test]
-    fn nodes_keep_their_name_across_if_it_is_one() {
+    fn nodes_keep_valid_names_in_the_other_profile() {
         let gid = [0xa1; 16];
         for good in [RosNode::new("/", "talker"), RosNode::new("/front/left", "_ros2cli_712")] {
             assert_eq!(ros_name_of(Some(&good), &gid), good);
@@ -243,12 +244,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn mangling_is_undone_and_nodes_are_always_valid(topic in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}", node in "[a-z0-9_-]{1,6}(/[a-z0-9_-]{1,4}){0,3}", any in "\\PC{0,20}") {
+        fn mangling_is_undone_and_nodes_are_always_valid(
+            topic in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}",
+            node in "[a-z0-9_-]{1,6}(/[a-z0-9_-]{1,4}){0,3}",
+            any in "\\PC{0,20}",
+        ) {
             let topic: TopicName = topic.parse().unwrap();
-            if let Some(dds) = dds_topic(&topic) { prop_assert_eq!(topic_of_dds(&dds), Some(topic)); }
-            if let Some(topic) = topic_of_dds(&any) { prop_assert_eq!(dds_topic(&topic), Some(any)); }
+            if let Some(dds) = dds_topic(&topic) {
+                prop_assert_eq!(topic_of_dds(&dds), Some(topic));
+            }
+            if let Some(topic) = topic_of_dds(&any) {
+                prop_assert_eq!(dds_topic(&topic), Some(any));
+            }
             let RosNode { namespace, name } = ros_node(&node.parse().unwrap());
-            prop_assert!(is_token(&name) && (namespace == "/" || namespace.split('/').skip(1).all(is_token)), "{} {}", namespace, name);
+            prop_assert!(
+                is_token(&name) && (namespace == "/" || namespace.split('/').skip(1).all(is_token)),
+                "{} {}",
+                namespace,
+                name
+            );
         }
     }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! QoS of DDS endpoints, and why two of them do not match: `docs/protocols/ros2-dds.md`, section 4.
+//! QoS of DDS endpoints, and the reasons why two of them do not match: section 4 of
+//! `docs/protocols/ros2-dds.md`.
 
 use driveline_gateway::ros2::RuleQos;
 use driveline_types::{Liveliness, Qos, Reliability};
 use std::fmt;
 use std::time::Duration;
 
-/// From least to most.
+/// Durability kinds, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "DDS's names")]
 pub enum DurabilityKind {
@@ -16,7 +17,7 @@ pub enum DurabilityKind {
     Persistent,
 }
 
-/// From least to most.
+/// Liveliness kinds, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "DDS's names")]
 pub enum LivelinessKind {
@@ -25,18 +26,18 @@ pub enum LivelinessKind {
     ManualByTopic,
 }
 
-/// QoS that decides a match of two endpoints. Times are `None` where they are infinite.
+/// QoS that decides whether two endpoints match. `None` is an infinite time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointQos {
-    /// Reliable, not best effort.
+    /// Reliable or best effort.
     pub reliability: Reliability,
     /// Durability.
     pub durability: DurabilityKind,
-    /// Longest time between two samples.
+    /// Maximum time between two samples.
     pub deadline: Option<Duration>,
     /// Kind of liveliness.
     pub liveliness: LivelinessKind,
-    /// After which time without a sign of life it is none.
+    /// Time without a sign of life after which the writer is not alive.
     pub lease: Option<Duration>,
 }
 
@@ -52,7 +53,7 @@ impl Default for EndpointQos {
     }
 }
 
-/// In words, what most people look for.
+/// Writes reliability and durability, which explain most mismatches.
 impl fmt::Display for EndpointQos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reliability =
@@ -61,10 +62,10 @@ impl fmt::Display for EndpointQos {
     }
 }
 
-/// A policy by which a writer and a reader do not match.
+/// Policy for which a writer and a reader do not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// DDS's name of it.
+    /// Name of the policy in DDS.
     pub policy: &'static str,
     /// Policy offered by the writer.
     pub offered: String,
@@ -92,11 +93,11 @@ fn reliability(r: Reliability) -> String {
     if r == Reliability::Reliable { "reliable".into() } else { "best_effort".into() }
 }
 
-/// All policies by which a writer that offers this does not match a reader that requests that;
-/// empty if they match.
+/// Returns all policies for which a writer with `offered` and a reader with `requested` do not
+/// match; empty if they match.
 #[must_use]
 pub fn mismatches(offered: &EndpointQos, requested: &EndpointQos) -> Vec<Mismatch> {
-    // `None` is longer than everything.
+    // `None` is infinite, so longer than any time.
     let longer =
         |a: Option<Duration>, b: Option<Duration>| b.is_some_and(|b| a.is_none_or(|a| a > b));
     let mut found = Vec::new();
@@ -189,7 +190,7 @@ fn durability(of: driveline_types::Durability) -> DurabilityKind {
 /// does. A lease is not: the writer's liveliness is known here only when DDS or Zenoh reports it.
 #[must_use]
 pub fn of_writer(offered: &EndpointQos, class: ReaderClass, depth: u32) -> Qos {
-    // Whole milliseconds, rounded up: no more is offered than the writer does.
+    // Rounded up to whole milliseconds: no more is offered than the writer offers.
     let ms = |time: Duration| {
         u32::try_from(time.as_nanos().div_ceil(1_000_000)).ok().map(|ms| ms.max(1))
     };
@@ -202,23 +203,23 @@ pub fn of_writer(offered: &EndpointQos, class: ReaderClass, depth: u32) -> Qos {
     }
 }
 
-/// A reader of the gateway: what it asks writers of ROS 2 for.
+/// Reader of the gateway, by the QoS that it requests from ROS 2 writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReaderClass {
     /// Reliability.
     pub reliability: Reliability,
     /// Durability.
     pub durability: driveline_types::Durability,
-    /// Longest time between two samples.
+    /// Maximum time between two samples.
     pub deadline: Option<Duration>,
     /// Kind of liveliness.
     pub liveliness: LivelinessKind,
-    /// After which time without a sign of life it is none.
+    /// Time without a sign of life after which the writer is not alive.
     pub lease: Option<Duration>,
 }
 
 impl ReaderClass {
-    /// Makes the class that requests no more than this.
+    /// Returns the class that requests only these two policies.
     #[must_use]
     pub const fn new(reliability: Reliability, durability: driveline_types::Durability) -> Self {
         Self {
@@ -230,7 +231,7 @@ impl ReaderClass {
         }
     }
 
-    /// With which reader a writer is read, if it offers enough for that: see
+    /// Returns the reader class for a writer, if the writer offers enough: see
     /// [`lacks`](Self::lacks).
     #[must_use]
     pub fn of_writer(offered: &EndpointQos, rule: &RuleQos) -> Self {
@@ -239,15 +240,15 @@ impl ReaderClass {
         Self {
             reliability: rule.reliability.unwrap_or(offered.reliability),
             durability: rule.durability.unwrap_or(if lasting { TransientLocal } else { Volatile }),
-            // Not requested of a writer unless a rule says so.
+            // Requested from writers only if a rule says so.
             deadline: milliseconds(rule.deadline_ms),
             liveliness: liveliness(rule.liveliness.unwrap_or_default()),
             lease: milliseconds(rule.lease_ms),
         }
     }
 
-    /// The policies by which a writer offers less than this reader requests; empty: it is read. If
-    /// not, a rule's `qos` asks for it.
+    /// Returns the policies for which a writer offers less than this reader requests, because a
+    /// rule's `qos` asks for more; empty if the writer is read.
     #[must_use]
     pub fn lacks(self, offered: &EndpointQos) -> Vec<Mismatch> {
         let of_rule = |m: Mismatch| {

@@ -19,7 +19,7 @@ const LIVELINESS: [LivelinessKind; 3] =
 const TIMES: [Option<Duration>; 3] =
     [Some(Duration::from_millis(10)), Some(Duration::from_millis(20)), None];
 
-/// Every pair of every policy, both outcomes, spelled out: rows are offered, columns requested.
+/// All pairs of values of each policy, written out: rows are offered, columns requested.
 #[test]
 fn the_table_of_dds() {
     let none: &[&str] = &[];
@@ -86,30 +86,31 @@ fn all_reasons_are_reported_with_both_values_and_a_remedy() {
         deadline: Some(Duration::from_millis(100)),
         ..EndpointQos::default()
     };
-    let told: Vec<_> =
+    let reported: Vec<_> =
         mismatches(&EndpointQos::default(), &requested).iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 3);
+    assert_eq!(reported.len(), 3);
     assert!(
-        told[0].starts_with(
+        reported[0].starts_with(
             "RELIABILITY: the writer offers best_effort, the reader requests \
              reliable; make the writer reliable"
         ),
-        "{told:?}"
+        "{reported:?}"
     );
     assert!(
-        told[1].starts_with(
+        reported[1].starts_with(
             "DURABILITY: the writer offers volatile, the reader requests transient_local; "
         ),
-        "{told:?}"
+        "{reported:?}"
     );
     assert!(
-        told[2].starts_with("DEADLINE: the writer offers infinite, the reader requests 100ms; "),
-        "{told:?}"
+        reported[2]
+            .starts_with("DEADLINE: the writer offers infinite, the reader requests 100ms; "),
+        "{reported:?}"
     );
 }
 
 #[test]
-fn what_a_rule_asks_for_is_taken_out_of_the_rule_or_offered_by_the_node() {
+fn the_remedy_for_a_request_of_a_rule_names_rule_and_node() {
     let rule = RuleQos {
         reliability: Some(Reliability::Reliable),
         durability: Some(Durability::TransientLocal),
@@ -127,7 +128,7 @@ fn what_a_rule_asks_for_is_taken_out_of_the_rule_or_offered_by_the_node() {
 }
 
 #[test]
-fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
+fn writers_offer_the_qos_of_publishers_unless_a_rule_differs() {
     let publisher = Qos {
         reliability: Reliability::Reliable,
         durability: Durability::TransientLocal,
@@ -169,9 +170,9 @@ fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
     );
 }
 
-/// Each alone, both outcomes.
+/// Each policy alone, with both outcomes.
 #[test]
-fn of_times_and_liveliness_a_writer_is_asked_what_the_rule_says() {
+fn times_and_liveliness_are_requested_by_the_rule() {
     let ms = |ms| Some(Duration::from_millis(ms));
     let offered = EndpointQos {
         deadline: ms(20),
@@ -247,13 +248,32 @@ fn a_writers_deadline_is_offered_here_and_its_lease_is_not() {
 
 proptest! {
     #[test]
-    fn without_a_rule_every_writer_is_read_and_with_what_it_offers(r in 0usize..2, d in 0usize..4, t in 0usize..3, l in 0usize..3, lease in 0usize..3) {
-        let offered = EndpointQos { reliability: RELIABILITY[r], durability: DURABILITY[d], deadline: TIMES[t], liveliness: LIVELINESS[l], lease: TIMES[lease] };
+    fn without_a_rule_every_writer_is_read_with_its_own_offer(
+        r in 0usize..2,
+        d in 0usize..4,
+        t in 0usize..3,
+        l in 0usize..3,
+        lease in 0usize..3,
+    ) {
+        let offered = EndpointQos {
+            reliability: RELIABILITY[r],
+            durability: DURABILITY[d],
+            deadline: TIMES[t],
+            liveliness: LIVELINESS[l],
+            lease: TIMES[lease],
+        };
         let class = ReaderClass::of_writer(&offered, &RuleQos::default());
         prop_assert!(class.lacks(&offered).is_empty());
         prop_assert_eq!(class.reliability, offered.reliability);
         prop_assert_eq!(class.durability == Durability::TransientLocal, d > 0);
-        let rule = RuleQos { reliability: Some(Reliability::Reliable), durability: Some(Durability::TransientLocal), ..RuleQos::default() };
-        prop_assert_eq!(ReaderClass::of_writer(&offered, &rule).lacks(&offered).is_empty(), r == 1 && d > 0);
+        let rule = RuleQos {
+            reliability: Some(Reliability::Reliable),
+            durability: Some(Durability::TransientLocal),
+            ..RuleQos::default()
+        };
+        prop_assert_eq!(
+            ReaderClass::of_writer(&offered, &rule).lacks(&offered).is_empty(),
+            r == 1 && d > 0
+        );
     }
 }

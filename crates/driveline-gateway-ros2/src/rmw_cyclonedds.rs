@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services as rmw_cyclonedds has them over DDS: names of topics, the head of requests and replies,
-//! ids of clients and servers in USER_DATA, and by whose DDS an endpoint was made.
-//! `docs/protocols/ros2-services.md`, section "Over DDS".
+//! Services over DDS as rmw_cyclonedds has them: names of topics, the head of requests and replies,
+//! ids of clients and servers in USER_DATA, and the DDS vendor of an endpoint. See section "Over
+//! DDS" of `docs/protocols/ros2-services.md`.
 
 use crate::discovery_info::{Gid, endpoint_user_data, value};
 use driveline_gateway::ros2::{Release, is_token};
@@ -13,11 +13,11 @@ use thiserror::Error;
 
 const REQUEST: (&str, &str) = ("rq/", "Request");
 const REPLY: (&str, &str) = ("rr/", "Reply");
-/// Bytes between the encapsulation and the request or the response. They are a multiple of 8, so
-/// whatever follows is aligned as it is without them.
+/// Number of bytes between the encapsulation and the request or response. It is a multiple of 8, so
+/// it does not change the alignment of what follows.
 const HEAD_LEN: usize = 16;
 
-/// One of a service's two topics.
+/// Topic of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServiceTopic {
     /// From clients to the server.
@@ -35,14 +35,14 @@ impl ServiceTopic {
     }
 }
 
-/// The DDS topic of a service; `None` if ROS 2 does not permit its name.
+/// Returns the DDS topic of a service; `None` if ROS 2 does not permit its name.
 #[must_use]
 pub fn dds_topic(service: &ServiceName, which: ServiceTopic) -> Option<String> {
     let (prefix, suffix) = which.mangled();
     service.as_str().split('/').all(is_token).then(|| format!("{prefix}{service}{suffix}"))
 }
 
-/// The service of a DDS topic; `None` if it is none of ROS 2's.
+/// Returns the service of a DDS topic; `None` if it is not a topic of a ROS 2 service.
 #[must_use]
 pub fn service_of_dds(topic: &str) -> Option<(ServiceName, ServiceTopic)> {
     [ServiceTopic::Request, ServiceTopic::Reply].into_iter().find_map(|which| {
@@ -53,31 +53,31 @@ pub fn service_of_dds(topic: &str) -> Option<(ServiceName, ServiceTopic)> {
     })
 }
 
-/// Call of a request or a reply. A server returns it unchanged.
+/// Id of a call, in requests and replies. A server returns it unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallId {
-    /// A number that the client has chosen for itself.
+    /// Number that the client has chosen for itself.
     pub client: u64,
-    /// Of the client's calls, which.
+    /// Number of the call among the client's calls.
     pub sequence: i64,
 }
 
-/// It is no request and no reply of rmw_cyclonedds.
+/// Reason why a sample is not a request or reply of rmw_cyclonedds.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum HeadError {
-    /// Too short.
+    /// It is too short.
     #[error("{len} bytes are too few: an encapsulation of 4 bytes and a head of 16 come first")]
     Short {
-        /// Number of them.
+        /// Its length in bytes.
         len: usize,
     },
-    /// In no byte order that is known.
+    /// Its byte order is unknown.
     #[error("its encapsulation is {0:#06x}; plain CDR of version 1 is expected (0x0000 or 0x0001)")]
     Encapsulation(u16),
 }
 
 impl CallId {
-    /// Of a sample, with its encapsulation and what is behind the head.
+    /// Splits a sample into call id, encapsulation, and the bytes after the head.
     ///
     /// # Errors
     /// [`HeadError`]
@@ -99,7 +99,7 @@ impl CallId {
         Ok((id, *encapsulation, body))
     }
 
-    /// An encapsulation with the head behind it, in the byte order that the encapsulation says.
+    /// Returns the encapsulation and the head, in the byte order of the encapsulation.
     ///
     /// # Errors
     /// [`HeadError::Encapsulation`]
@@ -129,9 +129,9 @@ fn order([high, low, ..]: [u8; HEADER_LEN]) -> Result<ByteOrder, HeadError> {
 /// End of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It asks.
+    /// End that sends requests.
     Client,
-    /// It answers.
+    /// End that sends responses.
     Server,
 }
 
@@ -143,13 +143,13 @@ impl Role {
         }
     }
 
-    /// USER_DATA of both endpoints of an end of this gateway. `id`: of this end alone; it is how
-    /// others see that the two belong together.
+    /// Returns the USER_DATA of both endpoints of an end of this gateway. `id` is unique to the
+    /// end; it shows other nodes that its two endpoints belong together.
     #[must_use]
     pub fn user_data(self, id: &Gid, hash: Option<TypeHash>, release: Release) -> String {
         let mut text = format!("{}=", self.key());
         for (i, byte) in id.iter().enumerate() {
-            // To a String it cannot fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "{}{byte:x}", if i == 0 { "" } else { "." });
         }
         format!("{text};{}", endpoint_user_data(hash, release))
@@ -162,7 +162,7 @@ impl Role {
     }
 }
 
-/// By whose DDS an endpoint was made, which decides how it has services.
+/// Vendor of an endpoint's DDS, which decides how services are mapped to topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vendor([u8; 2]);
 
@@ -170,7 +170,8 @@ impl Vendor {
     /// Eclipse Cyclone DDS.
     pub const CYCLONE: Self = Self([1, 0x10]);
 
-    /// Of an endpoint: its id begins with its vendor's (RTPS 2.5, section 8.2.4.2).
+    /// Returns the vendor of an endpoint: its id begins with the vendor's (RTPS 2.5, section
+    /// 8.2.4.2).
     #[must_use]
     pub fn of(gid: &Gid) -> Self {
         Self([gid[0], gid[1]])
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Laid out by hand: AddTwoInts with 2 and 3.
+    /// Bytes laid out by hand: AddTwoInts with 2 and 3.
     #[test]
     fn a_request_has_these_bytes() {
         let mut sample = vec![0, 1, 0, 0];
@@ -247,7 +248,7 @@ mod tests {
         ] {
             assert_eq!(service_of_dds(other), None, "{other}");
         }
-        // Those of actions are services.
+        // Services of actions are services.
         let (service, which) = service_of_dds("rr/fibonacci/_action/get_resultReply").unwrap();
         assert_eq!(
             (service.as_str(), which),
@@ -291,13 +292,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_are_read_as_they_are_written_and_anything_else_is_no_fault(client: u64, sequence: i64, big: bool, options: [u8; 2], body: Vec<u8>, noise: Vec<u8>) {
+        fn heads_round_trip_and_other_bytes_do_no_harm(
+            client: u64,
+            sequence: i64,
+            big: bool,
+            options: [u8; 2],
+            body: Vec<u8>,
+            noise: Vec<u8>,
+        ) {
             let encapsulation = [0, u8::from(!big), options[0], options[1]];
             let id = CallId { client, sequence };
             let sample = [&id.head(encapsulation).unwrap()[..], &body].concat();
             prop_assert_eq!(CallId::split(&sample), Ok((id, encapsulation, &body[..])));
             match CallId::split(&noise) {
-                Ok((found, encapsulation, body)) => prop_assert_eq!([&found.head(encapsulation).unwrap()[..], body].concat(), &noise[..]),
+                Ok((found, encapsulation, body)) => prop_assert_eq!(
+                    [&found.head(encapsulation).unwrap()[..], body].concat(),
+                    &noise[..]
+                ),
                 Err(HeadError::Short { len }) => prop_assert!(len == noise.len() && len < 20),
                 Err(HeadError::Encapsulation(other)) => prop_assert!(other > 1),
             }
@@ -305,12 +316,19 @@ mod tests {
         }
 
         #[test]
-        fn mangling_is_undone(service in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}", any in "\\PC{0,20}") {
+        fn mangling_is_undone(
+            service in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}",
+            any in "\\PC{0,20}",
+        ) {
             let service: ServiceName = service.parse().unwrap();
             for which in [ServiceTopic::Request, ServiceTopic::Reply] {
-                if let Some(dds) = dds_topic(&service, which) { prop_assert_eq!(service_of_dds(&dds), Some((service.clone(), which))); }
+                if let Some(dds) = dds_topic(&service, which) {
+                    prop_assert_eq!(service_of_dds(&dds), Some((service.clone(), which)));
+                }
             }
-            if let Some((service, which)) = service_of_dds(&any) { prop_assert_eq!(dds_topic(&service, which), Some(any)); }
+            if let Some((service, which)) = service_of_dds(&any) {
+                prop_assert_eq!(dds_topic(&service, which), Some(any));
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Types on both sides of the border.
+//! Types of samples in Driveline and in ROS 2.
 
 use driveline_gateway::ros2::{Definitions, Form, LeftOut, Rule};
 use driveline_rosidl::cdr::{self, CdrError};
@@ -10,7 +10,7 @@ use driveline_types::{Plain, ProtobufMessage, Schema};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Messages that Driveline has as its own, and ROS 2 as well.
+/// Messages that both Driveline and ROS 2 define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -20,11 +20,11 @@ pub enum Kind {
     Imu,
     RadarScan,
     Detections2D,
-    /// Towards ROS only.
+    /// Only towards ROS.
     RunHealth,
 }
 
-/// Fields of these types in ROS 2, for their type hashes: names and types, in order.
+/// Fields of these types in ROS 2, from which type hashes are computed: names and types, in order.
 const DEFINITIONS: [(&str, &str); 20] = [
     ("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"),
     ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n"),
@@ -93,7 +93,7 @@ const DETECTIONS: [(&str, &str); 2] = [
 ];
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Image,
         Self::CompressedImage,
@@ -116,7 +116,7 @@ impl Kind {
         }
     }
 
-    /// Its schema in Driveline.
+    /// Returns its schema in Driveline.
     #[must_use]
     pub fn schema(self) -> Schema {
         match self {
@@ -130,13 +130,13 @@ impl Kind {
         }
     }
 
-    /// Returns true if samples from ROS 2 are converted as well. Diagnostics of ROS nodes have
-    /// another content than the health of a run, and are not converted.
+    /// Returns true if samples from ROS 2 are converted too. Diagnostics of ROS nodes have other
+    /// content than the health of a run, and are not converted.
     fn comes_from_ros(self) -> bool {
         self != Self::RunHealth
     }
 
-    /// Returns the kind that samples of this name in ROS 2 are converted to.
+    /// Returns the kind to which samples of this ROS 2 type are converted.
     #[must_use]
     pub fn of_ros(name: &TypeName) -> Option<Self> {
         let name = name.to_string();
@@ -147,16 +147,16 @@ impl Kind {
 /// Conversion of samples of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crossing {
-    /// Its name in ROS 2.
+    /// Name of the type in ROS 2.
     pub ros: TypeName,
-    /// Its hash, for ROS 2; unknown where there is no definition.
+    /// Hash of the type in ROS 2; `None` if there is no definition.
     pub hash: Option<TypeHash>,
-    /// Its schema in Driveline.
+    /// Schema in Driveline.
     pub schema: Schema,
-    /// Kind of conversion; `None`: unchanged.
+    /// Kind of conversion; `None` if samples pass unchanged.
     pub kind: Option<Kind>,
-    /// Layout of samples in ROS 2; `None`: unknown, or of a type that implementations of ROS 2 send
-    /// differently (`wchar`).
+    /// Layout of samples in ROS 2; `None` if it is unknown, or if implementations of ROS 2 differ
+    /// in it (`wchar`).
     pub layout: Option<Layout>,
 }
 
@@ -171,7 +171,7 @@ impl Crossing {
         }
     }
 
-    /// Of a schema that has the definition.
+    /// Creates the crossing for a schema that contains the definition.
     fn of_cdr(schema: &Schema) -> Result<Self, TypeError> {
         let (ros, catalog) = Catalog::from_schema(schema)?;
         Ok(Self {
@@ -183,21 +183,21 @@ impl Crossing {
         })
     }
 
-    /// Checks that a sample of ROS 2 is of this type, as far as that is known.
+    /// Checks that a sample of ROS 2 has this type, as far as the layout is known.
     ///
     /// # Errors
-    /// First fault in it.
+    /// The first fault in the sample.
     pub fn check(&self, sample: &[u8]) -> Result<(), CdrError> {
         self.layout.as_ref().map_or(Ok(()), |layout| cdr::check(layout, sample))
     }
 }
 
-/// A service's type on both sides.
+/// Types of a service on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceTypes {
-    /// Its name in ROS 2.
+    /// Name of the service type in ROS 2.
     pub ros: TypeName,
-    /// Its hash, for ROS 2: of request, response and event together.
+    /// Hash in ROS 2: of request, response and event together.
     pub hash: Option<TypeHash>,
     /// Schema of requests in Driveline.
     pub request: Schema,
@@ -211,7 +211,7 @@ pub enum TypeError {
     /// The type's definition is missing or has a mistake.
     #[error("{0}")]
     Definition(#[from] DefinitionError),
-    /// The DDS type is none of ROS 2's messages.
+    /// The DDS type is not a message of ROS 2.
     #[error("its type '{0}' is no message of ROS 2")]
     NotRos(String),
     /// The Driveline type has no counterpart.
@@ -220,17 +220,17 @@ pub enum TypeError {
          `driveline_msgs`, or CDR with the ROS 2 type's schema"
     )]
     NoCounterpart {
-        /// Schema's name.
+        /// Name of the schema.
         name: String,
-        /// Its encoding.
+        /// Encoding of the schema.
         encoding: String,
     },
-    /// The Driveline type has the name, but not the definition.
+    /// The Driveline type has the expected name, but another definition.
     #[error("its type '{0}' is of another release of Driveline: build both from one")]
     OtherLayout(String),
 }
 
-/// Definitions of types: converted ones, and those of packages.
+/// Definitions of types: built-in ones, and those of packages.
 #[derive(Debug)]
 pub struct Types {
     known: Catalog,
@@ -238,15 +238,16 @@ pub struct Types {
 }
 
 impl Types {
-    /// With the definitions of packages, by their directories. A definition with a mistake is left
-    /// out. Blocks on files.
+    /// Reads the definitions of packages in these directories. A definition with a mistake is
+    /// skipped. Blocks on files.
     ///
     /// # Errors
-    /// The first directory without definitions, or with one that another package has differently.
+    /// The first directory without definitions, or with a definition that differs from that of
+    /// another package.
     pub fn new(packages: &[PathBuf]) -> Result<Self, DefinitionError> {
         let mut known = Catalog::new();
         for (name, text) in DEFINITIONS.iter().chain(&DETECTIONS).chain(&DIAGNOSTICS) {
-            // Tests see that there is no mistake in these.
+            // A test makes sure that the built-in definitions have no mistakes.
             if let Ok(name) = name.parse() {
                 known.add_message(parse_msg(&name, "built in", text)?)?;
             }
@@ -256,7 +257,8 @@ impl Types {
         unusable.map_or(Ok(Self { known, packages }), Err)
     }
 
-    /// Messages of the packages that rules could carry from ROS 2 and that cannot come.
+    /// Returns the messages of the packages that rules could carry from ROS 2, but that have
+    /// mistakes.
     #[must_use]
     pub fn left_out(&self, rules: &[Rule]) -> Vec<LeftOut> {
         self.packages.left_out(rules)
@@ -272,7 +274,7 @@ impl Types {
         match Kind::of_ros(&ros).filter(|_| form == Form::Converted) {
             Some(kind) => Ok(Crossing::converted(kind, ros, &self.known)),
             None => {
-                // Built-in definitions of types that are in no package.
+                // Types that are in no package have built-in definitions.
                 if self.packages.has(&ros) || self.known.message(&ros).is_none() {
                     let schema = self.packages.message(&ros)?;
                     return Crossing::of_cdr(&schema);
@@ -285,7 +287,7 @@ impl Types {
     /// Returns the types of a service's requests and responses on both sides.
     ///
     /// # Errors
-    /// Missing or wrong parts of its definition, or an invalid name.
+    /// Missing or wrong parts of the definition, or an invalid name.
     pub fn service(&self, ros_type: &str) -> Result<ServiceTypes, DefinitionError> {
         let (ros, request, response) = self.packages.service(ros_type)?;
         Ok(ServiceTypes { hash: self.packages.type_hash(&ros), ros, request, response })
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn health_goes_to_ros_as_diagnostics_which_come_from_there_as_they_are() {
+    fn health_is_sent_as_diagnostics_and_diagnostics_of_ros_pass_unchanged() {
         let types = Types::new(&[]).unwrap();
         let to = types.to_ros(&Kind::RunHealth.schema()).unwrap();
         assert_eq!((to.kind, to.hash.is_some()), (Some(Kind::RunHealth), true));
@@ -344,9 +346,9 @@ mod tests {
         assert_eq!((back.kind, back.hash, back.schema.encoding.as_ref()), (None, to.hash, "cdr"));
     }
 
-    /// As `ros2 topic info --verbose` of Jazzy shows it.
+    /// Hashes that `ros2 topic info --verbose` of Jazzy shows.
     #[test]
-    fn hashes_are_those_of_ros_2() {
+    fn type_hashes_equal_those_of_ros_2() {
         let types = Types::new(&[]).unwrap();
         let hash = |kind: Kind| types.to_ros(&kind.schema()).unwrap().hash.unwrap().to_string();
         assert_eq!(
@@ -355,10 +357,10 @@ mod tests {
         );
     }
 
-    /// Test `rosbags` of driveline-rosidl finds the same ones in the definitions of Humble and of
-    /// Jazzy.
+    /// The test `rosbags` of driveline-rosidl checks the definitions of Humble and of Jazzy for the
+    /// same hashes.
     #[test]
-    fn definitions_that_are_built_in_are_those_of_humble_and_jazzy() {
+    fn built_in_definitions_are_those_of_humble_and_jazzy() {
         let known = include_str!("../../driveline-rosidl/tests/upstream_hashes.txt")
             .lines()
             .filter(|line| !line.starts_with('#'));
@@ -388,21 +390,25 @@ mod tests {
             (&*of.response.name, &*of.response.encoding),
             ("example_interfaces/srv/AddTwoInts_Response", "cdr")
         );
-        // As keys of rmw_zenoh have it in Jazzy.
+        // The form of keys of rmw_zenoh in Jazzy.
         assert_eq!(
             of.hash.unwrap().to_string(),
             "RIHS01_e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a"
         );
-        let told = types.service("nav_msgs/srv/GetMap").unwrap_err().to_string();
+        let reported = types.service("nav_msgs/srv/GetMap").unwrap_err().to_string();
         assert!(
-            told.contains("nav_msgs/srv/GetMap: is not defined") && told.contains("`types`"),
-            "{told}"
+            reported.contains("nav_msgs/srv/GetMap: is not defined")
+                && reported.contains("`types`"),
+            "{reported}"
         );
-        let told = types.service("example_interfaces/srv/AddTwoInt").unwrap_err().to_string();
-        assert!(told.contains("did you mean `example_interfaces/srv/AddTwoInts`?"), "{told}");
+        let reported = types.service("example_interfaces/srv/AddTwoInt").unwrap_err().to_string();
+        assert!(
+            reported.contains("did you mean `example_interfaces/srv/AddTwoInts`?"),
+            "{reported}"
+        );
     }
 
-    /// As `driveline validate` has said before.
+    /// `driveline validate` reports the same mistakes earlier.
     #[test]
     fn a_mistake_in_a_definition_leaves_out_that_type_alone() {
         let dir = tempfile::tempdir().unwrap();
@@ -413,14 +419,14 @@ mod tests {
         std::fs::write(package.join("msg/Far.msg"), "far_msgs/X x\n").unwrap();
         let types = Types::new(&[package]).unwrap();
         assert!(types.from_ros("demo_msgs::msg::dds_::Good_", Form::Converted).is_ok());
-        let told = |name: &str| {
+        let reported = |name: &str| {
             types
                 .from_ros(&format!("demo_msgs::msg::dds_::{name}_"), Form::Converted)
                 .unwrap_err()
                 .to_string()
         };
-        assert!(told("Bad").contains("demo_msgs/msg/Bad.msg:1: "), "{}", told("Bad"));
-        assert!(told("Far").contains(
+        assert!(reported("Bad").contains("demo_msgs/msg/Bad.msg:1: "), "{}", reported("Bad"));
+        assert!(reported("Far").contains(
             "Far.msg:1: the type far_msgs/msg/X of 'x' is not defined; add \
                  the directory of the package far_msgs"
         ));
@@ -441,14 +447,14 @@ mod tests {
     #[test]
     fn types_that_cannot_be_converted_are_reported_with_the_remedy() {
         let types = Types::new(&[]).unwrap();
-        let told = types
+        let reported = types
             .from_ros("tf2_msgs::msg::dds_::TFMessage_", Form::Converted)
             .unwrap_err()
             .to_string();
         assert!(
-            told.contains("tf2_msgs/msg/TFMessage")
-                && told.contains("add the directory of the package tf2_msgs"),
-            "{told}"
+            reported.contains("tf2_msgs/msg/TFMessage")
+                && reported.contains("add the directory of the package tf2_msgs"),
+            "{reported}"
         );
         assert!(
             types
@@ -457,9 +463,12 @@ mod tests {
                 .to_string()
                 .contains("no message of ROS 2")
         );
-        let told =
+        let reported =
             types.to_ros(&driveline_msgs::proto::LaneMarkings::schema()).unwrap_err().to_string();
-        assert!(told.contains("LaneMarkings") && told.contains("no counterpart"), "{told}");
+        assert!(
+            reported.contains("LaneMarkings") && reported.contains("no counterpart"),
+            "{reported}"
+        );
         let other = Schema { definition: "".into(), ..Kind::Image.schema() };
         assert!(types.to_ros(&other).unwrap_err().to_string().contains("another release"));
         let none = Types::new(&["/nowhere/at_all".into()]).unwrap_err().to_string();

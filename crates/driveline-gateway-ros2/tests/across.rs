@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node on DDS and a node on rmw_zenoh talk through one gateway; nothing comes back, and no other
-//! gateway joins in.
+//! A node on DDS and a node on rmw_zenoh communicate through one gateway. Nothing loops, and no
+//! other gateway takes part.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A gateway with both profiles. `domain_id`: of this test alone.
+/// Starts a gateway with both profiles. `domain_id`: used by this test alone.
 fn both(router: &Router, domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
     let zenoh = json!({ "connect": [router.endpoint()] });
     Rig::with(json!({ "domain_id": domain_id, "zenoh": zenoh, "topics": rules }), topics)
@@ -31,7 +31,7 @@ fn lengths(peer: &mut rig::Peer) -> Vec<usize> {
     lengths
 }
 
-/// DDS takes the dead one for alive until its lease is over, which is not within this test.
+/// For DDS the killed node is alive until its lease ends, which is after this test.
 #[test]
 fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() {
     const COUNT: usize = 40;
@@ -77,9 +77,9 @@ fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() 
 
 /// DDS → Driveline → rmw_zenoh → Driveline → DDS.
 #[test]
-fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
+fn a_dds_node_and_a_zenoh_node_communicate_without_an_echo() {
     const COUNT: usize = 20;
-    /// Samples of each publisher that the gateway keeps for late joiners.
+    /// Number of samples of each publisher that the gateway keeps for late joiners.
     const KEPT: usize = 16;
     let router = Router::new();
     let rules = json!([{ "topic": "/talk/*", "direction": "both" }]);
@@ -90,7 +90,7 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     let mut dds_answers = rig.peer("sub rt/talk/answer string rt100");
     let mut dds_asked = rig.peer("sub rt/talk/ask string rt100");
     let answered = node.subscription("/talk/answer", STRING, "rt100");
-    // Before it is known: all its samples are kept.
+    // Published before the gateway knows the publisher: all samples are kept.
     let _asker = rig.peer(&format!("pub rt/talk/ask string 9 {COUNT} 2000 rt{COUNT}"));
     let answer = |question: &str| format!("{question} {}", "!".repeat(10));
     let last = sum(answer(&char::from(b'a' + COUNT as u8 - 1).to_string().repeat(9)).as_bytes());
@@ -103,7 +103,7 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
         done = questions.len();
         dds_answers.samples().iter().any(|s| s.1 == last)
     });
-    // An echo would go the ways that these go now, and be there before them.
+    // An echo would take the same path as these samples, and arrive before them.
     const FENCE: &str = "fence";
     let _fence = rig.peer(&format!("pub rt/talk/answer string {} 1 0 rt1", FENCE.len()));
     let mut fence = node.publisher("/talk/ask", STRING, "rt1");
@@ -112,7 +112,7 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     eventually("behind any echo", || {
         of_fence(&mut dds_asked) && answered.strings().iter().any(|text| text.len() == FENCE.len())
     });
-    // The last samples arrive at every late joiner, and more at an earlier one; each once and in
+    // Every late joiner receives the last samples, an earlier one more; each sample once and in
     // order.
     let questions: Vec<_> = asked.strings().into_iter().filter(|text| text != FENCE).collect();
     assert!(
@@ -133,8 +133,8 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     assert!(heard.len() >= KEPT, "{} answers, {KEPT} of which were kept: {heard:?}", heard.len());
     let said: Vec<_> = questions.iter().map(|q| (20, sum(answer(q).as_bytes()))).collect();
     assert_eq!(heard, said[said.len() - heard.len()..], "each once, in order");
-    // Those who have it from its publisher have it once; no other way says when that one is
-    // through.
+    // The node on DDS has the questions from their publisher, each once. Only its count shows when
+    // all have arrived.
     eventually("all questions heard on DDS", || dds_asked.samples().len() > COUNT);
     assert_eq!(
         (dds_asked.samples().len(), answered.heard().len()),
@@ -151,14 +151,17 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
 }
 
 #[test]
-fn everybody_on_one_topic_hears_everybody_else_once() {
+fn every_end_of_a_topic_hears_every_other_end_once() {
     let router = Router::new();
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
     let rig = both(&router, 31, rules.clone(), &[("loop", 4096, lasting(4))]);
     // Another domain of Driveline, whose gateway serves the same Zenoh network.
     let other = Other::new(
         &rig,
-        &json!({ "domain_id": 31, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }),
+        &json!({
+            "domain_id": 31, "dds": false, "zenoh": { "connect": [router.endpoint()] },
+            "topics": rules,
+        }),
     );
     let node = Node::new(&router, 31, "zenoh_node");
     let zenoh_heard = node.subscription("/loop", STRING, "rt10");
@@ -220,7 +223,7 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     eventually("both are in the graph", || {
         named("/%driveline_gateway/%/here/%loop/") && named("/%driveline_gateway/%/there/%loop/")
     });
-    // Killed, not ended.
+    // Killed, not ended in order.
     drop(other);
     eventually("gone from the graph", || !named("/%driveline_gateway/%/there/%loop/"));
     publish(&mut here, &string("last one"));
@@ -234,7 +237,12 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
 fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
     const COUNT: usize = 8;
     let router = Router::new();
-    let rules = json!([{ "topic": "/image/*", "direction": "both", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    let rules = json!([
+        {
+            "topic": "/image/*", "direction": "both", "max_payload": "5 MiB",
+            "qos": { "depth": COUNT },
+        },
+    ]);
     let rig = both(&router, 32, rules, &[]);
     let node = Node::new(&router, 32, "camera");
     let heard = node.subscription("/image/from_dds", IMAGE, "rt10");
@@ -257,7 +265,7 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
                 .iter()
                 .any(|t| t.topic == "image/from_zenoh" && t.publishers.len() == 1)
     });
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("matched there", || {
         publisher.publish(&image(8, 7));
         // time: paces the publisher
@@ -278,7 +286,7 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
 
 /// Broken samples end at the gateway; samples that only Driveline cannot represent pass.
 #[test]
-fn what_is_broken_does_not_pass_between_the_profiles() {
+fn broken_samples_do_not_pass_between_the_profiles() {
     let router = Router::new();
     let rig = both(&router, 42, json!([{ "topic": "/image", "direction": "both" }]), &[]);
     let node = Node::new(&router, 42, "camera");
@@ -304,28 +312,30 @@ fn what_is_broken_does_not_pass_between_the_profiles() {
     );
 }
 
-/// Each of them carries across what DDS nodes publish, and nodes get it twice.
+/// Each gateway passes samples of DDS nodes to Zenoh, so nodes there receive them twice.
 #[test]
 fn another_gateway_between_the_same_two_is_reported() {
     let router = Router::new();
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
     let rig = both(&router, 40, rules.clone(), &[("loop", 4096, lasting(4))]);
-    // In the same Zenoh network alone.
-    let zenoh = json!({ "domain_id": 40, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
+    // It takes part in the Zenoh network only.
+    let zenoh = json!({
+        "domain_id": 40, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules,
+    });
     let other = Other::new(&rig, &zenoh);
     let node = Node::new(&router, 40, "listener");
     let heard = node.subscription("/loop", STRING, "rt10");
     let mut publisher = other.publisher("loop");
     publish(&mut publisher, &string("harmless"));
     eventually("there", || heard.strings() == ["harmless"]);
-    assert!(rig.report().beside.is_empty() && !rig.told("comes twice"));
+    assert!(rig.report().beside.is_empty() && !rig.logged("comes twice"));
     drop(other);
     let both =
         json!({ "domain_id": 40, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
     let beside = Other::new(&rig, &both);
     let _dds_node = rig.peer("pub rt/loop string 7 1 0 rt1");
     eventually("twice", || heard.strings().iter().filter(|text| text.len() == 7).count() == 2);
-    eventually("told", || rig.told("comes twice") && rig.report().beside.len() == 1);
+    eventually("logged", || rig.logged("comes twice") && rig.report().beside.len() == 1);
     drop(beside);
     eventually("gone", || rig.report().beside.is_empty());
 }
@@ -333,7 +343,10 @@ fn another_gateway_between_the_same_two_is_reported() {
 #[test]
 fn one_direction_alone_does_not_pass_between_the_profiles() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/in", "direction": "from_ros" }, { "topic": "/fence", "direction": "both" }]);
+    let rules = json!([
+        { "topic": "/in", "direction": "from_ros" },
+        { "topic": "/fence", "direction": "both" },
+    ]);
     let rig = both(&router, 33, rules, &[]);
     let node = Node::new(&router, 33, "listener");
     let heard = node.subscription("/in", STRING, "rt10");
@@ -341,7 +354,7 @@ fn one_direction_alone_does_not_pass_between_the_profiles() {
     let fence = node.subscription("/fence", STRING, "rt10");
     let _peer = rig.peer("pub rt/in string 3 1 0 rt1");
     take(&mut subscription, 1, |_, _| {});
-    // What does pass, on the same way and after it.
+    // This sample passes, on the same path and later.
     let _fence = rig.peer("pub rt/fence string 5 1 0 rt1");
     eventually("behind it", || fence.heard().len() == 1);
     let across = |topic: &str| {
@@ -371,8 +384,7 @@ fn a_publisher_that_goes_is_gone_on_the_other_side_too() {
     eventually("ends", || rig.report().from_ros[0].publishers.is_empty());
 }
 
-/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS
-/// domain once.
+/// Gateway of another Driveline domain, as a process: a process can join a DDS domain once.
 struct Other {
     child: Child,
     participant: driveline_shm::Participant,
@@ -416,17 +428,20 @@ impl Drop for Other {
     }
 }
 
-/// A gateway with both profiles and one service.
+/// Starts a gateway with both profiles and one service.
 fn with_service(router: &Router, domain_id: u32, more: Value) -> Rig {
     let mut rule = json!({ "service": "/add", "type": ADD });
     rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     Rig::with(
-        json!({ "domain_id": domain_id, "zenoh": { "connect": [router.endpoint()] }, "services": [rule] }),
+        json!({
+            "domain_id": domain_id, "zenoh": { "connect": [router.endpoint()] }, "services": [rule],
+        }),
         &[],
     )
 }
 
-/// Asks until there is an answer: the asker's session may not have heard of the gateway's end yet.
+/// Calls until there is a response: the client's session may not know yet that the gateway has
+/// ended.
 fn answer(asking: &mut rig::rmw_services::Client, request: &[u8]) -> i64 {
     let mut sum = None;
     eventually("answered", || {
@@ -453,7 +468,7 @@ fn a_node_on_dds_and_driveline_call_a_server_on_rmw_zenoh() {
     }
     eventually("answered", || peer.has_printed("answer 5: 9"));
     peer.end();
-    // Whatever the node has asked for in the end.
+    // The node's last request may be any number.
     let mut asking = client(&domain(&rig), "add", ADD);
     let sum = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -491,7 +506,7 @@ fn a_node_on_rmw_zenoh_calls_a_server_on_dds() {
 }
 
 #[test]
-fn what_cannot_be_called_does_not_pass_across_until_it_can() {
+fn a_service_passes_across_only_while_it_can_be_called() {
     let router = Router::new();
     let rig = with_service(&router, 44, json!({ "server": "ros", "across": true }));
     let _peer = rig.peer("serve add add 0");
@@ -509,7 +524,10 @@ fn what_cannot_be_called_does_not_pass_across_until_it_can() {
 fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
     const CALLS: u64 = 5;
     let router = Router::new();
-    let rule = json!({ "service": "/add", "type": ADD, "server": "ros", "across": true, "timeout_ms": 600_000, "pending": 8, "max_request": "2 MiB" });
+    let rule = json!({
+        "service": "/add", "type": ADD, "server": "ros", "across": true, "timeout_ms": 600_000,
+        "pending": 8, "max_request": "2 MiB",
+    });
     let zenoh = json!({ "connect": [router.endpoint()] });
     let topics = json!([{ "topic": "/in", "direction": "from_ros" }]);
     let rig = Rig::with(
@@ -529,14 +547,14 @@ fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
     take(&mut subscription, 1, |_, _| {});
     let before = rig.report().services[0].calls;
     peer.stand_still();
-    // CycloneDDS takes less than one of them before it waits for the server to read.
+    // CycloneDDS accepts less than one of them before it waits for the server to read.
     let calls: Vec<_> =
         (0..CALLS).map(|_| asking.call(&[two(1, 2), vec![0; 1 << 20]].concat())).collect();
-    // Behind them, on the same link.
+    // A sample after these requests, on the same link.
     publisher.publish(&rig::rmw::string("behind"));
     take(&mut subscription, 1, |_, _| {});
     let report = rig.report().services.remove(0);
-    // If each of them had been waited for, all but the first would have failed by now.
+    // If the gateway had waited for each call, all but the first would have failed by now.
     assert!(report.calls == before + CALLS && report.under_way >= 2, "{report:?}");
     drop(peer);
     eventually("each call ends", || calls.iter().all(|call| call.has_ended()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services between Driveline and nodes on CycloneDDS 0.10 which have services as rmw_cyclonedds
-//! has them, over the loopback device; each test in a DDS domain of its own.
+//! Services between Driveline and nodes on CycloneDDS 0.10, as rmw_cyclonedds has them, over the
+//! loopback device. Each test uses its own DDS domain.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -52,7 +52,7 @@ fn two_nodes_at_once_call_a_server_here_and_each_gets_its_own_answers() {
 fn a_server_in_ros_2_is_called_from_here() {
     let rig = rig_of(46, json!([{ "service": "/math/add", "type": ADD, "server": "ros" }]));
     let mut peer = rig.peer("serve math/add add 0");
-    // Whose answers come to this host as well, with the same numbers.
+    // Its responses come to this host too, with the same numbers.
     let mut beside = rig.peer("call math/add add 1000 0");
     eventually("answered", || beside.has_printed("answer 1: 1000"));
     let mut client = client(&domain(&rig), "math/add", ADD);
@@ -108,7 +108,7 @@ fn a_slow_server_in_ros_2_ends_calls_by_their_time_out() {
         rig_of(48, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 200 }]));
     let _peer = rig.peer("serve add add 1500");
     let mut client = client(&domain(&rig), "add", ADD);
-    // The time may be over before the request is on its way.
+    // The time-out may end before the request is sent.
     let mut calls = 0;
     eventually("one that came late", || {
         let refused = call(&mut client, &two(1, 2)).unwrap_err();
@@ -158,7 +158,7 @@ fn a_server_in_ros_2_that_is_killed_in_a_call_ends_the_call() {
     let outcome = asked(client(&domain(&rig), "add", ADD), two(1, 2));
     eventually("it has the request", || peer.has_printed("asked 1: 1 2"));
     drop(peer);
-    // When its lease is over.
+    // Reported when its lease has ended.
     let refused = outcome.recv_timeout(PATIENCE).unwrap().unwrap_err().to_string();
     assert!(refused.contains("executed"), "{refused}");
     eventually("counted", || ended(&rig, "server_gone") == 1);
@@ -225,14 +225,14 @@ fn a_service_withdrawn_during_a_call_is_not_found_and_the_call_is_answered() {
     });
     let mut peer = rig.peer("call add add 1 1");
     let request = requests.recv_timeout(PATIENCE).unwrap();
-    // Two servers here, so it is not offered.
+    // With two servers here, the service is not offered.
     let second = serve(&rig, "add", ADD, "second", add);
     eventually("its client sees it go", || peer.has_printed("unavailable"));
     assert!(!report(&rig).callable);
     add(request);
     eventually("answered", || peer.has_printed("answer 1: 2"));
     eventually("counted", || (report(&rig).answered, report(&rig).under_way) == (1, 0));
-    // Its next request would come before that of the other one, if it is written late enough.
+    // End the first client: its next request could come before that of the other one.
     peer.end();
     drop(second);
     let mut next = rig.peer("call add add 3 3");
@@ -242,7 +242,10 @@ fn a_service_withdrawn_during_a_call_is_not_found_and_the_call_is_answered() {
 
 #[test]
 fn servers_that_are_restarted_at_once_under_their_name_get_the_calls() {
-    let rules = json!([{ "service": "/here", "type": ADD, "server": "driveline" }, { "service": "/there", "type": ADD, "server": "ros" }]);
+    let rules = json!([
+        { "service": "/here", "type": ADD, "server": "driveline" },
+        { "service": "/there", "type": ADD, "server": "ros" },
+    ]);
     let rig = rig_of(66, rules);
     let first = serve(&rig, "here", ADD, "adder", add);
     let mut peer = rig.peer("call here add 2 3");
@@ -258,9 +261,9 @@ fn servers_that_are_restarted_at_once_under_their_name_get_the_calls() {
     assert_eq!(sum_of(&call(&mut client, &two(1, 2)).unwrap()), 3);
     first.end();
     let mut second = rig.peer("serve there add 0");
-    // Until it is found.
+    // Repeated until the new server is discovered.
     eventually("answered", || call(&mut client, &two(7, 7)).is_ok());
-    // What a node prints is read on a thread of its own.
+    // Another thread reads the node's output.
     eventually("asked", || second.read().iter().any(|line| line.ends_with(": 7 7")));
 }
 
@@ -274,12 +277,12 @@ fn a_client_among_hundreds_gets_its_answers() {
 }
 
 #[test]
-fn what_has_no_head_is_counted_and_does_no_harm() {
+fn requests_without_a_head_are_counted_and_do_no_harm() {
     let rig = rig_of(53, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let _broken = rig.peer("call add short 0 3");
     eventually("counted", || ended(&rig, "header") == 3);
-    assert!(rig.told("a head of 16"), "with the reason");
+    assert!(rig.logged("a head of 16"), "with the reason");
     let mut good = rig.peer("call add add 2 3");
     eventually("answered", || good.has_printed("answer 3: 7"));
     assert_eq!(ended(&rig, "header"), 3);
@@ -301,7 +304,7 @@ fn a_response_without_a_head_is_counted_and_answers_nothing() {
 fn a_server_gets_no_request_before_it_can_answer() {
     let rig = rig_of(62, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
     let mut peer = rig.peer("serve add late 700");
-    // Found by one of its two halves.
+    // The gateway has found only one of the server's two endpoints.
     assert_eq!(sum_of(&call(&mut client(&domain(&rig), "add", ADD), &two(1, 2)).unwrap()), 3);
     eventually("none came before", || peer.has_printed("0 too early"));
 }
@@ -318,7 +321,7 @@ fn too_long_a_request_is_refused_and_counted() {
 }
 
 #[test]
-fn a_client_whose_reader_comes_late_gets_its_answer_and_one_without_is_counted() {
+fn a_client_with_a_late_reader_gets_its_response_and_one_without_is_counted() {
     let rig = rig_of(55, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let mut late = rig.peer("call add late 4 300");
@@ -338,7 +341,10 @@ fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
     for (domain_id, release, vendor) in
         [(56, "jazzy", Vendor::Cyclone), (57, "humble", Vendor::Humble)]
     {
-        let services = json!([{ "service": "/add", "type": ADD, "server": "driveline" }, { "service": "/other", "type": ADD, "server": "ros" }]);
+        let services = json!([
+            { "service": "/add", "type": ADD, "server": "driveline" },
+            { "service": "/other", "type": ADD, "server": "ros" },
+        ]);
         let rig = Rig::with(
             json!({ "domain_id": domain_id, "release": release, "services": services }),
             &[],
@@ -359,9 +365,9 @@ fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
 }
 
 #[test]
-fn a_node_that_says_its_name_late_gets_it() {
+fn a_node_that_announces_its_name_late_gets_it() {
     let rig = rig_of(70, json!([{ "service": "/math/add", "type": ADD, "server": "ros" }]));
-    // Once it has answered.
+    // The node announces its name after its first response.
     let _peer = rig.named(Vendor::Cyclone, "/math adder", "serve math/add add 0");
     let mut client = client(&domain(&rig), "math/add", ADD);
     assert_eq!(sum_of(&call(&mut client, &two(2, 3)).unwrap()), 5);
@@ -394,7 +400,7 @@ fn two_servers_in_ros_2_are_reported_and_neither_is_called() {
 }
 
 #[test]
-fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
+fn a_service_of_one_domain_does_not_return_through_another_gateway() {
     let rig = rig_of(59, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let (there, config) = (rig.dir.path().join("there"), rig.dir.path().join("there.json"));
@@ -417,7 +423,10 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
         "the other gateway offers it, to refuse it with the reason"
     );
     let refused = call(&mut asking, &two(1, 1)).unwrap_err().to_string();
-    assert!(refused.contains("another gateway of Driveline: it would go in circles"), "{refused}");
+    assert!(
+        refused.contains("another gateway of Driveline: calls would go in circles"),
+        "{refused}"
+    );
     assert_eq!((strays(&rig, "gateway"), report(&rig).servers.len()), (0, 1));
 }
 
@@ -425,7 +434,9 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
 fn a_stopped_node_keeps_no_client_from_answers() {
     let rig = rig_of(
         60,
-        json!([{ "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" }]),
+        json!([
+            { "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" },
+        ]),
     );
     let response = cdr(|to| {
         to.number(1_u8);
@@ -440,7 +451,8 @@ fn a_stopped_node_keeps_no_client_from_answers() {
     let of_still = requests.recv_timeout(PATIENCE).unwrap();
     still.stand_still();
     respond(of_still, &response);
-    // More than DDS keeps for it: it has to let go of what the other one does not read.
+    // More than DDS keeps for a reader: it has to drop responses that the stopped node does not
+    // read.
     let mut other = rig.peer("call here trigger 0 40");
     (0..40).for_each(|_| respond(requests.recv_timeout(PATIENCE).unwrap(), &response));
     eventually("all answered", || other.has_printed("done"));
@@ -449,8 +461,11 @@ fn a_stopped_node_keeps_no_client_from_answers() {
 }
 
 #[test]
-fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on() {
-    let rules = json!([{ "service": "/here", "type": ADD, "server": "driveline" }, { "service": "/there", "type": ADD, "server": "ros" }]);
+fn a_gateway_that_ends_in_calls_releases_everything_and_the_next_one_continues() {
+    let rules = json!([
+        { "service": "/here", "type": ADD, "server": "driveline" },
+        { "service": "/there", "type": ADD, "server": "ros" },
+    ]);
     let mut rig = rig_of(64, rules);
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
@@ -462,8 +477,8 @@ fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on()
     let _held = requests.recv_timeout(PATIENCE).unwrap();
     let outcome = asked(client(&domain(&rig), "there", ADD), two(1, 2));
     eventually("both are in flight", || serving.has_printed("asked 1: 1 2"));
-    // A process takes part in a DDS domain once: if anything was left of it, the next one could not
-    // start.
+    // A process can join a DDS domain once: the next gateway starts only if nothing of the first is
+    // left.
     rig.start();
     assert!(outcome.recv_timeout(PATIENCE).unwrap().is_err(), "there is no server to answer");
     eventually("both go on", || rig.report().services.iter().all(|s| s.callable));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples that are none, as a hostile or broken node puts them on rmw_zenoh's keys, and as a
-//! component here publishes them: each is counted under its reason.
+//! Invalid samples, as a hostile or broken node sends them on rmw_zenoh's keys and as a component
+//! here publishes them. Each is counted under its reason.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,18 +17,18 @@ use rig::{Rig, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A gateway without DDS, on this router.
+/// Starts a gateway without DDS, on this router.
 fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
     let zenoh = json!({ "connect": [router.endpoint()] });
     Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), topics)
 }
 
-/// Images that are none, whether they are converted or pass as they are, and images that
-/// Driveline's own cannot be.
+/// Invalid images, whether converted or passed unchanged, and valid images that Driveline's type
+/// cannot hold.
 #[test]
 fn each_flaw_of_an_image_is_counted_under_its_name() {
     let router = Router::new();
-    // Deep enough for all of them, whenever they are read.
+    // Deep enough for all samples, whenever they are read.
     let qos = json!({ "depth": 32 });
     let rules = json!([
         { "topic": "/camera", "direction": "from_ros", "qos": qos },
@@ -42,8 +42,8 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
         flawed[at..at + bytes.len()].copy_from_slice(bytes);
         flawed
     };
-    // Behind the encapsulation: the stamp at 0, the frame's name at 8, height and width at 16,
-    // encoding at 24, step at 36, length of the data at 40.
+    // Offsets after the encapsulation: stamp 0, name of the frame 8, height and width 16, encoding
+    // 24, step 36, length of the data 40.
     let broken = [
         ("no_header", good[..3].to_vec()),
         ("encapsulation", with(1, &[7])),
@@ -51,7 +51,7 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
         ("length", good[..100].to_vec()),
         ("length", with(4 + 8, &0x7fff_ffff_u32.to_le_bytes())),
         ("length", with(4 + 40, &u32::MAX.to_le_bytes())),
-        // Big endian, says the encapsulation.
+        // The encapsulation says big endian.
         ("byte_order", with(1, &[0])),
         ("terminator", with(4 + 15, b"x")),
         ("trailing", [good.as_slice(), &[0; 8]].concat()),
@@ -71,7 +71,7 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
         for (_, sample) in broken.iter().chain(&unfit) {
             publisher.publish(sample);
         }
-        // In order, and behind them.
+        // A valid image after them, to see that they were handled in order.
         publisher.publish(&image(64, b'y'));
         let fits = if converted { 0 } else { unfit.len() };
         let mut last = 0;
@@ -89,7 +89,7 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
         eventually("counted", || of().carried == 2 + fits as u64);
         assert_eq!(of().dropped, expected, "{topic}");
         assert!(
-            rig.told(&format!(
+            rig.logged(&format!(
                 "topic '/{topic}': a sample of node 'ros2/attacker' is dropped (byte_order)"
             )),
             "{topic}"
@@ -97,11 +97,14 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
     }
 }
 
-/// By definitions from files, and of local publishers as well.
+/// With definitions from files, and also for local publishers.
 #[test]
 fn text_that_is_none_is_counted_in_either_direction() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/in", "direction": "from_ros" }, { "topic": "/out", "direction": "to_ros" }]);
+    let rules = json!([
+        { "topic": "/in", "direction": "from_ros" },
+        { "topic": "/out", "direction": "to_ros" },
+    ]);
     let rig = rig(&router, rules, &[("out", 4096, reliable(16))]);
     let node = Node::new(&router, 0, "attacker");
     let heard = node.subscription("/out", STRING, "rv0");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deaths: the gateway as a process that is killed in the middle of 4 MiB images, in both
-//! directions, and nodes of ROS 2 that are.
+//! Killed processes: gateways in the middle of 4 MiB images, in both directions, and ROS 2 nodes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const KILLS: usize = 4;
 
-/// Checksums of all images that these tests write.
+/// Returns the checksums of all images that these tests write.
 fn known_sums() -> Vec<u32> {
     (0..26).map(|n| sum(&vec![b'a' + n; BIG])).collect()
 }
@@ -38,7 +37,7 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     let mut n = 0;
     let mut publish = |publisher: &mut _| {
-        // It waits for the gateway, at most `max_blocking_ms`, and never fails for its sake.
+        // The publisher waits for the gateway, at most `max_blocking_ms`, and does not fail.
         publish_image(publisher, BIG as u32, b'a' + (n % 26) as u8);
         n += 1;
     };
@@ -49,7 +48,7 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
             publish(&mut publisher);
             peer.samples().len() > before + 2
         });
-        // In the middle of one, somewhere else each time.
+        // Kills it in the middle of an image, at another place each time.
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // time: another moment of a transfer each time
@@ -59,7 +58,7 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
             (0..8).for_each(|_| publish(&mut publisher));
         });
         eventually("it is gone here", || publisher.matched() == 0);
-        // All its memory has been released, and no publisher waits for it.
+        // All its memory was released, and no publisher waits for it.
         let timeouts = publisher.stats().reliable_timeouts;
         (0..16).for_each(|_| publish(&mut publisher));
         assert_eq!(publisher.stats().reliable_timeouts, timeouts, "it waited for a dead gateway");
@@ -72,10 +71,15 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
 
 #[test]
 fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_successor_goes_on() {
-    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 4 } }]);
+    let rules = json!([
+        {
+            "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB",
+            "qos": { "depth": 4 },
+        },
+    ]);
     let mut rig = Rig::new(26, rules, &[]);
     rig.stop();
-    // Longer than all of the test.
+    // Publishes for longer than the test takes.
     let _peer = rig.peer(&format!("pub rt/sensing/camera image {BIG} 100000 10000 rv4"));
     let mut subscription = rig.subscription(CAMERA, &Qos::default());
     let mut take = |count: usize| {
@@ -107,7 +111,7 @@ fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_succes
     take(3);
 }
 
-/// DDS takes it for alive until its lease is over, which is not within this test.
+/// For DDS the killed reader is alive until its lease ends, which is after this test.
 #[test]
 fn a_reliable_reader_that_is_killed_takes_nothing_from_another_one() {
     const COUNT: usize = 60;
@@ -139,7 +143,7 @@ fn a_reliable_reader_that_is_killed_takes_nothing_from_another_one() {
     let to_ros = rig.report().to_ros.remove(0);
     assert_eq!(to_ros.readers.len(), 2, "the dead one counts as alive: {to_ros:?}");
     assert!(!to_ros.dropped.contains_key("not_written"), "{to_ros:?}");
-    // It has acknowledged none of them, and the writer has kept the last few.
+    // The killed reader has acknowledged nothing, and the writer keeps only the last few.
     assert!(to_ros.replaced >= COUNT as u64 - u64::from(DEPTH), "{to_ros:?}");
 }
 
@@ -159,7 +163,7 @@ fn a_node_that_is_killed_does_not_keep_what_others_get() {
         !stays.samples().is_empty() && !dies.samples().is_empty()
     });
     publish_image(&mut publisher, BIG as u32, b'x');
-    // It acknowledges nothing any more, and its end is not reported before its lease is over.
+    // It acknowledges nothing any more, and its end is reported only when its lease has ended.
     drop(dies);
     let marks = |peer: &mut rig::Peer| peer.samples().iter().filter(|s| s.0 == 9).count();
     let before = marks(&mut stays);

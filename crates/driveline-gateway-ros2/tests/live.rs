@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics between Driveline and nodes on CycloneDDS 0.10, over the loopback device; each test in a
-//! DDS domain of its own.
+//! Topics between Driveline and nodes on CycloneDDS 0.10, over the loopback device. Each test uses
+//! its own DDS domain.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,13 +24,13 @@ use rig::{Rig, Vendor, eventually, sum};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Of a camera at 50 Hz.
+/// Period of a camera at 50 Hz.
 const PERIOD: Duration = Duration::from_millis(20);
 
 #[test]
 fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     const COUNT: usize = 20;
-    // As deep as there are samples: a writer that keeps the last few does not wait for its readers.
+    // As deep as the number of samples: a keep-last writer does not wait for its readers.
     let qos = reliable(COUNT as u32);
     let rig = Rig::new(
         10,
@@ -40,7 +40,7 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     eventually("matched here", || publisher.matched() == 1);
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("matched there", || {
         publish_image(&mut publisher, 8, 7);
         !peer.samples().is_empty()
@@ -68,8 +68,13 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
 #[test]
 fn images_of_4_mib_come_from_ros_2_whole_and_none_is_lost() {
     const COUNT: usize = 8;
-    // As deep as there are samples, so that it does not matter who finds whom first.
-    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    // As deep as the number of samples, so that the order of discovery does not matter.
+    let rules = json!([
+        {
+            "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB",
+            "qos": { "depth": COUNT },
+        },
+    ]);
     let rig = Rig::new(11, rules, &[]);
     let mut subscription = rig.subscription(CAMERA, &lasting(COUNT as u32));
     let _peer = rig.peer(&format!("pub rt/sensing/camera image {BIG} {COUNT} 20000 rt{COUNT}"));
@@ -109,7 +114,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     eventually("matched here", || publisher.matched() == 1);
     let mut sent = 0;
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("matched there", || {
         publish_image(&mut publisher, 8, 7);
         sent += 1;
@@ -118,7 +123,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
         !peer.samples().is_empty()
     });
     let sums: Vec<_> = (0..26).map(|n| sum(&vec![b'a' + n; BIG])).collect();
-    // Numbers of the images that came; each of them whole, once and in order.
+    // Numbers of the arrived images; each is whole, once and in order.
     let numbers = |peer: &mut rig::Peer| {
         let mut next = 0;
         let big = peer.samples().into_iter().filter(|s| s.0 == BIG).map(|s| s.1);
@@ -132,7 +137,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     for n in 0..COUNT {
         publish_image(&mut publisher, BIG as u32, b'a' + (n % 26) as u8);
         sent += 1;
-        // Fewer on their way than each end keeps: none may be replaced.
+        // Fewer are in flight than each end keeps, so none may be replaced.
         eventually("the image before the last few", || numbers(&mut peer).len() + 2 > n);
     }
     let figures = || {
@@ -145,19 +150,24 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     eventually("all have come", || numbers(&mut peer).len() == COUNT);
 }
 
-/// As above, the other way.
+/// As above, in the other direction.
 #[test]
 fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
     const COUNT: usize = 150;
-    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 32 } }]);
+    let rules = json!([
+        {
+            "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB",
+            "qos": { "depth": 32 },
+        },
+    ]);
     let rig = Rig::new(29, rules, &[]);
-    // What is not taken in time is overwritten after 0.1 s, so there is room for what comes in more
-    // than half a second.
+    // Samples not taken in time are overwritten after 0.1 s, so there is space for more than half a
+    // second of samples.
     let mut subscription = rig.subscription(CAMERA, &reliable(32));
-    // Each is kept until it is acknowledged.
+    // The writer keeps each sample until it is acknowledged.
     let _peer =
         rig.peer(&format!("pub rt/sensing/camera image {BIG} {COUNT} {} rv0", PERIOD.as_micros()));
-    // Numbers of the first and the last that were taken, and how many are missing between them.
+    // Numbers of the first and the last taken sample, and number of samples missing between them.
     let (mut first, mut last, mut taken, mut missed, mut next) = (None, 0, 0, 0, 0);
     eventually("each was carried or is counted, and all that was carried is taken", || {
         while let Some(sample) = subscription.take_next().unwrap() {
@@ -180,14 +190,17 @@ fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
     let of = rig.report().from_ros.remove(0);
     let dropped = of.dropped.values().sum::<u64>();
     assert_eq!(of.carried + dropped, COUNT as u64, "{of:?}");
-    // What came before the subscription had found the publisher is not for it.
+    // Samples published before the subscription matched do not count.
     assert_eq!(last + 1 - first.unwrap(), taken, "none is missing on this host");
     assert!(missed <= dropped, "{missed} missed: {of:?}");
 }
 
 #[test]
 fn strings_pass_both_ways_and_best_effort_is_enough() {
-    let rules = json!([{ "topic": "/chatter", "direction": "both" }, { "topic": "/back", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "both" },
+        { "topic": "/back", "direction": "from_ros" },
+    ]);
     let rig = Rig::new(12, rules, &[("chatter", 4096, Qos::default())]);
     let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     let mut peer = rig.peer("sub rt/chatter string bv1");
@@ -233,11 +246,17 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
 }
 
 #[test]
-fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
+fn a_reliable_burst_beyond_the_depth_of_a_reader_loses_nothing() {
     const COUNT: usize = 1000;
     // With topics of 8 MiB a reader keeps 16 samples of each topic.
     let camera = json!({ "topic": "/camera", "direction": "from_ros", "max_payload": "8 MiB" });
-    let rules = json!([{ "topic": "/imu", "direction": "from_ros", "max_payload": "1 KiB", "qos": { "depth": COUNT } }, camera]);
+    let rules = json!([
+        {
+            "topic": "/imu", "direction": "from_ros", "max_payload": "1 KiB",
+            "qos": { "depth": COUNT },
+        },
+        camera,
+    ]);
     let rig = Rig::new(21, rules, &[]);
     let mut subscription = rig.subscription("imu", &lasting(COUNT as u32));
     let _peer = rig.peer(&format!("pub rt/imu string 8 {COUNT} 0 rt{COUNT}"));
@@ -266,7 +285,7 @@ fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     );
     let mut publisher = rig.publisher("imu", "imu", string_schema(), 4096, &qos);
     let mut peer = rig.peer("sub rt/imu string rv0");
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("matched there", || {
         publish(&mut publisher, &string("first"));
         // time: paces the publisher
@@ -292,7 +311,8 @@ fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     assert!(to_ros.dropped.is_empty(), "{to_ros:?}");
 }
 
-/// As if it had come by another gateway: what is from outside this host leaves it by none.
+/// The sample looks as if another gateway had received it: samples from outside this host are not
+/// sent on.
 #[test]
 fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
     let rig = Rig::new(
@@ -323,7 +343,7 @@ fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
         eventually("counted", || rig.dropped("chatter", "remote") == n);
     }
     publish(&mut publisher, &string("last one"));
-    // In order, so what was sent on would be there before it.
+    // In order, so a sample sent on would arrive before this one.
     eventually("what comes after it", || peer.samples().iter().any(|s| s.0 == 8));
     assert!(peer.samples().iter().all(|s| s.0 != "from afar".len()), "{:?}", peer.read());
     assert_eq!(rig.dropped("chatter", "remote"), 3);
@@ -365,10 +385,13 @@ fn late_joiners_get_the_last_of_every_publisher() {
     assert_eq!(found, [1, 2, 3], "one of each, although each came after the others");
 }
 
-/// As `ros2 topic info -v` shows it.
+/// The depth that `ros2 topic info -v` shows.
 #[test]
 fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
-    let rules = json!([{ "topic": "/ruled", "direction": "to_ros", "qos": { "depth": 31 } }, { "topic": "/*", "direction": "to_ros" }]);
+    let rules = json!([
+        { "topic": "/ruled", "direction": "to_ros", "qos": { "depth": 31 } },
+        { "topic": "/*", "direction": "to_ros" },
+    ]);
     let qos = [
         ("reliable", reliable(7)),
         ("best_effort", Qos { depth: 9, ..Qos::default() }),
@@ -394,17 +417,17 @@ fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
 }
 
 #[test]
-fn what_does_not_fit_and_what_is_broken_is_counted() {
+fn unfit_and_broken_samples_are_counted() {
     let rules = json!([
         { "topic": "/bad/as_it_is", "direction": "from_ros", "as": "cdr" },
         { "topic": "/bad/*", "direction": "from_ros" },
         { "topic": "/small", "direction": "from_ros", "max_payload": 64 }
     ]);
     let rig = Rig::new(15, rules, &[]);
-    // Topic, what is written there, of which length, how often, and the reason under which each of
-    // these is counted.
+    // Topic, type written there, length, number of samples, and the reason under which each is
+    // counted.
     let flawed = [
-        // A text of 9 letters: seconds, nanoseconds, and a length that consists of letters.
+        // A text of 9 letters read as an image: seconds, nanoseconds, and a length made of letters.
         ("bad/image", "bad", 9, 3, "length"),
         ("bad/as_it_is", "bad", 9, 2, "length"),
         ("bad/rows", "image_short", 64, 5, "image"),
@@ -421,7 +444,7 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
         let all = rig.report().from_ros.into_iter().find(|t| t.topic == topic).unwrap();
         assert_eq!((all.carried, all.dropped.len()), (0, 1), "{all:?}");
     }
-    assert!(rig.told("raise `max_payload`"));
+    assert!(rig.logged("raise `max_payload`"));
 }
 
 #[test]
@@ -444,11 +467,11 @@ fn a_subscription_that_does_not_match_is_reported_with_the_reason() {
         publisher.poll_event().is_some_and(refused)
     });
     assert_eq!(publisher.matched(), 1, "only the gateway reads");
-    eventually("told", || {
-        rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable")
+    eventually("logged", || {
+        rig.logged("RELIABILITY: the writer offers best_effort, the reader requests reliable")
     });
     assert!(
-        rig.told("DURABILITY: the writer offers volatile, the reader requests transient_local")
+        rig.logged("DURABILITY: the writer offers volatile, the reader requests transient_local")
     );
     assert!(peer.samples().is_empty());
     let refused = rig.refused();
@@ -465,12 +488,17 @@ fn a_subscription_that_does_not_match_is_reported_with_the_reason() {
 
 #[test]
 fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros", "qos": { "reliability": "reliable", "depth": 64 } }]);
+    let rules = json!([
+        {
+            "topic": "/chatter", "direction": "to_ros",
+            "qos": { "reliability": "reliable", "depth": 64 },
+        },
+    ]);
     let rig = Rig::new(73, rules, &[("chatter", 4096, Qos::default())]);
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
-    eventually("told", || {
-        rig.told(
-            "what node 'talker' publishes is offered as more in ROS 2 than it is here: RELIABILITY",
+    eventually("logged", || {
+        rig.logged(
+            "samples of node 'talker' are offered with more QoS in ROS 2 than here: RELIABILITY",
         )
     });
     let remarks = rig.report().to_ros.remove(0).remarks;
@@ -480,20 +508,23 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
     );
 }
 
-/// Each end is what it is; nothing in between is less, nor more.
+/// Each end has its own QoS; the gateway makes it neither weaker nor stronger.
 #[test]
 fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() {
-    let rules = json!([{ "topic": "/weak", "direction": "from_ros" }, { "topic": "/ruled", "direction": "from_ros", "qos": { "reliability": "best_effort" } }]);
+    let rules = json!([
+        { "topic": "/weak", "direction": "from_ros" },
+        { "topic": "/ruled", "direction": "from_ros", "qos": { "reliability": "best_effort" } },
+    ]);
     let rig = Rig::new(74, rules, &[]);
     let (mut of_weak, mut of_ruled) =
         (rig.subscription("weak", &reliable(4)), rig.subscription("ruled", &reliable(4)));
     let _peers =
         [rig.peer("pub rt/weak string 3 1 0 bv4"), rig.peer("pub rt/ruled string 3 1 0 rv4")];
     eventually("the gateway reports", || {
-        rig.told("topic '/weak': a subscription here does not match what node")
+        rig.logged("topic '/weak': a subscription here does not match the publisher of node")
     });
     eventually("and whose fault it is", || {
-        rig.told("(the rule's `qos` has the gateway offer less here than the node does)")
+        rig.logged("(the rule's `qos` has the gateway offer less here than the node does)")
     });
     for subscription in [&mut of_weak, &mut of_ruled] {
         eventually("the subscription hears of it", || {
@@ -504,7 +535,7 @@ fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() 
     }
 }
 
-/// In both directions, without a list of topics, and names with `__`, which ROS 2 accepts.
+/// In both directions, without a list of topics, and with names with `__`, which ROS 2 accepts.
 #[test]
 fn a_pattern_alone_takes_everything_both_ways() {
     let rig = Rig::new(101, json!([{ "topic": "/**", "direction": "both" }]), &[]);
@@ -519,18 +550,21 @@ fn a_pattern_alone_takes_everything_both_ways() {
     let _node = rig.peer("pub rt/a__b/there string 7 1 0 rt1");
     take(&mut subscription, 1, |payload, _| assert_eq!(payload[4], 8));
     let _odd = rig.peer("pub rt/1odd string 7 1 0 rt1");
-    eventually("told", || {
-        rig.told("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name")
+    eventually("logged", || {
+        rig.logged("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name")
     });
     let named: Vec<_> = rig.report().to_ros.into_iter().map(|t| t.topic).collect();
-    assert_eq!(named, ["a__b/here"], "what comes from there does not go back");
+    assert_eq!(named, ["a__b/here"], "samples from there do not go back");
 }
 
 #[test]
 fn nodes_are_seen_in_the_graph_of_ros_2() {
     let rig = Rig::new(
         17,
-        json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]),
+        json!([
+            { "topic": "/chatter", "direction": "to_ros" },
+            { "topic": "/in", "direction": "from_ros" },
+        ]),
         &[("chatter", 4096, Qos::default())],
     );
     let publisher =
@@ -540,7 +574,7 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
     eventually("seen", || {
         peer.has_printed("/front talker 0 1") && peer.has_printed("/ driveline 1 0")
     });
-    // A subscription here is its node's.
+    // A subscription here is shown with its node.
     let mut config = SubscriptionConfig::new(
         "in".parse().unwrap(),
         "rear/listener".parse().unwrap(),
@@ -561,8 +595,8 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
     });
 }
 
-/// Both directions, with the names of nodes on both sides, and what endpoints say about themselves.
-/// `domain_id`: of this test alone.
+/// Checks both directions: names of nodes on both sides, and announcements of endpoints.
+/// `domain_id`: used by this test alone.
 fn nodes_know_each_other(
     domain_id: u32,
     release: &str,
@@ -570,7 +604,10 @@ fn nodes_know_each_other(
     other: Vendor,
     user_data: &str,
 ) {
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/in", "direction": "from_ros" },
+    ]);
     let rig = Rig::with(
         json!({ "domain_id": domain_id, "release": release, "topics": rules }),
         &[("chatter", 4096, reliable(4))],
@@ -589,8 +626,8 @@ fn nodes_know_each_other(
     let mut subscription = rig.subscription("in", &lasting(4));
     let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/rear/talker");
     let mut talkers = Vec::new();
-    // If it takes longer than the gateway waits for the node's announcement, another one gets its
-    // name.
+    // The node's announcement may take longer than the gateway waits for it; then another publisher
+    // gets the name.
     while talkers.len() < 5 && !named() {
         talkers.push(rig.named(vendor, "/rear talker", "pub rt/in string 3 4 10000 rt4"));
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
@@ -617,12 +654,13 @@ fn nodes_of_humble_and_a_gateway_for_humble_know_each_other() {
 
 #[test]
 fn nodes_of_jazzy_and_a_gateway_for_jazzy_know_each_other() {
-    let user_data = "typehash=RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18;driveline=1;";
+    let user_data = "typehash=\
+                     RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18;\
+                     driveline=1;";
     nodes_know_each_other(21, "jazzy", Vendor::Cyclone, Vendor::Humble, user_data);
 }
 
-/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS
-/// domain once.
+/// Gateway of another Driveline domain, as a process: a process can join a DDS domain once.
 struct Other(std::process::Child);
 
 impl Drop for Other {
@@ -654,8 +692,8 @@ fn two_gateways_and_a_node_make_no_loop() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"));
     command.arg(&config).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let _other = Other(command.spawn().unwrap());
-    // One sample each, of lengths 3, 5 and 7: both domains and a node of ROS 2 publish the same
-    // topic.
+    // Both domains and a ROS 2 node publish on the same topic: one sample each, of lengths 3, 5 and
+    // 7.
     let there = ParticipantConfig { domain_dir: Some(other), name: "there".into() };
     let mut config = PublisherConfig::new(
         "loop".parse().unwrap(),
@@ -690,7 +728,7 @@ fn two_gateways_and_a_node_make_no_loop() {
         rig.dropped("loop", "remote") == 0
             && rig.report().to_ros.first().is_some_and(|t| t.carried == 1)
     });
-    // An echo would come after its original.
+    // An echo would arrive after its original.
     publish(&mut hidden, &string("never"));
     publish(&mut here, &string("last one"));
     eventually("the last one", || lengths(&mut listener).contains(&8));
@@ -708,7 +746,10 @@ fn two_gateways_and_a_node_make_no_loop() {
 #[test]
 fn stamps_are_of_a_simulation_where_that_is_asked_for() {
     const BEGIN: i64 = 1000;
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/sim", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        { "topic": "/sim", "direction": "from_ros" },
+    ]);
     let ros2 = json!({ "domain_id": 19, "use_sim_time": true, "topics": rules });
     let rig = Rig::with(ros2, &[(CAMERA, 4096, Qos::default())]);
     let mut peer = rig.peer("sub rt/sensing/camera image bv1");
@@ -731,7 +772,7 @@ fn stamps_are_of_a_simulation_where_that_is_asked_for() {
         (BEGIN - 1..=latest).contains(&last),
         "{last} is not in the simulation, which is at {latest} at most"
     );
-    // Stamped when the simulation began, so its age is what the simulation has run since.
+    // Stamped when the simulation began, so its age is the time that the simulation has run.
     let mut subscription = rig.subscription("sim", &Qos::default());
     let _images = rig.peer(&format!("pub rt/sim image@{BEGIN} 8 3 10000 bv1"));
     take(&mut subscription, 1, |_, header| {
@@ -764,7 +805,7 @@ fn the_health_of_a_run_reaches_ros_2_as_diagnostics() {
     let mut publisher = rig.publisher(topic, "launcher", RunHealth::schema(), 4096, &qos);
     eventually("matched here", || publisher.matched() == 1);
     let payload = prost::Message::encode_to_vec(&health);
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("two statuses", || {
         publish(&mut publisher, &payload);
         peer.samples().len() >= 2

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links to nodes on rmw_zenoh that fall silent while many topics have samples for them. No other
-//! test here may use Zenoh: its threads belong to the process, and stay on the host of the first
-//! test.
+//! Links to nodes on rmw_zenoh that fall silent while many topics send samples over them. No other
+//! test here may use Zenoh: its threads belong to the process, and stay in the network namespace of
+//! the first test.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,10 +31,10 @@ const LEN: usize = 4096;
 const LONGEST: usize = LEN + 64;
 /// Durations of silence; messages without space wait for 2 s.
 const SILENT_MS: [u64; 4] = [2_200, 3_000, 2_100, 6_000];
-/// The same where the gateway knows of its node by a router; in the last one it loses the router as
-/// well, after a lease of 10 s.
+/// Durations of silence where a router reports the node. In the last one the gateway loses the
+/// router too, after a lease of 10 s.
 const SILENT_TO_FOUND_MS: [u64; 4] = [2_200, 3_000, 6_000, 12_000];
-/// Until all is as before.
+/// Time for recovery between two silences.
 const BETWEEN: Duration = Duration::from_millis(1_500);
 const PACE: Duration = Duration::from_millis(20);
 
@@ -47,7 +47,7 @@ enum By {
     Router,
 }
 
-/// The host of the gateway, and that of its nodes and their router, with a cable between them.
+/// Host of the gateway, and host of its nodes and their router, with a cable between them.
 struct Hosts([Namespace; 2]);
 
 impl Hosts {
@@ -68,8 +68,8 @@ impl Hosts {
         Some(Self([here, there]))
     }
 
-    /// Sends every packet to a card that does not exist, in both directions, or to the right one
-    /// again. No end is notified.
+    /// Sends every packet to a missing network card, in both directions, or to the right card
+    /// again. Neither end notices.
     fn drop_silently(&self, dropping: bool) {
         let Self([here, there]) = self;
         for (from, to, address) in [(here, there, THERE), (there, here, HERE)] {
@@ -81,7 +81,7 @@ impl Hosts {
     }
 }
 
-/// One after the other, and in one test: see the first lines.
+/// Runs all cases in one test: see the head of this file.
 #[test]
 fn many_reliable_topics_are_heard_again_after_a_link_was_silent() {
     let Some(hosts) = Hosts::new() else { return };
@@ -95,7 +95,7 @@ fn many_reliable_topics_are_heard_again_after_a_link_was_silent() {
 
 fn hears_again(hosts: &Hosts, by: By, silent_ms: &[u64]) {
     let router = Router::at(&format!("tcp/{THERE}:7447"));
-    // No sample waits here for one of another topic.
+    // With 1 ms, a topic without space does not delay publishing on the others.
     let qos = Qos { max_blocking_ms: 1, ..reliable(8) };
     let names: Vec<String> = (0..TOPICS).map(|n| format!("wheel/n{n}")).collect();
     let topics: Vec<_> =
@@ -124,14 +124,14 @@ fn hears_again(hosts: &Hosts, by: By, silent_ms: &[u64]) {
             for publisher in &mut publishers {
                 let mut loan = publisher.loan(payload.len()).unwrap();
                 loan.payload_mut().copy_from_slice(&payload);
-                // Where there is no room, the gateway waits for the link.
+                // Errors are ignored: without space, the gateway waits for the link.
                 let _ = publisher.publish(loan, &mut SampleHeader::stamped_now());
             }
             std::thread::sleep(PACE);
         }
     };
-    // Waits until each topic is heard that was silent before: a link that is not restored stays
-    // silent for good.
+    // Waits until each topic that fell silent is heard: a link that is not restored stays silent
+    // for good.
     let all_heard = || {
         subscriptions.iter().for_each(Subscription::forget);
         let start = Instant::now();

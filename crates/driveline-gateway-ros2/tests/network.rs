@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Network faults of a gateway: interfaces that change, and meaningless packets. Each host is a
-//! network namespace.
+//! Network faults of a gateway: changing interfaces, and invalid packets. Each host is a network
+//! namespace.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,7 +33,7 @@ fn namespaces<const N: usize>() -> Option<[Namespace; N]> {
     made.map_err(skipped).ok()?.try_into().ok()
 }
 
-/// Runs it on a host: a thread cannot leave one.
+/// Runs it on a host, on its own thread: a thread cannot leave a network namespace.
 fn on(host: &Namespace, run: impl FnOnce() + Send) {
     let entered = || {
         host.enter().unwrap();
@@ -42,11 +42,11 @@ fn on(host: &Namespace, run: impl FnOnce() + Send) {
     std::thread::scope(|threads| drop(threads.spawn(entered)));
 }
 
-/// The host of the gateway, and that of a node.
+/// Host of the gateway, and host of a node.
 struct Hosts([Namespace; 2]);
 
 impl Hosts {
-    /// Puts a cable between them.
+    /// Connects the hosts by a cable.
     fn plug(&self) {
         let Self([here, there]) = self;
         here.add_veth(CARD, (there, CARD)).unwrap();
@@ -58,13 +58,13 @@ impl Hosts {
         self.0[0].run(command).unwrap();
     }
 
-    /// A node there that publishes for as long as this value is there.
+    /// Starts a node there that publishes until the result is dropped.
     fn node(&self, rig: &Rig) -> Peer {
         rig.node_on(&self.0[1].command_prefix(), CARD, "pub rt/chatter string 3 100000 10000 bv1")
     }
 }
 
-/// A gateway on the host of this thread, and what comes by it.
+/// Starts a gateway on the host of this thread, and subscribes to its samples.
 fn gateway(domain_id: u32) -> (Rig, Subscription) {
     let rules = json!([{ "topic": "/chatter", "direction": "from_ros" }]);
     let rig = Rig::with(json!({ "domain_id": domain_id, "interface": CARD, "topics": rules }), &[]);
@@ -79,7 +79,7 @@ fn hears(subscription: &mut Subscription) {
 }
 
 #[test]
-fn a_gateway_whose_interface_is_another_one_cannot_go_on_and_the_next_one_hears() {
+fn a_gateway_whose_interface_was_replaced_ends_and_the_next_one_works() {
     let Some(hosts) = namespaces().map(Hosts) else { return };
     hosts.plug();
     on(&hosts.0[0], || {
@@ -88,12 +88,12 @@ fn a_gateway_whose_interface_is_another_one_cannot_go_on_and_the_next_one_hears(
         hears(&mut subscription);
         drop(node);
         hosts.here(&format!("ip link delete {CARD}"));
-        eventually("told", || rig.told("dl9 is not there any more"));
-        assert_eq!(rig.failure(), None, "there is nothing to start anew on");
+        eventually("logged", || rig.logged("dl9 is not there any more"));
+        assert_eq!(rig.failure(), None, "there is no interface to restart on");
         hosts.plug();
         eventually("over", || rig.failure().is_some());
         let why = rig.failure().unwrap();
-        assert!(why.contains("dl9 was made anew") && why.contains("`driveline run`"), "{why}");
+        assert!(why.contains("dl9 was replaced") && why.contains("`driveline run`"), "{why}");
         rig.start();
         let _node = hosts.node(&rig);
         hears(&mut subscription);
@@ -108,7 +108,7 @@ fn a_gateway_whose_interface_is_another_one_cannot_go_on_and_the_next_one_hears(
 }
 
 #[test]
-fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
+fn a_gateway_continues_if_its_interface_returns_unchanged() {
     let Some(hosts) = namespaces().map(Hosts) else { return };
     hosts.plug();
     on(&hosts.0[0], || {
@@ -119,19 +119,18 @@ fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
         hosts.here(&format!("ip link set {CARD} up"));
         hears(&mut subscription);
         hosts.here(&format!("ip address delete {HERE}/24 dev {CARD}"));
-        eventually("told", || rig.told("dl9 has its address 10.98.9.1 no longer"));
+        eventually("logged", || rig.logged("dl9 has its address 10.98.9.1 no longer"));
         hosts.here(&format!("ip address add {HERE}/24 dev {CARD}"));
-        eventually("told", || rig.told("dl9 is there again as it was"));
+        eventually("logged", || rig.logged("dl9 is back unchanged"));
         hears(&mut subscription);
         assert_eq!(rig.failure(), None);
     });
 }
 
-/// No other test here may use Zenoh: its threads belong to the process, and stay on the host of the
-/// first test.
+/// No other test here may use Zenoh: its threads belong to the process, and stay in the network
+/// namespace of the first test.
 #[test]
-fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interface_that_is_another_one_ends()
- {
+fn zenoh_connections_are_renewed_and_a_gateway_that_listens_on_a_replaced_interface_ends() {
     let Some(hosts) = namespaces().map(Hosts) else { return };
     hosts.plug();
     on(&hosts.0[1], || {
@@ -182,12 +181,12 @@ fn invalid_packets_do_not_fill_the_disk() {
         rig.stop();
         let said = tempfile::NamedTempFile::new().unwrap();
         let _gateway = rig.process_that_says(said.reopen().unwrap());
-        // Of a DATA that ends before it has begun.
+        // A DATA submessage that ends before its content.
         let nothing =
             b"RTPS\x02\x01\x01\x10abcdefghijkl\x15\x05\x08\x00\x00\x00\x10\x00\x00\x00\x00\x00";
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // It has the first of these ports unless a program that another test has just started holds
-        // for a moment what this process had open.
+        // The gateway has the first of these ports, unless a program just started by another test
+        // briefly holds a socket inherited from this process.
         let send = || {
             for port in
                 [10, 12, 14, 16].map(|of_participant| 7400 + 250 * DOMAIN as u16 + of_participant)
@@ -203,7 +202,7 @@ fn invalid_packets_do_not_fill_the_disk() {
         });
         (0..20_000).for_each(|_| send());
         eventually("it says that it says no more", || {
-            std::fs::read_to_string(said.path()).unwrap().contains("is not shown, and counted")
+            std::fs::read_to_string(said.path()).unwrap().contains("are counted and not shown")
         });
         assert!(lines() <= 32, "{} lines", lines());
     });

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every pair of offered and requested QoS in the table of `docs/protocols/ros2-dds.md`, section 4,
-//! in both directions, with Debian's CycloneDDS: delivery of samples, reports of the gateway, and
-//! events of DDS at the node. Outcomes are written out here, without the gateway's own comparison.
+//! Every pair of offered and requested QoS in the table of section 4 of
+//! `docs/protocols/ros2-dds.md`, in both directions, with Debian's CycloneDDS: delivery of samples,
+//! reports of the gateway, and DDS events at the node. Expected outcomes are written out here,
+//! without the gateway's own comparison.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,8 +17,8 @@ use rig::samples::{publish, string, string_schema};
 use rig::{Peer, Rig, eventually};
 use serde_json::{Value, json};
 
-/// Offer or request of an end: as the argument of the node in C (`peer.c`), and as a QoS of
-/// Driveline, if it has that.
+/// QoS of an end: as an argument of the node in C (`peer.c`), and as QoS of Driveline, if Driveline
+/// has it.
 type Level = (&'static str, Option<Qos>);
 
 fn qos(reliability: Reliability, durability: Durability) -> Qos {
@@ -32,7 +33,7 @@ fn reliabilities() -> Vec<Level> {
     ]
 }
 
-/// From least to most; Driveline has the first two.
+/// Durabilities, weakest first; Driveline has the first two.
 fn durabilities() -> Vec<Level> {
     use Reliability::Reliable;
     vec![
@@ -43,7 +44,7 @@ fn durabilities() -> Vec<Level> {
     ]
 }
 
-/// From longest to shortest, and longer than any of this takes, so that none is missed.
+/// Deadlines, longest first. All are longer than this test takes, so none is missed.
 fn deadlines() -> Vec<Level> {
     let of = |deadline_ms| Some(Qos { deadline_ms, ..Qos::default() });
     vec![
@@ -53,7 +54,7 @@ fn deadlines() -> Vec<Level> {
     ]
 }
 
-/// As deadlines.
+/// Leases, as the deadlines.
 fn leases() -> Vec<Level> {
     let of = |lease_ms| Some(Qos { lease_ms, ..Qos::default() });
     vec![
@@ -63,7 +64,7 @@ fn leases() -> Vec<Level> {
     ]
 }
 
-/// From least to most; Driveline has no second one.
+/// Kinds of liveliness, weakest first; Driveline does not have the second.
 fn livelinesses() -> Vec<Level> {
     let of = |liveliness| Some(Qos { liveliness, ..Qos::default() });
     vec![
@@ -73,8 +74,8 @@ fn livelinesses() -> Vec<Level> {
     ]
 }
 
-/// A policy: how the gateway and how DDS call it, and its values from least to most. A pair matches
-/// if what is offered is no less than what is requested.
+/// Policies: their names in the gateway and in DDS, and their values, weakest first. A pair matches
+/// if the offer is at least the request.
 fn table() -> [(&'static str, &'static str, Vec<Level>); 5] {
     [
         ("RELIABILITY: ", "RELIABILITY", reliabilities()),
@@ -85,22 +86,25 @@ fn table() -> [(&'static str, &'static str, Vec<Level>); 5] {
     ]
 }
 
-/// One pair on a topic of its own.
+/// Pair of QoS, on its own topic.
 struct Pair {
     topic: String,
-    /// Of the node's end.
+    /// QoS of the node's end.
     peer: &'static str,
-    /// Offer here, towards ROS 2.
+    /// Offer of the publisher here, towards ROS 2.
     offers: Qos,
     /// Request of the rule, from ROS 2.
     asks: Value,
-    /// Names of the mismatch in the gateway's and in DDS's reports.
+    /// Names of the mismatch in reports of the gateway and of DDS.
     refused: Option<(&'static str, &'static str)>,
 }
 
 impl Pair {
     fn rule(&self, direction: &str) -> Value {
-        json!({ "topic": format!("/{}", self.topic), "direction": direction, "max_payload": 4096, "qos": self.asks })
+        json!({
+            "topic": format!("/{}", self.topic), "direction": direction, "max_payload": 4096,
+            "qos": self.asks,
+        })
     }
 
     fn end(&self, role: &str) -> String {
@@ -108,7 +112,7 @@ impl Pair {
     }
 }
 
-/// Publishers here, subscriptions there.
+/// Pairs of publishers here and subscriptions in ROS 2.
 fn to_ros() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (reason, policy, values) in table() {
@@ -124,12 +128,12 @@ fn to_ros() -> Vec<Pair> {
     pairs
 }
 
-/// Publishers there, and rules here that ask for each value, or for nothing: then whatever is
-/// offered is enough. An infinite time is none to ask for.
+/// Pairs of publishers in ROS 2, and rules here that request each value, or none: then every offer
+/// is enough. A rule cannot request an infinite time.
 fn from_ros() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (reason, policy, values) in table() {
-        // What is asked for, and as which of the values.
+        // Requested value, and its index among the values.
         let asked = match reason {
             "RELIABILITY: " => vec![
                 (0, json!({ "reliability": "best_effort" })),
@@ -166,7 +170,7 @@ fn from_ros() -> Vec<Pair> {
     pairs
 }
 
-/// Checks that the node reported exactly the expected event of each end: of matching ones, the
+/// Checks that the node reported exactly the expected event for each end; for a matching end, the
 /// match.
 #[track_caller]
 fn check(peer: &mut Peer, pairs: &[Pair], heard: bool) {
@@ -243,8 +247,8 @@ fn every_pair_matches_or_is_refused_on_both_sides() {
     check(&mut talker, &from, false);
     let refused = rig.refused();
     for (pair, outgoing) in to.iter().map(|p| (p, true)).chain(from.iter().map(|p| (p, false))) {
-        let told: Vec<_> = refused.iter().filter(|r| r.topic == pair.topic).collect();
-        match (pair.refused, told.as_slice()) {
+        let reported: Vec<_> = refused.iter().filter(|r| r.topic == pair.topic).collect();
+        match (pair.refused, reported.as_slice()) {
             (None, []) => {}
             (Some((reason, _)), [one]) => {
                 assert!(
@@ -259,7 +263,9 @@ fn every_pair_matches_or_is_refused_on_both_sides() {
                     "one policy alone: {one:?}"
                 );
             }
-            _ => panic!("{} {:?} {} {}: {told:?}", pair.topic, pair.offers, pair.peer, pair.asks),
+            _ => {
+                panic!("{} {:?} {} {}: {reported:?}", pair.topic, pair.offers, pair.peer, pair.asks)
+            }
         }
     }
     talker.end();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Faults in calls between Driveline and nodes on rmw_zenoh: deaths, time-outs, and unreadable
-//! messages. `docs/protocols/ros2-services.md`, sections 7 and 9.
+//! messages. See sections 7 and 9 of `docs/protocols/ros2-services.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,16 +35,16 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
     offered(&rig);
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let (mut held, mut late) = (None, 0);
-    // The time is short: it can be over before the request is taken, and in calls that are
+    // The time-out is short: it may end before the request is taken, also in calls that should be
     // answered.
     eventually("taken in time", || {
         let call = client.call(&ints(&[1, 2]));
         held = Some(take(&mut server));
-        let told = call.outcome().unwrap_err();
+        let reported = call.outcome().unwrap_err();
         late += 1;
-        assert!(told.contains("no response after"), "{told}");
-        let was_taken = told.contains("taken, and may have been executed");
-        assert!(was_taken || told.contains("not taken"), "{told}");
+        assert!(reported.contains("no response after"), "{reported}");
+        let was_taken = reported.contains("taken, and may have been executed");
+        assert!(was_taken || reported.contains("not taken"), "{reported}");
         was_taken
     });
     held.unwrap().responder.send_bytes(&ints(&[3])).unwrap();
@@ -95,20 +95,20 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
     offered(&rig);
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 2]));
-    // It is in flight before it is sent.
+    // A call is in flight before it is sent.
     assert!(server.wait(Some(PATIENCE)).unwrap(), "its request came");
     eventually("in flight", || rig.service(SERVICE).under_way == 1);
     drop(server);
-    let told = call.outcome().unwrap_err();
-    assert!(told.contains("went away"), "{told}");
+    let reported = call.outcome().unwrap_err();
+    assert!(reported.contains("went away"), "{reported}");
     eventually("counted", || rig.ended(SERVICE, "server_gone") == 1);
     let mut client = client_of(&here(&rig, "client"), "there", ADD);
-    // Its token goes, its query ends, or its session does: whichever is first.
+    // Its token goes, its query ends, or its session ends, in any order.
     for dies in ["lets go", "ends", "goes from the graph"] {
         let other = Node::new(&router, 0, "other");
         let there = other.server("/there", (ADD_DDS, &hash));
         assert!(client.wait_for_server(PATIENCE));
-        let mut told = String::new();
+        let mut reported = String::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let request = there.take();
@@ -128,14 +128,15 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
             let Err(CallError::Refused { text, .. }) = outcome else {
                 panic!("{dies}: it has not answered: {:?}", outcome.err())
             };
-            told = text;
+            reported = text;
         });
         assert!(
-            told.contains("went away without a response") && told.contains("may have executed"),
-            "{dies}: {told}"
+            reported.contains("went away without a response")
+                && reported.contains("may have executed"),
+            "{dies}: {reported}"
         );
-        // The gateway knows it first: a client that has not heard of it would ask what was offered
-        // here for the last one.
+        // The gateway may know that the server is gone before the client does. The client would
+        // then call what was offered here for the last server.
         eventually("no server", || {
             rig.service("there").servers.is_empty() && !client.wait_for_server(Duration::ZERO)
         });
@@ -168,7 +169,7 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     let call = client.call(&ints(&[1, 3]));
     take(&mut server).responder.send_bytes(&ints(&[4])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[4])));
-    // The other way round.
+    // The other direction.
     let there = node.server("/there", (ADD_DDS, &hash));
     let new_client = |name: &str| matched(&here(&rig, name), "there", ADD);
     let mut client = new_client("first");
@@ -180,7 +181,7 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     let held = there.take();
     drop(client);
     held.reply(&ints(&[3]));
-    // Handed over, if the end of the client is not known here yet.
+    // The response counts as answered if the gateway does not know yet that the client has gone.
     let ended = || rig.ended("there", "client_gone") + rig.service("there").answered;
     eventually("over", || ended() == 1 && rig.service("there").under_way == 0);
     let mut client = new_client("second");
@@ -194,7 +195,7 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
+fn unreadable_messages_are_refused_and_counted_and_calls_continue() {
     let router = Router::new();
     let services = json!([
         rule(ADD, "driveline", json!({})),
@@ -209,18 +210,18 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
         .into_iter()
         .enumerate()
     {
-        let told = client.call_as(wrong, &ints(&[1, 2])).outcome().unwrap_err();
-        assert!(told.contains("attachment"), "{told}");
+        let reported = client.call_as(wrong, &ints(&[1, 2])).outcome().unwrap_err();
+        assert!(reported.contains("attachment"), "{reported}");
         assert_eq!(rig.ended(SERVICE, "attachment"), n as u64 + 1);
     }
     for (n, wrong) in [&[][..], &[0, 1, 0], &[0, 9, 0, 0, 1, 2, 3, 4]].into_iter().enumerate() {
-        let told = client.call(wrong).outcome().unwrap_err();
-        assert!(told.contains("does not begin as CDR does"), "{told}");
+        let reported = client.call(wrong).outcome().unwrap_err();
+        assert!(reported.contains("does not begin as CDR does"), "{reported}");
         let report = rig.service(SERVICE);
         assert_eq!(report.ended.values().sum::<u64>(), 4 + n as u64 + 1, "{report:?}");
     }
     assert!(server.take().unwrap().is_none(), "nothing of it came here");
-    // What stands behind the encapsulation is for the server.
+    // Bytes after the encapsulation are for the server.
     let truncated = &ints(&[1, 2])[..9];
     let call = client.call(truncated);
     let request = take(&mut server);
@@ -247,7 +248,8 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
         );
         let outcome = client.call_bytes(&ints(&[1, 3]), PATIENCE);
         assert!(
-            matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains("does not begin as CDR does")),
+            matches!(&outcome, Err(CallError::Refused { text, .. })
+                if text.contains("does not begin as CDR does")),
             "{:?}",
             outcome.err()
         );
@@ -256,30 +258,33 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
 }
 
 #[test]
-fn what_is_too_long_or_too_much_is_refused_and_counted() {
+fn too_long_and_too_many_messages_are_refused_and_counted() {
     let router = Router::new();
     let small = json!({ "max_request": 20, "max_response": 12, "pending": 1 });
-    let mut services = json!([rule(BLOB, "driveline", small.clone()), { "service": "/there", "type": BLOB, "server": "ros" }]);
+    let mut services = json!([
+        rule(BLOB, "driveline", small.clone()),
+        { "service": "/there", "type": BLOB, "server": "ros" },
+    ]);
     services[1].as_object_mut().unwrap().extend(small.as_object().unwrap().clone());
     let rig = with(&router, services, "jazzy");
     let (node, hash) = (Node::new(&router, 0, "node"), hash(BLOB));
     let mut server = server_here(&here(&rig, "server"), BLOB);
     offered(&rig);
     let mut client = node.client("/math/add", (BLOB_DDS, &hash));
-    let told = client.call(&blob(13, 1)).outcome().unwrap_err();
+    let reported = client.call(&blob(13, 1)).outcome().unwrap_err();
     assert!(
-        told.contains("a request of 21 bytes is longer than `max_request`, which is 20"),
-        "{told}"
+        reported.contains("a request of 21 bytes is longer than `max_request`, which is 20"),
+        "{reported}"
     );
     let call = client.call(&blob(12, 1));
     let held = take(&mut server);
-    let told = client.call(&blob(4, 1)).outcome().unwrap_err();
-    assert!(told.contains("`pending` of the rule: 1)"), "{told}");
+    let reported = client.call(&blob(4, 1)).outcome().unwrap_err();
+    assert!(reported.contains("`pending` of the rule: 1)"), "{reported}");
     held.responder.send_bytes(&blob(8, 1)).unwrap();
-    let told = call.outcome().unwrap_err();
+    let reported = call.outcome().unwrap_err();
     assert!(
-        told.contains("a response of 16 bytes is longer than `max_response`, which is 12"),
-        "{told}"
+        reported.contains("a response of 16 bytes is longer than `max_response`, which is 12"),
+        "{reported}"
     );
     let call = client.call(&blob(12, 1));
     take(&mut server).responder.send_bytes(&blob(4, 1)).unwrap();
@@ -289,7 +294,7 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
             && rig.ended(SERVICE, "busy") == 1
             && rig.service(SERVICE).answered == 1
     });
-    // The other way round.
+    // The other direction.
     let there = node.server("/there", (BLOB_DDS, &hash));
     let new_client = |name: &str| matched(&here(&rig, name), "there", BLOB);
     let (mut client, mut other) = (new_client("client"), new_client("other"));
@@ -348,8 +353,7 @@ fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_se
     assert_eq!(call.outcome(), Ok(ints(&[3])));
 }
 
-/// Its session goes with it: otherwise others would believe it there for as long as its process
-/// lives.
+/// Its session ends with the gateway: otherwise other nodes would see it while its process lives.
 #[test]
 fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
     let router = Router::new();
@@ -381,6 +385,6 @@ fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
     eventually("its query ends", || call.has_ended());
     let gone = || !node.graph().iter().any(|t| t.contains("driveline_gateway"));
     eventually("gone", gone);
-    // Not for a moment only.
+    // It stays gone.
     assert!((0..20).all(|_| gone()), "{:?}", node.graph());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services between Driveline and nodes on rmw_zenoh: `docs/protocols/ros2-services.md`. What goes
-//! wrong in a call: `rmw_service_ends.rs`.
+//! Services between Driveline and nodes on rmw_zenoh: `docs/protocols/ros2-services.md`. Faults in
+//! a call are in `rmw_service_ends.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -48,8 +48,8 @@ fn a_ros_client_calls_a_driveline_server() {
     }
     let call = client.call(&ints(&[1, 2]));
     take(&mut server).responder.refuse("the numbers are too small");
-    let told = call.outcome().unwrap_err();
-    assert!(told.contains("the numbers are too small"), "{told}");
+    let reported = call.outcome().unwrap_err();
+    assert!(reported.contains("the numbers are too small"), "{reported}");
     eventually("counted", || rig.service(SERVICE).answered == 3);
     let report = rig.service(SERVICE);
     assert_eq!(
@@ -63,7 +63,7 @@ fn a_ros_client_calls_a_driveline_server() {
     drop(server);
     eventually("gone from the graph", || !in_graph(&token) && !rig.service(SERVICE).callable);
     eventually("no server is asked any more", || !client.has_server());
-    // Another one, of another name.
+    // Another server, with another node name.
     let mut server = server_here(&here(&rig, "other"), ADD);
     eventually("offered again", || in_graph(&token.replace("%math/adder", "%/other")));
     let call = client.call(&ints(&[5, 6]));
@@ -109,7 +109,7 @@ fn a_driveline_client_calls_a_ros_server() {
             assert_eq!(sum.payload().unwrap(), ints(&[n + 40]));
         }
     });
-    // A response is handed over before it is counted.
+    // A response is delivered before it is counted.
     eventually("counted", || rig.service(SERVICE).answered == 3);
     let report = rig.service(SERVICE);
     assert_eq!((report.calls, report.under_way, report.ended.len()), (3, 0, 0));
@@ -155,7 +155,7 @@ fn responses_of_4_mib_pass_whole_both_ways() {
 }
 
 #[test]
-fn two_clients_at_once_get_what_each_has_asked_for() {
+fn two_concurrent_clients_get_their_own_responses() {
     let router = Router::new();
     let services = json!([
         rule(ADD, "driveline", json!({})),
@@ -168,7 +168,7 @@ fn two_clients_at_once_get_what_each_has_asked_for() {
     offered(&rig);
     let (mut first, mut second) =
         (one.client("/math/add", (ADD_DDS, &hash)), two.client("/math/add", (ADD_DDS, &hash)));
-    // The same number of both.
+    // Both clients use the same number.
     let calls = [first.call(&ints(&[1, 0])), second.call(&ints(&[2, 0]))];
     let mut requests = [take(&mut server), take(&mut server)];
     // The last request is answered first.
@@ -216,7 +216,7 @@ fn a_server_that_is_restarted_at_once_gets_the_calls() {
     let (answered, over) = channel::<()>();
     std::thread::scope(|scope| {
         let second = &second;
-        // A call that the gateway has given up with the first server may come here as well.
+        // A call to the first server that the gateway has given up may arrive here too.
         scope.spawn(move || {
             // time: a pause between polls, which the end of the test ends
             while over.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
@@ -224,7 +224,7 @@ fn a_server_that_is_restarted_at_once_gets_the_calls() {
             }
         });
         let answered = answered;
-        // Until it is found.
+        // Repeated until the second server is discovered.
         eventually("answered", || {
             client
                 .call_bytes(&ints(&[1, 3]), PATIENCE)
@@ -234,7 +234,7 @@ fn a_server_that_is_restarted_at_once_gets_the_calls() {
     });
 }
 
-/// Newer rmw_zenoh sends again what it believes lost.
+/// Newer rmw_zenoh repeats messages that it believes lost.
 #[test]
 fn a_request_that_comes_twice_is_executed_once() {
     let router = Router::new();
@@ -265,14 +265,14 @@ fn incompatible_services_are_reported_with_the_remedy_and_never_called() {
     let (node, good) = (Node::new(&router, 0, "adder"), hash(ADD));
     assert!(rig.service("nowhere").left_out && !rig.service("there").left_out);
     assert!(
-        rig.told("service '/nowhere' is left out")
+        rig.logged("service '/nowhere' is left out")
             && rig.service("nowhere").problems[0].contains("nav_msgs"),
         "{:?}",
         rig.service("nowhere")
     );
     let problem = |service: &str, says: &str| {
         eventually(says, || rig.service(service).problems.iter().any(|p| p.contains(says)));
-        eventually("told", || rig.told(says));
+        eventually("logged", || rig.logged(says));
         assert!(!rig.service(service).callable);
     };
     // A server here with another type.
@@ -290,7 +290,7 @@ fn incompatible_services_are_reported_with_the_remedy_and_never_called() {
     let mut client = client_of(&here(&rig, "client"), "there", ADD);
     let mut refused = |says: &str| {
         problem("there", says);
-        // The client may not have seen yet that the end for the server before has gone.
+        // The client may not have noticed yet that the previous server has gone.
         let outcomes = std::iter::repeat_with(|| {
             assert!(client.wait_for_server(PATIENCE), "callers get the reason");
             client.call_bytes(&ints(&[1, 2]), PATIENCE)
@@ -332,15 +332,15 @@ fn incompatible_services_are_reported_with_the_remedy_and_never_called() {
             ints(&[3])
         );
     });
-    // A name that is taken there.
+    // A name that is already used in ROS 2.
     drop(servers);
     let _double = node.server("/math/add", (ADD_DDS, &good));
-    eventually("told", || {
-        rig.told("nodes in ROS 2 offer it (/adder): write `server: ros` in its rule")
+    eventually("logged", || {
+        rig.logged("nodes in ROS 2 offer it (/adder): write `server: ros` in its rule")
     });
     let _server = server_here(&here(&rig, "one"), ADD);
     offered(&rig);
-    eventually("told", || rig.told("nodes in ROS 2 offer it as well (/adder)"));
+    eventually("logged", || rig.logged("nodes in ROS 2 offer it as well (/adder)"));
 }
 
 #[test]
@@ -368,8 +368,8 @@ fn nodes_of_humble_have_no_hashes() {
     });
 }
 
-/// A service that one domain of Driveline offers to ROS 2 is not called from another one, and no
-/// call loops.
+/// A service that one Driveline domain offers to ROS 2 is not called from another one, so no call
+/// loops.
 #[test]
 fn a_second_gateway_does_not_call_what_the_first_one_offers() {
     let router = Router::new();
@@ -390,12 +390,12 @@ fn a_second_gateway_does_not_call_what_the_first_one_offers() {
         outcome.err()
     );
     assert!(server.take().unwrap().is_none());
-    // A node calls it nonetheless.
+    // A ROS 2 node can call it.
     let call = node.client("/math/add", (ADD_DDS, &hash)).call(&ints(&[1, 2]));
     take(&mut server).responder.send_bytes(&ints(&[3])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[3])));
-    // With a node that offers it as well, both would execute what the second one asks.
+    // If a node offers it too, both would execute requests of the second gateway.
     let there = node.server("/math/add", (ADD_DDS, &hash));
-    eventually("told", || second.told("both would execute requests"));
+    eventually("logged", || second.logged("both would execute requests"));
     assert!(!second.service(SERVICE).callable && there.waiting() == 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics between Driveline and nodes as rmw_zenoh has them on the wire, through a router of the
-//! test's own; and between such nodes and nodes on DDS.
+//! Topics between Driveline and nodes on rmw_zenoh as seen on the wire, through a router of the
+//! test; and between such nodes and nodes on DDS.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ use rig::{PATIENCE, Rig, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A gateway without DDS, on this router.
+/// Starts a gateway without DDS, on this router.
 fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
     let zenoh = json!({ "connect": [router.endpoint()] });
     Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), topics)
@@ -31,7 +31,10 @@ fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
 #[test]
 fn pattern_matches_without_publishers_are_reported() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/detector/*", "direction": "from_ros" }, { "topic": "/named", "direction": "both" }]);
+    let rules = json!([
+        { "topic": "/detector/*", "direction": "from_ros" },
+        { "topic": "/named", "direction": "both" },
+    ]);
     let rig = rig(
         &router,
         rules,
@@ -46,7 +49,13 @@ fn pattern_matches_without_publishers_are_reported() {
 fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
     const COUNT: usize = 12;
     let router = Router::new();
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        {
+            "topic": "/back", "direction": "from_ros", "max_payload": "5 MiB",
+            "qos": { "depth": COUNT },
+        },
+    ]);
     let qos = reliable(4);
     let rig = rig(&router, rules, &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
     let node = Node::new(&router, 0, "viewer");
@@ -110,7 +119,7 @@ fn the_last_images_of_publishers_that_go_at_once_are_taken() {
     let rules = json!([{ "topic": "/back", "direction": "from_ros", "max_payload": "5 MiB" }]);
     let rig = rig(&router, rules, &[]);
     let node = Node::new(&router, 0, "camera");
-    // As long as it is there, figures go on.
+    // While it exists, counters continue.
     let _stays = node.publisher("/back", IMAGE, "rv0");
     for n in 1..=6 {
         let mut goes = node.publisher("/back", IMAGE, "rv0");
@@ -143,7 +152,7 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
     drop(publisher);
     while subscription.take_next().unwrap().is_some() {}
     let mut other = node.publisher("/chatter", STRING, "bv10");
-    // What is published before the gateway asks for it is not for it.
+    // Samples published before the gateway subscribes do not reach it.
     let mut said = Vec::new();
     eventually("asked for", || {
         other.publish(&rig::rmw::string("back"));
@@ -164,7 +173,7 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
         assert!(sample.header().remote.is_some() && sample.payload().len() == 13);
         &sample.payload()[8..12] == b"last"
     });
-    // An echo would go the ways that these go now, and be there before them.
+    // An echo would take the same path as these samples, and arrive before them.
     let mut fence = rig.publisher("chatter", "front/fence", string_schema(), 4096, &Qos::default());
     eventually("behind any echo there", || {
         publish(&mut fence, &string("fence"));
@@ -184,8 +193,8 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
         !remote.is_empty()
     });
     assert_eq!(remote, [b"end"]);
-    // The node hears itself once, as it would without the gateway. Of the publishers here something
-    // may still come after the node's own.
+    // The node hears itself once, as without the gateway. Samples of publishers here may still
+    // arrive after the node's own.
     let of_node: Vec<_> = heard
         .strings()
         .into_iter()
@@ -201,7 +210,10 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
 #[test]
 fn nodes_see_each_other_in_the_graph() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/in", "direction": "from_ros" },
+    ]);
     let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
     let node = Node::new(&router, 0, "observer");
     let publishers: Vec<_> = ["front/talker", "front/talker", "rear/talker"]
@@ -224,7 +236,7 @@ fn nodes_see_each_other_in_the_graph() {
         fields("/MS/%driveline_gateway/%/driveline/", &of("in", ":1:2,:,:,:,,")) == 1
     });
     eventually("the reverse", || rig.report().nodes == 1);
-    // A subscription here is its node's.
+    // A subscription here is shown with its node.
     let subscription = rig.subscription("in", &lasting(4));
     eventually("the node that subscribes", || {
         fields("/MS/%driveline_gateway/%/reader/", &of("in", ":1:2,:,:,:,,")) == 1
@@ -240,7 +252,11 @@ fn nodes_see_each_other_in_the_graph() {
 #[test]
 fn late_joiners_get_the_last_of_every_publisher() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/tf_out", "direction": "to_ros" }, { "topic": "/fast_out", "direction": "to_ros" }, { "topic": "/tf_in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/tf_out", "direction": "to_ros" },
+        { "topic": "/fast_out", "direction": "to_ros" },
+        { "topic": "/tf_in", "direction": "from_ros" },
+    ]);
     let fast = Qos { durability: driveline_types::Durability::TransientLocal, ..Qos::default() };
     let rig =
         rig(&router, rules, &[("tf_out", 4096, lasting(1)), ("fast_out", 4096, fast.clone())]);
@@ -249,7 +265,8 @@ fn late_joiners_get_the_last_of_every_publisher() {
         let mut publishers: Vec<_> = (1..=3)
             .map(|n| rig.publisher(topic, &format!("static_{n}"), string_schema(), 4096, &qos))
             .collect();
-        // The last publisher first: by times alone, only the newest sample would be read.
+        // The last publisher publishes first: by timestamps alone, only the newest sample would be
+        // read.
         publishers
             .iter_mut()
             .enumerate()
@@ -276,7 +293,7 @@ fn late_joiners_get_the_last_of_every_publisher() {
         eventually("what comes later", || sorted() == ["new", "x", "xx", "xxx"]);
     }
 
-    // Two of one session and one of another, before the gateway asks for any.
+    // Two publishers of one session and one of another, before the gateway subscribes.
     let other = Node::new(&router, 0, "other");
     let mut there: Vec<_> =
         [&node, &node, &other].map(|n| n.publisher("/tf_in", STRING, "rt1")).into();
@@ -293,7 +310,7 @@ fn late_joiners_get_the_last_of_every_publisher() {
     found.sort_unstable();
     assert_eq!(found, [1, 2, 3]);
     drop(subscription);
-    // The next gateway gets it again, from caches.
+    // The next gateway receives the samples again, from caches.
     let mut rig = rig;
     rig.start();
     eventually("here again", || rig.report().from_ros[0].carried == 3);
@@ -368,7 +385,7 @@ fn a_thousand_a_second_reach_nodes_and_none_is_lost() {
 }
 
 #[test]
-fn what_is_hostile_or_does_not_fit_is_counted() {
+fn hostile_and_unfit_samples_are_counted() {
     let router = Router::new();
     let rig =
         rig(&router, json!([{ "topic": "/in", "direction": "from_ros", "max_payload": 64 }]), &[]);
@@ -385,7 +402,7 @@ fn what_is_hostile_or_does_not_fit_is_counted() {
     node.put("/in", STRING, &good, Some(&[]));
     eventually("attachments", || rig.dropped("in", "attachment") == 3);
     publisher.publish(&rig::rmw::string(&"long".repeat(30)));
-    // Longer than it is kept for at all, but not than Zenoh permits.
+    // Longer than the limit of the topic, but not than Zenoh's.
     publisher.publish(&rig::rmw::string(&"long".repeat(3000)));
     eventually("too long", || rig.dropped("in", "too_long") == 2);
     publisher.publish(&[0]);
@@ -404,13 +421,13 @@ fn what_is_hostile_or_does_not_fit_is_counted() {
     eventually("of no publisher", || rig.dropped("in", "unknown") == 1);
     let _token = node.declare("@ros2_lv/0/1/2/3/MP/%/%/x/%in/t/h/9:9:9,9:,:,:,,");
     let _odd = node.declare("@ros2_lv/0/nonsense");
-    eventually("told", || rig.told("is passed over"));
+    eventually("logged", || rig.logged("is passed over"));
     eventually("and counted", || rig.report().malformed_tokens == 2);
     assert_eq!(rig.report().from_ros[0].carried, 2);
 }
 
 #[test]
-fn what_is_published_while_a_token_is_away_is_lost_and_counted() {
+fn samples_published_without_a_token_are_lost_and_counted() {
     let router = Router::new();
     let rig = rig(&router, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
     let node = Node::new(&router, 0, "far");
@@ -432,7 +449,7 @@ fn what_is_published_while_a_token_is_away_is_lost_and_counted() {
     assert_eq!(rig.dropped("in", "lost"), 5);
 }
 
-/// The history of a departed remote publisher arrives again at the next one.
+/// The next remote publisher receives the history of the departed one again.
 #[test]
 fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
     let router = Router::new();
@@ -440,7 +457,7 @@ fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
     let node = Node::new(&router, 0, "far");
     let mut publisher = node.publisher("/in", STRING, "rt2");
     (0..3).for_each(|n| publisher.publish(&rig::rmw::string(&format!("sample {n}"))));
-    // The gateway may have come in time for the first.
+    // The gateway may have subscribed in time for the first sample.
     eventually("carried", || rig.report().from_ros[0].carried >= 2);
     publisher.away();
     eventually("gone", || rig.report().from_ros[0].publishers.is_empty());
@@ -452,7 +469,7 @@ fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
     assert_eq!((last.as_slice(), rig.dropped("in", "lost")), (&b"12"[..], 0));
 }
 
-/// The subscription was there all the time, and has had what it keeps.
+/// The subscription exists all the time, and has received the samples that it keeps.
 #[test]
 fn history_of_a_publisher_that_comes_back_while_others_are_there_is_complete() {
     let router = Router::new();
@@ -482,7 +499,10 @@ fn history_of_a_publisher_that_comes_back_while_others_are_there_is_complete() {
 #[test]
 fn other_definitions_are_refused_and_weaker_offers_are_reported() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/in", "direction": "from_ros" },
+    ]);
     let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
     let node = Node::new(&router, 0, "old");
     let hash = format!("RIHS01_{}", "0".repeat(64));
@@ -492,13 +512,13 @@ fn other_definitions_are_refused_and_weaker_offers_are_reported() {
     });
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     let deaf = node.subscription("/chatter", (STRING.0, &hash), "bv10");
-    eventually("told", || rig.told("gets nothing: TYPE HASH: the writer's is RIHS01_df66"));
+    eventually("logged", || rig.logged("gets nothing: TYPE HASH: the writer's is RIHS01_df66"));
     assert!(rig.refused().iter().any(|r| r.outgoing && r.subscription && r.host == "/old"));
     drop(deaf);
     eventually("forgotten", || rig.refused().iter().all(|r| !r.outgoing));
     let _demanding = node.subscription("/chatter", STRING, "rt10");
-    eventually("told", || {
-        rig.told(
+    eventually("logged", || {
+        rig.logged(
             "but not as requested: RELIABILITY: the writer offers best_effort, the reader \
              requests reliable",
         )
@@ -512,7 +532,9 @@ fn humble_has_no_hashes() {
     let router = Router::new();
     let rules = json!([{ "topic": "/chatter", "direction": "both" }]);
     let zenoh = json!({ "connect": [router.endpoint()] });
-    let ros2 = json!({ "domain_id": 5, "dds": false, "zenoh": zenoh, "release": "humble", "topics": rules });
+    let ros2 = json!({
+        "domain_id": 5, "dds": false, "zenoh": zenoh, "release": "humble", "topics": rules,
+    });
     let rig = Rig::with(ros2, &[("chatter", 4096, lasting(4))]);
     let node = Node::new(&router, 5, "humble");
     let heard = node.subscription("/chatter", HUMBLE_STRING, "rt10");
@@ -533,13 +555,15 @@ fn an_address_that_cannot_be_listened_on_is_reported_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let ros2 = json!({ "dds": false, "zenoh": { "connect": [], "listen": [&endpoint] } });
     let config = serde_json::from_value(json!({ "domain_dir": dir.path(), "ros2": ros2 })).unwrap();
-    let told = driveline_gateway_ros2::engine::Gateway::start(config)
+    let reported = driveline_gateway_ros2::engine::Gateway::start(config)
         .err()
         .expect("another program has the port")
         .to_string();
     assert!(
-        told.contains(&endpoint) && told.contains("ss -lntp") && told.contains("ros2.zenoh.listen"),
-        "{told}"
+        reported.contains(&endpoint)
+            && reported.contains("ss -lntp")
+            && reported.contains("ros2.zenoh.listen"),
+        "{reported}"
     );
 }
 
@@ -552,14 +576,14 @@ fn the_gateway_finds_a_router_that_comes_later() {
     let rig =
         Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);
     assert_eq!(rig.neighbours(), (0, 0));
-    eventually("missed", || rig.told(&format!("no Zenoh router answers at {endpoint}")));
+    eventually("missed", || rig.logged(&format!("no Zenoh router answers at {endpoint}")));
     let router = Router::at(&endpoint);
     let node = Node::new(&router, 0, "late");
     let _publisher = node.publisher("/in", STRING, "rv10");
     eventually("found", || {
         rig.neighbours() == (1, 1) && rig.report().from_ros[0].publishers.len() == 1
     });
-    eventually("told", || rig.told("a Zenoh router or node is reached"));
+    eventually("logged", || rig.logged("a Zenoh router or node is reached"));
 }
 
 #[test]
@@ -577,7 +601,9 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
     let zenoh = json!({ "connect": [router.endpoint()] });
     let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }]);
     let rig = Rig::with(
-        json!({ "domain_id": 0, "dds": false, "use_sim_time": true, "zenoh": zenoh, "topics": rules }),
+        json!({
+            "domain_id": 0, "dds": false, "use_sim_time": true, "zenoh": zenoh, "topics": rules,
+        }),
         &[(CAMERA, 4096, Qos::default())],
     );
     let node = Node::new(&router, 0, "simulator");
@@ -585,14 +611,14 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
     let mut clock = node.publisher("/clock", ("rosgraph_msgs::msg::dds_::Clock_", &hash), "rv1");
     let mut publisher =
         rig.publisher(CAMERA, "front/camera", Image::schema(), 4096, &Qos::default());
-    // 77 s and 5 ns, little endian, behind the encapsulation.
+    // 77 s and 5 ns, little endian, after the encapsulation.
     let time = [&[0, 1, 0, 0][..], &77_i32.to_le_bytes(), &5_u32.to_le_bytes()].concat();
     eventually("stamped by the simulation", || {
         clock.publish(&time);
         publish_image(&mut publisher, 8, 7);
         // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
-        // Just before the last report, or after it, while there are no more reports.
+        // Stamped just before the last clock message, or after it while there are no more.
         heard.heard().last().is_some_and(|h| {
             (76..=77 + PATIENCE.as_secs() as i32)
                 .contains(&i32::from_le_bytes(h.payload[4..8].try_into().unwrap()))
@@ -607,11 +633,14 @@ fn all_configuration_errors_are_reported_before_anything_is_opened() {
         "domain": "\u{1b}[31mcar",
         "domain_dir": dir.path().join("domain"),
         "ros2": { "dds": false, "zenoh": {}, "topics": [{ "topic": "/a", "direction": "to_ros" }] },
-        "topics": [{ "topic": "a", "max_payload": 8 }, { "topic": "a", "max_payload": 8, "pins": 0 }],
+        "topics": [
+            { "topic": "a", "max_payload": 8 },
+            { "topic": "a", "max_payload": 8, "pins": 0 },
+        ],
     });
     let file = dir.path().join("config.json");
     std::fs::write(&file, config.to_string()).unwrap();
-    // Nothing here ends it: it has to do that itself.
+    // Nothing here ends the process: it has to end by itself.
     let ended = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"))
         .arg(&file)
         .output()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nodes on the crate ros2-client: over Zenoh, with its own implementation of rmw_zenoh, and of
-//! Humble over DDS. Other tests over DDS are in `vendors.rs`; its services, over both:
+//! Nodes on the crate ros2-client: over Zenoh with its own implementation of rmw_zenoh, and nodes
+//! of Humble over DDS. Other tests over DDS are in `vendors.rs`, its services in
 //! `ros2_client_services.rs`.
 #![allow(
     clippy::unwrap_used,
@@ -20,22 +20,29 @@ use rig::samples::{
 use rig::{Rig, Vendor, eventually, sum};
 use serde_json::{Value, json};
 
-/// A gateway over Zenoh alone.
+/// Starts a gateway over Zenoh only.
 fn zenoh(router: &Router, domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
     Rig::with(
-        json!({ "domain_id": domain_id, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }),
+        json!({
+            "domain_id": domain_id, "dds": false, "zenoh": { "connect": [router.endpoint()] },
+            "topics": rules,
+        }),
         topics,
     )
 }
 
-/// Text of this length both ways, and the nodes of both sides known. Nothing of ours is lost; what
-/// the node drops of its own by itself is counted, to the sample, and all the rest is there.
+/// Sends texts of this length in both directions and checks the names of nodes on both sides. The
+/// gateway loses none. Samples that the node itself drops are counted exactly, and all others
+/// arrive.
 fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     const COUNT: usize = 8;
     let router = Router::new();
     let rules = json!([
         { "topic": "/chatter", "direction": "to_ros", "max_payload": size + 4096 },
-        { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096, "qos": { "depth": COUNT } }
+        {
+            "topic": "/back", "direction": "from_ros", "max_payload": size + 4096,
+            "qos": { "depth": COUNT },
+        },
     ]);
     let rig = zenoh(&router, domain_id, rules, &[("chatter", size as u64 + 4096, reliable(4))]);
     let mut publisher =
@@ -52,17 +59,17 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     );
 
     let mut subscription = rig.subscription("back", &Qos { depth: COUNT as u32, ..Qos::default() });
-    // It publishes once it has seen the gateway's token, which may be before Zenoh has the route:
-    // the first samples may have no reader.
+    // The node publishes after it has seen the gateway's token, which may be before Zenoh has the
+    // route: the first samples may have no reader.
     let _talker = rig.over_zenoh(
         &router,
         "talker",
         &format!("pub /back string {size} {} 30000 {qos}", 3 * COUNT),
     );
     let mut next = None;
-    // And what does not find room within 50 ms it drops, reliable or not: how much is the
-    // machine's. It shows in the numbers, and no more than two of three may go, or there are too
-    // few.
+    // The node drops samples that find no space within 50 ms, even reliable ones. Their number
+    // depends on the machine and shows in the sequence numbers. If it drops more than two of three,
+    // the test has too few.
     let missed = take(&mut subscription, COUNT, |payload, header| {
         let text = &payload[8..8 + size];
         let lost = header.remote.unwrap().lost as u8;
@@ -99,20 +106,24 @@ fn strings_of_4_mib_pass_both_ways() {
     strings_pass_both_ways("rv64", BIG, 95);
 }
 
-// What does not pass for reasons that lie in ros2-client: docs/protocols/ros2-zenoh.md, section 12.
+// Reasons in ros2-client why some samples do not pass: section 12 of docs/protocols/ros2-zenoh.md.
 
-/// It knows the hash of a few types, and says zeros for others; as a subscriber it takes any.
+/// ros2-client knows the hash of a few types, and sends zeros for others. As a subscriber it
+/// accepts any hash.
 #[test]
 fn images_pass_one_way_and_a_hash_of_zeros_is_reported() {
     const ZEROS: &str = "RIHS01_0000000000000000000000000000000000000000000000000000000000000000";
     let router = Router::new();
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros" },
+    ]);
     let rig = zenoh(&router, 96, rules, &[(CAMERA, BIG as u64 + 4096, reliable(4))]);
     let mut publisher =
         rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &reliable(4));
     let mut viewer = rig.over_zenoh(&router, "viewer", "sub /sensing/camera image rv4");
-    // Else as `is_read_by`.
-    eventually("its subscription is known, and claims another type", || rig.told(ZEROS));
+    // Otherwise as in `is_read_by`.
+    eventually("its subscription is known, and claims another type", || rig.logged(ZEROS));
     publish_image(&mut publisher, BIG as u32, b'a');
     let whole = (BIG, sum(&vec![b'a'; BIG]), "cam".to_owned());
     eventually("4 MiB there", || viewer.samples().last() == Some(&whole));
@@ -124,9 +135,9 @@ fn images_pass_one_way_and_a_hash_of_zeros_is_reported() {
     });
 }
 
-/// It neither keeps samples nor requests kept ones, whatever its token says.
+/// ros2-client neither keeps samples nor requests kept ones, whatever its token says.
 #[test]
-fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
+fn kept_samples_do_not_reach_ros2_client_and_later_ones_do() {
     let router = Router::new();
     let rig = zenoh(
         &router,
@@ -136,7 +147,7 @@ fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
     );
     let mut publisher = rig.publisher("tf_out", "static", string_schema(), 4096, &lasting(4));
     publish(&mut publisher, &string("kept"));
-    // One that was written from the facts about rmw_zenoh gets it, so it is there.
+    // A node by the description of rmw_zenoh receives the kept sample, so it exists.
     let node = Node::new(&router, 97, "other");
     let other = node.subscription("/tf_out", STRING, "rt4");
     eventually("kept", || other.strings() == ["kept"]);
@@ -152,10 +163,13 @@ fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
     );
 }
 
-/// Humble in an independent implementation: `nodes_of_humble_…` in `live.rs` is our own reading of
-/// the definitions.
+/// Checks an independent implementation of Humble; `nodes_of_humble_…` in `live.rs` is our own
+/// reading of the definitions.
 fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/in", "direction": "from_ros" },
+    ]);
     let rig = Rig::with(
         json!({ "domain_id": domain_id, "release": release, "topics": rules }),
         &[("chatter", 4096, reliable(4))],
@@ -171,8 +185,8 @@ fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
     let mut subscription = rig.subscription("in", &lasting(4));
     let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/talker");
     let mut talkers = Vec::new();
-    // Where RustDDS takes longer than the gateway waits to say whose a writer is, another one gets
-    // its name.
+    // RustDDS may announce a writer's node later than the gateway waits for it; then another talker
+    // gets the name.
     while talkers.len() < 5 && !named() {
         talkers.push(rig.named(vendor, "talker", "pub rt/in string 3 4 10000 rt4"));
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services of nodes on the crate ros2-client: over an independent implementation of rmw_zenoh, and
-//! over DDS, where the gateway must not use them.
+//! Services of nodes on the crate ros2-client: over its implementation of rmw_zenoh, and over DDS,
+//! where the gateway must not use them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,24 +23,27 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Text printed for a call that ended without an answer.
+/// Line printed for a call that ended without a response.
 const UNANSWERED: &str = "no answer";
 
-/// A gateway over Zenoh alone, of Jazzy: ros2-client has no Zenoh for Humble.
+/// Starts a gateway for Jazzy over Zenoh only: ros2-client has no Zenoh for Humble.
 fn zenoh(router: &Router, services: Value) -> Rig {
     Rig::with(
-        json!({ "domain_id": 0, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "services": services }),
+        json!({
+            "domain_id": 0, "dds": false, "zenoh": { "connect": [router.endpoint()] },
+            "services": services,
+        }),
         &[],
     )
 }
 
-/// Waits until servers are known: then calls get there, as samples do where [`Rig::is_read_by`] has
-/// waited.
+/// Waits until servers are known. From then on calls reach them, as samples do after
+/// [`Rig::is_read_by`].
 fn callable(rig: &Rig) {
     eventually("callable", || rig.report().services.iter().all(|service| service.callable));
 }
 
-/// The answers that were printed, without those of calls that found no server yet.
+/// Returns the printed responses, without those of calls that found no server yet.
 fn answers(peer: &mut Peer) -> Vec<String> {
     peer.read().iter().filter(|l| l.starts_with("answer ")).cloned().collect()
 }
@@ -125,7 +128,7 @@ fn responses_of_4_mib_pass_both_ways_by_zenoh() {
     eventually("asked", || serving.has_printed("asked 3: a longer "));
 }
 
-/// The gateway's message with a refusal ends the call there.
+/// The gateway's refusal ends the call at the client.
 #[test]
 fn a_refusal_by_zenoh_ends_the_call_there() {
     let router = Router::new();
@@ -187,8 +190,8 @@ fn a_server_there_that_stands_still_ends_calls_by_their_time_out() {
     eventually("counted", || ended(&rig, "timed_out") == before + 1);
 }
 
-/// Asks until all requests are answered. An answer before the match of its reader is lost in DDS;
-/// then another client asks.
+/// Starts clients until all requests of one are answered: a response sent before its reader has
+/// matched is lost in DDS.
 fn answered(ask: impl Fn() -> Peer, last: &str) {
     let (mut asking, mut began) = (ask(), Instant::now());
     eventually("answered", || {
@@ -199,16 +202,16 @@ fn answered(ask: impl Fn() -> Peer, last: &str) {
     });
 }
 
-/// One end of ros2-client, and one written from the sources of rmw_cyclonedds, which the gateway's
-/// tests have on the other side.
+/// One end is on ros2-client; the other one is our node, written from the sources of
+/// rmw_cyclonedds.
 fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
     let rig = rig_of(domain_id, json!([]));
     let mut serving = rig.peer("serve math/one add 0");
     answered(|| rig.node(vendor, "call /math/one add 20 3 20 cyclone"), "answer 20: 42");
     let mut theirs = rig.node(vendor, "serve /math/two add 0 cyclone");
     answered(|| rig.peer("call math/two add 20 3"), "answer 20: 42");
-    // It writes the upper half of the number first, which has no effect:
-    // docs/protocols/ros2-services.md, section 13.
+    // It writes the upper half of the number first, which has no effect: see section 13 of
+    // docs/protocols/ros2-services.md.
     eventually("asked", || theirs.has_printed(&format!("asked {}: 20 22", 20_u64 << 32)));
     let mut last = None;
     eventually("asked by theirs", || {
@@ -219,17 +222,17 @@ fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
         last.is_some()
     });
     let last = last.unwrap();
-    // It counts from 2, and asks again for what was lost.
+    // It counts from 2, and repeats lost requests.
     assert!(last & u64::from(u32::MAX) == 0 && last >> 32 >= 21, "{last}");
 }
 
 #[test]
-fn cyclones_convention_is_what_ros2_client_takes_it_for() {
+fn ros2_client_has_the_convention_of_cyclone() {
     speaks_as_cyclone(Vendor::Ros2Client, 2);
 }
 
 #[test]
-fn cyclones_convention_is_what_ros2_client_of_humble_takes_it_for() {
+fn ros2_client_of_humble_has_the_convention_of_cyclone() {
     speaks_as_cyclone(Vendor::Ros2ClientHumble, 3);
 }
 
@@ -258,7 +261,7 @@ fn a_client_on_rust_dds_is_refused_with_the_reason_and_not_read() {
         let _server = serve(&rig, "add", ADD, "adder", |_| panic!("it reaches the server"));
         let other = rig.node(Vendor::Ros2Client, &format!("call /add add 2 3 1 {mapping}"));
         eventually("counted", || ended(&rig, "other_vendor") >= 1);
-        assert!(rig.told("it is on RustDDS"));
+        assert!(rig.logged("it is on RustDDS"));
         let printed = other.end();
         assert!(!printed.iter().any(|l| l.starts_with("answer")), "{mapping}: {printed:?}");
     }

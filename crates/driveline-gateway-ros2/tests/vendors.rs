@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nodes on other middleware than the gateway's and on other versions of it: the same must hold for
-//! all.
+//! Nodes on other middleware than the gateway's, and on other versions of it. The same must hold
+//! for all.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -29,7 +29,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// `domain_id`: of this test alone.
+/// Sends strings in both directions. `domain_id`: used by this test alone.
 fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
     let rules = json!([
         { "topic": "/chatter", "direction": "to_ros" },
@@ -55,7 +55,7 @@ fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
         n += 1;
     });
     assert_eq!(missed, 0);
-    // Best effort: what comes is whole, each once and in order, however many do not come.
+    // Best effort: samples may be lost, but each arrives whole, once and in order.
     let mut quick = rig.subscription("quick", &Qos { depth: 4, ..Qos::default() });
     let _third = rig.node(vendor, "pub rt/quick string 3 100000 10000 bv16");
     let mut last = None;
@@ -74,13 +74,16 @@ fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
 
 fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
     const COUNT: usize = 8;
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 }]);
-    // As deep as there are samples: a writer that keeps the last few does not wait for its readers.
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 },
+    ]);
+    // As deep as the number of samples: a keep-last writer does not wait for its readers.
     let qos = reliable(COUNT as u32);
     let rig = Rig::new(domain_id, rules, &[(CAMERA, size as u64 + 4096, qos.clone())]);
     let mut peer = rig.node(vendor, "sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), size + 4096, &qos);
-    // What is written before DDS has matched is not for that reader.
+    // Samples written before DDS has matched do not reach this reader.
     eventually("matched there", || {
         publish_image(&mut publisher, 8, 7);
         std::thread::sleep(Duration::from_millis(20));
@@ -108,12 +111,15 @@ fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
     assert_eq!(missed, 0);
 }
 
-/// Best effort: what comes is whole, each once and in order, however much does not; and of what is
-/// sent here, the gateway knows what became of each.
+/// Sends images as best effort: they may be lost, but each arrives whole, once and in order. The
+/// gateway accounts for each sample that it sends.
 fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: usize) {
     const ENOUGH: usize = 8;
     let letter = |n: usize| b'a' + (n % 26) as u8;
-    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 }]);
+    let rules = json!([
+        { "topic": "/sensing/camera", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 },
+    ]);
     let qos = Qos { depth: 4, ..Qos::default() };
     let rig = Rig::new(domain_id, rules, &[(CAMERA, size as u64 + 4096, qos.clone())]);
     let mut peer = rig.node(vendor, "sub rt/sensing/camera image bv16");
@@ -130,7 +136,7 @@ fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: 
     let mut next = 0;
     for (len, sum, frame) in peer.samples() {
         assert!(len == size && frame == "cam", "{len} {frame}");
-        // One that was sent, and after the one before it.
+        // Matches a sent image later than the one before.
         next = (next..sent).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
     }
     eventually("each was carried or is counted", || {
@@ -147,7 +153,7 @@ fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: 
             image.width() as usize == size && image.row(0).iter().all(|b| *b == letter),
             "whole"
         );
-        // Its stamp is 0, so this is when it was written.
+        // Its stamp is 0, so the gateway takes the time of writing.
         let written = header.origins.as_slice()[0].source_oldest;
         assert!(last.is_none_or(|last| last < written), "each once, in order");
         last = Some(written);
@@ -159,8 +165,11 @@ fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: 
     );
 }
 
-fn late_joiners_get_what_was_kept(vendor: Vendor, domain_id: u32) {
-    let rules = json!([{ "topic": "/tf_out", "direction": "to_ros" }, { "topic": "/tf_in", "direction": "from_ros" }]);
+fn late_joiners_get_the_kept_samples(vendor: Vendor, domain_id: u32) {
+    let rules = json!([
+        { "topic": "/tf_out", "direction": "to_ros" },
+        { "topic": "/tf_in", "direction": "from_ros" },
+    ]);
     let rig = Rig::new(domain_id, rules, &[("tf_out", 4096, lasting(1))]);
     let mut publishers: Vec<_> = (1..=3)
         .map(|n| {
@@ -220,7 +229,7 @@ fn images_of_4_mib_and_cyclone_dds_with_best_effort() {
 
 #[test]
 fn late_joiners_and_fast_dds() {
-    late_joiners_get_what_was_kept(Vendor::FastDds, 77);
+    late_joiners_get_the_kept_samples(Vendor::FastDds, 77);
 }
 
 #[test]
@@ -228,7 +237,7 @@ fn strings_and_cyclone_dds_in_python() {
     strings_pass_both_ways(Vendor::Python, 78);
 }
 
-// What takes the time is Python, a byte at a time.
+// Slow, because Python handles one byte at a time.
 #[test]
 fn images_of_4_mib_and_cyclone_dds_in_python() {
     images_pass_both_ways(Vendor::Python, 79, 4 << 20);
@@ -236,7 +245,7 @@ fn images_of_4_mib_and_cyclone_dds_in_python() {
 
 #[test]
 fn late_joiners_and_cyclone_dds_in_python() {
-    late_joiners_get_what_was_kept(Vendor::Python, 80);
+    late_joiners_get_the_kept_samples(Vendor::Python, 80);
 }
 
 #[test]
@@ -252,7 +261,7 @@ fn images_of_32_kib_and_ros2_client() {
 
 #[test]
 fn late_joiners_and_ros2_client() {
-    late_joiners_get_what_was_kept(Vendor::Ros2Client, 91);
+    late_joiners_get_the_kept_samples(Vendor::Ros2Client, 91);
 }
 
 #[test]
@@ -261,13 +270,13 @@ fn the_other_byte_order_is_read() {
     let rig = Rig::new(81, rules, &[]);
     let mut subscription = rig.subscription("back", &lasting(1));
     let _node = rig.node(Vendor::FastDds, "pub rt/back string_be 3 1 0 rt1");
-    // As it came: the first word says which order the rest has.
+    // Unchanged: the first word states the byte order of the rest.
     take(&mut subscription, 1, |payload, _| {
         assert_eq!(&payload[..11], &[0, 0, 0, 0, 0, 0, 0, 4, b'a', b'a', b'a'][..11])
     });
 }
 
-/// The payload of a plain message.
+/// Returns the payload of a plain message.
 fn plain<T: Plain>(head: T, tail: &[T::Tail]) -> Vec<u8>
 where
     T::Tail: Copy,
@@ -282,8 +291,8 @@ where
     bytes[..len].to_vec()
 }
 
-/// Passes to ROS 2, is decoded there by independent definitions, encoded again, and returns
-/// unchanged.
+/// Sends a sample to ROS 2, where a node with independent definitions decodes and encodes it again;
+/// checks that it returns unchanged.
 fn comes_back(
     domain_id: u32,
     kind: &str,
@@ -291,7 +300,10 @@ fn comes_back(
     payload: &[u8],
     same: impl Fn(&[u8], &[u8]),
 ) {
-    let rules = json!([{ "topic": "/there", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/there", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros" },
+    ]);
     let rig = Rig::new(domain_id, rules, &[("there", 65536, lasting(1))]);
     let mut publisher: Publisher = rig.publisher("there", "sensor", schema, 65536, &lasting(1));
     let mut loan = publisher.loan(payload.len()).unwrap();
@@ -308,13 +320,13 @@ fn comes_back(
     assert!(converted(&report.to_ros) && converted(&report.from_ros), "{report:?}");
 }
 
-/// Plain messages, all of which begin with the header.
+/// Compares plain messages, which all begin with the header.
 fn equal(sent: &[u8], back: &[u8]) {
     const TIME: usize = std::mem::offset_of!(Header, source_time_ns);
     const FRAME: usize = std::mem::offset_of!(Header, frame_id);
     let time = |bytes: &[u8]| u64::from_ne_bytes(bytes[TIME..TIME + 8].try_into().unwrap());
-    // ROS 2 has wall time, and the wall is looked at once for each way; the frame's number it has
-    // not.
+    // ROS 2 has wall time, which is read once for each direction; it does not have the number of
+    // the frame.
     assert!(time(sent).abs_diff(time(back)) < 1_000_000_000, "{} {}", time(sent), time(back));
     assert_eq!(sent[FRAME..], back[FRAME..]);
 }
@@ -405,7 +417,7 @@ fn detections_come_back_from_ros_2() {
     comes_back(85, "detections", Kind::Detections2D.schema(), &message.encode_to_vec(), same);
 }
 
-/// DDS sends a request to every match: a server on Fast DDS would take its first bytes for lengths.
+/// DDS sends a request to every match: a server on Fast DDS would read its first bytes as lengths.
 #[test]
 fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
     let rig = rig_of(86, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
@@ -414,8 +426,7 @@ fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
     assert_eq!(sum_of(&call(&mut asking, &two(1, 2)).unwrap()), 3);
     let mut other = rig.node(Vendor::FastDds, "serve add");
     eventually("both are seen", || report(&rig).servers.len() == 2);
-    // The end that asks the good one: from here on it is the gateway that holds requests back, and
-    // not DDS.
+    // The matched end calls the good server. From here on the gateway holds requests back, not DDS.
     eventually("matched", || other.has_printed("matched"));
     for n in 0..5 {
         let refused = call(&mut asking, &two(n, 2)).unwrap_err().to_string();
@@ -435,7 +446,7 @@ fn a_server_on_fast_dds_alone_is_refused_with_the_reason() {
     let refused = call(&mut asking, &two(1, 2)).unwrap_err().to_string();
     assert!(refused.contains("Fast DDS") && refused.contains("rmw_cyclonedds_cpp"), "{refused}");
     assert!(
-        rig.told("Fast DDS")
+        rig.logged("Fast DDS")
             && report(&rig).servers[0].problem.as_ref().is_some_and(|p| p.contains("Fast DDS")),
         "{:?}",
         report(&rig)
@@ -455,7 +466,7 @@ fn a_client_on_fast_dds_is_refused_and_others_are_served() {
     });
     let mut other = rig.node(Vendor::FastDds, "call add");
     eventually("its requests are counted", || ended(&rig, "other_vendor") >= 3);
-    assert!(rig.told("Fast DDS") && other.has_printed("matched"));
+    assert!(rig.logged("Fast DDS") && other.has_printed("matched"));
     let problems = report(&rig).problems;
     assert!(
         problems.len() == 1 && problems[0].contains("is not served: it is on Fast DDS"),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many hosts and many topics: how long until all have found each other, what gateways need at rest
-//! and at work, how late samples are, and how long a gateway is missed that was killed. For a quiet
-//! machine, as root: `cargo bench -p driveline-gateway-zenoh --features engine --bench many_hosts`;
-//! HOSTS= and TOPICS= change how many (8 and 1000). docs/scaling.md says what came out.
+//! Many hosts and many topics: time until all hosts have found each other, resources of gateways at
+//! rest and under load, transit times, and the outage after a gateway is killed. Run it on a quiet
+//! machine, as root: `cargo bench -p driveline-gateway-zenoh --features engine --bench many_hosts`.
+//! HOSTS= and TOPICS= change the numbers (8 and 1000). docs/scaling.md has the results.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const PAYLOAD: usize = 1024;
-/// Of each topic.
+/// Period of each topic.
 const PERIOD: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(15);
 
@@ -30,7 +30,7 @@ fn number(variable: &str, default: usize) -> usize {
     std::env::var(variable).ok().map_or(default, |text| text.parse().expect(variable))
 }
 
-/// Processor time of a process so far, in seconds, and its threads.
+/// Returns the processor time of a process so far, in seconds, and its number of threads.
 fn used(pid: u32) -> (f64, u64) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -42,8 +42,8 @@ fn cpu_of(hosts: &[Host]) -> f64 {
     hosts.iter().map(|h| used(h.pid()).0).sum()
 }
 
-/// Publishes on every topic once a period, evenly, and reads what comes; transit times in
-/// nanoseconds, and how many were sent.
+/// Publishes on every topic once a period, evenly spread, and reads arriving samples. Returns
+/// transit times in nanoseconds, and the number of sent samples.
 fn work(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription]) -> (Vec<i64>, u64) {
     let mut transits = Vec::new();
     let mut sent = 0;
@@ -80,9 +80,13 @@ fn main() -> ExitCode {
         .map(|h| {
             let mine: Vec<_> = (0..topics)
                 .filter(|t| from(*t) == h || to(*t) == h)
-                .map(|t| carried(&format!("topic{t}"), from(t) == h, to(t) == h, PAYLOAD as u64, &qos))
+                .map(|t| {
+                    carried(&format!("topic{t}"), from(t) == h, to(t) == h, PAYLOAD as u64, &qos)
+                })
                 .collect();
-            let network = json!({ "host": format!("h{h}"), "listen": [addresses[h]], "connect": &addresses[..h] });
+            let network = json!({
+                "host": format!("h{h}"), "listen": [addresses[h]], "connect": &addresses[..h],
+            });
             Host::new(dir.path(), &format!("h{h}"), net.on(h), &network, &mine)
         })
         .collect();
@@ -102,7 +106,7 @@ fn main() -> ExitCode {
         .collect();
     let began = Instant::now();
     all.iter_mut().for_each(Host::start);
-    // The gateway watches with one, and sends with another.
+    // The gateway has two subscriptions: one watches, one sends.
     eventually("all matched", || publishers.iter_mut().all(|p| p.matched() == 2));
     println!(
         "{hosts} hosts, {topics} topics of {PAYLOAD} bytes: all carried {:.2} s after the gateways \
@@ -111,7 +115,7 @@ fn main() -> ExitCode {
     );
     println!("processor time of all gateways for that: {:.2} s", cpu_of(&all));
 
-    // The clocks of hosts are asked more often at the beginning.
+    // Clocks of hosts are measured more often at the beginning.
     std::thread::sleep(Duration::from_secs(5));
     let rest = (Instant::now(), cpu_of(&all));
     std::thread::sleep(Duration::from_secs(10));
@@ -137,8 +141,8 @@ fn main() -> ExitCode {
         signed_ms(transits.max),
     );
 
-    // The first host's is killed and started again: its topics are back when something arrives on
-    // each.
+    // Kills and restarts the gateway of the first host. Its topics are back when a sample arrives
+    // on each.
     all[0].kill_gateway();
     let killed = Instant::now();
     all[0].start();

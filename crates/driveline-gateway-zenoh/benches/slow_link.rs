@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A camera over a link that is too slow for it: how old are the frames that arrive, how much of
-//! the link is used, and how long does a command take meanwhile. For a quiet machine, as root:
-//! `cargo bench -p driveline-gateway-zenoh --features engine --bench slow_link`. SECONDS= changes
-//! 20, in which some 55 frames arrive: below 300 the greatest age is judged instead of the 99th
+//! A camera over a link that is too slow for it: age of the frames that arrive, use of the link,
+//! and transit time of a command meanwhile. Run it on a quiet machine, as root: `cargo bench -p
+//! driveline-gateway-zenoh --features engine --bench slow_link`. SECONDS= changes the duration (20
+//! s, in which about 55 frames arrive). Below 300 samples the maximum age is judged, not the 99th
 //! percentile. Exit status 1: a limit was missed.
 #![allow(
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ const PERIOD: Duration = Duration::from_millis(20);
 const COMMAND: usize = 100;
 const COMMAND_PERIOD: Duration = Duration::from_millis(10);
 
-/// Bytes each second that one TCP connection carries over the link.
+/// Returns the number of bytes per second that one TCP connection carries over the link.
 fn raw_tcp(rig: &Rig) -> f64 {
     let [a, b] = rig.cable.hosts().unwrap();
     let receive = || {
@@ -76,8 +76,8 @@ fn raw_tcp(rig: &Rig) -> f64 {
     })
 }
 
-/// Age that a limit applies to, in milliseconds: the 99th percentile, or the maximum of too few
-/// samples.
+/// Returns the age to which a limit applies, in milliseconds: the 99th percentile, or the maximum
+/// if there are too few samples.
 fn judged(ages: &Transit) -> f64 {
     ages.p99.or(ages.max).map_or(f64::INFINITY, |ns| ns as f64 / 1e6)
 }
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     eventually("matched", || camera.matched() == 2 && command.matched() == 2);
 
     let stop = AtomicBool::new(false);
-    // Both hosts have one clock here: ages are wrong only by the estimate of its offset.
+    // Both hosts have one clock, so ages are wrong only by the estimated offset.
     let age_ns = |header: &driveline::types::SampleHeader| {
         let sent = header.publish_time.0.wrapping_sub(header.remote.unwrap().transit_ns as u64);
         MonotonicNs::now().signed_since(MonotonicNs(sent))

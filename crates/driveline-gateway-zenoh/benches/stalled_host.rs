@@ -33,12 +33,12 @@ const LOADS: [Load; 2] = [
     Load { topic: "small", bytes: 1024, period: Duration::from_millis(2) },
     Load { topic: "camera", bytes: 1 << 20, period: Duration::from_millis(50) },
 ];
-/// Of each phase. The lease of a gateway is 2 s.
+/// Duration of a phase. The lease of a gateway is 2 s.
 const PHASE: Duration = Duration::from_secs(4);
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const MOST: f64 = 1.10;
 
-/// Transit times in nanoseconds, of each load.
+/// Transit times of each load, in nanoseconds.
 type Transits = [Vec<i64>; LOADS.len()];
 
 fn read(subscriptions: &mut [RawSubscription], transits: &mut Transits) {
@@ -49,7 +49,7 @@ fn read(subscriptions: &mut [RawSubscription], transits: &mut Transits) {
     }
 }
 
-/// Publishes for a phase, and reads what comes to the host that runs.
+/// Publishes for one phase, and reads samples that arrive at the running host.
 fn phase(
     publishers: &mut [RawPublisher],
     subscriptions: &mut [RawSubscription],
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     };
     let (mut running, mut stopped) = (of(1), of(2));
     hosts.iter_mut().for_each(Host::start);
-    // The gateway watches with one, and sends with one for each host.
+    // The gateway has a subscription that watches, and one that sends for each host.
     let all = |publishers: &mut [RawPublisher]| publishers.iter_mut().all(|p| p.matched() == 3);
     eventually("all matched", || all(&mut publishers));
     std::thread::sleep(Duration::from_secs(2));
@@ -115,12 +115,12 @@ fn main() -> ExitCode {
     let (mut with, mut without, mut unused) =
         (Transits::default(), Transits::default(), Transits::default());
     for round in 0..2 * rounds {
-        // Both orders, so that a machine that grows slower or faster is in both.
+        // Alternates the order, so that a change of the machine's speed affects both.
         let still = round % 4 == 1 || round % 4 == 2;
         hosts[2].stand_still(still);
         phase(&mut publishers, &mut running, if still { &mut without } else { &mut with });
         hosts[2].stand_still(false);
-        // Transit times are not counted until it is back.
+        // Transit times do not count until the host is back.
         let mut back = Transits::default();
         eventually("received again by the host that stood still", || {
             for (publisher, load) in publishers.iter_mut().zip(&LOADS) {

@@ -8,7 +8,7 @@ use crate::wire::SampleHead;
 use driveline_shm::{AfarCount, AfarState};
 use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, wall_offset_ns};
 
-/// Samples that have arrived from one publisher.
+/// Arrived samples of one publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     /// Number of the newest sample, as counted by its publisher; 0 before the first.
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             count(&a, Fate::Ended { last: 9, first: None }),
             (None, 9, AfarState::Ended),
-            "readers may know what was to come"
+            "readers may know the number to expect"
         );
         [7, 8, 11].into_iter().for_each(|n| assert!(a.is_new(n, 0)));
         assert_eq!(count(&a, Fate::There), (Some(6), 8, AfarState::There));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_transit_time_is_said_and_not_clamped() {
+    fn a_negative_transit_time_is_reported_and_not_clamped() {
         let offset = Offset { ns: 1_000, error_ns: 40 };
         let h = localized(&head(2_000, 2_050), 3, offset, 5, MonotonicNs(1_040));
         assert_eq!(
@@ -243,7 +243,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_split_of_an_age_adds_up_on_the_other_host_too(source in 0u64..1 << 40, compute in 0u64..1 << 30, offset in -(1i64 << 50)..1 << 50, way in -1000i64..1 << 30) {
+        fn the_split_of_an_age_adds_up_on_the_other_host_too(
+            source in 0u64..1 << 40,
+            compute in 0u64..1 << 30,
+            offset in -(1i64 << 50)..1 << 50,
+            way in -1000i64..1 << 30,
+        ) {
             let publish = source + compute;
             let clock = Offset { ns: offset, error_ns: 0 };
             let now = MonotonicNs(clock.to_local(MonotonicNs(publish)).0.wrapping_add(way as u64));

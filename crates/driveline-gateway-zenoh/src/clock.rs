@@ -27,10 +27,10 @@ pub struct Exchange {
     pub returned: MonotonicNs,
 }
 
-/// The offset of another host's clock.
+/// Offset of another host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// That host's clock less this one's, in nanoseconds.
+    /// Clock of the other host minus the clock of this host, in nanoseconds.
     pub ns: i64,
     /// Maximum difference from the true offset, in nanoseconds.
     pub error_ns: u64,
@@ -53,7 +53,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// Range at another time, wider by the possible drift.
+    /// Returns the range at another time, wider by the possible drift.
     fn at(self, now: MonotonicNs) -> Self {
         let passed = i128::from(now.0.abs_diff(self.at.0));
         let drift = (passed * DRIFT_PER_MILLION + 999_999) / 1_000_000;
@@ -72,15 +72,15 @@ pub struct ClockEstimate {
 }
 
 impl ClockEstimate {
-    /// Adds an exchange. `false`: it is impossible (an answer before its request) and was only
-    /// counted.
+    /// Adds an exchange. Returns false if it is impossible (an answer before its request) and was
+    /// only counted.
     pub fn exchange(&mut self, e: &Exchange) -> bool {
         if e.returned < e.sent || e.answered < e.received {
             self.nonsense += 1;
             return false;
         }
         let ns = |t: MonotonicNs| i128::from(t.0);
-        // The clocks drift during the exchange, too.
+        // The clocks drift during the exchange too.
         let drift = (ns(e.returned) - ns(e.sent)) * DRIFT_PER_MILLION / 1_000_000 + 1;
         let (low, high) =
             (ns(e.answered) - ns(e.returned) - drift, ns(e.received) - ns(e.sent) + drift);
@@ -108,7 +108,7 @@ impl ClockEstimate {
         true
     }
 
-    /// The offset as of `now` on this host's clock. `None` before the first exchange.
+    /// Returns the offset as of `now` on this host's clock; `None` before the first exchange.
     #[must_use]
     pub fn offset(&self, now: MonotonicNs) -> Option<Offset> {
         let i = self.interval?.at(now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Simulated pairs of hosts: time is a number here.
+//! Simulated pairs of hosts, in which time is a number.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,8 @@ use proptest::prelude::*;
 const MS: i64 = 1_000_000;
 const S: i64 = 1_000 * MS;
 
-/// The other host's clock as a function of this one's: first value, drift, and a step at some time.
+/// Clock of the other host, as a function of this host's: initial offset, drift, and a step at some
+/// time.
 #[derive(Clone, Copy, Debug)]
 struct Other {
     offset_ns: i64,
@@ -32,7 +33,7 @@ fn here(t: i64) -> MonotonicNs {
     MonotonicNs(t as u64)
 }
 
-/// Pseudo-random, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Draw(u64);
 
 impl Draw {
@@ -43,9 +44,9 @@ impl Draw {
     }
 }
 
-/// Ten minutes with an exchange as often as a host is asked, looked at each 50 ms. Gives the share
-/// of looks at which the truth lay in the bound, in tenths of a per cent, the greatest bound from
-/// the tenth second on, and the estimate.
+/// Simulates ten minutes with exchanges at the normal period, and checks each 50 ms. Returns the
+/// share of checks at which the true offset was within the bound, in tenths of a per cent; the
+/// greatest bound after the tenth second; and the estimate.
 fn simulate(
     other: Other,
     mut delays: impl FnMut(&mut Draw) -> (i64, i64),
@@ -84,7 +85,7 @@ fn simulate(
     (within * 1000 / looks, worst, clock)
 }
 
-/// A quick network with some jitter and, now and then, a queue in one direction.
+/// Delays of a fast network with some jitter and sometimes a queue in one direction.
 fn lan(draw: &mut Draw) -> (i64, i64) {
     let queue = if draw.below(10) == 0 { draw.below(20 * MS) } else { 0 };
     (80_000 + draw.below(60_000) + queue, 80_000 + draw.below(60_000))
@@ -109,25 +110,25 @@ fn the_truth_lies_within_the_bound_whatever_the_offset_and_the_drift() {
 }
 
 #[test]
-fn a_lopsided_way_is_in_the_bound_and_no_more_than_half_of_it() {
+fn the_bound_covers_an_asymmetric_path_and_is_half_of_it() {
     let (within, worst, _) =
         simulate(Other { offset_ns: 3 * S, drift_ppm: 50, step_at: NEVER, step_ns: 0 }, |_| {
             (40 * MS, 100_000)
         });
     assert_eq!(within, 1000);
-    // Half the round trip, and what drift makes of the time between two exchanges.
+    // Half of the round trip, plus the drift between two exchanges.
     assert!((20 * MS as u64..21 * MS as u64).contains(&worst), "{worst}");
 }
 
 #[test]
 fn a_step_is_noticed_at_the_next_exchange() {
     for step_ns in [3 * S, -3 * S, 10 * MS, -10 * MS] {
-        // Just before an exchange, just after one, and in the middle of one.
+        // A step just before an exchange, just after one, and in the middle between two.
         for after in [S - MS, S / 2 - MS, 10 * MS, 100_000] {
             let other =
                 Other { offset_ns: 3 * S, drift_ppm: -50, step_at: 400 * S + after, step_ns };
             let (within, _, clock) = simulate(other, lan);
-            // Half a second of ten minutes, at worst.
+            // At worst the bound is wrong for half a second of ten minutes.
             assert!(within >= 999, "{step_ns} {after}: {within}");
             assert!(clock.steps() + clock.nonsense() >= 1, "{step_ns} {after}");
         }
@@ -170,34 +171,56 @@ fn nothing_is_known_before_the_first_exchange_and_impossible_ones_change_nothing
 
 proptest! {
     /// Honest clocks are never found wrong, whatever the delays and the order in which exchanges
-    /// come to be known.
+    /// complete.
     #[test]
-    fn the_truth_is_never_excluded(offset in -5 * S..5 * S, drift_ppm in -100i64..=100,
-                                   delays in proptest::collection::vec((0..2 * S, 0..2 * S, 0..S), 1..40)) {
+    fn the_truth_is_never_excluded(
+        offset in -5 * S..5 * S,
+        drift_ppm in -100i64..=100,
+        delays in proptest::collection::vec((0..2 * S, 0..2 * S, 0..S), 1..40),
+    ) {
         let other = Other { offset_ns: offset, drift_ppm, step_at: NEVER, step_ns: 0 };
         let mut clock = ClockEstimate::default();
         let mut t = 100 * S;
         for (i, (there, back, thinking)) in delays.iter().enumerate() {
             let (arrived, returned) = (t + there, t + there + thinking + back);
             let answered = other.show(arrived + thinking);
-            let e = Exchange { sent: here(t), received: other.show(arrived), answered, returned: here(returned) };
+            let e = Exchange {
+                sent: here(t),
+                received: other.show(arrived),
+                answered,
+                returned: here(returned),
+            };
             prop_assert!(clock.exchange(&e));
-            // Some overlap with the next.
+            // Some exchanges overlap with the next.
             t = if i % 3 == 0 { t + there / 2 } else { returned + back };
-            let look = t.max(returned);
-            let known = clock.offset(here(look)).unwrap();
-            prop_assert!((known.ns - other.offset(look)).unsigned_abs() <= known.error_ns + 1, "{known:?} {}", other.offset(look));
+            let at = t.max(returned);
+            let known = clock.offset(here(at)).unwrap();
+            prop_assert!(
+                (known.ns - other.offset(at)).unsigned_abs() <= known.error_ns + 1,
+                "{known:?} {}",
+                other.offset(at)
+            );
         }
         prop_assert_eq!(clock.steps(), 0);
     }
 
-    /// Whatever another host says of its clock, there is a figure and no overflow.
+    /// Any numbers of another host give an estimate, without an overflow.
     #[test]
-    fn any_numbers_give_an_estimate(times in proptest::collection::vec(any::<[u64; 4]>(), 1..20), now: u64) {
+    fn any_numbers_give_an_estimate(
+        times in proptest::collection::vec(any::<[u64; 4]>(), 1..20),
+        now: u64,
+    ) {
         let mut clock = ClockEstimate::default();
         for [a, b, c, d] in times {
-            clock.exchange(&Exchange { sent: MonotonicNs(a), received: MonotonicNs(b), answered: MonotonicNs(c), returned: MonotonicNs(d) });
-            if let Some(offset) = clock.offset(MonotonicNs(now)) { let _ = offset.to_local(MonotonicNs(now)); }
+            clock.exchange(&Exchange {
+                sent: MonotonicNs(a),
+                received: MonotonicNs(b),
+                answered: MonotonicNs(c),
+                returned: MonotonicNs(d),
+            });
+            if let Some(offset) = clock.offset(MonotonicNs(now)) {
+                let _ = offset.to_local(MonotonicNs(now));
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ pub enum Fate {
     Unknown(Uncounted),
 }
 
-/// Creates and removes the local publishers of remote ones.
+/// Creates and removes local publishers for publishers of other hosts.
 pub trait RemotePublishers {
     /// A remote publisher.
     type RemotePublisher;
@@ -74,7 +74,7 @@ pub trait RemotePublishers {
         from: &HostId,
         clock: &Arc<Mutex<ClockEstimate>>,
     );
-    /// Notes the state of its publisher. `false`: it is busy; call again soon.
+    /// Notes the state of its publisher. Returns false if it is busy: call again soon.
     fn fate(&mut self, remote_publisher: &Self::RemotePublisher, fate: Fate) -> bool;
     /// Ends one.
     fn close(&mut self, id: EndpointId, remote_publisher: Self::RemotePublisher);
@@ -188,7 +188,7 @@ pub struct NotReceived<'a> {
     pub retry_at: Option<MonotonicNs>,
 }
 
-/// There are too many hosts to hear this one.
+/// Error: there are too many hosts to hear this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyHosts;
 
@@ -205,7 +205,7 @@ pub struct Directory<I> {
 }
 
 impl<I> Directory<I> {
-    /// Makes a directory of these topics, for this host.
+    /// Creates a directory of these topics, for this host.
     pub fn new(topics: impl IntoIterator<Item = TopicName>, me: HostId) -> Self {
         let topics = topics.into_iter().collect();
         Self {
@@ -345,7 +345,7 @@ impl<I> Directory<I> {
         let silent =
             self.topics.iter().filter(|t| !self.is_sent(t)).filter(short).take(MAX_COMPARED[1]);
         let like = |t: &TopicName| {
-            others.iter().find(|o| much_the_same(t.as_str(), o.as_str())).map(|o| (*o).clone())
+            others.iter().find(|o| nearly_same(t.as_str(), o.as_str())).map(|o| (*o).clone())
         };
         silent.filter_map(|t| Some((t.clone(), like(t)?))).collect()
     }
@@ -590,7 +590,7 @@ fn pause(first: Duration, times: u32) -> Duration {
 /// Returns true if one name may be a misspelling of the other. They may differ in capitals, or in
 /// one place where up to two letters were added, removed or changed. Names that differ in digits do
 /// not count, because several sensors often do.
-fn much_the_same(a: &str, b: &str) -> bool {
+fn nearly_same(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;
     }

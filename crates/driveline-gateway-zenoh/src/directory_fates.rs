@@ -7,7 +7,7 @@ use crate::wire::Ended;
 const ONE: EndpointId = EndpointId(7);
 const UNKNOWN: fn(Uncounted) -> Option<Fate> = |why| Some(Fate::Unknown(why));
 
-/// The other host, with one publisher that is received here.
+/// Other host, with one publisher that is received here.
 struct There {
     side: Side,
     a: HostId,
@@ -21,7 +21,7 @@ impl There {
         side.comes(&a, at(0));
         let mut there = Self { side, a, change: 0, now: 0 };
         there.lists(&[7], Vec::new());
-        assert_eq!(there.fate(), None, "it is there, as it was when it was made");
+        assert_eq!(there.fate(), None, "it exists, as at its creation");
         there
     }
 
@@ -56,7 +56,7 @@ fn ended(last: Option<u64>, first: &[(HostId, u64)]) -> Vec<Ended> {
 }
 
 #[test]
-fn an_inlet_learns_the_last_number_of_its_publisher_and_the_first_that_was_to_come_here() {
+fn remote_publishers_learn_last_and_first_numbers_of_their_publishers() {
     let mut there = There::new();
     there.lists(&[], ended(Some(9), &[(host("me", 1), 4), (host("b", 1), 2)]));
     let known = Some(Fate::Ended { last: 9, first: Some(4) });
@@ -86,7 +86,7 @@ fn a_host_out_of_reach_leaves_counts_unknown_until_it_is_back() {
     there.host_is(true);
     there.lists(&[7], Vec::new());
     assert_eq!(there.fate(), Some(Fate::There));
-    // Its publisher ends while it is away.
+    // Its publisher ends while the host is away.
     there.host_is(false);
     assert_eq!(there.fate(), UNKNOWN(Uncounted::OutOfReach));
     there.host_is(true);

@@ -35,14 +35,14 @@ fn list(name: &str, change: u64, publishers: &[u128]) -> List {
     List { topic: topic(name), change, publishers, ended: Vec::new() }
 }
 
-/// RemotePublishers that are open, and whose they are.
+/// Open remote publishers, with their owners.
 #[derive(Default)]
 struct Open {
     remote_publishers: BTreeMap<EndpointId, HostId>,
-    /// Nothing can be opened.
+    /// True if no remote publisher can be opened.
     full: bool,
     logged: Vec<String>,
-    /// State reported for each one, closed ones included.
+    /// Reported state of each remote publisher, closed ones included.
     fates: BTreeMap<EndpointId, Fate>,
     busy: bool,
 }
@@ -77,7 +77,7 @@ impl RemotePublishers for Open {
         let before = self.remote_publishers.insert(*id, from.clone());
         assert!(
             before.is_some_and(|b| b.name() == from.name() && b != *from),
-            "{id} goes on at another host"
+            "{id} continues at another host"
         );
     }
 
@@ -96,7 +96,7 @@ impl RemotePublishers for Open {
     }
 }
 
-/// One receiving gateway.
+/// A receiving gateway.
 struct Side {
     directory: Directory<(EndpointId, TopicName)>,
     open: Open,
@@ -110,7 +110,8 @@ impl Side {
         }
     }
 
-    /// A host has come, with its topics, and was asked for the time.
+    /// Returns a side on which these hosts have arrived with their topics, and were asked for the
+    /// time.
     fn with(hosts: &[&HostId]) -> Self {
         let mut side = Self::new();
         hosts.iter().for_each(|h| side.comes(h, at(0)));
@@ -138,7 +139,7 @@ impl Side {
         self.directory.listed(question, list, now, &mut self.open);
     }
 
-    /// Asks the host for the list and gets this.
+    /// Requests the list from the host, and handles this answer.
     #[track_caller]
     fn lists(&mut self, host: &HostId, list: &List, now: MonotonicNs) {
         let asked = self.directory.questions(now).0;
@@ -205,15 +206,15 @@ fn a_host_is_gone_since_it_last_answered() {
     for (asked, answered) in [(500, 501), (1_500, 1_502), (1_000, 1_503)] {
         side.directory.counted(&a, 0, at(asked), at(answered));
     }
-    assert_eq!(gone(&side), (at(0), 0), "it is there since it came");
-    // The lease is over.
+    assert_eq!(gone(&side), (at(0), 0), "it is present since its arrival");
+    // The lease has ended.
     side.goes(&a, at(3_600));
     side.directory.counted(&a, 0, at(2_000), at(3_700));
     assert_eq!(gone(&side), (at(1_500), 0));
     side.directory.host_is(&a, true, at(7_500)).unwrap();
     assert_eq!(gone(&side), (at(7_500), 6_000));
-    // Gone again before it was asked: what it answered before the outage was before it came back,
-    // even if that comes only now.
+    // The host departs again before it was asked. An answer from before the outage does not count,
+    // even if it arrives only now.
     side.directory.counted(&a, 0, at(3_500), at(7_501));
     side.goes(&a, at(7_600));
     side.directory.host_is(&a, true, at(7_700)).unwrap();
@@ -226,7 +227,7 @@ fn a_host_is_gone_since_it_last_answered() {
 }
 
 #[test]
-fn a_host_is_asked_for_its_lists_once_it_has_answered_for_the_time() {
+fn a_host_is_asked_for_its_lists_after_its_answer_to_a_time_request() {
     let a = host("a", 1);
     let mut side = Side::new();
     side.directory.host_is(&a, true, at(0)).unwrap();
@@ -261,7 +262,7 @@ fn a_question_without_an_answer_is_repeated_less_and_less_often() {
         now = next;
     }
     assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000]);
-    // Event of a change do not have it asked all the time.
+    // An announced change does not cause requests all the time.
     side.asks(now);
     side.directory.changed(&a, &topic("t"), 1, now);
     assert_eq!(side.asks(now), None);
@@ -280,16 +281,16 @@ fn an_announced_change_and_the_changes_missed_before_it_are_requested() {
     side.directory.changed(&a, &topic("t"), 1, at(100));
     let asked = both(&mut side, at(100));
     assert_eq!(asked.len(), 1, "only what has changed");
-    // It changes again while the answer is on its way.
+    // The list changes again while the answer is in flight.
     side.directory.changed(&a, &topic("t"), 2, at(101));
     side.answers(&asked[0], &list("t", 1, &[7]), at(102));
     assert_eq!(side.remote_publishers(), [7]);
     let request = side.asks(at(130)).expect("the second change");
     side.answers(&request, &list("t", 2, &[7, 8]), at(131));
-    // An answer that was overtaken says nothing.
+    // An overtaken answer is ignored.
     side.answers(&asked[0], &list("t", 1, &[7]), at(132));
     assert_eq!((side.there(), side.asks(at(10_000))), (vec![7, 8], None));
-    // Number 3 was missed, so its topic is unknown.
+    // Change 3 was missed, so its topic is unknown.
     side.directory.changed(&a, &topic("elsewhere"), 4, at(10_000));
     let asked = both(&mut side, at(10_000));
     assert_eq!(asked.len(), 2);
@@ -306,7 +307,7 @@ fn an_announced_change_and_the_changes_missed_before_it_are_requested() {
         side.answers(&q, &same, at(10_001));
     }
     assert!(both(&mut side, at(20_000)).is_empty());
-    // Number 5 was announced only by the answer with the time.
+    // Only the answer to the time request announced change 5.
     side.directory.counted(&a, 5, at(20_000), at(20_000));
     assert_eq!(both(&mut side, at(20_000)).len(), 2);
 }
@@ -321,7 +322,7 @@ fn an_answer_may_be_older_than_a_change_missed_since_its_request() {
     let second = side.asks(at(30)).expect("that may not have been all");
     side.answers(&second, &list("t", 0, &[]), at(31));
     assert_eq!(side.asks(at(10_000)), None);
-    // An answer that comes after the next question is none to that one.
+    // An answer after the next request does not answer that request.
     side.directory.unknown(&a, &topic("t"), at(20_000));
     let third = side.asks(at(20_000)).unwrap();
     side.directory.counted(&a, 6, at(20_001), at(20_001));
@@ -380,7 +381,7 @@ fn a_host_that_was_there_is_known_until_another_start_of_it_is_there() {
     side.comes(&second, at(3_600_000));
     side.forgets(at(3_600_000));
     assert_eq!(side.directory.hosts().keys().collect::<Vec<_>>(), [&second]);
-    // One that only a topic was heard of.
+    // A host of which only a topic is known.
     side.directory.topic_is(&host("b", 1), &topic("t"), true, at(3_600_000)).unwrap();
     side.forgets(at(3_660_000));
     assert_eq!(side.directory.hosts().len(), 1);
@@ -397,8 +398,8 @@ fn a_topic_that_no_host_sends_is_compared_with_topics_not_received_here() {
             .into();
         directory.similar(&carried).into_iter().map(|(a, b)| format!("{a} {b}")).collect::<Vec<_>>()
     };
-    // What it sends may be heard of before the host itself. The rest is another sensor, carried
-    // here, too different, or too short for that.
+    // A topic may be announced before its host. The other names are another sensor, a topic carried
+    // here, and names too different or too short.
     for name in ["camera/image", "camera/imae", "lidar_2/points", "mapping", "u", "Scan/all"] {
         directory.topic_is(&a, &topic(name), true, now).unwrap();
     }
@@ -414,7 +415,7 @@ fn a_topic_that_no_host_sends_is_compared_with_topics_not_received_here() {
     assert!(directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
     directory.host_is(&a, false, now).unwrap();
     assert!(!directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
-    // A host with too many names is not accepted with all of them.
+    // Of a host with too many names, not all are accepted.
     (0..MAX_OTHERS * 2)
         .for_each(|n| directory.topic_is(&a, &topic(&format!("x{n}")), true, now).unwrap());
     assert_eq!(directory.hosts()[&a].others.len(), MAX_OTHERS);
@@ -429,7 +430,7 @@ fn a_misspelling_is_in_one_place_and_short() {
         ("tf", "TF"),
         ("lane", "lanes"),
     ] {
-        assert!(much_the_same(a, b) && much_the_same(b, a), "{a} {b}");
+        assert!(nearly_same(a, b) && nearly_same(b, a), "{a} {b}");
     }
     for (a, b) in [
         ("camera/front", "camera/rear"),
@@ -438,12 +439,12 @@ fn a_misspelling_is_in_one_place_and_short() {
         ("tf", "to"),
         ("map", "mapping"),
     ] {
-        assert!(!much_the_same(a, b) && !much_the_same(b, a), "{a} {b}");
+        assert!(!nearly_same(a, b) && !nearly_same(b, a), "{a} {b}");
     }
 }
 
 #[test]
-fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_over() {
+fn after_an_outage_remote_publishers_stay_until_their_host_answers_or_a_minute_ends() {
     let a = host("a", 1);
     for answers in [true, false] {
         let mut side = Side::with(&[&a]);
@@ -460,7 +461,7 @@ fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_ove
             side.lists(&a, &list("t", 2, &[8]), at(60_000));
             assert_eq!(side.there(), [8]);
             side.forgets(at(60_999));
-            assert_eq!(side.remote_publishers(), [7, 8], "what is on its way still comes");
+            assert_eq!(side.remote_publishers(), [7, 8], "samples in flight still arrive");
             side.forgets(at(61_000));
             assert_eq!(side.remote_publishers(), [8]);
             side.forgets(at(600_000));
@@ -479,8 +480,8 @@ fn a_restarted_gateway_continues_only_unchanged_publishers() {
     let (a, next, other) = (host("a", 1), host("a", 2), host("b", 1));
     let mut side = Side::with(&[&a]);
     side.lists(&a, &list("t", 1, &[7, 8]), at(0));
-    // Another host says that they are its own; and the next gateway comes before the first is known
-    // to be gone.
+    // Another host claims the same publishers, and the next gateway arrives before the first is
+    // known to be gone.
     side.comes(&other, at(100));
     side.comes(&next, at(100));
     side.lists(&other, &list("t", 1, &[7]), at(100));
@@ -499,7 +500,7 @@ fn a_restarted_gateway_continues_only_unchanged_publishers() {
     for q in asked.iter().filter(|q| q.topic == topic("t")) {
         side.answers(q, &changed, at(1_000));
     }
-    // 7 has continued at one of the two present hosts of that name.
+    // 7 continues at one of the two present hosts of that name.
     assert_eq!((whose(&side, 7), whose(&side, 8)), (next, a));
     assert!(
         side.reasons().iter().any(|r| r.contains("another topic, type, QoS or length")),
@@ -541,13 +542,12 @@ fn places_are_counted_once_and_departed_publishers_give_way_weakest_promise_firs
     let reasons = side.reasons();
     assert!(reasons.len() == 1 && reasons[0].contains("too many"), "{reasons:?}");
     assert_eq!(side.directory.refused(), BTreeSet::from([EndpointId(100)]));
-    // The first host is gone and comes back: its publishers are the same ones.
+    // The first host departs and returns: its publishers are the same.
     side.goes(&a, at(1_000));
     side.comes(&a, at(1_100));
     side.lists(&a, &full, at(1_200));
     assert_eq!((side.there().len(), side.open.remote_publishers.len()), (64, 64));
-    // It departs again and stays away. Present hosts take its places, except for as many as are
-    // needed.
+    // It departs again and stays away. Present hosts take as many of its places as they need.
     side.goes(&a, at(2_000));
     side.lists(&b, &list("t", 2, &(100..162).collect::<Vec<_>>()), at(2_100));
     assert_eq!((side.there().len(), side.open.remote_publishers.len()), (62, 64));
@@ -653,7 +653,7 @@ fn a_restarted_host_gets_its_place_again_and_its_publishers_continue() {
     assert!(!side.directory.hosts().contains_key(&before));
     side.lists(&after, &list("t", 1, &[7]), at(300));
     assert_eq!((side.remote_publishers(), side.there()), (vec![7, 8], vec![7]));
-    // What it publishes no more goes when its time is over, though its host is forgotten.
+    // A publisher that it no longer lists goes after its time, although its host is forgotten.
     side.goes(&after, at(400));
     side.comes(&host("h5", 3), at(500));
     side.lists(&host("h5", 3), &list("t", 1, &[]), at(500));

@@ -2,8 +2,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The other computers: gateways that start and stop, publishers that come and go, a network that
-/// loses and reorders.
+/// The other computers: gateways that start and stop, publishers that come and go, and a network
+/// that loses and reorders messages.
 struct World {
     side: Side,
     now: MonotonicNs,
@@ -11,7 +11,7 @@ struct World {
     flight: Vec<Flight>,
     /// Gateways reported as present.
     reported: BTreeSet<HostId>,
-    /// Publishers by id: their host and topic, and whether they live.
+    /// Publishers by id: host, topic, and whether they live.
     publishers: BTreeMap<u128, (usize, usize, bool)>,
     starts: u64,
 }
@@ -79,8 +79,8 @@ impl World {
         }
     }
 
-    /// The gateway looks at its publishers, and says so if there is a change.
-    fn look(&mut self, n: usize) {
+    /// The gateway checks its publishers, and announces a change.
+    fn poll(&mut self, n: usize) {
         for (t, name) in TOPICS.iter().enumerate() {
             let living: Vec<u128> = self
                 .publishers
@@ -164,20 +164,20 @@ impl World {
             Op::Come(n, t) => {
                 let id = self.publishers.len() as u128 + 1;
                 self.publishers.insert(id, (n, t, true));
-                self.look(n);
+                self.poll(n);
             }
             Op::Go(i) => {
                 let known = self.publishers.len().max(1);
                 if let Some(p) = self.publishers.get_mut(&((i % known) as u128 + 1)) {
                     p.2 = false;
                     let n = p.0;
-                    self.look(n);
+                    self.poll(n);
                 }
             }
             Op::Restart(n) => {
                 let connected = self.gateways[n].connected;
                 self.gateways[n] = Gateway { connected, ..self.gateway(n) };
-                self.look(n);
+                self.poll(n);
             }
             Op::Link(n, up) => self.gateways[n].connected = up,
             Op::Tokens(n, topics_first) => self.tokens(n, topics_first),
@@ -202,7 +202,8 @@ impl World {
         }
     }
 
-    /// A sample of any publisher that was ever there finds its own remote publisher or none.
+    /// Checks that a sample of any publisher, also a former one, finds its own remote publisher or
+    /// none.
     fn check(&self) {
         let publishers = self.side.directory.publishers();
         let of_known = publishers.iter().map(|(id, p)| (*id, p.host.clone()));
@@ -219,8 +220,8 @@ impl World {
         }
     }
 
-    /// The network is whole, and nothing changes any more: what is on its way arrives, in this
-    /// order, and then what is asked for.
+    /// Ends all changes and faults: messages in flight arrive in this order, then the requested
+    /// ones.
     fn settle(&mut self, order: &[usize]) {
         self.side.open.full = false;
         for n in 0..NAMES.len() {
@@ -255,7 +256,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => (n.clone(), any::<bool>()).prop_map(|(n, first)| Op::Tokens(n, first)),
         4 => n.clone().prop_map(Op::Probe),
         8 => Just(Op::Ask),
-        12 => (any::<usize>(), proptest::bool::weighted(0.2)).prop_map(|(i, repeat)| Op::Deliver(i, repeat)),
+        12 => (any::<usize>(), proptest::bool::weighted(0.2))
+            .prop_map(|(i, repeat)| Op::Deliver(i, repeat)),
         4 => any::<usize>().prop_map(Op::Lose),
         1 => (n, t).prop_map(|(n, t)| Op::Unknown(n, t)),
         1 => any::<bool>().prop_map(Op::Full),
@@ -267,20 +269,34 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
     #[test]
-    fn in_the_end_exactly_the_living_publishers_have_inlets(ops in ops(), order in proptest::collection::vec(any::<usize>(), 1..40)) {
+    fn in_the_end_exactly_the_living_publishers_have_remote_publishers(
+        ops in ops(),
+        order in proptest::collection::vec(any::<usize>(), 1..40),
+    ) {
         let mut world = World::new();
         for op in &ops {
             world.step(op);
             world.check();
         }
         world.settle(&order);
-        let living: Vec<u128> = world.publishers.iter().filter(|(_, p)| p.2).map(|(id, _)| *id).collect();
-        prop_assert_eq!((world.side.remote_publishers(), world.side.there()), (living.clone(), living), "{:?}", world.side.reasons());
+        let living: Vec<u128> =
+            world.publishers.iter().filter(|(_, p)| p.2).map(|(id, _)| *id).collect();
+        prop_assert_eq!(
+            (world.side.remote_publishers(), world.side.there()),
+            (living.clone(), living),
+            "{:?}",
+            world.side.reasons()
+        );
         for p in world.side.directory.publishers().values() {
-            prop_assert!(world.gateways.iter().any(|g| g.id == p.host), "of a gateway that is \
-                 there");
+            prop_assert!(
+                world.gateways.iter().any(|g| g.id == p.host),
+                "its gateway is present"
+            );
         }
         // No more requests are due.
-        prop_assert_eq!(world.side.directory.questions(world.now + Duration::from_secs(600)).0, vec![]);
+        prop_assert_eq!(
+            world.side.directory.questions(world.now + Duration::from_secs(600)).0,
+            vec![]
+        );
     }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loss is never silent, over a modelled network: what was published after the match = received +
-//! missed + superseded + expired + corrupt + refused
-//! + lost on the way + not read, or the count says that it is unknown. Whatever the network,
-//!   publishers and gateways do.
+//! Checks over a modelled network that no loss is silent: published after the match = received +
+//! missed + superseded + expired + corrupt + refused + lost on the way + not read, or the count is
+//! reported as unknown. This holds whatever the network, publishers and gateways do.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,10 +26,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Only a failure takes that long.
+/// Time-out; only a failure takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEPTH: u32 = 4;
-/// Publishers of a schedule, past ones included.
+/// Maximum number of publishers of a schedule, past ones included.
 const MOST: usize = 6;
 
 fn topic() -> TopicName {
@@ -59,10 +58,10 @@ enum Step {
     Publish(usize),
     /// The route takes the next sample of a publisher, or the newest.
     Send(usize, bool),
-    /// Something on its way arrives, and perhaps comes again.
+    /// A message in flight arrives, and perhaps once more.
     Deliver(usize, bool),
     Lose(usize),
-    /// A publisher ends, or dies; perhaps its host's gateway does not hear of that.
+    /// A publisher ends or dies; the gateway of its host may not notice.
     End(usize, bool),
     Link(bool),
     RestartSender,
@@ -78,7 +77,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Start),
         14 => p.clone().prop_map(Step::Publish),
         14 => (p.clone(), any::<bool>()).prop_map(|(p, newest)| Step::Send(p, newest)),
-        20 => (any::<usize>(), prop::bool::weighted(0.2)).prop_map(|(i, reconnect)| Step::Deliver(i, reconnect)),
+        20 => (any::<usize>(), prop::bool::weighted(0.2))
+            .prop_map(|(i, reconnect)| Step::Deliver(i, reconnect)),
         4 => any::<usize>().prop_map(Step::Lose),
         2 => (p, prop::bool::weighted(0.9)).prop_map(|(p, heard)| Step::End(p, heard)),
         2 => any::<bool>().prop_map(Step::Link),
@@ -91,13 +91,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// A publisher on the sending host.
+/// Publisher on the sending host.
 #[derive(Debug)]
 struct Source {
     written: u64,
     alive: bool,
-    /// Number before the first sample that was to come, once anything of that is known at the
-    /// receiving host.
+    /// Number of samples before the first one sent to the receiving host, once that host knows it.
     base: Option<u64>,
 }
 
@@ -108,12 +107,12 @@ enum Flight {
     Answer(Question, Vec<u8>),
 }
 
-/// The gateway of the sending host.
+/// Gateway of the sending host.
 struct Sender {
     me: HostId,
     offering: Offering,
     changes: u64,
-    /// By publisher: the first sample of the route's match, and the next one.
+    /// By publisher: first sample of the route's match, and the next sample.
     routes: BTreeMap<EndpointId, (u64, u64)>,
     firsts: BTreeMap<(EndpointId, HostId), u64>,
 }
@@ -162,7 +161,7 @@ impl RemotePublishers for Here {
     fn log(&mut self, _: String) {}
 }
 
-/// The gateway of the receiving host.
+/// Gateway of the receiving host.
 struct Receiver {
     me: HostId,
     directory: Directory<EndpointId>,
@@ -280,8 +279,8 @@ impl World {
         Some((id, self.sources.get_mut(&id)?))
     }
 
-    /// Both gateways do what is due.
-    fn look(&mut self) {
+    /// Both gateways do the work that is due.
+    fn poll(&mut self) {
         let now = MonotonicNs::now();
         let offer = || Offer {
             node: "n".parse().unwrap(),
@@ -318,8 +317,8 @@ impl World {
         self.note_known();
     }
 
-    /// After each change, so that one that goes and another that comes are not mistaken for each
-    /// other.
+    /// Waits until all are matched. Called after each change, so that a departure and an arrival
+    /// are not mistaken for each other.
     fn all_matched(&self) {
         let remote_publishers = self.receiver.here.remote_publishers.len();
         until("all matched, and no others", || self.subscription.matched() == remote_publishers);
@@ -343,7 +342,7 @@ impl World {
         }
     }
 
-    /// From the announcements, as the receiving gateway takes them.
+    /// Notes the first samples from announcements, as the receiving gateway reads them.
     fn note_known(&mut self) {
         for (id, (_, _, fate)) in &self.receiver.here.remote_publishers {
             let source = self.sources.get_mut(id).unwrap();
@@ -368,7 +367,7 @@ impl World {
         let Some((id, source)) = self.source(n) else { return };
         let written = source.written;
         let Some((first, next)) = self.sender.routes.get_mut(&id).filter(|_| up) else { return };
-        // What its depth does not keep was replaced.
+        // Samples beyond its depth were replaced.
         let number = if newest {
             written
         } else {
@@ -426,7 +425,7 @@ impl World {
         self.all_matched();
     }
 
-    /// The sending gateway answers a question for the time.
+    /// The sending gateway answers a time request.
     fn probe(&mut self) {
         if self.up {
             let now = MonotonicNs::now();
@@ -453,7 +452,7 @@ impl World {
         }
     }
 
-    /// It dies: its segments end as they are.
+    /// The receiving gateway dies: its segments end as they are.
     fn restart_receiver(&mut self) {
         self.starts += 1;
         self.sender.routes.clear();
@@ -499,7 +498,7 @@ impl World {
             Step::Wait(ms) => self.clock.advance(Duration::from_millis(ms)),
         }
         self.probe();
-        self.look();
+        self.poll();
     }
 
     fn check(&self, after: &Step) {
@@ -528,11 +527,11 @@ impl World {
         );
     }
 
-    /// All that is on its way arrives, and what is asked for then.
+    /// All messages in flight arrive, and then the answers that they request.
     fn arrive(&mut self, rounds: usize, pause: Duration) {
         for _ in 0..rounds {
             self.probe();
-            self.look();
+            self.poll();
             while !self.flight.is_empty() {
                 let flight = self.flight.remove(0);
                 self.deliver(flight);
@@ -582,7 +581,7 @@ fn run(steps: &[Step], begun: bool) {
         (0, 0),
         "all have ended: {stats:?}"
     );
-    // Each that was to come is accounted for, or is one of those of which that is unknown.
+    // Each sample sent to this host is accounted for, or reported as unknown.
     let silent = w
         .sources
         .iter()
@@ -592,10 +591,17 @@ fn run(steps: &[Step], begun: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 96,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn each_sample_is_accounted_for_once_or_its_count_is_unknown(steps in steps(), begun in prop::bool::weighted(0.8)) {
+    fn each_sample_is_accounted_for_once_or_its_count_is_unknown(
+        steps in steps(),
+        begun in prop::bool::weighted(0.8),
+    ) {
         run(&steps, begun);
     }
 }
@@ -609,8 +615,8 @@ fn without_a_death_of_a_gateway_or_of_the_link_every_count_is_known() {
     [Start, Start].iter().for_each(|step| w.step(step));
     let shortly = Duration::from_millis(20);
     w.arrive(20, shortly);
-    // One that is lost, two of which one is replaced before it is sent, and one that nothing of the
-    // other follows.
+    // A lost sample, then two samples: the first is replaced before it is sent. `settle` adds one
+    // lost sample of each publisher.
     for step in [Publish(0), Send(0, false)] {
         w.step(&step);
     }

@@ -71,7 +71,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Makes an empty table. `me`: start number of this gateway.
+    /// Creates an empty table. `me`: start number of this gateway.
     pub fn new(me: u64) -> Self {
         Self { me, all: BTreeMap::new() }
     }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_that_had_connected_connects_again_until_there_is_a_connection() {
+    fn the_end_that_had_connected_reconnects_until_there_is_a_connection() {
         let mut neighbours = Neighbours::new(ME);
         neighbours.connected(1, here(), at(0));
         neighbours.connected(2, Made::There, at(0));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_lost_a_moment_ago_is_sought_where_it_was() {
+    fn a_host_lost_a_moment_ago_is_sought_at_its_last_address() {
         let mut neighbours = Neighbours::new(ME);
         neighbours.connected(1, here(), at(0));
         neighbours.connected(2, Made::There, at(0));
@@ -230,13 +230,13 @@ mod tests {
         assert_eq!(sought(&neighbours, 30_999), [true, true, false]);
         assert_eq!(sought(&neighbours, 31_000), [false; 3], "it may be elsewhere by now");
         assert_eq!(due(&mut neighbours, 31_000, Standing::Host), [1]);
-        assert_eq!(neighbours.all.len(), 1, "it is forgotten who is awaited no longer");
+        assert_eq!(neighbours.all.len(), 1, "hosts that are not awaited any more are forgotten");
         neighbours.is_connected(1);
         assert_eq!(sought(&neighbours, 31_000), [false; 3]);
     }
 
     #[test]
-    fn of_two_that_had_connected_to_each_other_one_connects_again() {
+    fn one_of_two_hosts_that_had_connected_to_each_other_reconnects() {
         for (me, other) in [(1, 2), (2, 1)] {
             let mut neighbours = Neighbours::new(me);
             for made in [here(), Made::There] {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_started_again_and_one_that_may_have_been_are_left_alone() {
+    fn hosts_that_have_or_may_have_restarted_are_not_tried() {
         let mut neighbours = Neighbours::new(ME);
         for standing in [Standing::Replaced, Standing::Stranger] {
             neighbours.connected(1, here(), at(0));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_connected_to_again_and_the_longest_lost_gives_way() {
+    fn the_number_of_reconnections_is_limited_and_the_longest_lost_gives_way() {
         let mut neighbours = Neighbours::new(ME);
         for n in 0..=MAX_LOST as u64 {
             neighbours.connected(n, here(), at(0));

@@ -253,7 +253,8 @@ mod tests {
             offering.compare(there(&[]), at(1_000), |_| false);
         }
         assert_eq!(listed(&offering).1.len(), MAX_ENDED_LISTED);
-        // Each names as many hosts as possible, in a list that is nearly full without them.
+        // Each ended publisher names as many hosts as possible, in a list that is almost full
+        // without them.
         let large = |n: u128| offer(format!("{n:030000}"));
         let all: Vec<_> = (1_000..1_008).map(|n| (EndpointId(n), large(n))).collect();
         assert_eq!(offering.compare(all, at(1_001), |_| false).left_out, Vec::<String>::new());

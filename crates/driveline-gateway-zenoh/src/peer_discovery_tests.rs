@@ -18,7 +18,7 @@ fn new(n: u64) -> PeerDiscovery {
     PeerDiscovery::new(host(n), &place_of(n), &[])
 }
 
-/// Has `to` ask `by`, as they are now, and then try what there is. Gives whom it tried.
+/// `to` asks `by` for its present hosts, and makes the possible attempts. Returns the tried hosts.
 fn asks(to: &mut PeerDiscovery, by: &PeerDiscovery, s: u64) -> Vec<u64> {
     to.answered(&by.me.clone(), by.answer(), at(s));
     tries(to, s).into_iter().map(|a| a.host.incarnation()).collect()
@@ -56,14 +56,14 @@ fn each_host_that_is_here_is_asked_at_once_and_then_again_and_again() {
     assert_eq!(
         me.due([&two, &three].into_iter(), at(7)),
         (vec![two], Some(at(8))),
-        "it is here anew"
+        "it has arrived again"
     );
     let (_, next) = new(999).due([&three].into_iter(), at(0));
-    assert_eq!(next, Some(at(5) + Duration::from_millis(999)), "each has a pause of its own");
+    assert_eq!(next, Some(at(5) + Duration::from_millis(999)), "each has its own pause");
 }
 
 #[test]
-fn two_that_a_third_hears_learn_of_each_other_with_every_answer_until_they_are_here() {
+fn two_hosts_that_a_third_hears_are_reported_until_they_are_present() {
     let (mut a, mut b, c) = (new(1), new(2), new(3));
     a.due([&host(2), &host(3)].into_iter(), at(0));
     assert_eq!(asks(&mut a, &b, 0), [0; 0]);
@@ -86,7 +86,7 @@ fn two_that_a_third_hears_learn_of_each_other_with_every_answer_until_they_are_h
     }
     b.due([&host(1), &host(3)].into_iter(), at(17));
     assert_eq!(asks(&mut b, &a, 17), [0; 0]);
-    // It has gone from here, and not from there.
+    // It has gone from here, but not from there.
     b.due([&host(1)].into_iter(), at(18));
     for (s, is_news) in [(18, false), (23, false), (28, true)] {
         b.answered(&host(1), a.answer(), at(s));
@@ -123,7 +123,7 @@ fn a_report_changes_no_protocol_and_names_no_own_address() {
 #[test]
 fn a_host_that_reports_many_leaves_other_reports_their_turn() {
     let mut me = new(1);
-    // The last of the reporting hosts is honest.
+    // Only the last of the reporting hosts is honest.
     let reporters: Vec<HostId> = (2..=64).map(host).collect();
     me.due(reporters.iter(), at(0));
     for (n, reporter) in reporters.iter().enumerate() {
@@ -151,7 +151,7 @@ fn a_host_that_reports_many_leaves_other_reports_their_turn() {
 }
 
 #[test]
-fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_last_ended() {
+fn delayed_attempts_are_made_later_and_answers_continue_where_the_last_ended() {
     let mut me = new(1);
     me.due([host(2)].iter(), at(0));
     let reported = || hears([(3, place_of(3)), (4, place_of(4)), (5, place_of(5))]);
@@ -164,7 +164,7 @@ fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_
     assert_eq!(tried(&mut me, 0, Some(3)), (Some(4), Some(125)));
     assert_eq!(tried(&mut me, 100, None), (None, Some(25)));
     assert_eq!(tried(&mut me, 125, None), (Some(3), Some(125)));
-    // The last of them has had no turn when it is reported once more.
+    // The last of them has had no turn when it is reported again.
     me.answered(&host(2), reported(), at(1));
     for (ms, whom, next) in [(1_000, 4, Some(125)), (1_125, 5, Some(125)), (1_250, 3, None)] {
         assert_eq!(tried(&mut me, ms, None), (Some(whom), next));
@@ -173,7 +173,7 @@ fn one_that_may_not_be_tried_now_is_tried_later_and_an_answer_goes_on_where_the_
 }
 
 #[test]
-fn of_two_hosts_reported_to_each_other_one_tries_and_the_other_sometimes() {
+fn one_of_two_hosts_reported_to_each_other_tries_and_the_other_sometimes() {
     let tries_at = |me: &mut PeerDiscovery, of: u64| {
         me.due([host(1)].iter(), at(0));
         let mut tried = Vec::new();
@@ -203,7 +203,9 @@ fn few_hosts_are_logged_at_a_time_and_the_rest_later() {
 
 proptest! {
     #[test]
-    fn memory_is_bounded_whatever_is_reported(reported in prop::collection::vec((0..4_u64, 0..2_000_u64), 0..3_000)) {
+    fn memory_is_bounded_whatever_is_reported(
+        reported in prop::collection::vec((0..4_u64, 0..2_000_u64), 0..3_000),
+    ) {
         let mut me = PeerDiscovery::new(host(5_000), &[], &place_of(1));
         let here: Vec<HostId> = (0..4).map(host).collect();
         me.due(here.iter(), at(0));

@@ -76,7 +76,7 @@ impl Probing {
                 unanswered_since: now,
             });
             if every < host.every {
-                // There is something to send to it now.
+                // Samples can be sent to it now.
                 host.next = now;
             }
             host.every = every;
@@ -106,7 +106,6 @@ impl Probing {
     /// Returns a present host that does not answer and for which the gateway was not restarted yet.
     /// `None` if another start of the same host may answer: then Zenoh still reports a departed
     /// gateway.
-    /// departed one.
     #[must_use]
     pub fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
         // A host with invented names can cause only a limited number of restarts.

@@ -11,7 +11,7 @@ fn host(name: &str, number: u64) -> HostId {
     HostId::new(name, number).unwrap()
 }
 
-/// Some hosts that are there, and the time.
+/// Present hosts, and the time.
 struct Time {
     probing: Probing,
     now: MonotonicNs,
@@ -22,7 +22,7 @@ impl Time {
         Self { probing: Probing::new(tried), now: ms(0) }
     }
 
-    /// Asks hosts that came at `since` for so long; these answer.
+    /// Asks hosts that arrived at `since`, for this duration; the hosts in `answer` answer.
     fn passes(
         &mut self,
         there: &[&HostId],
@@ -50,7 +50,7 @@ const SHORT: Duration = Duration::from_millis(19_900);
 const LONG: Duration = Duration::from_millis(20_100);
 
 #[test]
-fn the_first_questions_come_fast_and_again_when_a_host_has_come_back() {
+fn the_first_requests_are_fast_and_again_after_a_return() {
     let (mut probing, id) = (Probing::default(), host("roof", 1));
     let mut at = Vec::new();
     for now in 0..2_000 {
@@ -86,7 +86,7 @@ fn a_host_that_starts_to_send_is_asked_at_once() {
 }
 
 #[test]
-fn the_gateway_starts_anew_for_a_host_until_that_did_not_help() {
+fn the_gateway_restarts_for_a_host_until_that_did_not_help() {
     let (id, other) = (host("roof", 1), host("trunk", 1));
     let mut first = Time::new(BTreeSet::new());
     first.passes(&[&id], ms(0), SHORT, &[]);
@@ -101,7 +101,7 @@ fn the_gateway_starts_anew_for_a_host_until_that_did_not_help() {
     assert_eq!(first.silent(), Some(&id));
 
     let mut anew = Time::new(first.probing.tried(first.now));
-    // That one has heard nothing either, and has started anew.
+    // That host has received no answer either, and has restarted.
     let reconnect = host("roof", 2);
     for id in [&id, &reconnect] {
         anew.passes(&[id], ms(0), 2 * LONG, &[]);
@@ -156,7 +156,7 @@ fn the_gateway_restarts_once_for_all_silent_hosts() {
 }
 
 #[test]
-fn hosts_of_ever_new_names_do_not_go_on_for_ever() {
+fn hosts_with_ever_new_names_cause_a_limited_number_of_restarts() {
     let id = host("roof", 1);
     for (tried, silent) in [(MAX_HOSTS - 1, Some(&id)), (MAX_HOSTS, None)] {
         let mut time = Time::new((0..tried).map(|n| n.to_string()).collect());

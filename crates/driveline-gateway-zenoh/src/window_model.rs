@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Both ends of a route, and all that can go wrong between them: a window, what is on its way, an
+//! Model of both ends of a route and of faults between them: a window, messages in flight, a
 //! receive window, and remote publishers that come and go.
 
 use super::*;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 const FULL: usize = 62_500;
 const PUBLISHERS: usize = 3;
 
-/// A sample: of which publisher, and its number among those.
+/// Sample: its publisher, and its number among that publisher's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct What {
     publisher: usize,
@@ -28,37 +28,38 @@ struct Sample {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A publisher has published; the sample goes when the window lets it.
+    /// A publisher has published; the sample is sent when the window permits.
     Publish(usize, usize),
-    /// The first sample on its way arrives.
+    /// The first sample in flight arrives.
     Deliver,
-    /// The first acknowledgement does.
+    /// The first acknowledgement in flight arrives.
     Acknowledge,
-    /// The connection breaks: of what is on its way so many arrive, the others never.
-    /// Acknowledgements likewise.
+    /// The connection breaks: this number of samples in flight arrive, the others are lost. The
+    /// same holds for acknowledgements.
     Break(usize, usize),
-    /// Comes twice, or late, over another way.
+    /// A sample arrives twice, or late over another path.
     Reconnect(usize),
-    /// One is lost alone, as a receiver without room drops it.
+    /// One sample is lost, as if a receiver without space dropped it.
     Lose(usize),
-    /// An acknowledgement is lost alone: `drop`.
+    /// One acknowledgement is lost, as with congestion control `drop`.
     LoseAcknowledgement(usize),
-    /// Readers have taken their time, and the next sample is published.
+    /// Readers release a sample, and the next one is published.
     Read,
-    /// A publisher's remote publisher is there, or not any longer.
+    /// The remote publisher of a publisher is created or removed.
     RemotePublisher(usize, bool),
     /// The topic becomes unwanted and wanted again.
     Part,
-    /// The receiver forgets what it knew of the route.
+    /// The receiver forgets the state of the route.
     Forget,
     Wait(u64),
 }
 
-/// Each in one place, so that each can be broken by a test of this test.
+/// Receiver of the route. Each part is in one place, so that this test can be tested by breaking
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Receiver {
     Ours,
-    /// Of a release before places: it takes whatever comes, and what came before it counts as
+    /// Receiver of a release before places: it accepts every sample, and counts earlier samples as
     /// arrived.
     Old,
 }
@@ -71,7 +72,7 @@ struct World {
     written: [u64; PUBLISHERS],
     /// Samples kept until they have arrived, by number.
     held: VecDeque<(u64, usize, What)>,
-    /// Publishers that have a remote publisher, as far as the sender knows.
+    /// Publishers with a remote publisher, as the sender knows them.
     stands: [bool; PUBLISHERS],
     way: VecDeque<Sample>,
     back: VecDeque<Ack>,
@@ -252,7 +253,7 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong any more: everything arrives within a bounded number of steps.
+    /// Ends all faults: everything arrives within a bounded number of steps.
     fn settle(&mut self) {
         self.remote_publishers = [true; PUBLISHERS];
         for _ in 0..10_000 {
@@ -274,7 +275,7 @@ impl World {
         panic!("stuck: {:?}", self.window);
     }
 
-    /// All that was not refused, in the order in which it was sent.
+    /// Returns the samples that were not refused, in the order in which they were sent.
     fn owed(&self) -> Vec<What> {
         self.sent.iter().filter(|w| !self.refused.contains(w)).copied().collect()
     }
@@ -316,7 +317,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0usize..40).prop_map(Step::Reconnect),
         2 => (0usize..10).prop_map(Step::Lose),
         3 => (0usize..10).prop_map(Step::LoseAcknowledgement),
-        8 => (0..PUBLISHERS, any::<bool>()).prop_map(|(publisher, there)| Step::RemotePublisher(publisher, there)),
+        8 => (0..PUBLISHERS, any::<bool>())
+            .prop_map(|(publisher, there)| Step::RemotePublisher(publisher, there)),
         1 => Just(Step::Part),
         1 => Just(Step::Forget),
         3 => (0u64..3_000_000_000).prop_map(Step::Wait),
@@ -386,7 +388,7 @@ fn a_late_copy_of_a_refused_sample_moves_at_a_receiver_of_an_older_release() {
     }
 }
 
-/// Most runs have many in flight, and something that goes wrong among them.
+/// Most runs have many samples in flight, and faults among them.
 #[test]
 fn a_stream_over_a_connection_that_breaks_goes_on_with_many_in_flight() {
     let mut world = World::new(true, Receiver::Ours);

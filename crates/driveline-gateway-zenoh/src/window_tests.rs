@@ -9,7 +9,7 @@ fn ack(number: u64) -> Ack {
     Ack { number, ..Ack::default() }
 }
 
-/// Of a receiver that takes several in order, which heard what was sent at `sent`.
+/// Answer of a receiver that accepts several samples in order, to a sample sent at `sent`.
 fn answer(outcome: Outcome, number: u64, sent: u64) -> Ack {
     Ack { outcome, accepts: 32, number, sent: MonotonicNs(sent), ..Ack::default() }
 }
@@ -18,7 +18,7 @@ fn best_effort() -> Window {
     Window::new(false, FULL, 0)
 }
 
-/// Reliable, with a receiver that takes several, and `sent` in flight.
+/// Reliable window with a receiver that accepts several samples, and `sent` samples in flight.
 fn reliable(sent: usize) -> Window {
     let mut w = Window::new(true, FULL, 0);
     w.send(1, true, MonotonicNs(0));
@@ -33,7 +33,7 @@ fn reliable(sent: usize) -> Window {
     w
 }
 
-/// Sends again what is due, and gives the numbers and places.
+/// Repeats the samples that are due. Returns their numbers and places.
 fn resend(w: &mut Window, now: MonotonicNs) -> Vec<(u64, u16)> {
     let next = || match w.overdue(now) {
         Overdue::Rewind { number } => {
@@ -58,26 +58,25 @@ fn a_sample_with_a_long_hand_over_is_not_given_up() {
     w.handed_over(number, MonotonicNs(60 * S));
     assert_eq!(w.overdue(MonotonicNs(61 * S)), Overdue::Nothing);
     assert_eq!(w.overdue(MonotonicNs(66 * S + S / 2)), Overdue::GivenUp, "2 s and 4.2 s later");
-    // Acknowledged while it was handed over.
+    // The acknowledgement arrived during the hand-over.
     w.handed_over(number, MonotonicNs(70 * S));
     assert_eq!(w.deadline(), None);
 }
 
-/// Milliseconds since `from` at which nudges are sent until something happens.
+/// Returns the milliseconds since `from` at which nudges are sent until something happens.
 fn nudges(w: &mut Window, from: MonotonicNs) -> Vec<u128> {
     let next = || w.nudge_at().inspect(|at| w.nudged(*at)).map(|at| at.since(from).as_millis());
     std::iter::from_fn(next).collect()
 }
 
 #[test]
-fn nothing_follows_before_an_acknowledgement_can_have_come_and_a_late_thread_makes_good_for_nothing()
- {
+fn no_nudge_precedes_the_earliest_acknowledgement_and_late_threads_do_not_catch_up() {
     let mut w = best_effort();
     w.takes(Duration::from_millis(10));
     let Place { number, .. } = w.send(1, false, MonotonicNs(0));
     w.handed_over(number, MonotonicNs(S));
     assert_eq!(w.nudge_at(), Some(MonotonicNs(S + 12_500_000)));
-    // It had no processor for a second.
+    // The thread had no processor for a second.
     w.nudged(MonotonicNs(2 * S));
     assert_eq!(w.nudge_at(), Some(MonotonicNs(2 * S + 25_000_000)));
 }
@@ -92,7 +91,7 @@ fn nudges_follow_samples_in_flight_until_tcp_detects_a_loss() {
         assert_eq!(nudges(&mut w, handed_over), [4, 12, 28, 60, 124, 252]);
         assert!(w.acknowledged(&answer(Outcome::Published, number, 0), acknowledged));
         assert_eq!(w.nudge_at(), None, "it has arrived");
-        // Two in flight: what has become of the first says that the way is not quiet.
+        // Two in flight: the acknowledgement of the first shows that the path is not quiet.
         for _ in 0..2 {
             let Place { number, .. } = w.send(1, false, acknowledged);
             w.handed_over(number, acknowledged);
@@ -174,7 +173,7 @@ fn a_sample_without_acknowledgement_is_given_up_after_a_time_for_its_length() {
 }
 
 #[test]
-fn a_receiver_that_does_not_say_that_it_takes_several_gets_one_reliable_sample_at_a_time() {
+fn a_receiver_without_a_window_gets_one_reliable_sample_at_a_time() {
     let mut w = Window::new(true, FULL, 0);
     for n in 1..4 {
         assert!(w.has_room());
@@ -226,7 +225,7 @@ fn samples_after_a_lost_one_are_sent_again_with_it() {
     assert!(!w.has_room(), "nor before one of them is acknowledged");
     assert!(!w.gap(&answer(Outcome::Gap, 2, 0), now), "of what was sent before");
     assert_eq!(resend(&mut w, now), []);
-    // And if it does not help, with pauses.
+    // If that does not help, with pauses.
     w.gap(&answer(Outcome::Gap, 2, S), now);
     assert_eq!((resend(&mut w, now), w.deadline()), (vec![], Some(now + NOT_YET_FIRST)));
     assert!(w.acknowledged(&answer(Outcome::Published, 4, 0), now));
@@ -237,7 +236,7 @@ fn samples_after_a_lost_one_are_sent_again_with_it() {
 }
 
 #[test]
-fn those_that_have_waited_for_others_have_their_time_from_then_on() {
+fn samples_behind_others_have_their_time_out_from_their_turn() {
     let mut w = reliable(3);
     let later = MonotonicNs(2 * S - 1);
     assert!(w.acknowledged(&answer(Outcome::Published, 2, 0), later));
@@ -266,7 +265,7 @@ fn a_sample_without_remote_publisher_is_repeated_after_pauses_and_none_follows_i
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         assert!(w.acknowledged(&ack(number), now) && w.has_room());
-        assert!(!w.not_yet(&ack(number), now), "it is there");
+        assert!(!w.not_yet(&ack(number), now), "it exists");
         let c = w.counters();
         assert_eq!((c.delivered, c.sent_again, c.refused), (number, 9, 0));
     }
@@ -280,7 +279,7 @@ fn a_sample_without_remote_publisher_is_repeated_after_pauses_and_none_follows_i
 }
 
 #[test]
-fn a_sample_in_the_middle_that_has_no_inlet_any_more_waits_with_all_that_follow() {
+fn a_sample_without_its_remote_publisher_waits_with_all_samples_after_it() {
     let mut w = reliable(3);
     let now = MonotonicNs(S);
     assert!(w.not_yet(&answer(Outcome::NotYet, 3, 0), now));
@@ -308,7 +307,8 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        4 => (prop_oneof![1usize..5000, Just(4 << 20)], any::<bool>()).prop_map(|(len, alone)| Step::Send(len, alone)),
+        4 => (prop_oneof![1usize..5000, Just(4 << 20)], any::<bool>())
+            .prop_map(|(len, alone)| Step::Send(len, alone)),
         4 => (0u64..60, 0u32..40).prop_map(|(number, accepts)| Step::Ack(number, accepts)),
         2 => (0u64..60, any::<bool>()).prop_map(|(number, refused)| Step::NotYet(number, refused)),
         1 => (0u64..60).prop_map(Step::Gap),
@@ -319,7 +319,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: the bounds hold, every sample ends in one way, and a route
+    /// In any order of events the limits hold, every sample has exactly one outcome, and a route
     /// never stops for good.
     #[test]
     fn the_window_keeps_its_promises(reliable: bool, steps in steps()) {
@@ -333,25 +333,41 @@ proptest! {
                     is_kept = reliable || alone;
                     let place = w.send(len, alone, now);
                     prop_assert_eq!(place.number, w.counters().sent);
-                    prop_assert_eq!(usize::from(place.place), if reliable { w.in_flight() } else { 0 });
+                    prop_assert_eq!(
+                        usize::from(place.place),
+                        if reliable { w.in_flight() } else { 0 }
+                    );
                 }
-                Step::Send(..) => prop_assert!(w.deadline().is_some(), "closed, and nothing will \
-                     open it"),
+                Step::Send(..) => prop_assert!(
+                    w.deadline().is_some(),
+                    "closed, and nothing will open it"
+                ),
                 Step::NotYet(number, refused) => {
                     let answer = answer(Outcome::NotYet, number, now.0);
                     if refused {
                         w.refused(&answer, now);
                     } else if w.not_yet(&answer, now) {
-                        prop_assert!(is_kept && (reliable || number == w.counters().sent && w.in_flight() == 1));
+                        prop_assert!(
+                            is_kept
+                                && (reliable || number == w.counters().sent && w.in_flight() == 1)
+                        );
                     }
                 }
-                Step::Gap(number) => { w.gap(&answer(Outcome::Gap, number, now.0), now); }
-                Step::Ack(number, accepts) => { w.acknowledged(&Ack { accepts, ..ack(number) }, now); }
+                Step::Gap(number) => {
+                    w.gap(&answer(Outcome::Gap, number, now.0), now);
+                }
+                Step::Ack(number, accepts) => {
+                    w.acknowledged(&Ack { accepts, ..ack(number) }, now);
+                }
                 Step::Wait(ns) => {
                     now = MonotonicNs(now.0 + ns);
                     let mut sent = 0;
                     while let Overdue::Rewind { number } = w.overdue(now) {
-                        prop_assert!(is_kept && w.oldest().is_some_and(|oldest| oldest <= number) && number <= w.counters().sent);
+                        prop_assert!(
+                            is_kept
+                                && w.oldest().is_some_and(|oldest| oldest <= number)
+                                && number <= w.counters().sent
+                        );
                         w.send_again(now);
                         sent += 1;
                         prop_assert!(sent <= MAX_IN_FLIGHT, "each once");
@@ -361,17 +377,26 @@ proptest! {
                 Step::Part => w.parted(now),
             }
             let c = w.counters();
-            prop_assert_eq!(c.sent, c.delivered + c.refused + c.unacknowledged + w.in_flight() as u64);
+            prop_assert_eq!(
+                c.sent,
+                c.delivered + c.refused + c.unacknowledged + w.in_flight() as u64
+            );
             prop_assert_eq!(w.bytes, w.flying.iter().map(|f| f.len).sum::<usize>());
             prop_assert!(w.in_flight() <= MAX_IN_FLIGHT);
             prop_assert!(!reliable || c.unacknowledged == 0);
-            prop_assert!(!reliable || w.flying.iter().zip(w.flying.iter().skip(1)).all(|(a, b)| a.number + 1 == b.number));
+            prop_assert!(
+                !reliable
+                    || w.flying
+                        .iter()
+                        .zip(w.flying.iter().skip(1))
+                        .all(|(a, b)| a.number + 1 == b.number)
+            );
         }
     }
 }
 
 #[test]
-fn no_sample_overtakes_one_that_went_behind_a_longer_one() {
+fn no_sample_overtakes_one_sent_after_a_longer_one() {
     let mut w = best_effort();
     let long = |w: &mut Window, len| {
         let number = w.send(len, false, MonotonicNs(0)).number;
@@ -382,7 +407,7 @@ fn no_sample_overtakes_one_that_went_behind_a_longer_one() {
     assert!(long(&mut w, 100), "the one before may still wait behind what others have sent");
     assert!(w.acknowledged(&ack(5), MonotonicNs(0)));
     assert!(!long(&mut w, 100), "nothing is before it");
-    // One that is sent again goes as what is before it does now.
+    // For a repeated sample, only samples that are in flight before it now count.
     let mut w = reliable(0);
     assert_eq!([8_001, 100].map(|len| long(&mut w, len)), [true, true]);
     assert!(w.gap(&answer(Outcome::Gap, 2, 0), MonotonicNs(5)));

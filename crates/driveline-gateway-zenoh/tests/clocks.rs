@@ -90,7 +90,7 @@ fn offsets_of_seconds_are_known_within_their_stated_error() {
 }
 
 #[test]
-fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estimate_wrong() {
+fn an_asymmetric_path_widens_the_bound_and_the_estimate_stays_within_it() {
     let at = Port::new().unwrap();
     // No exchange can distinguish half of the difference from an offset of the clocks.
     for (there, back) in
@@ -129,8 +129,7 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
                     "the difference of 40 ms leaves 20 ms in doubt: {remote:?}"
                 );
                 assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
-                // Samples are sent by the host that accepted the connection, so they take the way
-                // back.
+                // The host that accepted the connection sends samples, so they take the path back.
                 let (way, error) = (back.as_nanos() as i64, remote.offset_error_ns as i64);
                 assert!(
                     remote.transit_ns + error >= way,

@@ -50,8 +50,8 @@ fn one_for_each_pair(net: &Net) {
     eventually("one connection for each pair", || (0..3).all(|host| buffers(net, host).len() == 2));
 }
 
-/// Hosts that a switch connects, which are to take part in the network as `network` says, given the
-/// address of each. None is started.
+/// Creates hosts that a switch connects, with the configuration `network`, which gets their
+/// addresses. None is started.
 fn at_switch(
     names: &[&str],
     directory: &Path,
@@ -66,8 +66,8 @@ fn at_switch(
     Some((names.iter().enumerate().map(host).collect(), net))
 }
 
-/// Hosts that a switch connects, which take part in the network as `network` says, given the
-/// address of each; each has met all others.
+/// Starts hosts that a switch connects, with the configuration `network`, which gets their
+/// addresses. Returns when each has met all others.
 fn met(
     names: &[&str],
     directory: &Path,
@@ -79,7 +79,7 @@ fn met(
     Some((hosts, net))
 }
 
-/// Number of other hosts that a host reaches.
+/// Returns the number of other hosts that a host reaches.
 fn others(host: &Host) -> usize {
     host.report().map_or(0, |r| r.hosts.iter().filter(|h| h.alive).count())
 }
@@ -98,8 +98,8 @@ fn all_bounded(net: &Net, hosts: usize) {
     }
 }
 
-/// Three hosts, of which two connect to the first one and know nothing else of each other; each has
-/// met all others.
+/// Starts three hosts, of which two connect to the first one and do not know each other. Returns
+/// when each has met all others.
 fn through_a(directory: &Path, over_tls: bool) -> Option<(Vec<Host>, Net)> {
     met(&["a", "b", "c"], directory, &knows_a(Fleet::new(directory, over_tls)))
 }
@@ -110,7 +110,12 @@ fn knows_a(fleet: Fleet<'_>) -> impl Fn(&str, &[String]) -> Value {
         let own = ["a", "b", "c"].iter().position(|other| *other == name).unwrap();
         let connect: Vec<String> =
             endpoints.iter().take(1.min(own)).map(|first| fleet.endpoint(first)).collect();
-        fleet.network(name, json!({ "host": name, "listen": [fleet.endpoint(&endpoints[own])], "connect": connect }))
+        fleet.network(
+            name,
+            json!({
+                "host": name, "listen": [fleet.endpoint(&endpoints[own])], "connect": connect,
+            }),
+        )
     }
 }
 
@@ -123,8 +128,8 @@ fn between_hosts_that_learn_of_each_other_through_a_third_the_kernel_keeps_as_li
     }
 }
 
-/// The outages of a test: all where they are measured, else the short ones, which prove the wiring.
-/// Of those one is longer than a lease, so that connections end.
+/// Outages of a test: all of them where durations are judged, otherwise only the short ones. One of
+/// these is longer than a lease, so that connections end.
 fn lengths(all: &[Duration]) -> impl Iterator<Item = Duration> {
     let longest = if measures() { Duration::MAX } else { Duration::from_secs(6) };
     all.iter().copied().filter(move |away| *away < longest)
@@ -132,8 +137,7 @@ fn lengths(all: &[Duration]) -> impl Iterator<Item = Duration> {
 
 /// The third host, which stays connected to both, does not announce them to each other again.
 #[test]
-fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_own_connection_was_cut()
- {
+fn hosts_that_met_through_a_third_hear_each_other_again_after_only_their_connection_was_cut() {
     const AWAY: [Duration; 3] =
         [Duration::from_millis(300), Duration::from_secs(5), Duration::from_secs(12)];
     let _alone = alone();
@@ -167,7 +171,7 @@ fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_o
 /// One of them listens on networks that the others are not in, too. The third host announces those,
 /// and an attempt at each takes 2 s.
 #[test]
-fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
+fn a_host_with_unreachable_addresses_is_heard_again_as_soon() {
     const NOWHERE: [&str; 3] = ["10.97.0.200", "10.97.0.201", "10.97.0.202"];
     const AWAY: Duration = Duration::from_secs(7);
     let _alone = alone();
@@ -211,8 +215,8 @@ fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
     talk.all_accounted_for();
 }
 
-/// Starts three hosts, of which two do not reach each other for so long. Gives what is said between
-/// these from then on, and since when they may.
+/// Starts three hosts, of which two cannot reach each other for `away`. Returns the talk between
+/// these two, and the time of the repair.
 fn start_parted(hosts: &mut [Host], net: &Net, away: Duration, speech: &Speech) -> (Talk, Since) {
     net.part(1, 2, true);
     hosts.iter_mut().for_each(Host::start);
@@ -229,8 +233,8 @@ fn start_parted(hosts: &mut [Host], net: &Net, away: Duration, speech: &Speech) 
     (talk, since)
 }
 
-/// Zenoh tries once when the third host announces them. The gateways ask it every 5 to 6 s for its
-/// neighbours, and an attempt has 2 s.
+/// Zenoh tries once when the third host announces them. The gateways ask it every 5 to 6 s for the
+/// hosts that it hears, and an attempt takes up to 2 s.
 #[test]
 fn hosts_that_a_third_reported_while_they_were_parted_meet_afterwards() {
     const AWAY: Duration = Duration::from_secs(4);
@@ -252,11 +256,12 @@ fn hosts_that_a_third_reported_while_they_were_parted_meet_afterwards() {
     talk.go_on_for(AWAY);
     net.part(1, 2, false);
     let since = talk.now();
-    talk.recovers_within(MEET, &since, "the same, one started anew while they were parted");
+    talk.recovers_within(MEET, &since, "the same, with one restarted while they were parted");
     one_for_each_pair(&net);
 }
 
-/// Of three hosts each but the first one connects to those before it.
+/// Configuration in which each host connects to the hosts before it; the first one connects to
+/// none.
 fn one_names_the_other(name: &str, endpoints: &[String]) -> Value {
     let own = ["a", "b", "c"].iter().position(|other| *other == name).unwrap();
     json!({ "host": name, "listen": [endpoints[own]], "connect": endpoints[..own] })
@@ -264,7 +269,7 @@ fn one_names_the_other(name: &str, endpoints: &[String]) -> Value {
 
 /// The third host announces them to each other once, and Zenoh tries once.
 #[test]
-fn hosts_of_which_one_names_the_other_hear_each_other_whatever_was_down_when_they_started() {
+fn hosts_hear_each_other_if_one_names_the_other_whatever_was_down_at_the_start() {
     const AWAY: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(12)];
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
@@ -339,7 +344,10 @@ fn buffer_sizes_of_an_endpoint_take_effect() {
     let Some((_hosts, net)) = met(&["a", "b"], dir.path(), &|name, endpoints| match name {
         "a" => json!({ "host": name, "listen": [endpoints[0]] }),
         _ => {
-            json!({ "host": name, "connect": [format!("{}#so_sndbuf=40000;so_rcvbuf=50000", endpoints[0])] })
+            json!({
+                "host": name,
+                "connect": [format!("{}#so_sndbuf=40000;so_rcvbuf=50000", endpoints[0])],
+            })
         }
     }) else {
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Between two hosts each sample that was published after the match is accounted for, also what was
-//! lost after the last one that came.
+//! Between two hosts, each sample published after the match is accounted for, also samples lost
+//! after the last one that arrived.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -41,7 +41,7 @@ fn read(subscription: &mut RawSubscription) -> u64 {
     std::iter::from_fn(|| subscription.take().unwrap()).count() as u64
 }
 
-/// A publisher has published on the first host, and what of it is sent was received on the second.
+/// Publishes on the first host, and waits until the second has received all samples that are sent.
 fn publish(rig: &Rig, qos: &Qos) -> (driveline::RawPublisher, RawSubscription) {
     let mut publisher =
         rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(qos, 64)).unwrap();
@@ -100,13 +100,13 @@ fn a_publisher_none_of_whose_samples_came_is_accounted_for_as_well() {
 }
 
 #[test]
-fn a_host_that_vanishes_leaves_a_count_that_says_it_is_unknown() {
+fn after_a_host_vanished_the_count_is_unknown() {
     let (mut rig, qos) = rig();
     let (publisher, mut subscription) = publish(&rig, &qos);
     rig.a.kill_gateway();
     eventually("unknown", || subscription.stats().uncounted == 1);
     assert_eq!(subscription.stats().uncounted_reason, Some(Uncounted::OutOfReach));
-    // It comes back, with the publisher, which ends then.
+    // The host returns with the publisher, which then ends.
     rig.start(0);
     eventually("known again", || subscription.stats().uncounted == 0);
     drop(publisher);
@@ -120,7 +120,7 @@ fn a_host_that_vanishes_leaves_a_count_that_says_it_is_unknown() {
 }
 
 #[test]
-fn a_gateway_that_dies_here_leaves_a_count_that_is_unknown_until_the_next_one_brings_more() {
+fn after_a_local_gateway_died_the_count_is_unknown_until_the_next_gateway_knows_it() {
     let (mut rig, qos) = rig();
     let (mut publisher, mut subscription) = publish(&rig, &qos);
     rig.b.kill_gateway();

@@ -99,7 +99,7 @@ fn reliable_samples_share_a_window_over_a_long_way_that_loses_packets() {
 /// Each sample is alone in flight. Its acknowledgement has the priority of the data that fills the
 /// way back. Losing one would cost seconds.
 #[test]
-fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
+fn acknowledgements_wait_for_space_on_a_full_path() {
     const LARGE: usize = 64 << 10;
     const SMALL: usize = 8 << 10;
     const BACK: [&str; 8] =
@@ -152,7 +152,7 @@ fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     assert!(back.iter().all(|f| f.sent > 10), "the way back is in use: {back:?}");
     let figures = figures(&rig.a);
     println!("{figures:?}");
-    // One may be given up because a gateway had no processor for 2 s.
+    // A sample may be given up because a gateway had no processor for 2 s.
     assert!(figures.iter().map(|f| f.unacknowledged).sum::<u64>() <= 1, "{figures:?}");
 }
 

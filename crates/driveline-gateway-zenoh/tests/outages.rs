@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links that are cut or fall silent, gateways and whole hosts that die: nothing local waits for
-//! them, lost samples are counted, no sample comes twice, and everything recovers in time. Effects
-//! on other hosts: `bystanders.rs`. Each test measures, so they run one after the other.
+//! Links that are cut or fall silent, and gateways and whole hosts that die: no local process waits
+//! for them, lost samples are counted, no sample arrives twice, and everything recovers in time.
+//! Effects on other hosts: `bystanders.rs`. Each test measures, so they run one after the other.
 //!
 //! Tests that take minutes are ignored by default: `make test-gateways ONLY=hosts-long`.
 #![allow(
@@ -23,7 +23,7 @@ use rig::{Carried, Host, Rig, alone, eventually, publisher_options, subscription
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Cuts the link, or repairs it. `false`: there is none that can be cut.
+/// Cuts the link, or repairs it. Returns false if there is no link that can be cut.
 type Cut = fn(&Rig, bool) -> bool;
 /// Both ends see that the link is gone, or neither end is notified.
 const CUTS: [(&str, Cut); 2] = [
@@ -38,7 +38,7 @@ fn a_process_plays_its_role() {
 }
 
 #[test]
-fn what_is_late_is_late_and_is_measured_once_more_only_where_the_machine_had_other_work() {
+fn lateness_is_measured_again_only_if_the_machine_had_other_work() {
     let took = |ms, waited_ms| Took {
         time: Duration::from_millis(ms),
         waited: Duration::from_millis(waited_ms),
@@ -205,7 +205,7 @@ fn outages_of_a_minute_are_over_in_time() {
 
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
-fn outages_of_nearly_a_minute_are_over_in_time_and_what_was_there_is_kept() {
+fn outages_of_nearly_a_minute_are_over_in_time_and_keep_remote_publishers() {
     outages_of(50_000);
 }
 

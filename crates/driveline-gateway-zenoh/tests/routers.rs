@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts in networks of their own, joined by routers: gateways that carry no topics and whose Zenoh
-//! configuration says `mode: "router"`. Each test measures, so they run one after the other.
+//! Hosts in separate networks, joined by routers: gateways that carry no topics and whose Zenoh
+//! configuration has `mode: "router"`. Each test measures, so they run one after the other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Length of the longest sample, in bytes.
 const LEN: u64 = 64;
 
-/// Makes a router as in the example. It has one network at the first of these cables, and one at
+/// Creates a router as in the example. It has one network at the first of these cables, and one at
 /// each other cable. It connects to some of the other routers there.
 fn router(
     directory: &Path,
@@ -316,7 +316,7 @@ fn samples_of_any_length_get_through_a_router_whose_outgoing_link_is_slow() {
     });
     let report = a.report().expect("a report");
     println!("{:?}", report.edges.iter().map(|e| (&e.topic, e.figures)).collect::<Vec<_>>());
-    // One may be given up because a thread had no processor for 2 s.
+    // A sample may be given up because a thread had no processor for 2 s.
     assert!(report.edges.iter().map(|e| e.figures.unacknowledged).sum::<u64>() <= 1, "{report:?}");
 }
 

@@ -353,8 +353,15 @@ fn a_zenoh_file_without_listen_is_refused_unless_it_is_declared_insecure() {
 #[test]
 fn all_configuration_errors_are_reported_before_anything_is_opened() {
     let dir = tempfile::tempdir().unwrap();
-    let topic = |pins: u32| json!({ "topic": "a", "send": true, "receive": false, "max_payload": 8, "pins": pins });
-    let tls = json!({ "authority": "/nowhere/ca.pem", "certificate": "/nowhere/a.pem", "private_key": "/nowhere/a.key" });
+    let topic = |pins: u32| {
+        json!({
+            "topic": "a", "send": true, "receive": false, "max_payload": 8, "pins": pins,
+        })
+    };
+    let tls = json!({
+        "authority": "/nowhere/ca.pem", "certificate": "/nowhere/a.pem",
+        "private_key": "/nowhere/a.key",
+    });
     let config = json!({
         "domain": "\u{1b}[31mcar",
         "domain_dir": dir.path().join("domain"),
@@ -420,12 +427,16 @@ fn errors_name_broken_certificates_and_addresses_in_use() {
     let file = dir.path().join("a.pem");
     std::fs::write(&file, "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n").unwrap();
     let start = |network: &serde_json::Value| {
-        let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
+        let config = json!({
+            "domain": "car", "domain_dir": dir.path().join("domain"), "network": network,
+            "topics": [],
+        });
         Gateway::start(serde_json::from_value(config).unwrap()).map(|_| ()).unwrap_err().to_string()
     };
-    let text = start(
-        &json!({ "listen": ["tls/127.0.0.1:0"], "tls": { "authority": file, "certificate": file, "private_key": file } }),
-    );
+    let text = start(&json!({
+        "listen": ["tls/127.0.0.1:0"],
+        "tls": { "authority": file, "certificate": file, "private_key": file },
+    }));
     assert!(
         text.contains("network.tls.certificate: ")
             && text.contains("a.pem has no certificate that can be read"),
@@ -434,8 +445,15 @@ fn errors_name_broken_certificates_and_addresses_in_use() {
     assert!(text.contains("openssl x509") && !text.contains("ss -ltnp"), "{text}");
     // Zenoh itself reads the files that a Zenoh file names.
     let of_zenoh = dir.path().join("zenoh.json5");
-    let of_tls = json!({ "root_ca_certificate": file, "listen_certificate": file, "listen_private_key": file, "enable_mtls": true });
-    let zenoh = json!({ "mode": "peer", "listen": { "endpoints": ["tls/127.0.0.1:0"] }, "scouting": { "multicast": { "enabled": false } }, "transport": { "link": { "tls": of_tls } } });
+    let of_tls = json!({
+        "root_ca_certificate": file, "listen_certificate": file, "listen_private_key": file,
+        "enable_mtls": true,
+    });
+    let zenoh = json!({
+        "mode": "peer", "listen": { "endpoints": ["tls/127.0.0.1:0"] },
+        "scouting": { "multicast": { "enabled": false } },
+        "transport": { "link": { "tls": of_tls } },
+    });
     std::fs::write(&of_zenoh, zenoh.to_string()).unwrap();
     let text = start(&json!({ "zenoh": of_zenoh }));
     assert!(text.contains("certificates in PEM") && !text.contains("ss -ltnp"), "{text}");
@@ -462,7 +480,10 @@ fn an_address_and_an_interface_that_this_host_does_not_have_yet_are_no_mistakes(
         ),
         (json!({ "interface": "nosuch" }), ["interface nosuch is not there", "`ip address` lists"]),
     ] {
-        let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
+        let config = json!({
+            "domain": "car", "domain_dir": dir.path().join("domain"), "network": network,
+            "topics": [],
+        });
         let gateway = Gateway::start(serde_json::from_value(config).unwrap()).unwrap();
         let text = gateway.take_notices();
         let [line] = text.as_slice() else { panic!("{text:?}") };
@@ -538,7 +559,7 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
 }
 
 #[test]
-fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_found_by_it() {
+fn a_gateway_whose_interface_has_another_address_ends_and_the_next_one_uses_it() {
     let Some(mut net) = Net::new(2) else { return };
     let wire = net.wire(0, 1);
     let dir = tempfile::tempdir().unwrap();
@@ -563,18 +584,21 @@ fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_fo
     assert!(!hosts[0].has_ended());
     net.run(0, &format!("ip address add 10.98.1.7/24 dev {}", wire.card()));
     eventually("ended", || hosts[0].has_ended());
-    // As its run does.
+    // Restarts it, as `driveline run` does.
     hosts[0].start();
     eventually("met again", || met(&hosts[0], "b.") && met(&hosts[1], "a."));
 }
 
 #[test]
-fn a_topic_that_may_be_misspelt_is_logged() {
+fn a_possibly_misspelt_topic_is_logged() {
     let dir = tempfile::tempdir().unwrap();
     let socket = format!("unixsock-stream/{}/socket", dir.path().display());
     let start = |name: &str, topic: &str, network: serde_json::Value| {
         let topics = [carried(topic, true, true, 64, &Qos::default())];
-        let config = json!({ "domain": "car", "domain_dir": dir.path().join(name), "network": network, "topics": topics });
+        let config = json!({
+            "domain": "car", "domain_dir": dir.path().join(name), "network": network,
+            "topics": topics,
+        });
         Gateway::start(serde_json::from_value(config).unwrap()).unwrap()
     };
     let _roof = start("roof", "camera/image", json!({ "host": "roof", "listen": [socket] }));
@@ -594,16 +618,18 @@ fn a_host_that_finds_no_other_logs_it_once() {
     let dir = tempfile::tempdir().unwrap();
     let endpoint = format!("unixsock-stream/{}/nobody", dir.path().display());
     let start = |network: &str, says: &str| {
-        let network = network.replace("NOBODY", &endpoint);
+        let network = network.replace("ENDPOINT", &endpoint);
         let network: serde_json::Value = serde_json::from_str(&network).unwrap();
-        let config = json!({ "domain": "car", "domain_dir": dir.path().join(says), "network": network, "topics": [] });
+        let config = json!({
+            "domain": "car", "domain_dir": dir.path().join(says), "network": network, "topics": [],
+        });
         Gateway::start(serde_json::from_value(config).unwrap()).unwrap()
     };
     // Started first, so that it has had as long as the others.
     let silent = start("{}", "silent");
     let (waits, calls) = (
         start(r#"{ "listen": ["tcp/127.0.0.1:0"] }"#, "waits"),
-        start(r#"{ "listen": ["tcp/127.0.0.1:0"], "connect": ["NOBODY"] }"#, "calls"),
+        start(r#"{ "listen": ["tcp/127.0.0.1:0"], "connect": ["ENDPOINT"] }"#, "calls"),
     );
     for (gateway, says) in [
         (waits, "no host has connected yet".to_owned()),

@@ -26,7 +26,7 @@ use zenoh::Wait;
 use zenoh::sample::SampleKind;
 
 #[test]
-fn a_host_that_is_there_and_answers_nothing_any_more_has_the_gateway_start_anew() {
+fn the_gateway_restarts_for_a_present_host_that_answers_nothing() {
     let meeting = Meeting::new(false, &Qos::default());
     let there = Arc::new(Mutex::new(BTreeSet::new()));
     let (of_callback, parse) = (there.clone(), meeting.keys.clone());
@@ -55,7 +55,7 @@ fn a_host_that_is_there_and_answers_nothing_any_more_has_the_gateway_start_anew(
     });
     stranger.fall_silent();
     eventually(
-        "started anew",
+        "restarted",
         || matches!(of(&there.lock().unwrap()).as_slice(), [other] if *other != meeting.gateway),
     );
     let anew = of(&there.lock().unwrap());
@@ -123,7 +123,7 @@ fn a_restarted_gateway_publishes_nothing_that_still_waited_for_a_reader() {
         subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap()
     });
     stranger.fall_silent();
-    eventually("started anew", || {
+    eventually("restarted", || {
         meeting.host.report().is_some_and(|r| !r.stale && r.host != meeting.gateway.to_string())
     });
     // It has checked everything when it has answered twice.

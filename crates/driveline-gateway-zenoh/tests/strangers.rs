@@ -29,8 +29,8 @@ fn mark(reliability: Reliability, durability: Durability) -> QosMark {
     QosMark { reliability, durability }
 }
 
-/// Sends a sample. The peer answers *not yet* so many times before it accepts it.
-fn sent_to_one_who_knows_later(
+/// Sends a sample. The peer answers *not yet* this number of times before it accepts the sample.
+fn sent_to_a_peer_that_accepts_later(
     offered: QosMark,
     refusals: usize,
 ) -> (Vec<SampleHead>, RouteFigures) {
@@ -95,7 +95,7 @@ fn reliable_samples_are_repeated_for_a_host_that_does_not_know_their_publisher_y
         mark(Reliability::Reliable, Durability::Volatile),
         mark(Reliability::BestEffort, Durability::TransientLocal),
     ] {
-        let (heads, figures) = sent_to_one_who_knows_later(offered, 3);
+        let (heads, figures) = sent_to_a_peer_that_accepts_later(offered, 3);
         assert_eq!(
             (figures.delivered, figures.refused, figures.sent_again),
             (1, 0, 3),
@@ -109,7 +109,7 @@ fn reliable_samples_are_repeated_for_a_host_that_does_not_know_their_publisher_y
     }
     // After a sample that may be lost, the next one is newer.
     let (heads, figures) =
-        sent_to_one_who_knows_later(mark(Reliability::BestEffort, Durability::Volatile), 3);
+        sent_to_a_peer_that_accepts_later(mark(Reliability::BestEffort, Durability::Volatile), 3);
     assert_eq!(
         (heads.len(), figures.delivered, figures.refused, figures.sent_again),
         (1, 0, 1, 0),
@@ -119,8 +119,10 @@ fn reliable_samples_are_repeated_for_a_host_that_does_not_know_their_publisher_y
 
 #[test]
 fn no_host_is_waited_for_longer_than_some_seconds() {
-    let (heads, figures) =
-        sent_to_one_who_knows_later(mark(Reliability::Reliable, Durability::Volatile), usize::MAX);
+    let (heads, figures) = sent_to_a_peer_that_accepts_later(
+        mark(Reliability::Reliable, Durability::Volatile),
+        usize::MAX,
+    );
     assert_eq!((figures.delivered, figures.refused), (0, 1), "{figures:?}");
     // With pauses of 10 ms that double up to a second, at most 16 fit into ten seconds.
     assert!((8..30).contains(&heads.len()), "sent {} times", heads.len());
@@ -129,7 +131,7 @@ fn no_host_is_waited_for_longer_than_some_seconds() {
 /// Samples that a gateway sends to a receiver that announces how many it accepts in order, and
 /// acknowledges only when that many have arrived.
 #[test]
-fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
+fn reliable_samples_in_flight_are_limited_by_the_receiver() {
     let offered = mark(Reliability::Reliable, Durability::Volatile);
     // A release without places sends 0, and gets one sample at a time.
     for (accepts, in_flight) in [(0, 1), (3, 3)] {
@@ -752,7 +754,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     });
     assert_eq!(received, [1, 2]);
 
-    // A third one is refused, so nothing waits for it.
+    // A third publisher is refused, so nothing waits for it.
     let too_long = Offer { max_payload: 65, ..offer };
     list.lock().unwrap().publishers.push((EndpointId(3), too_long));
     eventually("refused", || {
@@ -794,7 +796,7 @@ fn a_gateway_of_another_release_is_named_with_the_remedy() {
 }
 
 #[test]
-fn a_host_that_found_no_place_is_heard_when_another_has_gone() {
+fn a_host_without_a_place_is_heard_when_another_has_gone() {
     let qos = Qos { depth: 4, ..Qos::default() };
     let meeting = Meeting::new(false, &qos);
     let subscription =
@@ -833,7 +835,7 @@ fn a_host_that_found_no_place_is_heard_when_another_has_gone() {
 
 /// Any peer that may connect can announce hosts.
 #[test]
-fn hosts_that_are_not_there_leave_pins_for_local_subscriptions_and_make_room_when_they_have_gone() {
+fn absent_hosts_leave_pins_for_local_subscriptions_and_free_their_places() {
     let qos = Qos { depth: 4, ..Qos::default() };
     let offered = QosMark::of(&qos);
     let mut topic = carried(TOPIC, true, false, 64, &qos);

@@ -54,7 +54,9 @@ fn fleet(shows: Shows) -> Rig {
                 }
                 let config = json!({
                     "mode": "peer",
-                    "connect": { "endpoints": [listen], "timeout_ms": -1, "exit_on_failure": false },
+                    "connect": {
+                        "endpoints": [listen], "timeout_ms": -1, "exit_on_failure": false,
+                    },
                     "listen": { "endpoints": [] },
                     "scouting": { "multicast": { "enabled": false } },
                     "transport": { "link": { "tls": of_tls } },
@@ -70,7 +72,7 @@ fn fleet(shows: Shows) -> Rig {
 }
 
 #[test]
-fn a_host_of_the_fleet_is_let_in_and_samples_arrive() {
+fn a_host_of_the_fleet_is_admitted_and_samples_arrive() {
     for shows in [Shows::Signed("fleet"), Shows::Own { certificate: true }] {
         let rig = fleet(shows);
         let qos = Qos::default();
@@ -88,7 +90,7 @@ fn a_host_of_the_fleet_is_let_in_and_samples_arrive() {
 }
 
 #[test]
-fn a_stranger_and_one_without_a_certificate_are_not() {
+fn strangers_and_hosts_without_a_certificate_are_not_admitted() {
     for shows in [Shows::Signed("stranger"), Shows::Own { certificate: false }, Shows::Plain] {
         let rig = fleet(shows);
         let qos = Qos::default();
@@ -142,7 +144,10 @@ fn example(name: &str, certified: &str) -> Rig {
         });
         let file = directory.join("roof.json5");
         std::fs::write(&file, text).unwrap();
-        let b = json!({ "host": name, "connect": [endpoint.replace("tcp/", "tls/")], "tls": tls(directory, certified) });
+        let b = json!({
+            "host": name, "connect": [endpoint.replace("tcp/", "tls/")],
+            "tls": tls(directory, certified),
+        });
         [json!({ "host": "roof", "zenoh": file }), b]
     })
 }
@@ -153,8 +158,8 @@ fn example(name: &str, certified: &str) -> Rig {
 fn a_large_sample_arrives_at_once() {
     const LEN: usize = 256 << 10;
     const SAMPLES: usize = 200;
-    /// For each: 11 ms are usual, and up to a quarter of a second, or as long as keep-alives are
-    /// apart, where the end stays …
+    /// Limit for each sample. Usually it takes 11 ms. If the end stays in TLS, it takes up to a
+    /// quarter of a second, or the period of keep-alives.
     // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_millis(150);
     /// Number of samples that may be late. Without keep-alives and nudges in time, 9 to 20 are. In
@@ -198,9 +203,9 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
     const PUBLISHERS: usize = 7;
     /// Nearly the maximum length of a definition: 210 kB in all.
     const DEFINITION: usize = 30_000;
-    /// The usual value is 0.05 s. In one of a hundred runs, next to other tests, all traffic over
-    /// TLS stops for the 1.5 s for which Zenoh waits for space: the protocol, section 5. Then a
-    /// question may have to be asked again.
+    /// Normally this takes 0.05 s. In one of a hundred runs, next to other tests, all traffic over
+    /// TLS stops for the 1.5 s for which Zenoh waits for space (section 5 of the protocol). Then a
+    /// request may have to be repeated.
     // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_secs(4);
     /// The lease: a host that is silent for longer is gone.
@@ -278,7 +283,7 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
 }
 
 #[test]
-fn a_host_gets_the_topics_that_it_has_the_right_to() {
+fn a_host_gets_the_topics_that_it_may_read() {
     for (name, may_command) in [("planner", true), ("trunk", false)] {
         let rig = example(name, name);
         commands_pass(&rig.a, &rig.b, may_command, name);
@@ -286,7 +291,7 @@ fn a_host_gets_the_topics_that_it_has_the_right_to() {
 }
 
 #[test]
-fn samples_are_admitted_where_their_host_has_the_right() {
+fn samples_are_admitted_if_their_host_may_write() {
     for (name, may_command) in [("planner", true), ("trunk", false)] {
         let rig = example(name, name);
         commands_pass(&rig.b, &rig.a, may_command, name);

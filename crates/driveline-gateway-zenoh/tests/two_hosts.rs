@@ -582,7 +582,9 @@ fn lets_in(mode: u32, group: u32, expected: bool) -> (u32, bool) {
         .or_else(|_| std::fs::copy(rig::GATEWAY, &program).map(drop))
         .unwrap();
     let network = json!({ "host": "b", "connect": [endpoint] });
-    let config = json!({ "domain": "test", "domain_dir": home.join("domain"), "network": network, "topics": [topic] });
+    let config = json!({
+        "domain": "test", "domain_dir": home.join("domain"), "network": network, "topics": [topic],
+    });
     std::fs::write(home.join("config.json"), config.to_string()).unwrap();
     chown(&home, Some(OTHER), Some(OTHER)).unwrap();
     let user = [format!("--reuid={OTHER}"), format!("--regid={OTHER}"), "--clear-groups".into()];

@@ -5,22 +5,22 @@ use super::report::{NetworkReport, RemotePublisherFigures, Report, RouteFigures}
 use crate::endpoint;
 use std::collections::BTreeMap;
 
-/// Further possible causes with TLS, which Zenoh writes to its log only.
+/// Further possible causes with TLS; Zenoh writes them to its log only.
 const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `certificate` of the \
      other, are both certificates valid now, and does the listener's have the \
 address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject \
      Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";
 
-/// Hosts that have gone within so long of each other were ended together. Of one that sends nothing
-/// here it is known to within 2 s.
+/// Hosts that departed within this time of each other were ended together. The departure of a host
+/// that sends nothing here is known to within 2 s.
 const TOGETHER_MS: u64 = 5_000;
 
 /// Maximum number of lines on losses; beyond, only their number.
 const MOST_LOSSES: usize = 32;
 
 impl Report {
-    /// Reason why no other host is reached, as far as that can be seen from here.
+    /// Returns the reason why no other host is reached, as far as this host can know.
     #[must_use]
     pub fn alone(&self) -> String {
         let NetworkReport { connects, listens, peers, routers, kept_out, .. } = &self.network;
@@ -167,7 +167,7 @@ mod tests {
     use driveline_types::Qos;
 
     #[test]
-    fn losses_are_outages_and_what_did_not_arrive() {
+    fn losses_are_outages_and_missing_samples() {
         let mut report = Report::default();
         assert_eq!(report.losses(), Vec::<String>::new());
         let host = |outages, outage_ms| HostReport {
@@ -208,7 +208,7 @@ mod tests {
             duplicate: 1,
             ..RemotePublisherFigures::default()
         })];
-        assert_eq!(report.losses(), Vec::<String>::new(), "what was to be left out is no loss");
+        assert_eq!(report.losses(), Vec::<String>::new(), "samples skipped by a rule are no loss");
         // Two starts of one host, and another host.
         let restarted = HostReport { host: "trunk.02".into(), ..host(2, 60_000) };
         report.up_ms = 90_100;
@@ -270,11 +270,11 @@ mod tests {
             connects: vec!["tcp/10.0.0.1:7450".into()],
             ..NetworkReport::default()
         };
-        let told = Report { network, ..Report::default() }.losses();
+        let reported = Report { network, ..Report::default() }.losses();
         assert!(
-            told[1]
+            reported[1]
                 .starts_with("no other host was reached: no gateway answers at tcp/10.0.0.1:7450"),
-            "{told:?}"
+            "{reported:?}"
         );
         report.inlets = vec![report.inlets[0].clone(); 100];
         assert_eq!(

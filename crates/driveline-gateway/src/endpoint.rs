@@ -7,25 +7,25 @@ use driveline_graph::suggest;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
-/// The protocol of sockets that are files.
+/// Protocol of Unix sockets.
 const UNIX: &str = "unixsock-stream";
 /// Zenoh's protocols that stay on this host …
 const LOCAL: [&str; 2] = [UNIX, "unixpipe"];
 /// … and the protocols that can request a certificate.
 const ENCRYPTED: [&str; 2] = ["tls", "quic"];
-/// Zenoh's setting by which they do, of an endpoint as of all.
+/// Zenoh's setting for requesting certificates, of one endpoint or of all.
 const MTLS: &str = "enable_mtls";
-/// Longest endpoint.
+/// Maximum length of an endpoint.
 const MAX_LEN: usize = 256;
-/// Longest path of a Unix socket, its end included.
+/// Maximum length of a Unix socket's path, including its end.
 const SOCKET_PATH_LEN: usize = 108;
 
 /// Endpoint settings that are numbers of bytes. For outgoing connections, Zenoh would not report a
 /// wrong value.
 const BYTES: [&str; 2] = ["so_sndbuf", "so_rcvbuf"];
 
-/// Settings for retries of an endpoint, which the gateway sets itself. With these it would not
-/// start before a host is reached, or retry without a pause.
+/// Settings for retries of an endpoint, which the gateway sets itself. With other values it would
+/// not start before a host is reached, or would retry without a pause.
 const AGAIN: [&str; 4] = [
     "exit_on_failure",
     "retry_period_init_ms",
@@ -33,8 +33,8 @@ const AGAIN: [&str; 4] = [
     "retry_period_increase_factor",
 ];
 
-/// All settings of an endpoint. Zenoh passes over what it does not know, and takes more of TLS, by
-/// which one endpoint could do without the other end's certificate.
+/// All permitted settings of an endpoint. Zenoh ignores unknown ones, and knows more for TLS, with
+/// which an endpoint could skip the other end's certificate.
 const SETTINGS: [&str; 5] = ["iface", "bind", BYTES[0], BYTES[1], "dscp"];
 
 /// Kinds of endpoints that a gateway accepts.
@@ -43,13 +43,13 @@ pub(crate) struct Rules {
     pub(crate) protocols: &'static [&'static str],
     /// Form of an endpoint, for remedies.
     pub(crate) form: &'static str,
-    /// The usual port.
+    /// Default port.
     pub(crate) port: u16,
     /// Alternative to an explicit key for a listener on all addresses.
     pub(crate) instead: &'static str,
-    /// There are certificates.
+    /// True if certificates are configured.
     pub(crate) tls: bool,
-    /// A listener on all addresses is meant.
+    /// True if listening on all addresses is intended.
     pub(crate) insecure: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Use {
     Connect,
 }
 
-/// A protocol and an address.
+/// Splits an endpoint into protocol and address.
 fn parts(endpoint: &str) -> Option<(&str, &str)> {
     let (protocol, rest) = endpoint.split_once('/')?;
     // Zenoh's metadata and settings of an endpoint follow these.
@@ -72,7 +72,7 @@ pub(crate) fn socket_path(endpoint: &str) -> Option<&Path> {
     parts(endpoint).filter(|(protocol, _)| *protocol == UNIX).map(|(_, path)| Path::new(path))
 }
 
-/// Zenoh's settings of an endpoint.
+/// Returns the settings of an endpoint.
 fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
     let settings = endpoint.split_once('#').map_or("", |(_, settings)| settings);
     settings
@@ -81,8 +81,8 @@ fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|setting| setting.split_once('=').unwrap_or((setting, "")))
 }
 
-/// Returns true if a host means all addresses, in any notation: the system takes `0`, `00.0` and
-/// `0x0` for `0.0.0.0`.
+/// Returns true if a host name stands for all addresses, in any notation: the system accepts `0`,
+/// `00.0` and `0x0` for `0.0.0.0`.
 fn is_everywhere(host: &str) -> bool {
     let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     let address = inside.split('%').next().unwrap_or(inside);
@@ -103,19 +103,19 @@ pub(crate) fn is_interface(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@'))
 }
 
-/// The name of a host in an endpoint, if it has one, and not an address.
+/// Returns the host name in an endpoint; `None` if it has an address or neither.
 pub fn name(endpoint: &str) -> Option<&str> {
     let (protocol, address) = parts(endpoint)?;
     let (host, _) = address.rsplit_once(':').filter(|_| protocol != UNIX)?;
     (!host.starts_with('[') && host.parse::<IpAddr>().is_err()).then_some(host)
 }
 
-/// The interface that an endpoint is bound to.
+/// Returns the interface that an endpoint is bound to.
 pub(crate) fn interface(endpoint: &str) -> Option<&str> {
     settings(endpoint).find(|(key, _)| *key == "iface").map(|(_, name)| name)
 }
 
-/// The address of an endpoint, if it has one that is not all of them.
+/// Returns the address of an endpoint; `None` if it has none, or the one for all addresses.
 pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
     let (protocol, address) = parts(endpoint)?;
     let (host, _) = host_and_port(address).ok().filter(|_| protocol != UNIX)?;
@@ -139,12 +139,12 @@ pub(crate) fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     let asks = ENCRYPTED.contains(&protocol)
         && if said.peek().is_some() { said.all(|asks| asks) } else { mtls };
     let host = host_and_port(address).map_or("", |(host, _)| host);
-    // With an empty name Zenoh binds to none.
+    // With an empty name Zenoh binds to no interface.
     let is_bound = interface(endpoint).is_some_and(is_interface);
     !asks && !is_bound && is_everywhere(host)
 }
 
-/// A host and a port, as far as there is one. An address of IPv6 stands in brackets.
+/// Splits an address into host and port. An IPv6 address stands in brackets.
 fn host_and_port(address: &str) -> Result<(&str, &str), &'static str> {
     let brackets = "has brackets that are not around an address of IPv6";
     let Some(rest) = address.strip_prefix('[') else {
@@ -200,7 +200,7 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
         return Some((format!("`{endpoint}` is not an endpoint"), rules.form.into()));
     };
     let blank = |text: &str| text.contains(char::is_whitespace);
-    // The path of a socket may have one inside.
+    // The path of a socket may contain one.
     if endpoint.trim() != endpoint || blank(protocol) || (protocol != UNIX && blank(address)) {
         return Some((format!("`{endpoint}` has a blank"), "remove it".into()));
     }
@@ -209,16 +209,16 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
         return Some((format!("`{endpoint}`: there is no protocol `{protocol}`"), help));
     }
     if endpoint.split('#').next().is_some_and(|named| named.contains('?')) {
-        // Zenoh panics at some of it.
+        // Zenoh panics at some of these characters.
         return Some((
             format!("`{endpoint}` has metadata (`?…`), which a gateway has no use for"),
             "remove it".into(),
         ));
     }
     if let Some((key, _)) = settings(endpoint).find(|(key, _)| AGAIN.contains(key)) {
-        let help = "leave it out: what is not there is tried again until it is";
+        let help = "leave it out: a missing end is tried again until it exists";
         return Some((
-            format!("`{endpoint}`: when it is tried again is not for `{key}` to say"),
+            format!("`{endpoint}` has `{key}`, but the gateway sets retries itself"),
             help.into(),
         ));
     }
@@ -290,8 +290,8 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
     if what_for == Use::Listen && is_everywhere(host) && protocol != "tls" && !rules.insecure {
         return Some((
             format!(
-                "`{endpoint}` lets everybody who reaches this host on any network publish and \
-                 subscribe"
+                "`{endpoint}` permits every program that reaches this host on any network to \
+                 publish and subscribe"
             ),
             format!("{}, or write `insecure: true`", rules.instead),
         ));
@@ -308,8 +308,8 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
             format!("name the interface: `{endpoint}#iface=eth0`"),
         ));
     }
-    // Else it would be taken for a name, and asked for for ever. With fewer numbers the system
-    // knows what is meant.
+    // Otherwise it would count as a host name, which would be looked up forever. With fewer numbers
+    // the system's notation is clear.
     let like_an_address = host.split('.').count() == 4
         && host.split('.').all(|part| part.bytes().all(|b| b.is_ascii_digit()));
     if like_an_address && host.parse::<IpAddr>().is_err() {

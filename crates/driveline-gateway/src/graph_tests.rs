@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Graphs with the sections of the gateways as a whole.
+//! Whole graphs with sections of the gateways.
 
 use crate::SECTIONS;
 use crate::fixture::*;
@@ -58,8 +58,8 @@ fn a_mistake_hides_no_other_next_to_it() {
             (32, "has no component class `Lan`", "did you mean `Lane`?"),
         ],
     );
-    // Of what may stand where nothing could be read, nothing is said: `camera/image` would leave
-    // its process without an entry.
+    // Settings that depend on an unreadable part are not reported: without an entry, `camera/image`
+    // would leave its process.
     finds(
         &replaced(&[("driveline: 1\n", ""), ("topics:", "topcs:")]),
         &[(1, "the key `driveline` is missing", ""), (3, "`topcs`", "topics")],

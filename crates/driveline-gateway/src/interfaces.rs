@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network interfaces of this computer: one way to look at them, for whatever checks a
-//! configuration that names some, and for the gateways that are bound to them.
+//! Network interfaces of this computer, for checks of configurations that name some, and for
+//! gateways that are bound to them.
 
 use pnet_datalink::NetworkInterface;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// An interface as the kernel has it now.
+/// State of an interface in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its name, such as `eth0`.
     pub name: String,
-    /// Its number in the kernel: another one when it is made anew.
+    /// Number in the kernel; a recreated interface has a new one.
     pub index: u32,
-    /// It is switched on.
+    /// True if it is switched on.
     pub is_up: bool,
-    /// It has a carrier.
+    /// True if it has a carrier.
     pub is_running: bool,
-    /// Its addresses, in the order of the kernel.
+    /// Addresses, in the order of the kernel.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Interface {
-    /// Its addresses of IPv4.
+    /// Returns its IPv4 addresses.
     pub fn ipv4(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.addresses
             .iter()

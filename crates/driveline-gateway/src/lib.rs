@@ -47,13 +47,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 pub const SECTIONS: &[&dyn Section] =
     &[&network_section::NetworkSection, &ros2_section::Ros2Section];
 
-/// For programs that check whole graphs ([`driveline_graph::LoadOptions::registered`]).
+/// Returns the sections for programs that check whole graphs
+/// ([`driveline_graph::LoadOptions::registered`]).
 #[must_use]
 pub fn registered() -> Registered {
     Registered::Known(SECTIONS)
 }
 
-/// The schema of a key that a graph may lack.
+/// Returns the schema of an optional key of a graph.
 fn optional<T: JsonSchema>(generator: &mut SchemaGenerator, about: &str) -> Schema {
     let mut schema = generator.subschema_for::<Option<T>>();
     schema.insert("description".to_owned(), about.into());

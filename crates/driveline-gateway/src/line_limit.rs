@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits log lines to a readable number: others on the network can cause any number of them.
+//! Limits log lines to a readable number, because other hosts can cause any number of them.
 
 use std::time::{Duration, Instant};
 
-/// Lines are counted in windows of this.
+/// Period in which lines are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// So many lines a minute are shown.
+/// Limit of shown lines a minute.
 #[derive(Debug)]
 pub struct LineLimit {
     most: u32,
-    /// The beginning of the window; `None`: nothing was said yet.
+    /// Beginning of the period; `None` before the first line.
     since: Option<Instant>,
     lines: u32,
     /// Lines not shown, and the time to report their number.
@@ -23,14 +23,14 @@ pub struct LineLimit {
 pub enum LineVerdict {
     /// It is shown.
     Shown,
-    /// It is the last one that is shown in this minute.
+    /// It is the last shown line of this minute.
     Last,
-    /// It is counted.
+    /// It is counted and not shown.
     Withheld,
 }
 
 impl LineLimit {
-    /// At most `most` lines a minute.
+    /// Creates a limit of `most` lines a minute.
     #[must_use]
     pub const fn new(most: u32) -> Self {
         Self { most, since: None, lines: 0, withheld: 0, tell_at: None }
@@ -50,8 +50,8 @@ impl LineLimit {
         LineVerdict::Withheld
     }
 
-    /// Lines that were not shown, each counted in one answer; `None`: none, or more may follow at
-    /// once.
+    /// Returns the number of lines not shown since the last result. `None`: there are none, or more
+    /// may follow at once.
     pub fn withheld(&mut self, now: Instant) -> Option<u64> {
         self.tell_at.take_if(|at| now >= *at).map(|_| std::mem::take(&mut self.withheld))
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_lines_the_first_are_shown_and_the_rest_is_counted_once() {
+    fn the_first_of_many_lines_are_shown_and_the_rest_is_counted_once() {
         const MOST: u32 = 16;
         let (mut limit, start) = (LineLimit::new(MOST), Instant::now());
         let at = |s: u64| start + Duration::from_secs(s);
@@ -78,7 +78,7 @@ mod tests {
         for _ in 0..MOST {
             limit.line(at(89));
         }
-        // However long it goes on.
+        // However long it lasts.
         assert_eq!((limit.withheld(at(90)), limit.withheld(at(3600))), (Some(1001), None));
         assert_eq!(limit.line(at(120)), LineVerdict::Shown);
     }

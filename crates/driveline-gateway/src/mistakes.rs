@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mistakes in a gateway's configuration: all of them, before anything is opened. Uses the limits
+//! Mistakes in a gateway's configuration: all are found before anything is opened. Uses the limits
 //! of graph files.
 
 use driveline_graph::clean;
@@ -8,19 +8,18 @@ use driveline_types::{Qos, TopicName};
 use std::collections::HashMap;
 use std::fmt;
 
-/// Most mistakes that are kept; a configuration with more is broken as a whole.
+/// Maximum number of kept mistakes; a configuration with more is broken as a whole.
 const MOST: usize = 50;
 
-/// Everything in a gateway's configuration that cannot be. As text each mistake is a line: its
-/// place, such as `topics[3].pins`, what is the matter, and what to do about it, without control
-/// characters.
+/// All mistakes in a gateway's configuration. As text each mistake is a line: its place, such as
+/// `topics[3].pins`, a description and the remedy, without control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigMistakes {
     lines: Vec<String>,
     count: usize,
 }
 
-/// A topic, as far as the configurations of all gateways have it.
+/// Fields of a topic that the configurations of all gateways have.
 pub(crate) struct TopicNumbers<'a> {
     pub(crate) topic: &'a TopicName,
     pub(crate) max_payload: u64,
@@ -29,7 +28,7 @@ pub(crate) struct TopicNumbers<'a> {
 }
 
 impl ConfigMistakes {
-    /// Something that cannot be.
+    /// Adds a mistake.
     pub(crate) fn add(&mut self, place: &str, message: &str, help: &str) {
         self.count += 1;
         if self.lines.len() < MOST {
@@ -37,14 +36,14 @@ impl ConfigMistakes {
         }
     }
 
-    /// A number, if it is outside of a range.
+    /// Adds a mistake if a number is outside of a range.
     pub(crate) fn number<T: PartialOrd + fmt::Display>(
         &mut self,
         place: &str,
         value: T,
         [least, most]: [T; 2],
     ) {
-        // Of what is not a number, neither holds.
+        // For NaN both comparisons are false.
         if !(value >= least && value <= most) {
             self.add(
                 place,
@@ -54,12 +53,12 @@ impl ConfigMistakes {
         }
     }
 
-    /// Checks topics: duplicates, numbers, and the results of `look` for each, which gets its
+    /// Checks topics: duplicates, numbers, and the results of `check` for each, which gets its
     /// index.
     pub(crate) fn topics<'a>(
         &mut self,
         topics: impl Iterator<Item = TopicNumbers<'a>>,
-        mut look: impl FnMut(&mut Self, usize),
+        mut check: impl FnMut(&mut Self, usize),
     ) {
         let mut seen = HashMap::new();
         for (i, TopicNumbers { topic, max_payload, pins, qos }) in topics.enumerate() {
@@ -89,12 +88,12 @@ impl ConfigMistakes {
                     );
                 }
             }
-            look(self, i);
+            check(self, i);
         }
     }
 
     /// # Errors
-    /// These, if there are any.
+    /// These mistakes, if there are any.
     pub(crate) fn into_result(self) -> Result<(), Self> {
         if self.count == 0 { Ok(()) } else { Err(self) }
     }

@@ -32,9 +32,9 @@ pub const PROCESS: &str = driveline_runtime::launch::GATEWAY_PROCESS;
 pub const ZENOH_THREADS: (&str, &str) =
     ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 
-/// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS
-/// connection at the same time, which the library for TLS does not allow
-/// (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and
+/// Numbers of threads if connections use TLS: one thread for both. Zenoh 1.10 reads and writes a
+/// TLS connection at the same time, which the TLS library does not allow
+/// (eclipse-zenoh/zenoh#2557). With more threads connections ended several times a second, and
 /// memory may be damaged.
 pub const ZENOH_THREADS_FOR_TLS: (&str, &str) =
     ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
@@ -43,7 +43,7 @@ const LOOPBACK: &str = "127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
-/// Longest Zenoh file that is searched for TLS.
+/// Maximum length of a Zenoh file that is searched for TLS.
 const MAX_ZENOH_FILE_LEN: u64 = 1 << 20;
 
 /// Network configuration of this host. Without endpoints and interface the gateway listens on the
@@ -90,10 +90,10 @@ pub struct TlsSpec {
     pub private_key: PathBuf,
 }
 
-/// Something under `network:` that cannot be.
+/// Mistake under `network:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The key that it is about.
+    /// Key of the setting.
     pub key: &'static str,
     /// Index in a list.
     pub index: Option<usize>,
@@ -103,7 +103,7 @@ pub struct Mistake {
     pub help: String,
 }
 
-/// Returns true if this can be a host's name.
+/// Returns true if this is a valid host name.
 #[must_use]
 pub fn is_host_name(name: &str) -> bool {
     (1..=63).contains(&name.len())
@@ -127,7 +127,7 @@ pub fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     endpoint::is_open_to_all(endpoint, mtls)
 }
 
-/// The machine's name as a host name: up to the first dot, and with `-` for what is not permitted.
+/// Returns the machine's name as a host name: up to the first dot, with `-` for invalid characters.
 #[must_use]
 pub fn machine_name() -> String {
     let uname = rustix::system::uname();
@@ -142,7 +142,7 @@ pub fn machine_name() -> String {
 }
 
 impl NetworkSpec {
-    /// Everything that cannot be.
+    /// Returns all mistakes.
     #[must_use]
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
@@ -183,7 +183,7 @@ impl NetworkSpec {
         }
         if let Some(mbit) = self.bandwidth_mbit.filter(|m| !(1..=MAX_BANDWIDTH_MBIT).contains(m)) {
             let help = format!(
-                "write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} \
+                "write the bandwidth of the slowest link between hosts, 1 to {MAX_BANDWIDTH_MBIT} \
                  Mbit/s, such as 1000"
             );
             add("bandwidth_mbit", None, format!("no link carries {mbit} Mbit/s"), help);
@@ -263,15 +263,15 @@ impl NetworkSpec {
         self.zenoh.is_some()
     }
 
-    /// The network interface that is named, if it can be one and this computer has none of that
-    /// name now.
+    /// Returns the named network interface if its name is valid and this computer has no such
+    /// interface now.
     #[must_use]
     pub fn missing_interface(&self) -> Option<&str> {
         self.interface.as_deref().filter(|name| endpoint::is_interface(name) && is_missing(name))
     }
 
-    /// Interfaces that endpoints to listen on are bound to and that this computer does not have
-    /// now, by their place in `listen`.
+    /// Returns the interfaces to listen on that this computer does not have now, with their index
+    /// in `listen`.
     #[must_use]
     pub fn missing_listen_interfaces(&self) -> Vec<(usize, &str)> {
         let bound = self
@@ -283,8 +283,8 @@ impl NetworkSpec {
         bound.filter(|(_, name)| endpoint::is_interface(name) && is_missing(name)).collect()
     }
 
-    /// Interfaces that endpoints to listen on are bound to, each with whether that is on all its
-    /// addresses.
+    /// Returns the interfaces to listen on; the second value is true if that is on all addresses of
+    /// the interface.
     pub fn listen_interfaces(&self) -> impl Iterator<Item = (&str, bool)> {
         let of = |endpoint| {
             Some((endpoint::interface(endpoint)?, endpoint::address(endpoint).is_none()))
@@ -292,12 +292,12 @@ impl NetworkSpec {
         self.listen.iter().take(MAX_ENDPOINTS).filter_map(move |endpoint| of(endpoint))
     }
 
-    /// Addresses that are to be listened on and that this computer does not have now, by their
-    /// place in `listen`.
+    /// Returns the addresses to listen on that this computer does not have now, with their index in
+    /// `listen`.
     #[must_use]
     pub fn missing_addresses(&self) -> Vec<(usize, IpAddr)> {
         let missing = |(i, endpoint): (usize, &String)| {
-            // On an interface there may be another network with addresses of its own.
+            // An interface may be in another network with its own addresses.
             let address = endpoint::address(endpoint)
                 .filter(|a| !a.is_multicast() && endpoint::interface(endpoint).is_none())?;
             // A port chosen by the kernel is free.
@@ -307,9 +307,8 @@ impl NetworkSpec {
         self.listen.iter().take(MAX_ENDPOINTS).enumerate().filter_map(missing).collect()
     }
 
-    /// Files that are named and cannot be read, are not what they should be, or are where a socket
-    /// is to be: the keys that lead to them, why, and what to do unless it is the path that is
-    /// wrong.
+    /// Returns the named files that cannot be read, have the wrong kind, or are in the way of a
+    /// socket: key, reason, and a remedy unless the path itself is wrong.
     #[must_use]
     pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String, Option<&'static str>)> {
         let tls = self.tls.iter().flat_map(|t| {
@@ -324,7 +323,7 @@ impl NetworkSpec {
             let why = unreadable(path).or_else(|| pem.and_then(|label| lacks_pem(path, label)))?;
             Some((keys, format!("cannot read {}: {why}", path.display()), None))
         };
-        // Zenoh removes what is in the way of its socket.
+        // Zenoh removes a file in the way of its socket.
         let sockets = self.listen.iter().filter_map(|endpoint| endpoint::socket_path(endpoint));
         let in_the_way = |path: &&Path| {
             std::fs::symlink_metadata(path).is_ok_and(|about| !about.file_type().is_socket())
@@ -332,14 +331,15 @@ impl NetworkSpec {
         let lost = |path: &Path| {
             (
                 &["listen"][..],
-                format!("{} is there and is no socket: it would be lost", path.display()),
+                format!("{} exists and is not a socket: it would be lost", path.display()),
                 Some("move it, or name another path"),
             )
         };
         named.filter_map(wrong).chain(sockets.filter(in_the_way).map(lost)).collect()
     }
 
-    /// The same with paths that are relative to `directory` made relative to the working directory.
+    /// Returns the configuration with paths relative to the working directory instead of
+    /// `directory`.
     #[must_use]
     pub fn relative_to(mut self, directory: &Path) -> Self {
         let tls = self
@@ -353,13 +353,13 @@ impl NetworkSpec {
     }
 }
 
-/// Returns true if this computer has no network interface of that name.
+/// Returns true if this computer has no network interface of this name.
 fn is_missing(interface: &str) -> bool {
     let there = interfaces();
     !there.is_empty() && there.iter().all(|i| i.name != interface)
 }
 
-/// Reason why a file cannot be read. A pipe, which could block, is not opened.
+/// Returns the reason why a file cannot be read. A pipe, which could block, is not opened.
 fn unreadable(path: &Path) -> Option<String> {
     match std::fs::metadata(path) {
         Ok(about) if !about.is_file() => Some("it is not a regular file".into()),
@@ -368,42 +368,43 @@ fn unreadable(path: &Path) -> Option<String> {
     }
 }
 
-/// One topic that a gateway carries.
+/// Topic that a gateway carries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CarriedTopic {
     /// Topic.
     pub topic: TopicName,
-    /// Local publishers' samples go to other hosts.
+    /// True if samples of local publishers go to other hosts.
     pub send: bool,
-    /// Samples of other hosts come here.
+    /// True if samples of other hosts are received.
     pub receive: bool,
-    /// Longest payload that is received, in bytes.
+    /// Maximum payload of received samples, in bytes.
     pub max_payload: u64,
-    /// Samples of one publisher of another host that local subscriptions may hold together.
+    /// Number of samples of one publisher of another host that local subscriptions may hold
+    /// together.
     pub pins: u32,
-    /// Maximum number of hosts that it goes to: each one that announces itself holds a pin of each
-    /// publisher here. `None`: the gateway's limit of routes.
+    /// Maximum number of hosts that receive it: each announced host holds a pin of each local
+    /// publisher. `None`: the gateway's limit of routes.
     #[serde(default)]
     pub hosts: Option<u32>,
-    /// QoS with which local publishers are read: what local publishers offer less of is carried
-    /// with less.
+    /// QoS with which local publishers are read. A publisher that offers less is carried with its
+    /// offer.
     #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
-    /// Most samples each second that are sent to a host; the newest ones. `None`: no limit.
+    /// Maximum rate of samples to a host, in Hz; the newest ones are sent. `None`: no limit.
     #[serde(default)]
     pub max_rate_hz: Option<f64>,
-    /// Only every so many-th sample of a publisher is sent. `None` and 1: all.
+    /// Only every n-th sample of a publisher is sent. `None` and 1: all.
     #[serde(default)]
     pub every: Option<u32>,
-    /// Users that may take part on this host.
+    /// Users with access on this host.
     #[serde(default)]
     pub access: Access,
 }
 
 impl CarriedTopic {
-    /// Adds what cannot be in that alone which goes to and comes from other hosts.
-    fn look(&self, place: &str, found: &mut ConfigMistakes) {
+    /// Adds mistakes that matter only between hosts.
+    fn check_between_hosts(&self, place: &str, found: &mut ConfigMistakes) {
         if !self.send && !self.receive {
             let message = format!("`{}` is neither sent nor received", self.topic);
             found.add(place, &message, "set `send` or `receive` to true, or remove it");
@@ -422,7 +423,7 @@ impl CarriedTopic {
     }
 }
 
-/// Everything that a gateway is started with.
+/// Start configuration of a gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatewayConfig {
@@ -442,7 +443,7 @@ impl GatewayConfig {
     /// [`find_gateway`](driveline_runtime::launch::find_gateway).
     ///
     /// # Errors
-    /// If the configuration cannot be written as JSON.
+    /// The configuration cannot be written as JSON.
     pub fn launched_by(&self, program: PathBuf) -> serde_json::Result<GatewayOptions> {
         Ok(GatewayOptions {
             name: PROCESS,
@@ -452,7 +453,7 @@ impl GatewayConfig {
         })
     }
 
-    /// Environment variables that Zenoh reads: its number of threads. Reads the `zenoh:` file, if
+    /// Returns environment variables for Zenoh: its numbers of threads. Reads the `zenoh:` file, if
     /// there is one.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
@@ -489,7 +490,7 @@ impl GatewayConfig {
                     access: t.access.clone(),
                 }
             })
-            // Of a part of a graph (`--module`), what another part has ends of.
+            // With `--module`, drops topics whose ends are in another part of the graph.
             .filter(|t| t.send || t.receive)
             .collect();
         let network = graph.sections.get::<NetworkSpec>().cloned().unwrap_or_default();
@@ -501,7 +502,7 @@ impl GatewayConfig {
         })
     }
 
-    /// Checks that a gateway can be started with it. Opens only the files that it names.
+    /// Checks that a gateway can start with it. Opens only the files that it names.
     ///
     /// # Errors
     /// All mistakes.
@@ -531,16 +532,18 @@ impl GatewayConfig {
             pins: t.pins,
             qos: &t.qos,
         });
-        found.topics(numbers, |found, i| self.topics[i].look(&format!("topics[{i}]"), found));
+        found.topics(numbers, |found, i| {
+            self.topics[i].check_between_hosts(&format!("topics[{i}]"), found)
+        });
         found.into_result()
     }
 }
 
-/// Certificates and keys are no longer than this.
+/// Maximum length of certificates and keys.
 const MAX_PEM_LEN: u64 = 1 << 20;
 
-/// Reason why a file has no PEM block of this kind. Zenoh does not report it for outgoing
-/// connections.
+/// Returns the reason why a file has no PEM block of this kind. Zenoh does not report it for
+/// outgoing connections.
 fn lacks_pem(path: &Path, label: &str) -> Option<String> {
     let mut bytes = Vec::new();
     if let Err(e) =

@@ -72,10 +72,10 @@ impl SectionSpec for NetworkSpec {
     }
 }
 
-/// Reports what has no effect in this graph.
+/// Reports settings without an effect in this graph.
 fn remarks(spec: &NetworkSpec, at: &mut SectionCheck<'_>, graph: &GraphTopics<'_>) {
     let is_reaching = graph.topics.values().any(|t| t.reach == Reach::Network);
-    // Of one that is declared and has no end, its declaration is reported.
+    // For a declared topic without ends, the declaration is reported.
     let is_declared = at.declared_topics().any(|(_, t): (_, &TopicSpec)| t.reach == Reach::Network);
     if !is_reaching && !spec.may_be_router() && !is_declared {
         let d = Diagnostic::warning(
@@ -95,7 +95,7 @@ fn remarks(spec: &NetworkSpec, at: &mut SectionCheck<'_>, graph: &GraphTopics<'_
     }
 }
 
-/// Checks it without the rest of the graph, and resolves it.
+/// Checks and resolves the section without the rest of the graph.
 fn by_itself(spec: &NetworkSpec, at: &mut SectionCheck<'_>) -> NetworkSpec {
     let mut refused = BTreeSet::new();
     for m in spec.mistakes() {
@@ -107,7 +107,7 @@ fn by_itself(spec: &NetworkSpec, at: &mut SectionCheck<'_>) -> NetworkSpec {
     }
     let in_listen = |i: usize| vec!["listen".to_owned(), i.to_string()];
     let whole = spec.missing_interface().map(|name| (vec!["interface".to_owned()], name));
-    // Of an endpoint that is refused, that is enough.
+    // A refused endpoint gets no further remark.
     let of_listen = spec
         .missing_listen_interfaces()
         .into_iter()

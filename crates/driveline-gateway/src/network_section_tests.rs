@@ -7,7 +7,7 @@ use driveline::Reach;
 use driveline_graph::Colour;
 use std::path::Path;
 
-/// The camera is here; the lanes come from elsewhere.
+/// Graph with the camera on this host; the lanes come from another host.
 const CAR: &str = "\
 driveline: 1
 domain: pilot
@@ -24,7 +24,7 @@ modules:
 ";
 
 #[test]
-fn what_other_hosts_publish_or_read_is_not_missing_here() {
+fn topics_of_other_hosts_are_not_missing_here() {
     let g = sound(graph(CAR));
     assert_eq!(g.topics[&"lanes".parse().unwrap()].reach, Reach::Network);
     let config = GatewayConfig::of_graph(&g, "pilot", Path::new("/d")).unwrap();
@@ -44,7 +44,7 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
         ],
         "each in the directions in which this graph has ends"
     );
-    // Of 8 pins one to watch; of 12 also two that the subscription here may hold.
+    // One of the 8 pins watches; of the 12, the local subscription may also hold two.
     let hosts = |text: &str| {
         let config =
             GatewayConfig::of_graph(&sound(graph(text)), "pilot", Path::new("/d")).unwrap();
@@ -61,7 +61,7 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
 }
 
 #[test]
-fn of_an_endpoint_that_is_refused_nothing_else_is_said() {
+fn a_refused_endpoint_gets_no_further_remark() {
     for endpoint in
         ["tcp/192.0.2.1:75000", "tcp/192.0.2.1", "tcp/192.0.2.1:7450#iface=nosuch;dscp=x"]
     {
@@ -129,7 +129,7 @@ fn mistakes_under_network_are_reported_with_their_line() {
     };
     finds(
         &with("listen: [\"tcp/0.0.0.0:7450\"]"),
-        &[(3, "lets everybody who reaches this host", "insecure: true")],
+        &[(3, "permits every program that reaches this host", "insecure: true")],
     );
     finds(&with("connect: [\"tcp/10.0.0.2\"]"), &[(3, "has no port", "7450 is usual")]);
     finds(&with("host: car"), &[(3, "names no interface and no endpoint", "interface: eth0")]);
@@ -228,7 +228,7 @@ fn network_keys_of_a_topic_without_network_reach_are_reported() {
 }
 
 #[test]
-fn pins_that_are_raised_say_for_whom() {
+fn raised_pins_name_the_reason() {
     let text = "driveline: 1\nnetwork: {listen: [\"tcp/127.0.0.1:7450\"]}\ntopics:\n  g: {reach: \
          network, external: true, max_payload: 2 MiB, pins: 1}\n";
     finds(
@@ -251,11 +251,11 @@ fn pins_that_are_raised_say_for_whom() {
     );
     let bridged =
         text.replace("topics:", "ros2: {topics: [{topic: /g, direction: both}]}\ntopics:");
-    let told = graph(&bridged).diagnostics.render(Colour::No);
+    let reported = graph(&bridged).diagnostics.render(Colour::No);
     assert!(
-        told.contains(
+        reported.contains(
             "from 1 to 5: the gateway to other hosts needs 4, the gateway to ROS 2 needs 1"
         ),
-        "{told}"
+        "{reported}"
     );
 }

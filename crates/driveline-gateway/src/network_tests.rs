@@ -8,13 +8,18 @@ fn mistakes(json: &str) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn what_can_be_is_accepted() {
+fn valid_values_are_accepted() {
     for good in [
         "{}",
         r#"{"host": "car-1", "interface": "eth0"}"#,
-        r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/my car/gw"], "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0;", "tcp/a:2#", "tcp/[fe80::1]:7450#iface=eth0;dscp=0x10|4", "tcp/10.0.0.1:7450#bind=10.0.0.2:0", "udp/[::1]:7450#bind=[::1]:0", "tcp/0a:1", "tcp/10.0:1"]}"#,
+        r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/my car/gw"],
+            "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0;", "tcp/a:2#",
+                        "tcp/[fe80::1]:7450#iface=eth0;dscp=0x10|4",
+                        "tcp/10.0.0.1:7450#bind=10.0.0.2:0", "udp/[::1]:7450#bind=[::1]:0",
+                        "tcp/0a:1", "tcp/10.0:1"]}"#,
         r#"{"listen": ["tcp/0.0.0.0:7450"], "insecure": true}"#,
-        r#"{"listen": ["tls/[::]:7450"], "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
+        r#"{"listen": ["tls/[::]:7450"],
+            "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
         r#"{"host": "a", "zenoh": "zenoh.json5"}"#,
         r#"{"zenoh": "zenoh.json5", "insecure": true}"#,
     ] {
@@ -234,7 +239,8 @@ fn gateway(network: &str, topics: &[&str]) -> GatewayConfig {
 
 fn topic(name: &str, more: &str) -> String {
     format!(
-        r#"{{"topic": "{name}", "send": true, "receive": false, "max_payload": 8, "pins": 8{more}}}"#
+        r#"{{"topic": "{name}", "send": true, "receive": false, "max_payload": 8,
+            "pins": 8{more}}}"#
     )
 }
 
@@ -245,7 +251,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
         topic("b", r#", "hosts": 1, "max_rate_hz": 0.5, "every": 1, "qos": {"depth": 1024}"#),
     ];
     assert_eq!(gateway("{}", &sound.each_ref().map(String::as_str)).check(), Ok(()));
-    let told = |config: &GatewayConfig| config.check().unwrap_err().to_string();
+    let reported = |config: &GatewayConfig| config.check().unwrap_err().to_string();
     for (more, says) in [
         (r#", "hosts": 0"#, "hosts: 0 is out of range; leave it out"),
         (r#", "every": 0"#, "every: 0 is out of range; it must be between 1 and 1000000"),
@@ -257,7 +263,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
         (r#", "qos": {"depth": 0}"#, "qos.depth: 0 is out of range; it must be between 1 and 1024"),
         (r#", "qos": {"lifespan_ms": 0}"#, "qos.lifespan_ms: 0 is out of range; leave it out"),
     ] {
-        let text = told(&gateway("{}", &[&topic("a", ""), &topic("b", more)]));
+        let text = reported(&gateway("{}", &[&topic("a", ""), &topic("b", more)]));
         assert!(text.starts_with(&format!("topics[1].{says}")), "{more}: {text}");
     }
     let mut config = gateway(
@@ -272,7 +278,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
         ..config.topics[0].clone()
     };
     config.topics[1] = CarriedTopic { send: false, pins: MAX_PINS + 1, ..config.topics[1].clone() };
-    let text = told(&config);
+    let text = reported(&config);
     let lines = text.lines().map(str::trim_start).collect::<Vec<_>>();
     let beginnings = [
         "the configuration has 9 mistakes",
@@ -289,7 +295,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
     assert_eq!(lines.len(), beginnings.len(), "{text}");
     assert!(lines.iter().zip(beginnings).all(|(line, begins)| line.starts_with(begins)), "{text}");
     config.domain = String::new();
-    assert!(told(&config).contains("domain: `` cannot be"), "{}", told(&config));
+    assert!(reported(&config).contains("domain: `` cannot be"), "{}", reported(&config));
     let misspelt = topic("a", r#", "qos": {"dept": 5}"#);
     assert!(
         serde_json::from_str::<CarriedTopic>(&misspelt)
@@ -300,7 +306,7 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
 }
 
 #[test]
-fn files_that_are_not_there_are_named_with_their_keys() {
+fn missing_files_are_named_with_their_keys() {
     let dir = tempfile::tempdir().unwrap();
     let (here, pipe) = (dir.path().join("here.pem"), dir.path().join("pipe"));
     std::fs::write(&here, "-----BEGIN CERTIFICATE-----\n").unwrap();
@@ -316,17 +322,18 @@ fn files_that_are_not_there_are_named_with_their_keys() {
     let spec = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() };
     let found = spec.unreadable_files();
     assert!(
-        matches!(found.as_slice(), [(["tls", "certificate"], missing, None), (["tls", "private_key"], pipe, None)]
-            if missing.contains("/nowhere/a.pem: No such \
-                 file") && pipe.ends_with("not a regular \
-                 file")),
+        matches!(found.as_slice(), [
+            (["tls", "certificate"], missing, None),
+            (["tls", "private_key"], pipe, None),
+        ] if missing.contains("/nowhere/a.pem: No such file")
+            && pipe.ends_with("not a regular file")),
         "{found:?}"
     );
 }
 
 #[test]
-fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
-    // What is kept for documentation is no computer's.
+fn addresses_of_other_computers_to_listen_on_are_found() {
+    // Addresses reserved for documentation belong to no computer.
     let listen = [
         "tcp/127.0.0.1:7450",
         "tcp/192.0.2.1:7450",
@@ -352,7 +359,7 @@ fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
 }
 
 #[test]
-fn a_file_that_is_where_a_socket_is_to_be_is_named() {
+fn a_file_in_the_way_of_a_socket_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let (file, socket, free) =
         (dir.path().join("notes"), dir.path().join("socket"), dir.path().join("free"));
@@ -366,8 +373,8 @@ fn a_file_that_is_where_a_socket_is_to_be_is_named() {
     };
     let found = spec.unreadable_files();
     assert!(
-        matches!(&found[..], [(["listen"], why, Some(_))] if why.contains("/notes is there and is \
-             no socket")),
+        matches!(&found[..], [(["listen"], why, Some(_))]
+            if why.contains("/notes exists and is not a socket")),
         "{found:?}"
     );
 }
@@ -376,7 +383,9 @@ fn a_file_that_is_where_a_socket_is_to_be_is_named() {
 fn connections_over_tls_have_one_thread() {
     let dir = tempfile::tempdir().unwrap();
     let of = |network: serde_json::Value| {
-        let config = serde_json::json!({ "domain": "car", "domain_dir": "/d", "network": network, "topics": [] });
+        let config = serde_json::json!({
+            "domain": "car", "domain_dir": "/d", "network": network, "topics": [],
+        });
         serde_json::from_value::<GatewayConfig>(config).unwrap().environment()
     };
     let file = |text: &str| {
@@ -384,7 +393,9 @@ fn connections_over_tls_have_one_thread() {
         std::fs::write(&path, text).unwrap();
         serde_json::json!({ "zenoh": path })
     };
-    let tls = serde_json::json!({ "authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key" });
+    let tls = serde_json::json!({
+        "authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key",
+    });
     for (network, threads) in [
         (serde_json::json!({ "connect": ["tcp/10.0.0.1:7450"] }), ZENOH_THREADS),
         (
@@ -403,7 +414,7 @@ fn connections_over_tls_have_one_thread() {
 }
 
 #[test]
-fn files_that_are_no_certificates_or_keys_are_named_with_their_keys() {
+fn files_without_certificates_or_keys_are_named_with_their_keys() {
     let dir = tempfile::tempdir().unwrap();
     let found = |certificate: &[u8], key: &[u8]| {
         let file = |name: &str, bytes: &[u8]| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One gateway of a kind for a domain on a host.
+//! Lock that permits one gateway of a kind for a domain on a host.
 
 use super::program::FROM_RUN;
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -12,25 +12,25 @@ use thiserror::Error;
 /// Reason why a gateway may not serve a domain.
 #[derive(Debug, Error)]
 pub enum OnlyOneError {
-    /// Another one is there.
+    /// Another gateway serves the domain.
     #[error("a gateway '{kind}' serves the domain in {} already (process {pid}); end {}, or use \
          another domain", path.display(), who(pid, *run))]
     Second {
         /// Kind of gateway.
         kind: String,
-        /// The domain's directory.
+        /// Directory of the domain.
         path: PathBuf,
-        /// The other one's process, or `?`.
+        /// Process of the other gateway, or `?`.
         pid: String,
-        /// The process that has started it and would start it again, if one has.
+        /// Process that started the other gateway and would restart it, if there is one.
         run: Option<u32>,
     },
-    /// The directory does not let it.
+    /// The directory does not permit the lock file.
     #[error("cannot use {}: {source}", path.display())]
     System {
-        /// The file that is locked.
+        /// Lock file.
         path: PathBuf,
-        /// Error of the system.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -44,12 +44,12 @@ fn who(pid: &str, run: Option<u32>) -> String {
 
 /// Number of attempts to take the lock when its previous owner has just removed its file.
 const TRIES: u32 = 100;
-/// Most open files of a process that are looked at.
+/// Maximum number of a process's open files that are checked.
 const MOST_FILES: usize = 1 << 16;
 
-/// As long as this exists, no other gateway of the kind serves the domain on this host. The kernel
-/// lets go of it when the process dies; the file goes when this is dropped, and stays for the next
-/// one if the process is killed.
+/// While this value exists, no other gateway of the kind serves the domain on this host. The kernel
+/// releases the lock when the process dies. The file is removed with this value; if the process is
+/// killed, it stays for the next gateway.
 #[derive(Debug)]
 pub struct OnlyOne {
     file: File,
@@ -110,8 +110,8 @@ impl Drop for OnlyOne {
     }
 }
 
-/// Opens or makes the file. A link that a stranger has put into a shared directory is not followed:
-/// what it leads to is not to be written.
+/// Opens or creates the file. A link, which another user may have put into a shared directory, is
+/// not followed, so that its target is not written.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     OpenOptions::new()
@@ -123,9 +123,9 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The process that serves a domain, by its number here. What the lock says is its number where it
-/// runs, which may be a container: it counts only if the process of that number has the lock's file
-/// open.
+/// Returns the process that serves a domain, by its number here. The lock has its number in its own
+/// namespace, which may be a container's. So it counts only if the process of that number has the
+/// lock's file open.
 pub(super) fn holder(domain_dir: &Path, kind: &str) -> Option<u32> {
     let path = domain_dir.join(format!("gateway-{kind}.lock"));
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -139,14 +139,14 @@ pub(super) fn holder(domain_dir: &Path, kind: &str) -> Option<u32> {
     open.filter_map(|fd| std::fs::metadata(fd.path()).ok()).any(|m| same(&m, &lock)).then_some(pid)
 }
 
-/// The process that has started this gateway, if it was a run.
+/// Returns the process that started this gateway, if it is a run.
 fn run_of(pid: u32) -> Option<u32> {
     let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     arguments.split(|b| *b == 0).find(|a| *a == FROM_RUN.as_bytes())?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
-    // A process whose parent is gone belongs to process 1, which is no run; nor is 0, a process
-    // outside of this container.
+    // A process whose parent has ended belongs to process 1, which is not a run. Neither is 0, a
+    // process outside of this container.
     (parent > 1).then_some(parent)
 }
 
@@ -154,7 +154,7 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// Returns true if the path names this very file.
+/// Returns true if the path names this file.
 fn is_at(file: &File, path: &Path) -> bool {
     matches!((file.metadata(), std::fs::symlink_metadata(path)), (Ok(a), Ok(b)) if same(&a, &b))
 }
@@ -165,7 +165,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     #[test]
-    fn a_second_gateway_is_refused_and_takes_over_when_the_first_has_gone() {
+    fn a_second_gateway_is_refused_until_the_first_has_gone() {
         let dir = tempfile::tempdir().unwrap();
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         let error = OnlyOne::new(dir.path(), "test").unwrap_err().to_string();
@@ -173,7 +173,7 @@ mod tests {
         assert!(error.contains(&format!("`kill {}`", std::process::id())), "{error}");
         let _other = OnlyOne::new(dir.path(), "other").unwrap();
         drop(first);
-        // What one that was killed has left is not read as part of the new one's number.
+        // Content left by a killed gateway is not read as part of the new number.
         std::fs::write(dir.path().join("gateway-test.lock"), "4294967295 and more").unwrap();
         let _second = OnlyOne::new(dir.path(), "test").unwrap();
         assert_eq!(
@@ -187,14 +187,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        // It has the lock's file open and is called as a run calls it, until `ours` is gone.
+        // A process with the lock's file open and the name of a run, until `ours` is dropped.
         let mut gateway = std::process::Command::new("sh")
             .args(["-c", "echo; read x <&1", "gateway", "--account-stdin"])
             .stdin(first.file.try_clone().unwrap())
             .stdout(std::os::fd::OwnedFd::from(theirs))
             .spawn()
             .unwrap();
-        // By now it is what it was started as.
+        // By now it has the name of the program that it was started as.
         ours.read_exact(&mut [0]).unwrap();
         std::fs::write(dir.path().join("gateway-test.lock"), gateway.id().to_string()).unwrap();
         let error = OnlyOne::new(dir.path(), "test").unwrap_err().to_string();
@@ -209,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_lock_is_known_only_where_its_number_is_its_own() {
+    fn the_owner_of_the_lock_is_known_only_in_its_own_namespace() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(holder(dir.path(), "test"), None, "there was never a gateway");
         let _only = OnlyOne::new(dir.path(), "test").unwrap();
         assert_eq!(holder(dir.path(), "test"), Some(std::process::id()));
-        // Of another container, or of a dead one: here the number belongs to another process.
+        // Number of another container or of a dead gateway: here another process has it.
         for other in [
             std::os::unix::process::parent_id().to_string(),
             "4294967295".into(),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_goes_with_its_gateway_and_never_that_of_another_one() {
+    fn a_gateway_removes_its_own_lock_file_and_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("gateway-test.lock");
         drop(OnlyOne::new(dir.path(), "test").unwrap());
@@ -236,7 +236,7 @@ mod tests {
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         OnlyOne::new(dir.path(), "test").unwrap_err();
         assert!(path.exists(), "one that was refused has removed the file of the other");
-        // A user has removed the file, and another gateway has started by now.
+        // A user has removed the file, and another gateway has started meanwhile.
         std::fs::remove_file(&path).unwrap();
         let _second = OnlyOne::new(dir.path(), "test").unwrap();
         drop(first);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_come_and_go_there_is_never_more_than_one() {
+    fn many_short_gateways_never_hold_the_lock_together() {
         let dir = tempfile::tempdir().unwrap();
         let (inside, served) = (AtomicU32::new(0), AtomicU32::new(0));
         std::thread::scope(|s| {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_link_in_place_of_the_lock_file_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let precious = dir.path().join("precious");
         std::fs::write(&precious, "precious").unwrap();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_does_not_let_it_is_named() {
+    fn a_directory_without_permission_is_named() {
         let error = OnlyOne::new(Path::new("/nonexistent"), "test").unwrap_err().to_string();
         assert!(error.contains("/nonexistent/gateway-test.lock"), "{error}");
     }

@@ -23,20 +23,20 @@ use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Of Driveline, as all its programs are of one.
+/// Version of Driveline, which all its programs share.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Longest configuration, in bytes.
+/// Maximum length of a configuration, in bytes.
 const MAX_CONFIG_LEN: u64 = 4 << 20;
-/// The exit code for arguments that cannot be, as `driveline` has it.
+/// Exit code for invalid arguments, as of `driveline`.
 const MISUSED: u8 = 2;
-/// The argument with which a run starts it.
+/// Argument with which a run starts the program.
 pub(super) const FROM_RUN: &str = "--account-stdin";
 /// Period at which log lines are collected.
-const TELL: Duration = Duration::from_secs(1);
+const LOG_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of log lines per minute.
 const NOTICES: u32 = 512;
 
-/// A gateway that can be a program. Dropping it ends it.
+/// Gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
     /// Configuration of the gateway.
     type Config: DeserializeOwned;
@@ -46,8 +46,8 @@ pub trait Gateway: Sized {
     const COMMIT: &'static str;
     /// Purpose of the gateway, and keys of its configuration.
     const ABOUT: &'static str;
-    /// Environment variables that its libraries read: names and values. Existing values are kept. A
-    /// launcher has set them already.
+    /// Returns environment variables that its libraries read: names and values. Existing values are
+    /// kept. A launcher has set them already.
     #[must_use]
     fn environment(_config: &Self::Config) -> Vec<(&'static str, &'static str)> {
         Vec::new()
@@ -56,10 +56,10 @@ pub trait Gateway: Sized {
     /// Starts it; returns once it takes part.
     ///
     /// # Errors
-    /// What the person who started it should know.
+    /// Text for the person who started it.
     fn start(config: Self::Config) -> Result<Self, Self::Error>;
 
-    /// The line that says that it is there.
+    /// Returns the line that reports its start.
     fn greeting(&self) -> String;
 
     /// Returns the log lines since the last call.
@@ -77,7 +77,7 @@ pub trait Gateway: Sized {
     }
 }
 
-/// The program named `name`: reads its arguments, and returns when the gateway has ended.
+/// Runs the program `name`: reads its arguments, and returns when the gateway has ended.
 pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     let usage = || {
         format!(
@@ -109,9 +109,9 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { text, told }) => {
-            // The launcher reports it.
-            if !told {
+        Err(Failure { text, reported }) => {
+            // The launcher reports the failure.
+            if !reported {
                 eprintln!("error: {text}");
             }
             ExitCode::FAILURE
@@ -122,19 +122,19 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
 /// Reason why the gateway did not start, or ended.
 struct Failure {
     text: String,
-    /// True if the launcher knows.
-    told: bool,
+    /// True if the launcher has been notified.
+    reported: bool,
 }
 
 impl From<String> for Failure {
     fn from(text: String) -> Self {
-        Self { text, told: false }
+        Self { text, reported: false }
     }
 }
 
-/// Returns when all of these are in the environment: a process cannot change its own without
-/// danger, so where one is missing, it starts this program anew in its place, with its process id
-/// and all it has open.
+/// Returns when all these variables are set. A process cannot change its own environment safely. So
+/// if one is missing, the process executes this program again, with the same process id and open
+/// files.
 fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
     let missing = variables.iter().filter(|(name, _)| std::env::var_os(name).is_none());
     let mut missing = missing.peekable();
@@ -151,7 +151,7 @@ fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
 
 fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
     let refused = |why: String| for_people(format!("the configuration cannot be read: {why}"));
-    // A list would be taken for the values of the keys.
+    // A list would be read as the values of the keys.
     if serde_json::from_str::<Value>(text).is_ok_and(|value| !value.is_object()) {
         return Err(refused("it is no JSON object: `{\"domain\": …}`".into()));
     }
@@ -161,7 +161,7 @@ fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
     })
 }
 
-/// Suggests the intended name: serde's error has the unknown name first, and then the valid ones.
+/// Suggests the intended name: serde's error has the unknown name first, then the valid ones.
 fn meant(why: &str) -> String {
     let mut names = why.split('`').skip(1).step_by(2);
     let given = names.next().filter(|_| why.starts_with("unknown "));
@@ -189,7 +189,8 @@ fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
     run::<G>(config, None)
 }
 
-/// `control`: the launcher's control socket, removed at the end if the launcher has died.
+/// Runs with a configuration from the launcher. `control`: the launcher's control socket, removed
+/// at the end if the launcher has died.
 fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     let stdin = std::io::stdin()
         .as_fd()
@@ -211,8 +212,8 @@ fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     } {
         Ok(config) => config,
         Err(text) => {
-            let told = say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
-            return Err(Failure { text, told });
+            let reported = say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
+            return Err(Failure { text, reported });
         }
     };
     let ran = run::<G>(config, Some((launcher, reader)));
@@ -220,12 +221,13 @@ fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     ran
 }
 
-/// Text for a terminal: without control characters of foreign text, except line ends.
+/// Returns text for a terminal: no control characters except line ends.
 fn for_people(text: impl Display) -> String {
     text.to_string().lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns true if it could be written. The end of a launcher is detected by the end of the socket.
+/// Sends a record. Returns true if it could be written. The end of the socket shows that the
+/// launcher has ended.
 fn say(launcher: &mut UnixStream, record: &Record) -> bool {
     serde_json::to_string(record)
         .is_ok_and(|line| launcher.write_all((line + "\n").as_bytes()).is_ok())
@@ -243,10 +245,10 @@ fn run<G: Gateway>(
         Ok(gateway) => gateway,
         Err(e) => {
             let text = for_people(e);
-            let told = to_launcher.as_mut().is_some_and(|launcher| {
+            let reported = to_launcher.as_mut().is_some_and(|launcher| {
                 say(launcher, &Record::Failed { call: None, text: text.clone() })
             });
-            return Err(Failure { text, told });
+            return Err(Failure { text, reported });
         }
     };
     if let Some(reader) = from_launcher {
@@ -267,7 +269,7 @@ fn until_over<G: Gateway>(
 ) -> Result<(), Failure> {
     let mut limit = LineLimit::new(NOTICES);
     loop {
-        let over = wait.recv_timeout(TELL) != Err(RecvTimeoutError::Timeout);
+        let over = wait.recv_timeout(LOG_EVERY) != Err(RecvTimeoutError::Timeout);
         let failure = gateway.failure().filter(|_| !over);
         at_most(gateway.take_notices(), &mut limit, Instant::now())
             .iter()
@@ -277,10 +279,10 @@ fn until_over<G: Gateway>(
         }
         match failure.map(for_people) {
             Some(text) => {
-                let told = launcher.is_some_and(|launcher| {
+                let reported = launcher.is_some_and(|launcher| {
                     say(launcher, &Record::Failed { call: None, text: text.clone() })
                 });
-                return Err(Failure { text, told });
+                return Err(Failure { text, reported });
             }
             None if over => return Ok(()),
             None => {}
@@ -306,7 +308,8 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
     shown
 }
 
-/// Standard output may be closed; that does not end the gateway. Lines contain foreign names.
+/// Writes a line to standard output, which may be closed; that does not end the gateway. Lines
+/// contain names of other hosts.
 fn log(line: &str) {
     let _ = write_line(&mut io::stdout(), line);
 }
@@ -324,7 +327,8 @@ fn listen_for_signals(ended: Sender<()>) -> io::Result<()> {
     Ok(())
 }
 
-/// A message of the launcher after the configuration (`go`) is ignored; its end is the gateway's.
+/// Waits for the end of the launcher, which ends the gateway. A message after the configuration
+/// (`go`) is ignored.
 fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
     let mut buffer = [0; 64];
     while matches!(reader.read(&mut buffer), Ok(n) if n > 0) {}
@@ -336,7 +340,7 @@ mod tests {
     use super::*;
     use crate::network::GatewayConfig;
 
-    /// It has never been able to do anything.
+    /// Gateway that fails from its start.
     struct Broken;
 
     impl Gateway for Broken {
@@ -366,9 +370,9 @@ mod tests {
     fn a_gateway_that_cannot_continue_ends_with_the_reason_and_notifies_its_launcher() {
         let (ended, wait) = channel();
         let by_hand = until_over(&Broken, &wait, None).unwrap_err();
-        assert_eq!((by_hand.text.as_str(), by_hand.told), ("it cannot wait", false));
+        assert_eq!((by_hand.text.as_str(), by_hand.reported), ("it cannot wait", false));
         let (mut launcher, heard) = UnixStream::pair().unwrap();
-        assert!(until_over(&Broken, &wait, Some(&mut launcher)).unwrap_err().told);
+        assert!(until_over(&Broken, &wait, Some(&mut launcher)).unwrap_err().reported);
         let mut line = String::new();
         BufReader::new(heard).read_line(&mut line).unwrap();
         assert_eq!(
@@ -381,19 +385,20 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_do_nothing_to_a_terminal_and_make_no_lines_of_their_own() {
+    fn foreign_names_neither_control_a_terminal_nor_make_lines() {
         let mut out = Vec::new();
         write_line(&mut out, "topic '\x1b[2J\nall is well' is refused").unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "topic ' [2J all is well' is refused\n");
     }
 
     #[test]
-    fn log_lines_are_limited_to_what_people_can_read() {
+    fn log_lines_are_limited_to_a_readable_number() {
         let (mut limit, start) = (LineLimit::new(2), Instant::now());
-        let told = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
+        let lines = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
         assert!(
-            matches!(told.as_slice(), [a, b, no_more] if a == "a" && b == "b" && no_more.contains("gateway list")),
-            "{told:?}"
+            matches!(lines.as_slice(), [a, b, no_more]
+                if a == "a" && b == "b" && no_more.contains("gateway list")),
+            "{lines:?}"
         );
         let later = at_most(vec!["e".into()], &mut limit, start + Duration::from_secs(60));
         assert_eq!(later, ["e", "2 more lines were not shown, since there were too many"]);
@@ -401,8 +406,8 @@ mod tests {
 
     #[test]
     fn an_unreadable_configuration_is_reported_with_a_suggestion() {
-        let told = |text: &str| parse::<GatewayConfig>(text).unwrap_err();
-        let misspelt = told(
+        let reported = |text: &str| parse::<GatewayConfig>(text).unwrap_err();
+        let misspelt = reported(
             r#"{"domain": "d", "domain_dir": "/d", "network": {"lissten": []}, "topics": []}"#,
         );
         assert!(
@@ -410,7 +415,7 @@ mod tests {
                 && misspelt.contains("did you mean `listen`?"),
             "{misspelt}"
         );
-        let strange = told(r#"{"domain": "d", "colour": 1}"#);
+        let strange = reported(r#"{"domain": "d", "colour": 1}"#);
         assert!(
             strange.contains("unknown field `colour`, expected one of `domain`")
                 && !strange.contains("did you mean"),
@@ -418,11 +423,11 @@ mod tests {
         );
         for list in ["[]", "1", "null", "[\"car\", \"/d\", {}, []]"] {
             assert_eq!(
-                told(list),
+                reported(list),
                 "the configuration cannot be read: it is no JSON object: `{\"domain\": …}`",
                 "{list}"
             );
         }
-        assert!(told("{").contains("line 1 column 1"), "{}", told("{"));
+        assert!(reported("{").contains("line 1 column 1"), "{}", reported("{"));
     }
 }

@@ -5,18 +5,18 @@ use driveline_types::Qos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// All that is carried, and what is not.
+/// State of a gateway: carried topics, and topics that are not carried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
     /// Kind of gateway, such as `zenoh`.
     pub gateway: String,
-    /// Version of Driveline that it is of …
+    /// Version of Driveline …
     pub version: String,
-    /// … and the commit that it was built from. Both are empty in reports of gateways that did not
-    /// say it yet.
+    /// … and commit that the gateway was built from. Both are empty in reports of gateways before
+    /// this field.
     pub commit: String,
-    /// Its process, in its own namespace.
+    /// Process of the gateway, in its own namespace.
     pub pid: u32,
     /// Domain that it serves.
     pub domain: String,
@@ -24,13 +24,13 @@ pub struct Report {
     pub host: String,
     /// `CLOCK_MONOTONIC` of its host at the time of this report, in nanoseconds.
     pub at_ns: u64,
-    /// The gateway did not answer in time: this is what it said at `at_ns`, when it was asked
-    /// before.
+    /// True if the gateway did not answer in time: then this is its last report, of the time
+    /// `at_ns`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
     /// Time since its start, in milliseconds.
     pub up_ms: u64,
-    /// Its part in the network.
+    /// Network configuration and state.
     pub network: NetworkReport,
     /// Other hosts.
     pub hosts: Vec<HostReport>,
@@ -46,7 +46,7 @@ pub struct Report {
     pub unknown: u64,
     /// Samples that could not be understood.
     pub damaged: u64,
-    /// Of gateways to ROS 2, what they carry.
+    /// Traffic with ROS 2; only for gateways to ROS 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ros2: Option<Ros2Report>,
 }
@@ -61,116 +61,116 @@ pub struct Ros2Report {
     pub dds: bool,
     /// True if nodes on rmw_zenoh take part; details are in [`Report::network`].
     pub zenoh: bool,
-    /// The interface that is used for DDS; `None`: this host alone.
+    /// Network interface for DDS; `None`: only this host.
     pub interface: Option<String>,
-    /// Nodes of others that are seen in the ROS graph.
+    /// Number of nodes in the ROS graph without the gateway's.
     pub nodes: usize,
-    /// Announcements by rmw_zenoh that could not be read, so that whatever they are of is not seen.
+    /// Number of unreadable announcements of rmw_zenoh, whose endpoints are not seen.
     pub malformed_tokens: u64,
-    /// Types of messages that the packages under `types` have and that cannot come from ROS 2, each
-    /// with why and what to do.
+    /// Message types in the packages under `types` that cannot be received from ROS 2, each with
+    /// reason and remedy.
     pub left_out: Vec<String>,
-    /// Other gateways that take part in the same DDS domain and in the same Zenoh network, by their
-    /// sessions there: what several carry from one to the other comes several times.
+    /// Other gateways in the same DDS domain and Zenoh network, by their Zenoh sessions: samples
+    /// that several gateways pass between the two arrive several times.
     pub beside: Vec<String>,
-    /// Towards ROS 2.
+    /// Topics towards ROS 2.
     pub to_ros: Vec<Ros2TopicReport>,
-    /// From ROS 2.
+    /// Topics from ROS 2.
     pub from_ros: Vec<Ros2TopicReport>,
-    /// Services that rules name.
+    /// Services named by rules.
     pub services: Vec<Ros2ServiceReport>,
 }
 
-/// A service that a rule names.
+/// Service named by a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ros2ServiceReport {
     /// Name in Driveline.
     pub service: String,
-    /// Type in ROS 2, as `nav_msgs/srv/GetMap`.
+    /// Type in ROS 2, such as `nav_msgs/srv/GetMap`.
     pub ros_type: String,
-    /// Its server is in ROS 2, and its clients are here; else the other way round.
+    /// True if its server is in ROS 2 and its clients are here; false for the other direction.
     pub from_ros: bool,
     /// True if calls go to a server at present.
     pub callable: bool,
-    /// Nothing is done for it, as `problems` say.
+    /// True if the service is skipped, for the reasons in `problems`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left_out: bool,
-    /// Reasons why not, and remarks, each with the remedy.
+    /// Reasons why it cannot be called, and remarks, each with the remedy.
     pub problems: Vec<String>,
-    /// Servers. Of one in Driveline, its node once for each profile that offers it; of those in ROS
-    /// 2, all that have the name.
+    /// Servers. A Driveline server: its node, once for each profile that offers it. Servers in ROS
+    /// 2: all of this name.
     pub servers: Vec<Ros2Server>,
-    /// Nodes of ROS 2 that have a client; `?` if unnamed.
+    /// ROS 2 nodes with a client; `?` if unnamed.
     pub clients: Vec<String>,
-    /// Nodes of the other profile can call a server in ROS 2, by this one: `DDS` or `rmw_zenoh`.
+    /// Profile whose nodes can call a server of the other profile: `DDS` or `rmw_zenoh`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub across: Option<String>,
-    /// Requests that have come.
+    /// Number of received requests.
     pub calls: u64,
     /// Calls in flight.
     pub under_way: usize,
-    /// Responses that were handed over.
+    /// Number of delivered responses.
     pub answered: u64,
-    /// Calls that ended in another way, by reason. Together with the answered ones and those in
-    /// flight they are all calls, while nothing moves.
+    /// Calls that ended otherwise, by reason. While nothing changes, answered calls, calls in
+    /// flight and these are all calls.
     pub ended: BTreeMap<String, u64>,
-    /// Messages that end no call, such as a late response, by reason.
+    /// Messages that ended no call, such as late responses, by reason.
     pub strays: BTreeMap<String, u64>,
 }
 
-/// A server of a service.
+/// Server of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ros2Server {
-    /// Its node, as its side calls it.
+    /// Name of its node on its own side.
     pub node: String,
-    /// By which profile: `DDS` or `rmw_zenoh`.
+    /// Its profile: `DDS` or `rmw_zenoh`.
     pub profile: String,
     /// Reason why it is not called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// A topic in one direction.
+/// Topic in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ros2TopicReport {
     /// Name in Driveline.
     pub topic: String,
-    /// Publishers that are carried at present.
+    /// Publishers that are carried now.
     pub publishers: Vec<Ros2Publisher>,
-    /// Nodes of ROS 2 whose subscriptions match, one entry per subscription; `?` if unnamed.
+    /// ROS 2 nodes whose subscriptions match, one entry for each subscription; `?` if unnamed.
     pub readers: Vec<String>,
-    /// Remarks on ends in ROS 2 whose samples pass, but perhaps not as they expect.
+    /// Remarks on ends in ROS 2 whose samples pass, but perhaps not as expected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Samples that were written in ROS 2, with or without a reader there; from ROS 2, the samples
-    /// that arrived here.
+    /// Towards ROS 2: samples written there, with or without a reader. From ROS 2: samples that
+    /// arrived here.
     pub carried: u64,
-    /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
+    /// From ROS 2: samples passed from one profile to the other, whatever their outcome here.
     pub across: u64,
-    /// Samples among these that a writer towards ROS 2 replaced, as its depth says, while a
-    /// reliable subscription on DDS had not acknowledged them in time, or before a link had room
-    /// for them. A subscription that had not received such a sample does not get it.
+    /// Samples among these that a writer towards ROS 2 replaced, by its depth, before a reliable
+    /// subscription on DDS had acknowledged them in time, or before a link had space for them. A
+    /// subscription that had not received such a sample does not receive it.
     pub replaced: u64,
-    /// Samples that did not, by reason.
+    /// Samples that were not carried, by reason.
     pub dropped: BTreeMap<String, u64>,
 }
 
-/// A publisher whose samples pass between Driveline and ROS 2.
+/// Publisher whose samples pass between Driveline and ROS 2.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ros2Publisher {
-    /// Node of Driveline; of publishers of ROS 2, what their node is called here.
+    /// Node in Driveline; for a ROS 2 publisher, the name of its node in Driveline.
     pub node: String,
-    /// Type in ROS 2, as `sensor_msgs/msg/Image`.
+    /// Type in ROS 2, such as `sensor_msgs/msg/Image`.
     pub ros_type: String,
     /// True if samples are converted; otherwise they pass as CDR.
     pub converted: bool,
-    /// Its QoS in ROS 2, as text.
+    /// QoS in ROS 2, as text.
     pub qos: String,
-    /// By which profile: `DDS` or `rmw_zenoh`.
+    /// Profile: `DDS` or `rmw_zenoh`.
     pub profile: String,
 }
 
@@ -182,13 +182,13 @@ pub struct NetworkReport {
     pub listens: Vec<String>,
     /// Endpoints to connect to.
     pub connects: Vec<String>,
-    /// The network interface on which it looks for others.
+    /// Network interface for discovery.
     pub interface: Option<String>,
-    /// Neighbours that it is connected to as equals …
+    /// Number of connected peers …
     pub peers: usize,
-    /// … and as routers.
+    /// … and of connected routers.
     pub routers: usize,
-    /// It needs a router, and has had none for seconds.
+    /// True if it needs a router, and has had none for seconds.
     pub router_missing: bool,
     /// Warning about the reachability of this host, which may not be intended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,7 +201,7 @@ pub struct NetworkReport {
 /// Another host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
-    /// Name and number of its gateway's start.
+    /// Name, and number of its gateway's start.
     pub host: String,
     /// True while its gateway is present.
     pub alive: bool,
@@ -214,18 +214,18 @@ pub struct HostReport {
     /// … and their total duration, in milliseconds.
     #[serde(default)]
     pub outage_ms: u64,
-    /// Its clock less this host's, in nanoseconds, if that was measured.
+    /// Its clock minus this host's, in nanoseconds, if measured.
     pub offset_ns: Option<i64>,
-    /// The truth is no further from it than this.
+    /// Maximum difference from the true offset, in nanoseconds.
     pub offset_error_ns: Option<u64>,
-    /// Exchanges that this rests on.
+    /// Number of clock exchanges used for it.
     pub exchanges: u64,
     /// Number of steps of one of the two clocks.
     pub clock_steps: u64,
-    /// Exchanges that could not be, such as an answer before its question, and were passed over.
+    /// Number of impossible exchanges, such as an answer before its request, which were ignored.
     #[serde(default)]
     pub impossible_exchanges: u64,
-    /// Acknowledgements to it for which there was no room.
+    /// Number of acknowledgements to it that were dropped for lack of space.
     #[serde(default)]
     pub acknowledgements_dropped: u64,
     /// Reason why nothing is exchanged with it, with the remedy.
@@ -233,21 +233,21 @@ pub struct HostReport {
     pub problem: Option<String>,
 }
 
-/// A configured topic.
+/// Configured topic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicReport {
     /// Topic.
     pub topic: String,
-    /// To other hosts.
+    /// True if it goes to other hosts.
     pub send: bool,
-    /// From other hosts.
+    /// True if it is received from other hosts.
     pub receive: bool,
-    /// Longest sample that is received, in bytes.
+    /// Maximum length of a received sample, in bytes.
     pub max_payload: u64,
-    /// Most samples each second to a host.
+    /// Maximum rate to a host, in Hz.
     #[serde(default)]
     pub max_rate_hz: Option<f64>,
-    /// Only every so many-th sample of a publisher is sent.
+    /// Only every n-th sample of a publisher is sent.
     #[serde(default)]
     pub every: Option<u32>,
     /// Publishers on this host that are announced to others.
@@ -259,50 +259,50 @@ pub struct TopicReport {
     pub similar: Option<String>,
 }
 
-/// A publisher on this host.
+/// Publisher on this host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublisherReport {
-    /// Its node.
+    /// Node.
     pub node: String,
-    /// Its id.
+    /// Id.
     pub publisher: String,
     /// Name of its type.
     pub schema: String,
     /// Offered QoS.
     pub qos: Qos,
-    /// Longest sample, in bytes.
+    /// Maximum length of a sample, in bytes.
     pub max_payload: u64,
 }
 
-/// A topic on its way to another host.
+/// Route of a topic to another host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RouteReport {
     /// Topic.
     pub topic: String,
-    /// To which host.
+    /// Receiving host.
     pub to: String,
-    /// Of publishers that offer this: `b` or `r` for best effort or reliable, `v` or `t` for
-    /// volatile or transient local …
+    /// Offer of its publishers: `b` or `r` for best effort or reliable, `v` or `t` for volatile or
+    /// transient local …
     #[serde(default)]
     pub offered: String,
-    /// … and what is asked of them.
+    /// … and requested QoS.
     pub qos: String,
-    /// The other host does not want it at present.
+    /// True if the other host does not request it now.
     pub parked: bool,
     /// Counters of samples.
     pub figures: RouteFigures,
 }
 
-/// A publisher of another host.
+/// Publisher of another host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemotePublisherReport {
     /// Topic.
     pub topic: String,
-    /// From which host.
+    /// Host of the publisher.
     pub from: String,
-    /// Node that publishes there.
+    /// Node of the publisher.
     pub node: String,
-    /// Its id.
+    /// Id.
     pub publisher: String,
     /// Name of its type.
     #[serde(default)]
@@ -310,7 +310,7 @@ pub struct RemotePublisherReport {
     /// Offered QoS.
     #[serde(default)]
     pub qos: Qos,
-    /// Its longest sample, in bytes.
+    /// Maximum length of a sample, in bytes.
     #[serde(default)]
     pub max_payload: u64,
     /// State of the transfer.
@@ -323,30 +323,30 @@ pub struct RemotePublisherReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemotePublisherState {
-    /// It is.
+    /// Samples are transferred.
     Wanted,
     /// Not requested: no subscription on this host.
     NobodySubscribes,
     /// Not yet: the other host's clock was not measured.
     ClockUnknown,
-    /// No: its host, or the way to it, is gone; what it had published can still be read for some
+    /// No: its host, or the path to it, is gone. Its published samples can still be read for some
     /// time.
     HostGone,
     /// No: the publisher is gone.
     PublisherGone,
 }
 
-/// A topic that is offered or wanted but not carried.
+/// Topic that is offered or requested, but not carried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Topic.
     pub topic: String,
-    /// The other host; of ROS 2, the node, or nothing.
+    /// Other host; for ROS 2, the node, or empty.
     pub host: String,
-    /// `true`: it would go there; `false`: it would come from there.
+    /// True if it would go there; false if it would come from there.
     pub outgoing: bool,
-    /// `true`: it is a subscription that gets nothing; `false`: a publisher that is not carried, or
-    /// a host that gets nothing.
+    /// True for a subscription that receives nothing; false for a publisher that is not carried, or
+    /// a host that receives nothing.
     #[serde(default)]
     pub subscription: bool,
     /// Reason.
@@ -355,23 +355,23 @@ pub struct Refusal {
     pub again_ms: Option<u64>,
 }
 
-/// Counters of a route: a topic on its way to one host.
+/// Counters of a route: a topic to one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RouteFigures {
-    /// Handed to Zenoh, repetitions not counted.
+    /// Samples handed to Zenoh, without repetitions.
     pub sent: u64,
     /// Payload bytes of these.
     pub sent_bytes: u64,
-    /// Handed to Zenoh again, because no acknowledgement came.
+    /// Samples handed to Zenoh again, because no acknowledgement came.
     pub sent_again: u64,
-    /// On their way now.
+    /// Samples in flight now.
     pub in_flight: u64,
-    /// Published on the other host.
+    /// Samples published on the other host.
     pub delivered: u64,
-    /// Dropped: a newer one was taken instead.
+    /// Dropped: a newer sample was taken instead.
     pub superseded: u64,
-    /// Left out: only every so many-th sample is sent.
+    /// Skipped: only every n-th sample is sent.
     pub decimated: u64,
     /// Dropped: older than their lifespan before they could be sent.
     pub expired: u64,
@@ -379,11 +379,11 @@ pub struct RouteFigures {
     pub unacknowledged: u64,
     /// Dropped by the other host, which counts them by its own reasons.
     pub refused: u64,
-    /// Dropped: Zenoh did not take them.
+    /// Dropped: Zenoh did not accept them.
     pub not_sent: u64,
     /// Not sent on: they had come over the network.
     pub remote: u64,
-    /// Acknowledgements of what was never sent, which were passed over: no drops.
+    /// Acknowledgements of samples that were never sent, which were ignored; no drops.
     pub impossible_acknowledgements: u64,
 }
 
@@ -408,22 +408,22 @@ impl RouteFigures {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RemotePublisherFigures {
-    /// Published on this host.
+    /// Samples published on this host.
     pub published: u64,
     /// Payload bytes of these.
     pub published_bytes: u64,
-    /// Did not get here, or not into the segment, for whatever reason.
+    /// Samples that did not arrive here, or not in the segment, for any reason.
     pub lost: u64,
-    /// Dropped: came more than once, or after a later one.
+    /// Dropped: arrived more than once, or after a later sample.
     pub duplicate: u64,
     /// Dropped: older than their lifespan on arrival.
     pub expired: u64,
-    /// Dropped: they do not fit, or not their checksum.
+    /// Dropped: wrong length or checksum.
     pub damaged: u64,
     /// Dropped: local subscriptions hold all slots.
     pub no_room: u64,
-    /// Transit time of the newest, in nanoseconds: negative if the clocks are estimated wrong by
-    /// more.
+    /// Transit time of the newest sample, in nanoseconds; negative if the error of the estimated
+    /// clock offset is greater.
     pub transit_ns: i64,
 }
 

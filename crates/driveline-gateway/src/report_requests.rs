@@ -16,12 +16,12 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lines for people; the oldest give way. Any thread.
+/// Log lines; the oldest give way. Can be used from any thread.
 #[derive(Debug, Default)]
 pub struct Notices(Mutex<VecDeque<String>>);
 
 impl Notices {
-    /// Keeps a line. A lasting cause is logged once until its line has been taken.
+    /// Keeps a line. A line that is still kept is not repeated.
     pub fn log(&self, line: String) {
         let mut lines = lock(&self.0);
         if lines.contains(&line) {
@@ -59,20 +59,21 @@ impl ReportRequests {
     pub fn put(&self, said: Report) {
         let mut report = lock(&self.report);
         *report = said;
-        // Under the lock: a caller checks it there before it sleeps, and would otherwise miss it.
+        // Changed under the lock: a caller checks it there before it sleeps, and would otherwise
+        // miss it.
         self.asked.store(false, Ordering::Release);
         drop(report);
         self.answered.notify_all();
     }
 
-    /// Returns the last report, while no thread answers.
+    /// Returns the last report; for times when no thread answers.
     #[must_use]
     pub fn last(&self) -> Report {
         lock(&self.report).clone()
     }
 
-    /// Asks; `wake` has the thread that answers look. Blocks until it has, at most 2 s: then what
-    /// it said last is given, as [`stale`](Report::stale).
+    /// Requests a report; `wake` wakes the answering thread. Blocks until it has answered, at most
+    /// 2 s. After that, returns the last report, marked as [`stale`](Report::stale).
     pub fn ask(&self, wake: impl FnOnce()) -> Report {
         self.ask_within(REPORT_WITHIN, wake)
     }
@@ -88,7 +89,7 @@ impl ReportRequests {
         Report { stale: ended.timed_out(), ..report.clone() }
     }
 
-    /// Makes a report, if one was requested.
+    /// Creates a report, if one was requested.
     pub fn answer(&self, make: impl FnOnce() -> Report) {
         if !self.asked.load(Ordering::Acquire) {
             return;
@@ -134,7 +135,7 @@ mod tests {
         // No thread answers any more.
         let old = report_requests.ask_within(Duration::from_millis(1), || {});
         assert_eq!((old.unknown, old.stale), (3, true));
-        // A thread that returns answers that request; the next one gets the new report.
+        // A returning thread answers that request; the next request gets the new report.
         report_requests.answer(|| Report { unknown: 4, ..Report::default() });
         let new = report_requests.ask_within(Duration::from_secs(60), || {
             report_requests.answer(|| Report { unknown: 5, ..Report::default() })

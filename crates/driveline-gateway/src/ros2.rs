@@ -35,7 +35,7 @@ const MAX_RULES: usize = 256;
 const MAX_TYPES: usize = 256;
 const MAX_PATTERN_LEN: usize = 200;
 const DEFAULT_MAX_PAYLOAD: u64 = 256 << 10;
-/// Longest payload of a rule: a sample in CDR has lengths of 31 bits, and a head.
+/// Maximum payload of a rule: a CDR sample has lengths of 31 bits, and a head.
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 
 /// Topics and services exchanged with ROS 2 nodes, and the nodes' networks. Without rules nothing
@@ -113,7 +113,7 @@ impl Default for Ros2ZenohSpec {
 }
 
 impl Ros2ZenohSpec {
-    /// Interfaces that endpoints to listen on are bound to.
+    /// Returns the interfaces that endpoints to listen on are bound to.
     pub fn listen_interfaces(&self) -> impl Iterator<Item = &str> {
         self.listen.iter().filter_map(|endpoint| endpoint::interface(endpoint))
     }
@@ -213,12 +213,12 @@ pub struct RuleQos {
     pub lease_ms: Option<u32>,
 }
 
-/// Something under `ros2:` that cannot be.
+/// Mistake under `ros2:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The key that it is about, and which element of its list.
+    /// Key of the setting, which may be a list.
     pub key: &'static str,
-    /// The rule or type, from 0.
+    /// Index of the rule or type, from 0.
     pub index: Option<usize>,
     /// Description.
     pub message: String,
@@ -226,7 +226,7 @@ pub struct Mistake {
     pub help: String,
 }
 
-/// Returns true if this can be a part of a name in ROS 2 between two `/`. ROS 2's design reserves
+/// Returns true if this can be a part of a ROS 2 name between two `/`. ROS 2's design reserves
 /// `__`, but rcl and rmw accept it.
 #[must_use]
 pub fn is_token(token: &str) -> bool {
@@ -234,10 +234,10 @@ pub fn is_token(token: &str) -> bool {
     starts && token.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Environment variable with the places where ROS 2 is installed, which can stand under `types`.
+/// Environment variable with the places where ROS 2 is installed; permitted under `types`.
 pub const AMENT_PREFIX_PATH: &str = "AMENT_PREFIX_PATH";
 
-/// Returns the reason why this is no pattern, with the remedy.
+/// Returns the reason why this is not a pattern, with the remedy.
 fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
     let Some(relative) = pattern.strip_prefix('/') else {
         return Some((
@@ -256,7 +256,7 @@ fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
         match *token {
             "**" if i + 1 < tokens.len() => {
                 return Some((
-                    format!("`{pattern}` goes on behind `**`"),
+                    format!("`{pattern}` continues after `**`"),
                     "`**` can only stand at the end; use `*` for one part",
                 ));
             }
@@ -273,7 +273,7 @@ fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
 }
 
 impl Rule {
-    /// A rule without any options.
+    /// Creates a rule without options.
     #[must_use]
     pub fn new(topic: impl Into<String>, direction: Direction) -> Self {
         Self {
@@ -293,7 +293,8 @@ impl Rule {
         self.covers_name(topic.as_str(), from_ros)
     }
 
-    /// The same for a name that may be none in Driveline, without its leading `/`.
+    /// As [`covers`](Self::covers), for a name that Driveline may not permit, without its leading
+    /// `/`.
     #[must_use]
     pub fn covers_name(&self, topic: &str, from_ros: bool) -> bool {
         let included = match self.direction {
@@ -304,13 +305,13 @@ impl Rule {
         included && covers(&self.topic, topic)
     }
 
-    /// The topic, if the rule names one and not many.
+    /// Returns the topic if the rule names exactly one.
     #[must_use]
     pub fn single(&self) -> Option<TopicName> {
         single(&self.topic)
     }
 
-    /// Largest payload from ROS 2, in bytes.
+    /// Returns the maximum payload from ROS 2, in bytes.
     #[must_use]
     pub fn max_payload_bytes(&self) -> u64 {
         self.max_payload.map_or(DEFAULT_MAX_PAYLOAD, |b| b.0)
@@ -324,13 +325,13 @@ impl Ros2Spec {
         !(self.topics.is_empty() && self.services.is_empty())
     }
 
-    /// The rule that decides about a topic in a direction.
+    /// Returns the rule for a topic in a direction.
     #[must_use]
     pub fn rule(&self, topic: &TopicName, from_ros: bool) -> Option<&Rule> {
         self.topics.iter().find(|r| r.covers(topic, from_ros))
     }
 
-    /// Everything that cannot be.
+    /// Returns all mistakes.
     #[must_use]
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
@@ -411,7 +412,7 @@ impl Ros2Spec {
                     "topics",
                     Some(i),
                     "a sample of ROS 2 cannot have more than 1 GiB here".into(),
-                    "give `max_payload` what the topic needs",
+                    "set `max_payload` to the size that the topic needs",
                 );
             }
             if rule.qos.depth.is_some_and(|d| d == 0 || d > Qos::MAX_DEPTH) {
@@ -419,7 +420,7 @@ impl Ros2Spec {
                     "topics",
                     Some(i),
                     "a depth is at least 1 and at most 1024".into(),
-                    "give `depth` what late or slow subscriptions need",
+                    "set `depth` to the number that late or slow subscriptions need",
                 );
             }
             for (key, ms) in
@@ -462,8 +463,8 @@ impl Ros2Spec {
         found
     }
 
-    /// The same with paths that are relative to `directory` made relative to the working directory,
-    /// and with the value of `AMENT_PREFIX_PATH` where that stands under `types`.
+    /// Returns the configuration with paths relative to the working directory instead of
+    /// `directory`, and with the value of `AMENT_PREFIX_PATH` in place of its name under `types`.
     #[must_use]
     pub fn relative_to(self, directory: &Path) -> Self {
         self.resolved(directory, std::env::var_os(AMENT_PREFIX_PATH).as_deref())
@@ -473,7 +474,7 @@ impl Ros2Spec {
         let variable = format!("${AMENT_PREFIX_PATH}");
         for entry in &mut self.types {
             if entry.as_os_str() == variable.as_str() {
-                // Where it is not set, what stands there is reported as no directory.
+                // If it is not set, its name is reported as a missing directory.
                 if let Some(prefixes) = prefixes.filter(|prefixes| !prefixes.is_empty()) {
                     *entry = prefixes.into();
                 }
@@ -481,7 +482,7 @@ impl Ros2Spec {
             }
             let paths: Vec<_> =
                 std::env::split_paths(&*entry).map(|path| directory.join(path)).collect();
-            // A name with `:` in it is no path of several.
+            // Fails if `directory` has a `:` in it; the entry then stays as it is.
             if let Ok(joined) = std::env::join_paths(paths) {
                 *entry = joined.into();
             }
@@ -490,21 +491,21 @@ impl Ros2Spec {
     }
 }
 
-/// A topic of Driveline that a ROS 2 gateway knows before it has a publisher.
+/// Topic of Driveline that a ROS 2 gateway knows before it has a publisher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalTopic {
     /// Topic.
     pub topic: TopicName,
-    /// Longest payload of its publishers, in bytes.
+    /// Maximum payload of its publishers, in bytes.
     pub max_payload: u64,
-    /// Samples of one publisher that local subscriptions may hold together.
+    /// Number of samples of one publisher that local subscriptions may hold together.
     #[serde(default = "default_pins")]
     pub pins: u32,
     /// QoS with which local publishers are read.
     #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
-    /// Users that may take part on this host.
+    /// Users with access on this host.
     #[serde(default)]
     pub access: Access,
 }
@@ -513,18 +514,18 @@ fn default_pins() -> u32 {
     DEFAULT_PINS
 }
 
-/// Everything that a ROS 2 gateway is started with.
+/// Start configuration of a ROS 2 gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ros2GatewayConfig {
-    /// Name of the domain, for people.
+    /// Name of the domain, for texts.
     #[serde(default)]
     pub domain: String,
     /// Directory of the domain.
     pub domain_dir: PathBuf,
     /// Exchanged topics and services, and networks.
     pub ros2: Ros2Spec,
-    /// Topics that the graph has.
+    /// Topics of the graph.
     #[serde(default)]
     pub topics: Vec<LocalTopic>,
 }
@@ -534,7 +535,7 @@ impl Ros2GatewayConfig {
     /// [`find_ros2_gateway`](driveline_runtime::launch::find_ros2_gateway).
     ///
     /// # Errors
-    /// If the configuration cannot be written as JSON.
+    /// The configuration cannot be written as JSON.
     pub fn launched_by(&self, program: PathBuf) -> serde_json::Result<GatewayOptions> {
         Ok(GatewayOptions {
             name: PROCESS,
@@ -544,7 +545,7 @@ impl Ros2GatewayConfig {
         })
     }
 
-    /// Environment variables that Zenoh reads. There is no TLS here.
+    /// Returns environment variables for Zenoh. There is no TLS here.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
         vec![crate::network::ZENOH_THREADS]
@@ -558,7 +559,7 @@ impl Ros2GatewayConfig {
             graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| {
                 LocalTopic {
                     topic: name.clone(),
-                    // Of a topic without an end in the graph, the rule alone may know it.
+                    // For a topic without an end in the graph, only the rule may know its payload.
                     max_payload: if t.max_payload > 0 {
                         t.max_payload
                     } else {
@@ -573,8 +574,8 @@ impl Ros2GatewayConfig {
         Some(Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), ros2, topics })
     }
 
-    /// Checks that a gateway can be started with it. Reads no file: mistakes in definitions are
-    /// reported when they are read.
+    /// Checks that a gateway can start with it. Reads no file: mistakes in definitions are reported
+    /// when they are read.
     ///
     /// # Errors
     /// All mistakes.
@@ -584,7 +585,7 @@ impl Ros2GatewayConfig {
             found.add(
                 "domain",
                 &format!("`{}` has control characters", self.domain),
-                "leave it out, or write what people call the domain",
+                "leave it out, or write a name of the domain",
             );
         }
         for m in self.ros2.mistakes() {

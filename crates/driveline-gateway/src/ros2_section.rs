@@ -75,7 +75,7 @@ impl SectionSpec for Ros2Spec {
     }
 }
 
-/// Reports rules that will surprise. Misspelt topics are reported already.
+/// Reports rules with surprising effects. Misspelt topics are reported elsewhere.
 fn remarks(spec: &Ros2Spec, at: &mut SectionCheck<'_>, graph: &GraphTopics<'_>) {
     let wrong = wrong(spec);
     if spec.topics.is_empty() && spec.services.is_empty() {
@@ -88,8 +88,8 @@ fn remarks(spec: &Ros2Spec, at: &mut SectionCheck<'_>, graph: &GraphTopics<'_>) 
     for (i, rule) in
         spec.topics.iter().enumerate().filter(|(i, _)| !wrong.contains(&("topics", *i)))
     {
-        // Without modules, publishers are outside of the graph, and a rule that names their topic
-        // says all that is needed, as does a pattern where the graph has no topics.
+        // Without modules, publishers are outside of the graph. Then a rule that names their topic
+        // needs no remark, nor does a pattern if the graph has no topics.
         let of_others = !at.has_modules() && (rule.single().is_some() || !has_topics);
         if let Some((message, help)) = uses.remark(rule).filter(|_| !of_others) {
             let place = at.value_place(&["topics", &i.to_string()]);
@@ -102,12 +102,12 @@ fn remarks(spec: &Ros2Spec, at: &mut SectionCheck<'_>, graph: &GraphTopics<'_>) 
     }
 }
 
-/// Entries with mistakes: their list, and their number in it.
+/// Returns the entries with mistakes: their list, and their index in it.
 fn wrong(spec: &Ros2Spec) -> Vec<(&'static str, usize)> {
     spec.mistakes().iter().filter_map(|m| Some((m.key, m.index?))).collect()
 }
 
-/// Checks what stands there without the topics' ends, and resolves it.
+/// Checks and resolves the section without the ends of topics.
 fn by_itself(spec: &Ros2Spec, at: &mut SectionCheck<'_>) -> Ros2Spec {
     for m in spec.mistakes() {
         let index = m.index.map(|i| i.to_string());
@@ -133,7 +133,7 @@ fn by_itself(spec: &Ros2Spec, at: &mut SectionCheck<'_>) -> Ros2Spec {
     }
     for left in definitions.left_out(&spec.topics) {
         let d = Diagnostic::warning(format!(
-            "{} of what comes from ROS 2: {}",
+            "{} for topics from ROS 2: {}",
             left.what(),
             left.error.problem
         ));
@@ -141,7 +141,7 @@ fn by_itself(spec: &Ros2Spec, at: &mut SectionCheck<'_>) -> Ros2Spec {
         at.report(of_definition(d, &left.error));
     }
     for (name, written, ros_type) in types_from_ros(at, &spec) {
-        // A definition that exists and is unusable is reported for its package.
+        // An existing but unusable definition is reported for its package.
         if let Err(e) = definitions.message(&ros_type)
             && e.missing.as_deref() == Some(&ros_type)
         {
@@ -175,7 +175,7 @@ fn by_itself(spec: &Ros2Spec, at: &mut SectionCheck<'_>) -> Ros2Spec {
     spec
 }
 
-/// A finding with where in a definition it has its reason, and the remedy.
+/// Adds to a finding the place of its reason in a definition, and the remedy.
 fn of_definition(d: Diagnostic, e: &DefinitionError) -> Diagnostic {
     let d = d.help(e.remedy.clone());
     let file = PathBuf::from(&*e.place.file);
@@ -194,12 +194,12 @@ fn of_definition(d: Diagnostic, e: &DefinitionError) -> Diagnostic {
     d.related("here", Place { file, span: Span::at(number, 1, len), source })
 }
 
-/// Types of ROS 2 that topics are declared with which come from there as they are: topic, what is
-/// written, and its meaning.
+/// Returns the ROS 2 types of topics that are declared with them and pass unchanged: topic,
+/// declared type, and its meaning.
 fn types_from_ros(at: &SectionCheck<'_>, spec: &Ros2Spec) -> Vec<(String, String, TypeName)> {
     let of = |(name, topic): (&str, &driveline_graph::model::TopicSpec)| {
         let written = topic.type_name.clone()?;
-        // `package/Name` is what types of Driveline are called, too.
+        // Driveline's own types can have the form `package/Name` too.
         let ros_type: TypeName = written
             .parse()
             .ok()
@@ -234,7 +234,7 @@ impl Uses<'_> {
             covered.into_iter().partition(|(name, _)| self.graph.misspelt.contains(*name));
         let (leaving, inside): (Vec<_>, Vec<_>) =
             covered.iter().partition(|(_, t)| t.reach != Reach::Process);
-        // Of many topics, those between components of one process are not meant.
+        // Topics between components of one process are not meant by a pattern.
         let waits = |name: &TopicName| rule.direction != Direction::ToRos && self.only_read(name);
         if let Some((name, _)) =
             inside.iter().find(|(name, _)| rule.single().is_some() || waits(name))
@@ -253,8 +253,8 @@ impl Uses<'_> {
                 }) =>
             {
                 let message = format!(
-                    "a component publishes `{first}`, and the rule carries only what ROS 2 nodes \
-                     publish"
+                    "a component publishes `{first}`, and the rule carries only samples of ROS 2 \
+                     nodes"
                 );
                 let help = "write `direction: to_ros` if ROS 2 nodes read it; declare it \
                      `external: true` if they publish it, too";
@@ -266,8 +266,8 @@ impl Uses<'_> {
                     .all(|(name, t)| self.only_read(name) && self.one_way(name, t, true)) =>
             {
                 let message = format!(
-                    "no component publishes `{first}`, so only what programs outside of this graph \
-                     publish goes to ROS 2"
+                    "no component publishes `{first}`, so only samples of programs outside of this \
+                     graph go to ROS 2"
                 );
                 Some((
                     message,
@@ -285,7 +285,8 @@ impl Uses<'_> {
         topic.reach == Reach::Host && self.spec.rule(name, from_ros).is_none()
     }
 
-    /// ROS 2's publishers are not known here, and readers may be outside of the graph.
+    /// Returns a remark on a rule that covers no topic. Publishers in ROS 2 are not known here, and
+    /// readers may be outside of the graph.
     fn covers_nothing(&self, rule: &Rule) -> Option<(String, String)> {
         let to_ros = rule.direction == Direction::ToRos;
         let meant = self.graph.topics.iter().find_map(|(name, topic)| {

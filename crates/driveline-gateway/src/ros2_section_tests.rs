@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that are exchanged with ROS 2.
+//! Topics exchanged with ROS 2.
 
 use crate::fixture::*;
 use crate::ros2::{Direction, Ros2GatewayConfig, ServedBy};
@@ -162,7 +162,7 @@ fn an_incomplete_service_definition_is_reported_with_its_place() {
                 .replace("    - {service: /plan, type: map_msgs/srv/GetTile, server: ros}\n", ""),
         )
     };
-    let told = |says: &[&str]| {
+    let reported = |says: &[&str]| {
         let text = g().diagnostics.render(Colour::No);
         says.iter().for_each(|s| assert!(text.contains(s), "{s:?} is not in\n{text}"));
     };
@@ -175,7 +175,7 @@ fn an_incomplete_service_definition_is_reported_with_its_place() {
             "package geometry_msgs, such as",
         )],
     );
-    told(&["map_msgs/srv/GetTile.srv:2:1: here", "2 | geometry_msgs/Point at"]);
+    reported(&["map_msgs/srv/GetTile.srv:2:1: here", "2 | geometry_msgs/Point at"]);
     write("geometry_msgs/msg/Point.msg", "float64 x\n");
     finds(
         &g(),
@@ -190,9 +190,9 @@ fn an_incomplete_service_definition_is_reported_with_its_place() {
     {
         write("map_msgs/srv/GetTile.srv", broken);
         assert_eq!(g().diagnostics.errors(), 1);
-        told(&["entry 1 of `services`: map_msgs/srv/GetTile cannot pass: ", says, "help: "]);
+        reported(&["entry 1 of `services`: map_msgs/srv/GetTile cannot pass: ", says, "help: "]);
     }
-    // What no rule needs keeps nothing from running.
+    // A mistake in a definition that no rule needs does not prevent a start.
     write("map_msgs/srv/GetTile.srv", "---\n");
     write("map_msgs/srv/Other.srv", "int33 x\n---\n");
     sound(g());
@@ -211,8 +211,8 @@ fn message_types_that_cannot_be_converted_are_reported() {
         &graph(&text),
         &[(
             3,
-            "the message type tf2_msgs/msg/TFMessage is left out of what comes from ROS 2: the \
-             type geometry_msgs",
+            "the message type tf2_msgs/msg/TFMessage is left out for topics from ROS 2: the type \
+             geometry_msgs",
             "geometry_msgs",
         )],
     );
@@ -224,8 +224,11 @@ fn message_types_that_cannot_be_converted_are_reported() {
         "it needs no definitions"
     );
     std::fs::write(package.join("TFMessage.msg"), "int8 x\nfloat65 y\n").unwrap();
-    let told = graph(&text).diagnostics.render(Colour::No);
-    assert!(told.contains("is left out") && told.contains("TFMessage.msg:2:1: here"), "{told}");
+    let reported = graph(&text).diagnostics.render(Colour::No);
+    assert!(
+        reported.contains("is left out") && reported.contains("TFMessage.msg:2:1: here"),
+        "{reported}"
+    );
 }
 
 const BRIDGE: &str = "\
@@ -283,7 +286,7 @@ fn a_bridge_is_a_graph_and_knows_the_topics_of_programs_outside_of_it() {
 }
 
 #[test]
-fn memory_beyond_all_measure_is_remarked_on() {
+fn excessive_memory_causes_a_remark() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("map_msgs/srv")).unwrap();
     std::fs::write(dir.path().join("map_msgs/srv/GetTile.srv"), "---\n").unwrap();
@@ -340,7 +343,7 @@ fn mistakes_under_ros2_are_reported_with_their_line() {
     finds(&zenoh("zenoh: {}"), &[]);
 }
 
-/// Lanes come from ROS 2 for one component, and those of another go there.
+/// Graph in which lanes come from ROS 2 for one component, and lanes of another go there.
 const BOTH_WAYS: &str = "\
 driveline: 1
 ros2:
@@ -359,7 +362,7 @@ modules:
 ";
 
 #[test]
-fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
+fn rules_without_effect_in_the_graph_cause_a_remark() {
     sound(graph(BOTH_WAYS));
     let with = |from: &str, to: &str| graph(&BOTH_WAYS.replacen(from, to, 1));
     finds(
@@ -387,7 +390,7 @@ fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
         &with("/road/*, direction: from_ros", "/road/*, direction: to_ros"),
         &[(
             3,
-            "no component publishes `road/image`, so only what programs outside",
+            "no component publishes `road/image`, so only samples of programs outside",
             "`direction: from_ros`",
         )],
     );
@@ -406,15 +409,15 @@ fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
         ),
         &[(
             3,
-            "a component publishes `camera/image`, and the rule carries only what ROS 2 nodes \
-             publish",
+            "a component publishes `camera/image`, and the rule carries only samples of ROS 2 \
+             nodes",
             "`direction: to_ros`",
         )],
     );
 }
 
 #[test]
-fn an_input_that_requests_checksums_of_ros_2_is_remarked_on() {
+fn an_input_that_requests_checksums_from_ros_2_causes_a_remark() {
     let with = |qos: &str| {
         graph(&BOTH_WAYS.replacen(
             "{image: road/image}",
@@ -434,7 +437,7 @@ fn an_input_that_requests_checksums_of_ros_2_is_remarked_on() {
 }
 
 #[test]
-fn a_misspelt_type_of_a_topic_from_ros_is_remarked_on() {
+fn a_misspelt_type_of_a_topic_from_ros_causes_a_remark() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("road_msgs/msg")).unwrap();
     std::fs::write(dir.path().join("road_msgs/msg/Lane.msg"), "int8 x\n").unwrap();
@@ -462,7 +465,7 @@ fn a_misspelt_type_of_a_topic_from_ros_is_remarked_on() {
 }
 
 #[test]
-fn of_a_misspelt_topic_its_rule_says_nothing_more() {
+fn a_rule_for_a_misspelt_topic_gets_no_further_remark() {
     let with = |from: &str, to: &str| graph(&BOTH_WAYS.replacen(from, to, 1));
     finds(
         &with("image: camera/image", "image: camera/imag"),
@@ -472,7 +475,7 @@ fn of_a_misspelt_topic_its_rule_says_nothing_more() {
             "did you mean `camera/image`? If `camera/imag` is right",
         )],
     );
-    // Two out of three spell it so.
+    // Two of three entries have this spelling.
     finds(
         &with("  camera/image:", "  camera/imag:"),
         &[(

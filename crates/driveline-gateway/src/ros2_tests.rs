@@ -7,7 +7,7 @@ fn name(topic: &str) -> TopicName {
 }
 
 #[test]
-fn patterns_fit_what_they_say_and_nothing_else() {
+fn patterns_fit_only_the_names_that_they_describe() {
     for (pattern, fits, fits_not) in [
         ("/a/b", &["a/b"][..], &["a", "a/b/c", "a/c", "b"][..]),
         ("/a/*", &["a/b", "a/c"], &["a", "a/b/c", "b/a"]),
@@ -35,7 +35,10 @@ fn patterns_fit_what_they_say_and_nothing_else() {
 fn nothing_is_carried_without_a_rule_and_the_first_rule_counts() {
     assert_eq!(Ros2Spec::default().rule(&name("a"), true), None);
     let spec: Ros2Spec = serde_json::from_str(
-        r#"{"topics": [{"topic": "/a/x", "direction": "to_ros"}, {"topic": "/a/**", "direction": "from_ros", "max_payload": "2 MiB", "as": "cdr"}]}"#,
+        r#"{"topics": [
+            {"topic": "/a/x", "direction": "to_ros"},
+            {"topic": "/a/**", "direction": "from_ros", "max_payload": "2 MiB", "as": "cdr"}
+        ]}"#,
     )
     .unwrap();
     assert_eq!(spec.mistakes(), []);
@@ -156,7 +159,7 @@ fn types_may_be_the_installed_ros_2_as_a_whole() {
 }
 
 #[test]
-fn dds_takes_part_unless_it_is_said_not_to_and_rmw_zenoh_if_it_is_said_to() {
+fn dds_is_used_by_default_and_rmw_zenoh_on_request() {
     let of = |json: &str| serde_json::from_str::<Ros2Spec>(json).unwrap();
     assert_eq!((of("{}").dds, of("{}").zenoh), (true, None), "as in files of before");
     let spec = of(r#"{"dds": false, "zenoh": {}}"#);
@@ -166,15 +169,18 @@ fn dds_takes_part_unless_it_is_said_not_to_and_rmw_zenoh_if_it_is_said_to() {
         (zenoh.connect, zenoh.listen),
         (vec!["tcp/localhost:7447".to_owned()], vec!["tcp/localhost:0".to_owned()])
     );
-    let elsewhere = of(
-        r#"{"zenoh": {"connect": ["tcp/[fe80::1]:7447#iface=eth0", "udp/car.local:7447"], "listen": ["tcp/[::]:7447"], "insecure": true}}"#,
-    );
+    let elsewhere =
+        of(r#"{"zenoh": {"connect": ["tcp/[fe80::1]:7447#iface=eth0", "udp/car.local:7447"],
+                     "listen": ["tcp/[::]:7447"], "insecure": true}}"#);
     assert_eq!(elsewhere.mistakes(), []);
 }
 
 proptest! {
     #[test]
-    fn any_text_is_a_pattern_or_a_mistake_and_a_name_without_stars_covers_itself_only(pattern in "/?[a-c_1*/-]{0,12}", other in "[a-c_]{1,3}(/[a-c_]{1,3}){0,2}") {
+    fn any_text_is_a_pattern_or_a_mistake_and_a_name_without_stars_covers_itself_only(
+        pattern in "/?[a-c_1*/-]{0,12}",
+        other in "[a-c_]{1,3}(/[a-c_]{1,3}){0,2}",
+    ) {
         let rule = Rule::new(pattern.clone(), Direction::Both);
         let good = pattern_mistake(&pattern).is_none();
         let covers = rule.covers(&name(&other), true);
@@ -194,10 +200,13 @@ fn every_impossible_value_of_a_configuration_is_reported_with_its_place() {
         ))
         .unwrap()
     };
-    let sound = r#"[{"topic": "a", "max_payload": 8}, {"topic": "b", "max_payload": 0, "pins": 1, "qos": {"depth": 3}}]"#;
+    let sound = r#"[{"topic": "a", "max_payload": 8},
+        {"topic": "b", "max_payload": 0, "pins": 1, "qos": {"depth": 3}}]"#;
     assert_eq!(config("", "{}", sound).check(), Ok(()));
-    let topics = r#"[{"topic": "a", "max_payload": 8}, {"topic": "a", "max_payload": 8, "pins": 0, "qos": {"depth": 0}}]"#;
-    let ros2 = r#"{"domain_id": 233, "topics": [{"topic": "/a", "direction": "both"}, {"topic": "a", "direction": "both", "pins": 0}]}"#;
+    let topics = r#"[{"topic": "a", "max_payload": 8},
+        {"topic": "a", "max_payload": 8, "pins": 0, "qos": {"depth": 0}}]"#;
+    let ros2 = r#"{"domain_id": 233, "topics": [
+        {"topic": "/a", "direction": "both"}, {"topic": "a", "direction": "both", "pins": 0}]}"#;
     let text = config("\\u001b", ros2, topics).check().unwrap_err().to_string();
     for says in [
         "has 7 mistakes",

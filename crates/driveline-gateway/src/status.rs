@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Socket in a domain's directory on which a gateway reports its state. Each connection gets one
-//! report and the end.
+//! Socket in a domain's directory on which a gateway reports its state. Each connection receives
+//! one report and is closed.
 
 use super::only_one::holder;
 use super::report::Report;
@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest report that is read.
+/// Maximum length of a report that is read.
 pub const MAX_REPORT_LEN: u64 = MAX_RESPONSE_LEN;
 const PREFIX: &str = "gateway-";
 const SUFFIX: &str = ".status";
-/// Most gateways that are asked.
+/// Maximum number of gateways that are asked.
 const MAX_GATEWAYS: usize = 16;
 
-/// Answers everybody of this process's own user who asks, on a thread of its own, until it is
+/// Sends the report to every client of this process's own user, on its own thread, until it is
 /// dropped.
 #[derive(Debug)]
 pub struct StatusSocket {
@@ -36,12 +36,12 @@ pub struct StatusSocket {
 }
 
 impl StatusSocket {
-    /// Listens as `gateway-<kind>.status` in the domain's directory. What a dead gateway of this
-    /// kind has left there gives way, so the caller must be the only living one. `report` is called
-    /// for each question, on the socket's thread.
+    /// Listens as `gateway-<kind>.status` in the domain's directory. Replaces the socket of a dead
+    /// gateway of this kind, so the caller must be the only living one. Calls `report` for each
+    /// request, on the socket's thread.
     ///
     /// # Errors
-    /// If the directory does not let it.
+    /// The directory does not permit the socket.
     pub fn new(
         domain_dir: &Path,
         kind: &str,
@@ -85,7 +85,7 @@ fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report
         };
         if !newcomers.is_empty() {
             let began = Instant::now();
-            // What cannot be written as JSON is no answer: there is nothing else to say.
+            // A report that cannot be written as JSON gets no answer.
             let text: Arc<[u8]> = serde_json::to_vec(&report()).unwrap_or_default().into();
             clients.grant(began.elapsed());
             newcomers
@@ -115,26 +115,26 @@ impl Drop for StatusSocket {
 pub enum Answer {
     /// It has answered.
     Report(Box<Report>),
-    /// There was one of this kind, and it was killed: its socket is left.
+    /// A gateway of this kind was killed, and its socket remains.
     Dead {
         /// Kind of gateway.
         kind: String,
     },
-    /// It is there, and does not answer.
+    /// It runs, and does not answer.
     Silent {
         /// Kind of gateway.
         kind: String,
-        /// Its process, if it is known by a number here.
+        /// Its process, if its number here is known.
         pid: Option<u32>,
         /// Description of the failure.
         reason: String,
     },
 }
 
-/// Asks every gateway of a domain. Blocks until all have answered, at most for `patience` each.
+/// Asks every gateway of a domain. Blocks until all have answered, at most `patience` for each.
 ///
 /// # Errors
-/// If the directory cannot be read. One that is not there has no gateways.
+/// The directory cannot be read. A missing directory has no gateways.
 pub fn ask(domain_dir: &Path, patience: Duration) -> io::Result<Vec<Answer>> {
     let entries = match std::fs::read_dir(domain_dir) {
         Ok(entries) => entries,
@@ -161,7 +161,7 @@ pub fn ask(domain_dir: &Path, patience: Duration) -> io::Result<Vec<Answer>> {
             Err(e) => Some(silent(kind, &e)),
         },
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Some(Answer::Dead { kind }),
-        // It has ended just now.
+        // It has just ended.
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => Some(silent(kind, &e)),
     };
@@ -214,7 +214,7 @@ mod tests {
     fn each_client_gets_the_current_state_and_no_file_remains() {
         let long = "d".repeat(100);
         let dir = tempfile::tempdir().unwrap();
-        // Longer than the address of a socket may be.
+        // Longer than the path of a socket may be.
         let domain = dir.path().join(&long).join(&long);
         assert_eq!(ask(&domain, PATIENCE).unwrap(), [], "there was never a gateway");
         std::fs::create_dir_all(&domain).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     fn clients_that_do_not_read_delay_no_other_and_the_oldest_give_way() {
         const SILENT: usize = 40;
         let dir = tempfile::tempdir().unwrap();
-        // More than a socket holds.
+        // More than a socket buffers.
         let long = report(&"x".repeat(2 << 20));
         let said = long.clone();
         let _socket = StatusSocket::new(dir.path(), "test", move || said.clone()).unwrap();
@@ -260,7 +260,10 @@ mod tests {
         drop(UnixListener::bind(dir.path().join("gateway-dead.status")).unwrap());
         std::fs::write(dir.path().join("gateway-test.lock"), "1").unwrap();
         assert_eq!(ask(dir.path(), PATIENCE).unwrap(), [Answer::Dead { kind: "dead".into() }]);
-        let said = |answer: &Answer, of: &str, what: &str| matches!(answer, Answer::Silent { kind, reason, .. } if kind == of && reason.contains(what));
+        let said = |answer: &Answer, of: &str, what: &str| {
+            matches!(answer, Answer::Silent { kind, reason, .. }
+                if kind == of && reason.contains(what))
+        };
         let listener = UnixListener::bind(dir.path().join("gateway-mad.status")).unwrap();
         let mad = std::thread::spawn(move || {
             listener.accept().unwrap().0.write_all(b"{\"host\": 3}").unwrap()
@@ -272,7 +275,7 @@ mod tests {
         let answers = ask(dir.path(), Duration::from_millis(50)).unwrap();
         assert!(said(&answers[2], "silent", "no answer within"), "{answers:?}");
         drop(silent);
-        // One that starts anew takes the place of the dead one.
+        // A restarted gateway takes the place of the dead one.
         let _again = StatusSocket::new(dir.path(), "dead", || report("b")).unwrap();
         assert_eq!(ask(dir.path(), PATIENCE).unwrap()[0], Answer::Report(Box::new(report("b"))));
     }

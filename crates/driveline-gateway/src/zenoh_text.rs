@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Error texts of Zenoh, for people.
+//! Error texts of Zenoh for users.
 
-/// Without what only Zenoh's authors need: places in its sources, and errors as Rust writes them.
+/// Returns the text of an error without positions in Zenoh's sources and without Rust's debug
+/// format.
 #[must_use]
 pub fn zenoh_says(error: &dyn std::fmt::Display) -> String {
     in_words(&place_in_line(&without_sources(&error.to_string())))
@@ -19,7 +20,7 @@ fn place_in_line(text: &str) -> String {
     placed().unwrap_or_else(|| text.to_owned())
 }
 
-/// Without ` at /a/b.rs:12.`.
+/// Removes positions such as ` at /a/b.rs:12.`.
 fn without_sources(text: &str) -> String {
     let (mut kept, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once(".rs:") {
@@ -38,7 +39,7 @@ fn without_sources(text: &str) -> String {
     kept + rest
 }
 
-/// With what errors say instead of what they consist of.
+/// Replaces errors in Rust's debug format by their texts.
 fn in_words(text: &str) -> String {
     let (mut words, mut rest) = (String::new(), text);
     while let Some(next) = rest.chars().next() {
@@ -56,8 +57,8 @@ fn in_words(text: &str) -> String {
     words
 }
 
-/// Returns the text of the error at this position, and the rest: of the system, of JSON, or any
-/// other.
+/// Returns the text of the error at this position, and the rest. The error may be of the system, of
+/// JSON, or another one.
 fn error(text: &str) -> Option<(String, &str)> {
     if let Some(text) = text.strip_prefix("Os { code: ") {
         let (code, text) = text.split_once(", kind: ")?;
@@ -109,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_zenoh_says_has_no_paths_of_its_sources_and_no_rust_in_it() {
+    fn error_texts_have_no_source_paths_and_no_debug_format() {
         for (raw, says) in [
             (
                 "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: \
                  Cannot assign requested address (os error 99) at \
-                 /somebody/src/zenoh-link-commons-1.10.2/src/tcp.rs:61.] at \
-                 /somebody/src/zenoh-link-tcp-1.10.2/src/unicast.rs:338.",
+                 /build/src/zenoh-link-commons-1.10.2/src/tcp.rs:61.] at \
+                 /build/src/zenoh-link-tcp-1.10.2/src/unicast.rs:338.",
                 "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: \
                  Cannot assign requested address (os error 99)]",
             ),
@@ -126,7 +127,7 @@ mod tests {
             ),
             (
                 "JSON error: Message { msg: \"unknown field `a\\\"b`\", location: Some(Location { \
-                 line: 3, column: 7 }) } at /somebody or other/src/lib.rs:1484.",
+                 line: 3, column: 7 }) } at /some build/src/lib.rs:1484.",
                 "JSON error: unknown field `a\"b` at line 3 column 7",
             ),
             ("JSON error: Message { msg: \"x\", location: None }", "JSON error: x"),
@@ -135,7 +136,7 @@ mod tests {
                 " --> 1:1\n  |\n1 | x{\n  | ^---\n  |\n  = expected array at /r/src/lib.rs:1486.",
                 "line 1, column 1: expected array",
             ),
-            ("nobody is at home", "nobody is at home"),
+            ("no host is at home", "no host is at home"),
             (
                 "at .rs: Os { code: , Os { code: 1, kind: A, message: \"",
                 "at .rs: Os { code: , Os { code: 1, kind: A, message: \"",

@@ -35,7 +35,7 @@ fn a_gateway_removes_the_socket_of_its_dead_launcher_and_of_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let domain = dir.path().join("domain");
     std::fs::create_dir(&domain).unwrap();
-    // It stands for a launcher: alive as long as it listens.
+    // This socket stands for a launcher, which is alive while it listens.
     let path = ControlSocket::new(&domain, "test", "g").unwrap().path().to_owned();
     let listener = UnixListener::bind(&path).unwrap();
     let (mut first, to_first) = started(&path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attempts to connect. Zenoh makes them by itself for endpoints under `connect`, and once for
-//! reported hosts.
+//! Attempts to connect to hosts. Zenoh itself makes them for endpoints under `connect`, and once
+//! for reported hosts.
 
 use crate::OwnRuntime;
 use std::collections::BTreeMap;
@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zenoh::config::{Locator, ZenohId};
 use zenoh::internal::runtime::{Runtime, ZRuntime};
 
-/// Maximum number of attempts in progress: as many as there may be connections.
+/// Maximum number of attempts in progress: the maximum number of connections.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Attempts in progress, at most one for each `K`. Each is a task of Zenoh's runtime, with the call
-/// by which Zenoh connects to reported hosts: it makes no second connection, and ends after the
-/// time-out for opening one, or with the runtime.
+/// Attempts in progress, at most one for each `K`. Each is a task of Zenoh's runtime, and uses the
+/// call by which Zenoh connects to reported hosts: it makes no second connection, and ends after
+/// the time-out for opening one, or with the runtime.
 ///
 /// The result of the call is not reliable. Zenoh reports the end of a connection while it still
-/// lists it, so the call may find it and do nothing; the other end may list it, too, and then the
-/// new connection ends with the old one. Only connection events are reliable, which Zenoh reports
-/// in order: the next connection when the one before is no longer listed.
+/// lists it, so the call may find it and do nothing. The other end may list it too, and then the
+/// new connection ends with the old one. Only connection events are reliable. Zenoh reports them in
+/// order: the next connection when the previous one is no longer listed.
 pub struct Attempts<K> {
     runtime: Runtime,
     /// Each attempt is in progress while its task holds the `Arc`.
@@ -26,15 +26,15 @@ pub struct Attempts<K> {
 }
 
 impl<K: Ord> Attempts<K> {
-    /// Makes an empty set of attempts, for the session that runs in this runtime.
+    /// Creates an empty set of attempts, for the session that runs in this runtime.
     #[must_use]
     pub fn new(runtime: &OwnRuntime) -> Self {
         Self { runtime: runtime.0.clone(), running: Mutex::default() }
     }
 
-    /// Begins an attempt to connect to the session with this identity, which listens at one of
+    /// Starts an attempt to connect to the session with this identity, which listens at one of
     /// these addresses. Does nothing if an attempt with this `key` is in progress, or if 64 are.
-    /// Does not block. Ignores addresses that are no locator of Zenoh's.
+    /// Does not block. Ignores addresses that are not locators of Zenoh.
     pub fn begin(&self, key: K, id: ZenohId, at: &[String]) {
         let mut running = self.running();
         let places: Vec<Locator> = at.iter().filter_map(|at| at.parse().ok()).collect();

@@ -14,10 +14,10 @@ use std::time::Duration;
 use zenoh::session::Link;
 use zenoh::{Session, Wait};
 
-/// Longest wait for woken threads. After that, Zenoh's own behaviour applies.
+/// Maximum wait for woken threads. After that, Zenoh's own behaviour applies.
 const WOKEN_WITHIN: Duration = Duration::from_millis(250);
-/// And at least so long, in which the writer sees that its socket is shut: something of Zenoh's own
-/// may wait for room as well.
+/// Minimum wait, in which the writer notices that its socket is shut: a message of Zenoh itself may
+/// wait for space too.
 const SEEN_WITHIN: Duration = Duration::from_millis(20);
 /// Time for messages in flight when the session is to be closed.
 const BEFORE_CLOSING: Duration = Duration::from_millis(300);
@@ -31,15 +31,15 @@ struct Shared<K> {
 }
 
 struct All<K> {
-    /// So many there were so far.
+    /// Number of messages so far.
     begun: u64,
-    /// By number.
+    /// Messages in flight, with their numbers.
     going_on: Vec<(u64, K)>,
-    /// The session is to be closed.
+    /// True when the session is to be closed.
     given_up: bool,
 }
 
-/// One of them. Over when it is dropped.
+/// A message in flight; it is over when this value is dropped.
 struct One<'a, K> {
     shared: &'a Shared<K>,
     number: u64,
@@ -74,8 +74,8 @@ impl<K> Drop for One<'_, K> {
 }
 
 impl<K: PartialEq> InFlight<K> {
-    /// Does `put`, which hands something to Zenoh that goes to `whom`, and may block. From any
-    /// number of threads. `None`: nothing is handed over any more, as the session is being closed.
+    /// Calls `put`, which hands a message for `whom` to Zenoh and may block. Can be called from any
+    /// number of threads. Returns `None` without calling it if the session is being closed.
     pub fn during<T>(&self, whom: K, put: impl FnOnce() -> T) -> Option<T> {
         let mut all = self.0.all();
         if all.given_up {
@@ -91,8 +91,8 @@ impl<K: PartialEq> InFlight<K> {
 
     /// Ends a connection that Zenoh has given up and reported, and that it closes after this call.
     /// Waits until no message to `whom` is in flight, so that its writer is free. If there was
-    /// none, or `whom` is unknown, waits for all messages: they may go there through a router. At
-    /// most 270 ms. Does not change other connections, so any program may call it.
+    /// none, or `whom` is unknown, waits for all messages: they may go there through a router.
+    /// Waits at most 270 ms. Other connections are not changed, so any program may call it.
     pub fn end(&self, link: &Link, whom: Option<&K>) {
         let awaited = self.going_on(whom);
         if shut(link) {
@@ -101,9 +101,10 @@ impl<K: PartialEq> InFlight<K> {
         }
     }
 
-    /// Call before the session is closed: Zenoh closes it only when no message is in flight,
-    /// however slow the link. No more messages are passed on. Those in flight have 300 ms; then all
-    /// connections end, and they are lost. Blocks for at most 0.6 s.
+    /// Gives up messages in flight. Call it before the session is closed: Zenoh closes it only when
+    /// no message is in flight, however slow the link. No more messages are accepted. Those in
+    /// flight have 300 ms; then all connections end, and the messages are lost. Blocks for at most
+    /// 0.6 s.
     pub fn give_up(&self, session: &Session) {
         self.0.all().given_up = true;
         let awaited = self.going_on(None);
@@ -115,7 +116,7 @@ impl<K: PartialEq> InFlight<K> {
         }
     }
 
-    /// The numbers of those to `whom`, or if there are none of all.
+    /// Returns the numbers of messages to `whom`; of all messages if there are none.
     fn going_on(&self, whom: Option<&K>) -> Vec<u64> {
         let all = self.0.all();
         let whom = whom.filter(|whom| all.going_on.iter().any(|(_, to)| to == *whom));
@@ -126,7 +127,7 @@ impl<K: PartialEq> InFlight<K> {
             .collect()
     }
 
-    /// Waits until they are. Gives whether that is so.
+    /// Waits until these messages are over. Returns false after the time-out.
     fn are_over(&self, awaited: &[u64], limit: Duration) -> bool {
         let goes_on =
             |all: &mut All<K>| all.going_on.iter().any(|(number, _)| awaited.contains(number));
@@ -149,7 +150,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     #[test]
-    fn what_is_under_way_to_a_host_is_waited_for_when_it_was_woken() {
+    fn messages_in_flight_to_a_host_are_waited_for_after_the_shutdown() {
         let under_way = InFlight::default();
         let (begun, begins) = channel();
         let [(wake, woken), (go_on, next), (end, other)] = std::array::from_fn(|_| channel::<()>());
@@ -178,13 +179,13 @@ mod tests {
             assert_eq!(
                 under_way.going_on(Some(&3)),
                 to_any,
-                "nothing is on its way there, so what is on its way elsewhere may be"
+                "nothing is in flight to it, so messages to others may go there"
             );
             assert!(!under_way.are_over(&to_one, SHORT), "nothing woke it");
             wake.send(()).unwrap();
             begins.recv().unwrap();
             assert!(under_way.are_over(&to_one, LONG), "its next sample is not waited for");
-            assert!(!under_way.are_over(&to_any, SHORT), "one goes on to another host");
+            assert!(!under_way.are_over(&to_any, SHORT), "a message to another host is in flight");
             end.send(()).unwrap();
             assert!(under_way.are_over(&to_any, LONG));
             let next = under_way.going_on(Some(&1));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! End that has made a connection.
+//! End that made a connection.
 
 use crate::OwnRuntime;
 use zenoh::session::Link;
 
-/// End that has made a connection.
+/// End that made a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MadeBy {
-    /// The other end. Where that one listens is not known.
+    /// The other end. The address at which it listens is unknown.
     OtherEnd,
-    /// Zenoh, which sees to what stands under `connect` as an address.
+    /// Zenoh, which connects to addresses under `connect`.
     Configuration,
-    /// This end, because the other one was reported: it listens there.
+    /// This end, because the other one was reported: it listens at the address.
     Told(String),
 }
 
@@ -22,7 +22,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Of the session that runs in this. `connects`: endpoints.
+    /// Returns the ends of the session in this runtime. `connects`: its endpoints to connect to.
     #[must_use]
     pub fn new(runtime: &OwnRuntime, connects: &[String]) -> Self {
         Self {
@@ -31,14 +31,14 @@ impl Ends {
         }
     }
 
-    /// Returns the end that has made this connection.
+    /// Returns the end that made this connection.
     #[must_use]
     pub fn made_by(&self, link: &Link) -> MadeBy {
         self.made(link.src().as_str(), link.dst().as_str())
     }
 
-    /// The same of one from `here` to `there`. One that the other end has made has here the port,
-    /// or the path, where this session listens.
+    /// Returns the end that made a connection from `here` to `there`. If the other end made it,
+    /// `here` has the port or path at which this session listens.
     fn made(&self, here: &str, there: &str) -> MadeBy {
         let there = place(there);
         if self.listens.iter().any(|listens| port(listens) == port(here)) {
@@ -51,12 +51,12 @@ impl Ends {
     }
 }
 
-/// A protocol and an address, without metadata and settings.
+/// Returns protocol and address, without metadata and settings.
 fn place(endpoint: &str) -> &str {
     endpoint.split(['?', '#']).next().unwrap_or(endpoint)
 }
 
-/// A protocol, and a port or a path.
+/// Returns protocol, and port or path.
 fn port(endpoint: &str) -> (&str, &str) {
     let (protocol, address) = place(endpoint).split_once('/').unwrap_or_default();
     (protocol, address.rsplit_once(':').map_or(address, |(_, port)| port))
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_end_has_made_has_the_port_where_this_session_listens() {
+    fn connections_of_the_other_end_have_the_port_of_this_session() {
         for here in ["tcp/10.0.0.9:7450", "tls/[fe80::1]:7451?rel=1", "unixsock-stream//run/car"] {
             assert_eq!(ends().made(here, "tcp/10.0.0.2:7450"), MadeBy::OtherEnd, "{here}");
         }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_under_connect_is_known_without_its_metadata() {
+    fn endpoints_under_connect_are_known_without_their_metadata() {
         assert_eq!(
             ends().made("tcp/10.0.0.1:41234", "tcp/10.0.0.2:7450?rel=1"),
             MadeBy::Configuration

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A session, and what it runs in.
+//! Zenoh session with its runtime.
 
 use zenoh::internal::runtime::{Runtime, RuntimeBuilder, ZRuntime};
 use zenoh::key_expr::OwnedKeyExpr;
 use zenoh::{Config, Session, Wait};
 
-/// A session, and what it runs in, which [`zenoh::open`] keeps to itself.
+/// Session with its runtime, which [`zenoh::open`] does not return.
 pub struct Opened {
     /// The session.
     pub session: Session,
@@ -18,7 +18,8 @@ pub struct Opened {
 pub struct OwnRuntime(pub(crate) Runtime);
 
 impl OwnRuntime {
-    /// The addresses where the session listens, of all interfaces where that is on all.
+    /// Returns the addresses at which the session listens; for all interfaces, the addresses of
+    /// each.
     #[must_use]
     pub fn listens(&self) -> Vec<String> {
         self.0.get_locators().iter().map(|locator| locator.as_str().to_owned()).collect()
@@ -33,10 +34,10 @@ impl Drop for OwnRuntime {
 }
 
 impl Opened {
-    /// As [`zenoh::open`]. Blocks until the session listens.
+    /// Opens a session, as [`zenoh::open`] does. Blocks until the session listens.
     ///
     /// # Errors
-    /// What Zenoh says against it. Nothing is left open then.
+    /// Error text of Zenoh. Nothing is left open.
     pub fn new(config: Config) -> zenoh::Result<Self> {
         let (subscribers, publishers) = (
             aggregated(&config, "aggregation/subscribers"),

@@ -58,7 +58,7 @@ public:
          ...);
         synchronizer_.connectInput(inputs_[I]...);
         synchronizer_.registerCallback(&ApproximateTime::on_set, this);
-        const auto hints = ros::TransportHints().tcpNoDelay();
+        const auto hints = ros::TransportHints().tcpNoDelay(job.variant != "tcp_nagle");
         (inputs_[I].subscribe(node_, "/" + topics[I], job.depth, hints, &queue_), ...);
     }
     ~ApproximateTime() override {

@@ -205,8 +205,9 @@ public:
         intra.settings[0] = {"publish(shared_ptr)", "used",
                              "nodelet's manual: zero copy between nodelets of a manager"};
         intra.settings[3] = {"message", "uint8[] bytes, by hand", "never copied"};
-        // Of the variants, this one carries large messages between processes.
+        // Large messages between processes: these variants carry them.
         tcp.workloads = {ros1::fusion_workload()};
+        nagle.workloads = tcp.workloads;
         return {"ros1",
                 "ROS 1 (roscpp)",
                 std::to_string(ROS_VERSION_MAJOR) + "." + std::to_string(ROS_VERSION_MINOR) + "." +

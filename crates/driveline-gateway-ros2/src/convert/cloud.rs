@@ -16,7 +16,7 @@ pub(super) struct Cloud<'a> {
     rows: Range<usize>,
 }
 
-/// Least bytes of a field in CDR: an empty name, offset, datatype, count.
+/// Minimum size of a field in CDR, in bytes: an empty name, offset, datatype, count.
 const LEAST_FIELD: u64 = 4 + 4 + 1 + 4;
 
 pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Cloud<'a>> {
@@ -24,7 +24,7 @@ pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Cloud<'a
     Ok(Cloud { head, sample, rows })
 }
 
-/// And where its rows are.
+/// Returns the head, and the position of the rows.
 fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(PointCloud, Range<usize>)> {
     let header = header::read(&mut from, arrival)?;
     let (height, width) = (from.number()?, from.number()?);
@@ -60,7 +60,7 @@ fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(PointCloud, Range
     Ok((head, data.start..data.start + rows_len(&head)))
 }
 
-/// Bytes of all rows by the checked head, which are at most the bytes present.
+/// Size of all rows in bytes, by the checked head; not more than the sample has.
 fn rows_len(head: &PointCloud) -> usize {
     head.row_step as usize * head.height as usize
 }
@@ -89,7 +89,7 @@ pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToR
     for field in cloud.fields() {
         to.string(field.name.as_bytes())?;
         to.number(field.offset);
-        // 1 to 8.
+        // The datatype is 1 to 8.
         to.number(field.datatype as u32 as u8);
         to.number(field.count);
     }

@@ -8,12 +8,12 @@ use driveline_rosidl::cdr::{ByteOrder, Decoder, Encoder};
 use prost::Message;
 
 const COVARIANCE: usize = 36;
-/// Least bytes of a detection in CDR: header, hypotheses, box, id.
+/// Minimum size of a detection in CDR, in bytes: header, hypotheses, box, id.
 const LEAST: u64 = 12 + 4 + 40 + 4;
 
 pub(super) fn read(mut from: Decoder<'_>, arrival: &Arrival) -> Result<Detections2D> {
     let raw = header::raw(&mut from)?;
-    // The same bound as for the plain types.
+    // The same limit as for plain types.
     to_fixed_text::<48>("frame_id", raw.frame()?).map_err(ConvertError::FrameId)?;
     let own = Header {
         source_time_ns: raw.source_time_ns(arrival)?,
@@ -74,13 +74,13 @@ fn text(bytes: &[u8], field: &'static str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// Rounded; `None` if it becomes infinite.
+/// Rounds to `f32`; `None` if a finite number becomes infinite.
 fn single(double: f64) -> Option<f32> {
     let rounded = double as f32;
     (rounded.is_finite() == double.is_finite()).then_some(rounded)
 }
 
-/// Reads a pose; whether it is that of a detector which knows none.
+/// Reads a pose. Returns true if it is empty, as from a detector without poses.
 fn posed(from: &mut Decoder<'_>) -> Result<bool> {
     let [x, y, z, qx, qy, qz, qw] = numbers(from)?;
     let covariance: [f64; COVARIANCE] = numbers(from)?;
@@ -110,7 +110,7 @@ pub(super) fn sample(
     to.length(message.detections.len())?;
     let mut len = 0_usize;
     for detection in &message.detections {
-        // Before there is memory for it: a detection takes more there than here.
+        // Checked before allocating: a detection takes more bytes in CDR than here.
         len = len.saturating_add(
             LEAST as usize + COVARIANCE * 8 + own.frame_id.len() + detection.class_label.len(),
         );

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reasons why a sample is not carried.
+//! Reasons for dropping a sample.
 
 use driveline_msgs::{CloudError, ImageError, TextError};
 use driveline_rosidl::cdr::CdrError;
@@ -8,14 +8,14 @@ use thiserror::Error;
 
 pub(super) type Result<T, E = ConvertError> = std::result::Result<T, E>;
 
-/// A sample that is dropped, and why.
+/// Reason for dropping a sample.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// It is broken, or of another type than its writer says.
+    /// The sample is broken, or not of the type that its writer announces.
     #[error("{0}")]
     Cdr(#[from] CdrError),
-    /// Longer than permitted.
+    /// The sample is longer than permitted.
     #[error("{len} bytes, at most {max} are permitted; raise `max_payload`")]
     TooLong {
         /// Its length in bytes.
@@ -23,22 +23,22 @@ pub enum ConvertError {
         /// Permitted length in bytes.
         max: usize,
     },
-    /// The stamp is no time on the other side.
+    /// The stamp cannot be expressed on the other side.
     #[error(
-        "the stamp {0} has no time there; for recordings that are replayed, the rule can say \
+        "the stamp {0} has no time on the other side; for replayed recordings, the rule can have \
          `source_time: arrival`"
     )]
     Stamp(String),
-    /// The frame's name does not fit.
+    /// The name of the frame does not fit.
     #[error("header.{0}")]
     FrameId(TextError),
     /// The name of a compressed image's format does not fit.
     #[error("the image's {0}")]
     Format(TextError),
-    /// The image has numbers or an encoding that Driveline does not have.
+    /// The image has sizes or an encoding that Driveline does not have.
     #[error("{0}")]
     Image(#[from] ImageError),
-    /// The cloud has numbers that do not fit.
+    /// The cloud has sizes that do not fit.
     #[error("{0}")]
     Cloud(#[from] CloudError),
     /// The name of a point's field does not fit.
@@ -49,33 +49,34 @@ pub enum ConvertError {
         /// Mistake in it.
         source: TextError,
     },
-    /// Points or pixels of the other byte order.
+    /// Points or pixels are big endian.
     #[error(
         "points or pixels are big endian; Driveline's are little endian: have the publisher write \
          these"
     )]
     BigEndian,
-    /// Not one class for each box.
+    /// A detection has no hypothesis or several.
     #[error("detection {index} has {count} hypotheses; one fits: have the detector send its best")]
     Hypotheses {
         /// Index of the detection, from 0.
         index: usize,
-        /// Number of them.
+        /// Number of hypotheses.
         count: u32,
     },
-    /// Something of a detection has no place on the other side.
+    /// A detection has a value without a place on the other side.
     #[error(
-        "detection {index} has {what}, for which there is no place; carry the topic with `as: cdr`"
+        "detection {index} has {what}, for which Driveline has no field; carry the topic with \
+         `as: cdr`"
     )]
     Detection {
         /// Index, from 0.
         index: usize,
-        /// Name to count it under.
+        /// Name of the count.
         reason: &'static str,
         /// Actual value.
         what: &'static str,
     },
-    /// The payload is not what its schema says.
+    /// The payload does not match its schema.
     #[error("the payload is no such message: {0}")]
     Payload(String),
 }
@@ -87,7 +88,7 @@ impl From<PayloadError> for ConvertError {
 }
 
 impl ConvertError {
-    /// A short name, to count under.
+    /// Returns the name of the count for this reason.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use driveline_types::MonotonicNs;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Under which circumstances a sample from ROS 2 arrives.
+/// Circumstances in which a sample from ROS 2 arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Time of arrival.
@@ -23,7 +23,7 @@ pub struct Arrival {
     pub source_time: SourceTime,
 }
 
-/// A stamp and the text behind it, as they were sent.
+/// Stamp and frame as they were sent.
 pub(super) struct Raw<'a> {
     pub(super) sec: i32,
     pub(super) nanosec: u32,
@@ -47,10 +47,10 @@ impl Raw<'_> {
         if i64::from(self.nanosec) >= SECOND_NS {
             return Err(beyond());
         }
-        // Below 2^31 * 10^9 + 10^9.
+        // Fits: less than 2^31 * 10^9 + 10^9.
         let stamp = i64::from(self.sec) * SECOND_NS + i64::from(self.nanosec);
         let time = stamp.checked_sub(ahead).and_then(|t| u64::try_from(t).ok());
-        // 0 would mean that there is none.
+        // 0 stands for no time.
         time.filter(|t| *t != 0).ok_or_else(beyond)
     }
 
@@ -67,14 +67,14 @@ pub(super) fn read(from: &mut Decoder<'_>, arrival: &Arrival) -> Result<Header> 
     Header::new(time, raw.frame()?, arrival.frame_index).map_err(ConvertError::FrameId)
 }
 
-/// Seconds and nanoseconds on the clock of stamps; zeros without a time or a clock.
+/// Returns seconds and nanoseconds on the clock of stamps; zeros without a time or a clock.
 pub(super) fn stamp(source_time_ns: u64, stamps_ahead_ns: Option<i64>) -> Result<(i32, u32)> {
     let Some(ahead) = stamps_ahead_ns.filter(|_| source_time_ns != 0) else { return Ok((0, 0)) };
     let beyond = || ConvertError::Stamp(format!("{source_time_ns} ns after this host's start"));
     let wall =
         i64::try_from(source_time_ns).ok().and_then(|t| t.checked_add(ahead)).ok_or_else(beyond)?;
     let sec = i32::try_from(wall.div_euclid(SECOND_NS)).map_err(|_| beyond())?;
-    // Less than a second.
+    // The remainder is less than a second.
     Ok((sec, wall.rem_euclid(SECOND_NS) as u32))
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `diagnostic_msgs/msg/DiagnosticArray`, towards ROS only.
+//! `diagnostic_msgs/msg/DiagnosticArray`, only towards ROS.
 //!
 //! One status for the run, one for each module and one for each component, with names as
 //! `diagnostic_aggregator` groups them: `graph`, `graph/module`, `graph/module/component`.
@@ -27,7 +27,7 @@ struct Status {
     values: Vec<(String, String)>,
 }
 
-/// States of topic ends that are no trouble.
+/// States of topic ends that need no attention.
 const CALM_ENDS: [&str; 3] = ["off", "waiting", "flowing"];
 
 pub(super) fn sample(
@@ -46,7 +46,7 @@ pub(super) fn sample(
     to.length(all.len())?;
     let mut len = 0_usize;
     for status in &all {
-        // Before there is memory for it.
+        // Checked before allocating.
         let texts = status.values.iter().map(|(key, value)| 16 + key.len() + value.len());
         len = len
             .saturating_add(32 + status.name.len() + status.message.len() + texts.sum::<usize>());
@@ -56,7 +56,7 @@ pub(super) fn sample(
         to.number(status.level as u8);
         text(&mut to, "name", &status.name)?;
         text(&mut to, "message", &status.message)?;
-        // The hardware: the run is not one.
+        // `hardware_id` is empty: a run is no hardware.
         to.string(b"")?;
         to.length(status.values.len())?;
         for (key, value) in &status.values {

@@ -21,7 +21,7 @@ pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Image<'a
     Ok(Image { head, sample, rows })
 }
 
-/// And where its rows are.
+/// Returns the head, and the position of the rows.
 fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(Head, Range<usize>)> {
     let header = header::read(&mut from, arrival)?;
     let (height, width) = (from.number()?, from.number()?);
@@ -36,7 +36,7 @@ fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(Head, Range<usize
     }
     let head = Head { header, width, height, step, encoding: encoding as u32 };
     head.check(data.len())?;
-    // No more than there is.
+    // The check above makes sure that the sample has all rows.
     let rows = data.start..data.start + head.data_len() as usize;
     Ok((head, rows))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of ROS 2 types to Driveline's own messages and back: `docs/protocols/ros2-dds.md`,
-//! section 3.
+//! Converts samples of ROS 2 types to Driveline's own messages and back: section 3 of
+//! `docs/protocols/ros2-dds.md`.
 //!
-//! Either way pixels, points and returns stay where they are until they are copied to where they
-//! go. What does not fit is an error with a name to count it under, never something shorter.
+//! In both directions pixels, points and returns are copied once, to their destination. A value
+//! that does not fit is an error with a name under which it is counted; nothing is cut.
 
 mod cloud;
 mod compressed_image;
@@ -25,7 +25,7 @@ pub use to_ros::ToRos;
 use crate::types::Kind;
 use error::Result;
 
-/// A sample from ROS 2 that fits, on its way into a slot.
+/// Checked sample from ROS 2, to be written into a slot.
 #[derive(Debug)]
 pub struct FromRos<'a> {
     content: Content<'a>,
@@ -43,15 +43,15 @@ enum Content<'a> {
 }
 
 impl<'a> FromRos<'a> {
-    /// Checks a sample, encapsulation included. Copies no pixels, points or returns.
+    /// Checks a sample with its encapsulation. Copies no pixels, points or returns.
     ///
     /// # Errors
-    /// [`ConvertError`]: it is broken, or something in it does not fit.
+    /// [`ConvertError`]: the sample is broken, or a value in it does not fit.
     pub fn new(kind: Kind, sample: &'a [u8], arrival: &Arrival) -> Result<Self> {
         Self::of_pieces(kind, sample.into(), arrival)
     }
 
-    /// The same of one that came in pieces.
+    /// As [`new`](Self::new), for a sample in pieces.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -83,7 +83,7 @@ impl<'a> FromRos<'a> {
         self.source_time_ns
     }
 
-    /// Length of the payload, in bytes: what to loan.
+    /// Returns the length of the payload to loan, in bytes.
     ///
     /// # Errors
     /// [`ConvertError`] if it exceeds the address space.
@@ -98,8 +98,8 @@ impl<'a> FromRos<'a> {
         }
     }
 
-    /// Writes the payload, which has the length of [`payload_len`](Self::payload_len): the only
-    /// copy.
+    /// Writes the payload into a buffer of [`payload_len`](Self::payload_len) bytes. This is the
+    /// only copy.
     ///
     /// # Errors
     /// [`ConvertError`] if it has another length or is not aligned.

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples in one piece or in several: over Zenoh, a long one comes as it was cut for the links.
-//! What is long in it is copied from where it lies to where it goes, once.
+//! Samples in one piece or in several. Over Zenoh, a long sample arrives in the pieces that were
+//! cut for the links. Its long parts are copied once, from the pieces to their destination.
 
 use super::error::{ConvertError, Result};
 use driveline_rosidl::cdr::{Decoder, HEADER_LEN};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// So much of a sample's beginning is put together for reading, if its first piece is shorter: more
-/// than what stands before the pixels, points or returns of any sample that fits.
+/// Number of bytes from the beginning of a sample that are joined for reading if its first piece is
+/// shorter. Pixels, points or returns of any sample that fits begin before.
 const BEGINNING: usize = 1024;
-/// And so much of its end: more than what stands behind them.
+/// Number of bytes from the end that are joined: more than follow pixels, points or returns.
 const END: usize = 8;
 
-/// A sample with its encapsulation. Its pieces lie elsewhere.
+/// Sample with its encapsulation, in borrowed pieces.
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces<'a> {
     pieces: Of<'a>,
@@ -64,7 +64,7 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// Copies what lies in a range of the sample to where it goes, which has as many bytes.
+    /// Copies a range of the sample to a buffer of the same length.
     pub(super) fn copy(&self, range: Range<usize>, to: &mut [u8]) -> Result<()> {
         let (room, len) = (to.len(), range.len());
         let mut rest = to;
@@ -87,7 +87,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Copies the whole sample to where it goes, which has as many bytes.
+    /// Copies the whole sample to a buffer of the same length.
     ///
     /// # Errors
     /// [`ConvertError::Payload`] if it has another length.
@@ -95,7 +95,7 @@ impl<'a> Pieces<'a> {
         self.copy(0..self.len, to)
     }
 
-    /// The whole sample in one piece: where it lies, if that is how it came, else as a copy.
+    /// Returns the whole sample in one piece: borrowed if it arrived so, else a copy.
     #[must_use]
     pub fn whole(&self) -> Cow<'a, [u8]> {
         self.one().map_or_else(
@@ -104,10 +104,10 @@ impl<'a> Pieces<'a> {
         )
     }
 
-    /// Its encapsulation, which is one of plain CDR.
+    /// Returns its encapsulation, which is plain CDR.
     ///
     /// # Errors
-    /// [`ConvertError::Cdr`] if it is none.
+    /// [`ConvertError::Cdr`] if it is not plain CDR.
     pub fn encapsulation(&self) -> Result<[u8; HEADER_LEN]> {
         let mut head = [0; HEADER_LEN];
         let there = head.get_mut(..self.len.min(HEADER_LEN)).unwrap_or_default();
@@ -116,7 +116,7 @@ impl<'a> Pieces<'a> {
         Ok(head)
     }
 
-    /// The sample in one piece, if that is how it came.
+    /// Returns the sample if it arrived in one piece.
     #[must_use]
     pub fn one(&self) -> Option<&'a [u8]> {
         match self.pieces {
@@ -129,9 +129,8 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Has `parse` read the sample. What is long in it is only passed over. Where that leaves
-    /// something to be read that is neither at the beginning nor at the end, the sample is put
-    /// together for it: then it is broken, or of a kind that is read in full.
+    /// Parses the sample. `parse` passes over the long parts and reads beginning and end. If it
+    /// needs other bytes, the sample is joined: it is broken, or of a type that is read in full.
     pub(super) fn read<T>(&self, parse: impl Fn(Decoder<'_>) -> Result<T>) -> Result<T> {
         if let Some(sample) = self.one() {
             return parse(Decoder::new(sample)?);
@@ -155,7 +154,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A sample of ROS 2 that goes on as it is.
+/// Sample of ROS 2 that is forwarded unchanged.
 #[derive(Debug)]
 pub struct PassedOn<'a> {
     head: [u8; HEADER_LEN],
@@ -164,10 +163,10 @@ pub struct PassedOn<'a> {
 }
 
 impl<'a> PassedOn<'a> {
-    /// With at most `max_len` bytes, of which there are a multiple of 4.
+    /// Pads the sample to a multiple of 4 bytes, at most `max_len`.
     ///
     /// # Errors
-    /// [`ConvertError`] if its encapsulation is none of plain CDR, or it is too long.
+    /// [`ConvertError`] if its encapsulation is not plain CDR, or it is too long.
     pub fn new(sample: Pieces<'a>, max_len: usize) -> Result<Self> {
         let [first, second, ..] = sample.encapsulation()?;
         let padding = sample.len().wrapping_neg() & 3;
@@ -175,11 +174,11 @@ impl<'a> PassedOn<'a> {
         if len > max_len {
             return Err(ConvertError::TooLong { len, max: max_len });
         }
-        // Its options may state padding that was cut off since.
+        // The received options may state padding that was cut off since.
         Ok(Self { head: [first, second, 0, padding as u8], sample, padding })
     }
 
-    /// Its parts, one behind the other.
+    /// Returns its parts in order.
     #[must_use]
     pub fn parts(&self) -> Vec<&[u8]> {
         const ZEROS: &[u8] = &[0; 3];

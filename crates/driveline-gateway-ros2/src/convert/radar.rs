@@ -8,7 +8,7 @@ use driveline_types::{PlainMut, PlainRef, plain::payload_len};
 use std::ops::Range;
 use zerocopy::IntoBytes;
 
-/// Five floats, here and in CDR.
+/// Size of a return, in memory and in CDR: five floats.
 const RETURN_LEN: usize = size_of::<RadarReturn>();
 
 #[derive(Debug)]
@@ -24,14 +24,15 @@ pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Scan<'a>
     Ok(Scan { head, sample, returns, order })
 }
 
-/// And where its returns are, and how they are written.
+/// Returns header, position of the returns, and their byte order.
 fn decode(
     mut from: Decoder<'_>,
     arrival: &Arrival,
 ) -> Result<(RadarScan, Range<usize>, ByteOrder)> {
     let head = RadarScan { header: header::read(&mut from, arrival)? };
     let count = from.length(RETURN_LEN as u64)?;
-    // Behind a length they are aligned to 4, as floats are, and checked to be there.
+    // They follow a length of 4 bytes, so they are aligned as floats are; `length` has checked
+    // that the sample has them.
     let returns = from.pass_over(count.saturating_mul(RETURN_LEN as u32))?;
     from.finish()?;
     Ok((head, returns, from.order()))

@@ -18,7 +18,7 @@ const ARRIVAL: Arrival = Arrival {
     source_time: SourceTime::Stamp,
 };
 
-/// Memory as slots have it.
+/// Memory aligned as slots are.
 #[repr(C, align(64))]
 struct Slot([u8; 4096]);
 
@@ -26,7 +26,7 @@ fn slot() -> Box<Slot> {
     Box::new(Slot([0xee; 4096]))
 }
 
-/// The payload of a plain message.
+/// Writes a plain message; returns the length of the payload.
 fn plain<T: Plain>(slot: &mut Slot, head: T, tail: &[T::Tail]) -> usize
 where
     T::Tail: Copy,
@@ -59,7 +59,7 @@ fn image_bytes(encoding: &str, data: &[u8]) -> Vec<u8> {
     to.finish()
 }
 
-/// Laid out by hand, after the rules of XCDR1: 4 bytes of encapsulation, alignment counted behind
+/// Bytes laid out by hand by the rules of XCDR1: 4 bytes of encapsulation, alignment counted after
 /// them, strings with their NUL.
 #[test]
 fn the_bytes_of_an_image() {
@@ -103,7 +103,7 @@ fn the_bytes_of_an_image() {
 }
 
 #[test]
-fn every_encoding_comes_and_goes_by_its_name_in_ros() {
+fn every_encoding_is_converted_both_ways_by_its_ros_name() {
     let mut slot = slot();
     for encoding in Encoding::ALL {
         let header = Header::new(1_000_000_005, "cam", 3).unwrap();
@@ -126,7 +126,7 @@ fn every_encoding_comes_and_goes_by_its_name_in_ros() {
 }
 
 #[test]
-fn a_compressed_image_comes_and_goes() {
+fn a_compressed_image_is_converted_both_ways() {
     let mut slot = slot();
     let header = Header::new(1_000_000_005, "cam", 3).unwrap();
     let head = driveline_msgs::CompressedImage::new(header, "bgr8; jpeg compressed bgr8").unwrap();
@@ -158,7 +158,7 @@ fn a_compressed_image_comes_and_goes() {
 }
 
 #[test]
-fn what_does_not_fit_an_image_is_named() {
+fn images_that_do_not_fit_have_a_named_reason() {
     let reason = |bytes: &[u8]| FromRos::new(Kind::Image, bytes, &ARRIVAL).unwrap_err().name();
     let good = image_bytes("mono8", &[1; 8]);
     assert!(FromRos::new(Kind::Image, &good, &ARRIVAL).is_ok());
@@ -166,8 +166,7 @@ fn what_does_not_fit_an_image_is_named() {
     assert_eq!(reason(&image_bytes("32FC3", &[1; 8])), "encoding");
     assert_eq!(reason(&image_bytes("nv12", &[1; 8])), "image", "half as many bytes more");
     assert_eq!(reason(&image_bytes("mono8", &[1; 7])), "image");
-    // `is_bigendian` stands behind the name and its NUL; it says something of numbers of several
-    // bytes only.
+    // `is_bigendian` follows the name and its NUL; it matters only for numbers of several bytes.
     let big = |encoding: &str| {
         let mut bytes = image_bytes(encoding, &[1; 8]);
         let name = bytes.windows(encoding.len()).position(|w| w == encoding.as_bytes()).unwrap();
@@ -229,7 +228,7 @@ fn stamps_are_exact_or_refused() {
     }
 }
 
-/// Value of a sample as read by another reader, which knows only the definition.
+/// Returns the sample's value as read by an independent reader that knows only the definition.
 fn by_definition(kind: Kind, sample: &[u8]) -> Value {
     let types = Types::new(&[]).unwrap();
     let ros = types.to_ros(&kind.schema()).unwrap().ros;
@@ -238,7 +237,7 @@ fn by_definition(kind: Kind, sample: &[u8]) -> Value {
     driveline_rosidl::cdr::read(&catalog.layout(&name).unwrap(), sample).unwrap()
 }
 
-/// The same sample in the other byte order.
+/// Returns the same sample in the other byte order.
 fn other_order(kind: Kind, sample: &[u8]) -> Vec<u8> {
     let types = Types::new(&[]).unwrap();
     let ros = types.to_ros(&kind.schema()).unwrap().ros;
@@ -252,7 +251,7 @@ fn other_order(kind: Kind, sample: &[u8]) -> Vec<u8> {
     .unwrap()
 }
 
-/// Of which what is long in it has about so many bytes, and the name of its frame so many.
+/// Returns a sample with about `len` bytes of data, and `frame` bytes in the name of its frame.
 fn long_sample(kind: Kind, order: ByteOrder, frame: usize, len: usize) -> Vec<u8> {
     let mut to = Encoder::new(order);
     let data: Vec<u8> = (0..len).map(|n| n as u8).collect();
@@ -308,7 +307,7 @@ fn long_sample(kind: Kind, order: ByteOrder, frame: usize, len: usize) -> Vec<u8
     to.finish()
 }
 
-/// There and back in either byte order.
+/// Converts a payload to ROS 2 and back, in both byte orders.
 fn round_trip(kind: Kind, payload: &[u8]) -> Vec<u8> {
     let sample = joined(&ToRos::new(kind, payload, Some(WALL), 1 << 20).unwrap());
     let mut last = None;
@@ -335,45 +334,111 @@ fn numbers<const N: usize>() -> impl Strategy<Value = [f64; N]> {
 
 proptest! {
     #[test]
-    fn images_come_back_as_they_went(header in header(), width in 0u32..9, height in 0u32..9, gap in 0u32..4, seed: u8) {
-        let head = driveline_msgs::Image { header, width, height, step: width * 3 + gap, encoding: Encoding::Rgb8 as u32 };
+    fn images_round_trip(
+        header in header(),
+        width in 0u32..9,
+        height in 0u32..9,
+        gap in 0u32..4,
+        seed: u8,
+    ) {
+        let head = driveline_msgs::Image {
+            header,
+            width,
+            height,
+            step: width * 3 + gap,
+            encoding: Encoding::Rgb8 as u32,
+        };
         let data: Vec<u8> = (0..head.step * height).map(|i| seed.wrapping_add(i as u8)).collect();
         let mut slot = slot();
         let len = plain(&mut slot, head, &data);
-        prop_assert_eq!(&round_trip(Kind::Image, &slot.0[..len])[..size_of_val(&head)], &slot.0[..size_of_val(&head)]);
+        prop_assert_eq!(
+            &round_trip(Kind::Image, &slot.0[..len])[..size_of_val(&head)],
+            &slot.0[..size_of_val(&head)]
+        );
         let sample = joined(&ToRos::new(Kind::Image, &slot.0[..len], Some(WALL), 4096).unwrap());
         let Value::Struct(read) = by_definition(Kind::Image, &sample) else { panic!() };
-        prop_assert_eq!(&read[1..4], &[Value::U32(height), Value::U32(width), Value::String(b"rgb8".to_vec())]);
+        prop_assert_eq!(
+            &read[1..4],
+            &[Value::U32(height), Value::U32(width), Value::String(b"rgb8".to_vec())]
+        );
         prop_assert_eq!(&read[5..], &[Value::U32(head.step), Value::U8s(data)]);
     }
 
     #[test]
-    fn clouds_come_back_as_they_went(header in header(), width in 0u32..5, height in 0u32..4, names in prop::collection::vec("[a-z_]{0,19}", 0..16), is_dense in 0u32..2) {
-        let mut head = PointCloud { header, width, height, point_step: 20, row_step: width * 20 + 3, is_dense, field_count: names.len() as u32, ..PointCloud::default() };
+    fn clouds_round_trip(
+        header in header(),
+        width in 0u32..5,
+        height in 0u32..4,
+        names in prop::collection::vec("[a-z_]{0,19}", 0..16),
+        is_dense in 0u32..2,
+    ) {
+        let mut head = PointCloud {
+            header,
+            width,
+            height,
+            point_step: 20,
+            row_step: width * 20 + 3,
+            is_dense,
+            field_count: names.len() as u32,
+            ..PointCloud::default()
+        };
         for (field, name) in head.fields.iter_mut().zip(&names) {
-            *field = PointField { name: driveline_msgs::header::to_fixed_text("name", name).unwrap(), offset: 12, datatype: 7, count: 2 };
+            *field = PointField {
+                name: driveline_msgs::header::to_fixed_text("name", name).unwrap(),
+                offset: 12,
+                datatype: 7,
+                count: 2,
+            };
         }
         let data: Vec<u8> = (0..head.row_step * height).map(|i| i as u8).collect();
         let mut slot = slot();
         let len = plain(&mut slot, head, &data);
         let back = round_trip(Kind::PointCloud, &slot.0[..len]);
-        let view = driveline_msgs::CloudView::new(driveline_types::PlainRef::new(&back).unwrap()).ok();
-        // The copy has no slot's alignment, so it is looked at through the bytes.
-        if let Some(view) = view { prop_assert_eq!((view.head(), view.data()), (&head, &data[..])); }
+        let view =
+            driveline_msgs::CloudView::new(driveline_types::PlainRef::new(&back).unwrap()).ok();
+        // The copy is not aligned as a slot, so its bytes are compared.
+        if let Some(view) = view {
+            prop_assert_eq!((view.head(), view.data()), (&head, &data[..]));
+        }
         prop_assert_eq!(back.len(), len);
     }
 
     #[test]
-    fn measurements_come_back_as_they_went(header in header(), a in numbers::<4>(), b in numbers::<9>(), c in numbers::<3>()) {
-        let imu = Imu { header, orientation: a, orientation_covariance: b, angular_velocity: c, angular_velocity_covariance: b, linear_acceleration: c, linear_acceleration_covariance: b };
+    fn measurements_round_trip(
+        header in header(),
+        a in numbers::<4>(),
+        b in numbers::<9>(),
+        c in numbers::<3>(),
+    ) {
+        let imu = Imu {
+            header,
+            orientation: a,
+            orientation_covariance: b,
+            angular_velocity: c,
+            angular_velocity_covariance: b,
+            linear_acceleration: c,
+            linear_acceleration_covariance: b,
+        };
         let mut slot = slot();
         let len = plain(&mut slot, imu, &[]);
         prop_assert_eq!(&round_trip(Kind::Imu, &slot.0[..len])[..], &slot.0[..len]);
     }
 
     #[test]
-    fn radar_scans_come_back_as_they_went(header in header(), numbers in prop::collection::vec(prop::array::uniform5(-1e3f32..1e3), 0..20)) {
-        let returns: Vec<_> = numbers.iter().map(|[range, azimuth, elevation, doppler_velocity, amplitude]| RadarReturn { range: *range, azimuth: *azimuth, elevation: *elevation, doppler_velocity: *doppler_velocity, amplitude: *amplitude }).collect();
+    fn radar_scans_round_trip(
+        header in header(),
+        numbers in prop::collection::vec(prop::array::uniform5(-1e3f32..1e3), 0..20),
+    ) {
+        let returns: Vec<_> = numbers
+            .iter()
+            .map(|[range, azimuth, elevation, doppler_velocity, amplitude]| RadarReturn {
+                range: *range,
+                azimuth: *azimuth,
+                elevation: *elevation,
+                doppler_velocity: *doppler_velocity,
+                amplitude: *amplitude,
+            })
+            .collect();
         let mut slot = slot();
         let len = plain(&mut slot, RadarScan { header }, &returns);
         let tail = len - returns.len() * size_of::<RadarReturn>();
@@ -381,26 +446,56 @@ proptest! {
     }
 
     #[test]
-    fn detections_come_back_as_they_went(header in header(), boxes in prop::collection::vec((-500i16..500, -500i16..500, 0i16..500, 0i16..500, "[a-z]{1,9}", 0f32..1.0), 0..6)) {
+    fn detections_round_trip(
+        header in header(),
+        boxes in prop::collection::vec(
+            (-500i16..500, -500i16..500, 0i16..500, 0i16..500, "[a-z]{1,9}", 0f32..1.0),
+            0..6,
+        ),
+    ) {
         let frame_id = header.frame_id().unwrap().to_string();
         let message = Detections2D {
-            header: Some(driveline_msgs::proto::Header { source_time_ns: header.source_time_ns, frame_id, frame_index: 7 }),
-            detections: boxes.iter().map(|(x, y, w, h, label, score)| Detection2D {
-                r#box: Some(BoundingBox2D { x: f32::from(*x), y: f32::from(*y), width: f32::from(*w), height: f32::from(*h) }),
-                class_id: 0,
-                class_label: label.clone(),
-                score: *score,
-            }).collect(),
+            header: Some(driveline_msgs::proto::Header {
+                source_time_ns: header.source_time_ns,
+                frame_id,
+                frame_index: 7,
+            }),
+            detections: boxes
+                .iter()
+                .map(|(x, y, w, h, label, score)| Detection2D {
+                    r#box: Some(BoundingBox2D {
+                        x: f32::from(*x),
+                        y: f32::from(*y),
+                        width: f32::from(*w),
+                        height: f32::from(*h),
+                    }),
+                    class_id: 0,
+                    class_label: label.clone(),
+                    score: *score,
+                })
+                .collect(),
             ..Detections2D::default()
         };
         let bytes = prost::Message::encode_to_vec(&message);
         prop_assert_eq!(round_trip(Kind::Detections2D, &bytes), bytes.clone());
-        prop_assert!(boxes.is_empty() || ToRos::new(Kind::Detections2D, &bytes, Some(WALL), 300).is_err_and(|e| e.name() == "too_long"));
+        prop_assert!(
+            boxes.is_empty()
+                || ToRos::new(Kind::Detections2D, &bytes, Some(WALL), 300)
+                    .is_err_and(|e| e.name() == "too_long")
+        );
     }
 
     #[test]
-    fn a_sample_in_pieces_is_the_same_sample(kind in 0usize..5, order in 0u8..2, frame in 0usize..60, len in 0usize..3000, cuts in prop::collection::vec(0usize..3200, 0..6), flaw in 0usize..4) {
-        let (kind, order) = (Kind::ALL[kind], if order == 0 { ByteOrder::Big } else { ByteOrder::Little });
+    fn a_sample_in_pieces_is_the_same_sample(
+        kind in 0usize..5,
+        order in 0u8..2,
+        frame in 0usize..60,
+        len in 0usize..3000,
+        cuts in prop::collection::vec(0usize..3200, 0..6),
+        flaw in 0usize..4,
+    ) {
+        let (kind, order) =
+            (Kind::ALL[kind], if order == 0 { ByteOrder::Big } else { ByteOrder::Little });
         let mut sample = long_sample(kind, order, frame, len);
         match flaw {
             1 => sample.truncate(sample.len() / 2),
@@ -412,14 +507,19 @@ proptest! {
         cuts.extend([0, sample.len()]);
         cuts.sort_unstable();
         let pieces: Vec<_> = cuts.windows(2).map(|w| &sample[w[0]..w[1]]).collect();
-        let read = |sample: Result<FromRos<'_>>| sample.map_err(|e| e.to_string()).map(|read| {
-            let (mut slot, len) = (slot(), read.payload_len().unwrap());
-            read.write(&mut slot.0[..len]).unwrap();
-            assert!(read.write(&mut slot.0[..len / 2]).is_err());
-            (read.source_time_ns(), slot.0[..len].to_vec())
-        });
+        let read = |sample: Result<FromRos<'_>>| {
+            sample.map_err(|e| e.to_string()).map(|read| {
+                let (mut slot, len) = (slot(), read.payload_len().unwrap());
+                read.write(&mut slot.0[..len]).unwrap();
+                assert!(read.write(&mut slot.0[..len / 2]).is_err());
+                (read.source_time_ns(), slot.0[..len].to_vec())
+            })
+        };
         let in_pieces = Pieces::from(pieces.as_slice());
-        prop_assert_eq!(read(FromRos::of_pieces(kind, in_pieces, &ARRIVAL)), read(FromRos::new(kind, &sample, &ARRIVAL)));
+        prop_assert_eq!(
+            read(FromRos::of_pieces(kind, in_pieces, &ARRIVAL)),
+            read(FromRos::new(kind, &sample, &ARRIVAL))
+        );
         let passed_on = PassedOn::new(in_pieces, 4096).map(|p| p.parts().concat());
         prop_assert_eq!(passed_on, ToRos::of_cdr(&sample, 4096).map(|s| s.parts().concat()));
         let mut copy = vec![0; sample.len()];
@@ -429,7 +529,11 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_sample_or_an_error(noise in prop::collection::vec(any::<u8>(), 0..600), kind in 0usize..5, order in 0u8..2) {
+    fn any_bytes_are_a_sample_or_an_error(
+        noise in prop::collection::vec(any::<u8>(), 0..600),
+        kind in 0usize..5,
+        order in 0u8..2,
+    ) {
         let kind = Kind::ALL[kind];
         let sample = [&[0, order, 0, 0][..], &noise].concat();
         if let Ok(back) = FromRos::new(kind, &sample, &ARRIVAL) {
@@ -440,7 +544,9 @@ proptest! {
         let mut slot = slot();
         slot.0[..noise.len()].copy_from_slice(&noise);
         for len in [noise.len(), 4096] {
-            if let Ok(sample) = ToRos::new(kind, &slot.0[..len], Some(WALL), 1 << 20) { prop_assert!(by_definition(kind, &joined(&sample)) != Value::Bool(true)); }
+            if let Ok(sample) = ToRos::new(kind, &slot.0[..len], Some(WALL), 1 << 20) {
+                prop_assert!(by_definition(kind, &joined(&sample)) != Value::Bool(true));
+            }
         }
     }
 }
@@ -504,7 +610,7 @@ fn a_detection_with_more_than_driveline_has_is_named() {
 }
 
 #[test]
-fn cdr_passes_as_it_is_and_is_padded() {
+fn cdr_passes_unchanged_and_is_padded() {
     let sample = [0, 1, 0, 2, 3, 0, 0, 0, b'h', b'i', 0];
     let to = ToRos::of_cdr(&sample, 12).unwrap();
     assert_eq!(joined(&to), [0, 1, 0, 1, 3, 0, 0, 0, b'h', b'i', 0, 0]);

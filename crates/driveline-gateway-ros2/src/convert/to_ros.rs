@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sample for ROS 2.
+//! Samples towards ROS 2.
 
 use super::error::{ConvertError, Result};
 use driveline_rosidl::cdr::HEADER_LEN;
 
-/// A sample for ROS 2: three parts, one behind the other, with the encapsulation at the beginning
-/// and padding at the end.
+/// Sample for ROS 2, in three consecutive parts: the encapsulation is at the beginning, padding at
+/// the end.
 #[derive(Debug)]
 pub struct ToRos<'a> {
     head: Vec<u8>,
@@ -15,14 +15,14 @@ pub struct ToRos<'a> {
 }
 
 impl<'a> ToRos<'a> {
-    /// A payload that is a sample of ROS 2 already.
+    /// Wraps a payload that is already a sample of ROS 2.
     ///
     /// # Errors
-    /// [`ConvertError`] if its encapsulation is none of plain CDR, or it is too long.
+    /// [`ConvertError`] if its encapsulation is not plain CDR, or it is too long.
     pub fn of_cdr(payload: &'a [u8], max_len: usize) -> Result<Self> {
         driveline_rosidl::cdr::Decoder::new(payload)?;
         let (encapsulation, body) = payload.split_at(HEADER_LEN);
-        // Its options may state padding that was cut off since.
+        // The payload's options may state padding that was cut off since.
         Self::of(vec![encapsulation[0], encapsulation[1], 0, 0], body, &[]).bounded(max_len)
     }
 
@@ -54,7 +54,7 @@ impl<'a> ToRos<'a> {
         self.head.len() + self.body.len() + self.tail_len
     }
 
-    /// The parts.
+    /// Returns the parts.
     #[must_use]
     pub fn parts(&self) -> [&[u8]; 3] {
         [&self.head, self.body, self.tail.get(..self.tail_len).unwrap_or_default()]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writers and readers of others, as DDS discovers them.
+//! Remote writers and readers, as DDS discovers them.
 
 use super::{Entity, Participant, Result, Waiting, checked};
 use crate::discovery_info::Gid;
@@ -9,27 +9,27 @@ use driveline_types::Reliability;
 use std::ffi::CStr;
 use std::time::Duration;
 
-/// Longest name that is believed, in bytes.
+/// Maximum length of an accepted name, in bytes.
 const MAX_NAME: usize = 256;
 const MAX_USER_DATA: usize = 1024;
-/// Events that are taken at once.
+/// Maximum number of events taken at once.
 const BATCH: usize = 64;
 
 /// A writer or a reader.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    /// The number that samples have for their writer.
+    /// Handle by which samples name their writer.
     pub(crate) handle: u64,
     pub(crate) gid: Gid,
     pub(crate) topic: String,
     pub(crate) type_name: String,
     pub(crate) qos: EndpointQos,
-    /// Number of samples that it keeps, if announced: `u32::MAX` for all.
+    /// Number of kept samples, if announced; `u32::MAX` for all.
     pub(crate) depth: Option<u32>,
     pub(crate) user_data: Vec<u8>,
 }
 
-/// Result of discovery.
+/// Change reported by discovery.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
     Here(Endpoint),
@@ -37,7 +37,7 @@ pub(crate) enum Found {
     Gone(u64),
 }
 
-/// Discovers writers, or readers.
+/// Reader of discovery data: of writers, or of readers.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     reader: Entity,
@@ -45,7 +45,7 @@ pub(crate) struct Discovery {
 
 impl Discovery {
     fn new(participant: &Participant, topic: c::dds_entity_t) -> Result<Self> {
-        // SAFETY: numbers, and neither QoS nor listener.
+        // SAFETY: the arguments are numbers; QoS and listener are null.
         let reader = unsafe {
             c::dds_create_reader(
                 participant.participant.0,
@@ -54,7 +54,7 @@ impl Discovery {
                 std::ptr::null(),
             )
         };
-        Ok(Self { reader: Entity::new(checked("watch what others have", reader)?) })
+        Ok(Self { reader: Entity::new(checked("watch remote endpoints", reader)?) })
     }
 
     pub(crate) fn of_writers(participant: &Participant) -> Result<Self> {
@@ -69,13 +69,13 @@ impl Discovery {
         waiting.add(&self.reader)
     }
 
-    /// Returns up to 64 changes; empty: none.
+    /// Returns up to 64 changes; empty if there are none.
     pub(crate) fn take(&self) -> Result<Vec<Found>> {
         let mut samples = [std::ptr::null_mut(); BATCH];
-        // SAFETY: plain numbers and bools, for which zeros are good.
+        // SAFETY: the structure has only numbers and bools, for which zeros are valid.
         let mut infos: [c::dds_sample_info_t; BATCH] = unsafe { std::mem::zeroed() };
-        // SAFETY: room for as many pointers and infos as is said. All pointers being null asks for
-        // a loan: they then point to samples of CycloneDDS until `dds_return_loan`.
+        // SAFETY: both arrays have `BATCH` entries, as passed. Null pointers ask for a loan: they
+        // then point to samples of CycloneDDS until `dds_return_loan`.
         let count = unsafe {
             c::dds_take(
                 self.reader.0,
@@ -85,7 +85,7 @@ impl Discovery {
                 BATCH as u32,
             )
         };
-        let count = checked("take what was found", count)?;
+        let count = checked("read discovery data", count)?;
         let mut found = Vec::new();
         for (sample, info) in samples.iter().zip(&infos).take(count as usize) {
             if info.instance_state != c::dds_instance_state_DDS_IST_ALIVE {
@@ -98,14 +98,14 @@ impl Discovery {
             }
         }
         if count > 0 {
-            // SAFETY: as many loans as were given, none of which is used any more.
+            // SAFETY: `count` loans were given; none of them is used any more.
             unsafe { c::dds_return_loan(self.reader.0, samples.as_mut_ptr(), count) };
         }
         Ok(found)
     }
 }
 
-/// `None`: its names are beyond what is believed.
+/// Reads an endpoint; `None` if a name is missing or too long.
 pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Option<Endpoint> {
     let name = |text: *const std::ffi::c_char| {
         // SAFETY: a text of CycloneDDS, which ends in NUL and lives as long as the sample.
@@ -118,8 +118,8 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
     let (mut blocking, mut deadline, mut lease) = (0, i64::MAX, i64::MAX);
     let (mut history, mut depth) = (c::dds_history_kind_DDS_HISTORY_KEEP_LAST, 0);
     let (mut data, mut len) = (std::ptr::null_mut(), 0);
-    // SAFETY: `qos` belongs to the sample and is only read (a null one too is answered with false);
-    // each call writes what it is given room for, or nothing.
+    // SAFETY: `qos` belongs to the sample and is only read (for a null one the calls return false).
+    // Each call writes only the values that it is given pointers to.
     unsafe {
         c::dds_qget_reliability(qos, &raw mut reliability, &raw mut blocking);
         c::dds_qget_durability(qos, &raw mut durability);
@@ -130,7 +130,7 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
     }
     let mut user_data = Vec::new();
     if !data.is_null() {
-        // SAFETY: `dds_qget_userdata` has given a block of `len` bytes that is ours, and that is
+        // SAFETY: `dds_qget_userdata` has returned a block of `len` bytes that is ours, and it is
         // freed once.
         unsafe {
             user_data.extend_from_slice(std::slice::from_raw_parts(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Log lines of CycloneDDS on standard error, limited to a readable number. It logs each broken
-//! packet, and every process that reaches its ports can send many.
+//! Log lines of CycloneDDS on standard error, limited to a readable number. CycloneDDS logs each
+//! broken packet, and any process that reaches its ports can send many.
 
 use cyclors as c;
 use driveline_gateway::{LineLimit, LineVerdict};
@@ -9,16 +9,16 @@ use std::io::Write;
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
 
-/// Lines a minute.
+/// Maximum number of lines a minute.
 const LINES: u32 = 16;
-/// Of a line, in bytes; as CycloneDDS.
+/// Maximum length of a line, in bytes; the same as in CycloneDDS.
 const MAX_LINE: usize = 2048;
 
-/// Of a process, as CycloneDDS's log is.
+/// Limit of this process, as CycloneDDS has one log for each process.
 static LIMIT: Mutex<LineLimit> = Mutex::new(LineLimit::new(LINES));
 
-fn limit<T>(look: impl FnOnce(&mut LineLimit) -> T) -> T {
-    look(&mut LIMIT.lock().unwrap_or_else(PoisonError::into_inner))
+fn limit<T>(f: impl FnOnce(&mut LineLimit) -> T) -> T {
+    f(&mut LIMIT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Returns a note on lines that were not shown, at most once a minute.
@@ -30,7 +30,7 @@ pub(crate) fn withheld() -> Option<String> {
     ))
 }
 
-/// One line, without what a terminal would act upon: names in it come from the network.
+/// Returns one line without control characters, as names in it come from the network.
 fn printable(line: &[u8]) -> String {
     let line = line.get(..MAX_LINE).unwrap_or(line);
     String::from_utf8_lossy(line)
@@ -40,10 +40,10 @@ fn printable(line: &[u8]) -> String {
         .collect()
 }
 
-/// The reader of standard error may be gone; that does not end the gateway.
+/// Writes a line. Errors are ignored: a closed standard error does not end the gateway.
 fn show(line: &[u8], verdict: &LineVerdict) {
     let more = if *verdict == LineVerdict::Last {
-        "\nCycloneDDS: what it says in the rest of this minute is not shown, and counted"
+        "\nCycloneDDS: further lines of this minute are counted and not shown"
     } else {
         ""
     };
@@ -52,27 +52,25 @@ fn show(line: &[u8], verdict: &LineVerdict) {
 }
 
 unsafe extern "C" fn sink(_: *mut c_void, said: *const c::dds_log_data_t) {
-    // SAFETY: CycloneDDS calls it with a structure that lives, and does not change, as long as the
-    // call.
+    // SAFETY: CycloneDDS passes a structure that lives, and does not change, during the call.
     let Some(said) = (unsafe { said.as_ref() }) else { return };
     let verdict = limit(|limit| limit.line(Instant::now()));
-    // After a fatal one it ends the process: nothing else would say why.
+    // CycloneDDS ends the process after a fatal line, so that line is always shown.
     if said.message.is_null()
         || verdict == LineVerdict::Withheld && said.priority & c::DDS_LC_FATAL == 0
     {
         return;
     }
-    // SAFETY: as many bytes of a buffer of the calling thread, which is not changed during the
-    // call; without the end of the line.
+    // SAFETY: `message` and `size` name the bytes of a buffer of the calling thread, which does not
+    // change during the call.
     show(unsafe { std::slice::from_raw_parts(said.message.cast::<u8>(), said.size) }, &verdict);
 }
 
-/// Has CycloneDDS say no more than that, in all of its domains, from now on.
+/// Limits the log lines of all CycloneDDS domains of this process from now on.
 pub(super) fn bound() {
     static ONCE: Once = Once::new();
-    // SAFETY: the function is part of the program, has the signature that is asked for, cannot
-    // unwind (a panic in a function of C's ABI ends the process), and looks at nothing of its first
-    // argument.
+    // SAFETY: `sink` is part of the program, has the required signature, cannot unwind (a panic in
+    // a function of C's ABI ends the process), and does not use its first argument.
     ONCE.call_once(|| unsafe { c::dds_set_log_sink(Some(sink), std::ptr::null_mut()) });
 }
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! With whom a writer or a reader is matched at this moment.
+//! Endpoints that a writer or a reader is matched with now.
 
 use super::discovery::{Endpoint, read};
 use super::{DdsError, Entity, Reader, Result, Waiting, Writer, checked};
 use cyclors as c;
 
-/// Matches that there is room for at first …
+/// Number of matches for which memory is reserved at first.
 const MATCHES: usize = 64;
-/// … and at most.
+/// Maximum number of matches.
 const MAX_MATCHES: usize = 4096;
 
-/// Handles of all that are matched. `tell` fills as many as there is room for, and says how many
-/// there are.
-fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec<u64>> {
+/// Returns the handles of all matched endpoints. `list` fills its buffer and returns the number of
+/// matches, which may be greater.
+fn matches(action: &'static str, list: impl Fn(&mut [u64]) -> i32) -> Result<Vec<u64>> {
     let mut handles = vec![0; MATCHES];
     loop {
-        let count = usize::try_from(checked(action, tell(&mut handles))?).unwrap_or(0);
+        let count = usize::try_from(checked(action, list(&mut handles))?).unwrap_or(0);
         if count <= handles.len() {
             handles.truncate(count);
             return Ok(handles);
@@ -29,36 +29,35 @@ fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec
                 ),
             });
         }
-        // Others may come in between.
+        // More may match before the next call.
         handles.resize((count * 2).min(MAX_MATCHES), 0);
     }
 }
 
 impl Writer {
-    /// Its readers; those of this process are not among them. An error if they are more than can be
-    /// looked at.
+    /// Returns the matched readers of other processes. Fails if there are more than `MAX_MATCHES`.
     pub(crate) fn readers(&self) -> Result<Vec<Endpoint>> {
-        // SAFETY: the buffer has room for as many numbers as passed.
-        let tell = |to: &mut [u64]| unsafe {
+        // SAFETY: pointer and length are those of the buffer.
+        let list = |to: &mut [u64]| unsafe {
             c::dds_get_matched_subscriptions(self.entity.0, to.as_mut_ptr(), to.len())
         };
-        // SAFETY: numbers; what comes is freed by `owned`.
+        // SAFETY: the arguments are numbers; `owned` frees the result.
         let of = |handle: &u64| unsafe {
             owned(c::dds_get_matched_subscription_data(self.entity.0, *handle), *handle)
         };
-        Ok(matches("list readers", tell)?.iter().filter_map(of).collect())
+        Ok(matches("list readers", list)?.iter().filter_map(of).collect())
     }
 
-    /// Has `waiting` wake up as readers come and go. [`Self::looked`] is for what has been seen.
+    /// Wakes `waiting` when readers come or go. [`Self::clear_changes`] resets that.
     pub(crate) fn watch(&self, waiting: &Waiting) -> Result<()> {
         watch(&self.entity, c::dds_status_id_DDS_PUBLICATION_MATCHED_STATUS_ID, waiting)
     }
 
-    /// From now on, only later changes wake a waiting thread. Call it before the check, so that no
+    /// From now on only later changes wake a waiting thread. Call it before the check, so that no
     /// change is missed.
-    pub(crate) fn looked(&self) {
-        // SAFETY: plain numbers, for which zeros are good; written by the call, which keeps no
-        // pointer.
+    pub(crate) fn clear_changes(&self) {
+        // SAFETY: the structure has only numbers, for which zeros are valid; the call writes it and
+        // keeps no pointer.
         unsafe {
             let mut status = std::mem::zeroed::<c::dds_publication_matched_status>();
             c::dds_get_publication_matched_status(self.entity.0, &raw mut status);
@@ -67,21 +66,21 @@ impl Writer {
 }
 
 impl Reader {
-    /// As [`Writer::readers`].
+    /// Returns the matched writers, as [`Writer::readers`] does readers.
     pub(crate) fn writers(&self) -> Result<Vec<Endpoint>> {
-        // SAFETY: the buffer has room for as many numbers as passed.
-        let tell = |to: &mut [u64]| unsafe {
+        // SAFETY: pointer and length are those of the buffer.
+        let list = |to: &mut [u64]| unsafe {
             c::dds_get_matched_publications(self.entity.0, to.as_mut_ptr(), to.len())
         };
-        Ok(matches("list writers", tell)?
+        Ok(matches("list writers", list)?
             .iter()
             .filter_map(|handle| self.writer(*handle))
             .collect())
     }
 
-    /// The writer with this handle, while it is matched.
+    /// Returns the writer with this handle if it is matched.
     pub(crate) fn writer(&self, handle: u64) -> Option<Endpoint> {
-        // SAFETY: numbers; what comes is freed by `owned`.
+        // SAFETY: the arguments are numbers; `owned` frees the result.
         unsafe { owned(c::dds_get_matched_publication_data(self.entity.0, handle), handle) }
     }
 
@@ -90,10 +89,10 @@ impl Reader {
         watch(&self.entity, c::dds_status_id_DDS_SUBSCRIPTION_MATCHED_STATUS_ID, waiting)
     }
 
-    /// As [`Writer::looked`].
-    pub(crate) fn looked(&self) {
-        // SAFETY: plain numbers, for which zeros are good; written by the call, which keeps no
-        // pointer.
+    /// As [`Writer::clear_changes`].
+    pub(crate) fn clear_changes(&self) {
+        // SAFETY: the structure has only numbers, for which zeros are valid; the call writes it and
+        // keeps no pointer.
         unsafe {
             let mut status = std::mem::zeroed::<c::dds_subscription_matched_status>();
             c::dds_get_subscription_matched_status(self.entity.0, &raw mut status);
@@ -102,7 +101,7 @@ impl Reader {
 }
 
 fn watch(entity: &Entity, status: c::dds_status_id, waiting: &Waiting) -> Result<()> {
-    // SAFETY: numbers; the last one is only given back by `dds_waitset_wait`.
+    // SAFETY: all arguments are numbers; `dds_waitset_wait` only returns the last one.
     unsafe {
         checked("watch matches", c::dds_set_status_mask(entity.0, 1 << status))?;
         checked("watch matches", c::dds_waitset_attach(waiting.set.0, entity.0, 2))?;
@@ -110,16 +109,16 @@ fn watch(entity: &Entity, status: c::dds_status_id, waiting: &Waiting) -> Result
     Ok(())
 }
 
-/// Reads what CycloneDDS has given, and gives it back.
+/// Reads an endpoint that CycloneDDS has returned, and frees it.
 ///
 /// # Safety
-/// `endpoint` is null, or was given by `dds_get_matched_…_data` and is used nowhere else.
+/// `endpoint` is null, or was returned by `dds_get_matched_…_data` and is used nowhere else.
 unsafe fn owned(endpoint: *mut c::dds_builtintopic_endpoint_t, handle: u64) -> Option<Endpoint> {
     if endpoint.is_null() {
         return None;
     }
-    // SAFETY: a whole structure of ours alone, as the caller says, with texts and QoS that end with
-    // it; nothing of it is used after it was freed.
+    // SAFETY: by the contract of this function the structure is ours alone. Its texts and QoS live
+    // as long as it, and nothing of it is used after it is freed.
     unsafe {
         let found = read(&*endpoint, handle);
         c::dds_builtintopic_free_endpoint(endpoint);
@@ -131,27 +130,28 @@ unsafe fn owned(endpoint: *mut c::dds_builtintopic_endpoint_t, handle: u64) -> O
 mod tests {
     use super::*;
 
-    /// So many are matched; as CycloneDDS does, it says how many, and fills what there is room for.
-    fn told(there: usize) -> Result<Vec<u64>> {
-        matches("tell", |to| {
-            to.iter_mut().zip(1..=there as u64).for_each(|(to, handle)| *to = handle);
-            there as i32
+    /// Lists `count` matches as CycloneDDS does: fills the buffer and returns the number of
+    /// matches.
+    fn listed(count: usize) -> Result<Vec<u64>> {
+        matches("list", |to| {
+            to.iter_mut().zip(1..=count as u64).for_each(|(to, handle)| *to = handle);
+            count as i32
         })
     }
 
     #[test]
     fn all_matches_are_read_or_an_error_is_returned() {
         for there in [0, 1, MATCHES, MATCHES + 1, 1000, MAX_MATCHES] {
-            assert_eq!(told(there).unwrap(), (1..=there as u64).collect::<Vec<_>>());
+            assert_eq!(listed(there).unwrap(), (1..=there as u64).collect::<Vec<_>>());
         }
-        let refused = told(MAX_MATCHES + 1).unwrap_err().to_string();
+        let refused = listed(MAX_MATCHES + 1).unwrap_err().to_string();
         assert!(refused.contains("4097 are matched, and at most 4096 are supported"), "{refused}");
     }
 
     #[test]
-    fn some_may_come_while_there_is_made_room_for_them() {
+    fn matches_may_be_added_while_the_buffer_grows() {
         let there = std::cell::Cell::new(MATCHES);
-        let all = matches("tell", |to| {
+        let all = matches("list", |to| {
             there.set(there.get() + 50);
             to.iter_mut().zip(1..=there.get() as u64).for_each(|(to, handle)| *to = handle);
             there.get() as i32

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! CycloneDDS as far as the gateway needs it: topics of any type as bytes, discovery, waiting. The
-//! only place of this crate that calls C.
+//! The parts of CycloneDDS that the gateway uses: topics of any type as bytes, discovery, waiting.
+//! This module is the only place of the crate that calls C.
 //!
-//! Entities are numbers which CycloneDDS looks up in a table of its own, under its own locks: a
-//! number that has become invalid is an error and not a fault, and every function that takes one
-//! can be called from any thread. What remains to be argued is memory: strings and structures that
-//! go in, and samples that come out.
-#![allow(unsafe_code, reason = "the border to C; tools/check_source.py knows this directory")]
+//! Entities are numbers. CycloneDDS looks them up in its own table, under its own locks. A number
+//! that has become invalid is an error, not undefined behaviour, and every function that takes one
+//! can be called from any thread. So the SAFETY comments argue about memory only: strings and
+//! structures that go in, and samples that come out.
+#![allow(unsafe_code, reason = "calls C; tools/check_source.py knows this directory")]
 
 mod discovery;
 mod log;
@@ -30,7 +30,7 @@ use std::time::Duration;
 use thiserror::Error;
 use unacknowledged::Unacknowledged;
 
-/// CycloneDDS refuses.
+/// Call that CycloneDDS refused.
 #[derive(Debug, Error)]
 #[error("CycloneDDS cannot {action}: {reason}")]
 pub struct DdsError {
@@ -42,13 +42,13 @@ pub struct DdsError {
 
 pub(crate) type Result<T> = std::result::Result<T, DdsError>;
 
-/// The value, or what a negative one means.
+/// Returns the value, or the error that a negative value stands for.
 fn checked(action: &'static str, code: i32) -> Result<i32> {
     if code >= 0 {
         return Ok(code);
     }
-    // SAFETY: it takes any number and gives a pointer to a text that is part of the program and
-    // ends in NUL.
+    // SAFETY: the function takes any number and returns a pointer to a static text that ends in
+    // NUL.
     let text = unsafe { CStr::from_ptr(c::dds_strretcode(code)) };
     Err(DdsError { action, reason: text.to_string_lossy().into_owned() })
 }
@@ -57,8 +57,8 @@ fn text(action: &'static str, text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| DdsError { action, reason: "a name with a zero byte".into() })
 }
 
-/// Something of DDS that ends with this value, or before: then, whatever is asked of it is an
-/// error. (CycloneDDS draws numbers at random, of two thousand million.)
+/// DDS entity, deleted when this value is dropped or closed. Calls with a closed entity fail.
+/// CycloneDDS draws the numbers at random from two thousand million, so one is hardly reused.
 #[derive(Debug)]
 pub(crate) struct Entity(c::dds_entity_t, AtomicBool);
 
@@ -68,11 +68,12 @@ impl Entity {
     }
 
     fn close(&self) {
-        // Once: afterwards the number may belong to another entity.
+        // Only once: afterwards the number may belong to another entity.
         if !self.1.swap(true, Ordering::AcqRel) {
             #[cfg(test)]
             let _beside_a_participant = TURN.read();
-            // SAFETY: a number; one that is gone already with what it belonged to is refused.
+            // SAFETY: the argument is a number. If its parent has deleted the entity, the call
+            // fails.
             unsafe { c::dds_delete(self.0) };
         }
     }
@@ -84,16 +85,16 @@ impl Drop for Entity {
     }
 }
 
-/// No participant goes before what was made from it, but in tests. There a reader that is deleted
-/// meanwhile would delete its topic once more, which CycloneDDS asserts is not so.
+/// Lock between the deletion of entities and of their participant, which only tests close first. A
+/// reader deleted meanwhile would delete its topic twice, and CycloneDDS asserts against that.
 #[cfg(test)]
 static TURN: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
 impl Entity {
-    /// Its id on the wire.
+    /// Returns its id on the wire.
     pub(crate) fn gid(&self) -> Result<Gid> {
         let mut guid = c::dds_guid_t { v: [0; 16] };
-        // SAFETY: it writes 16 bytes to where 16 bytes are, and keeps no pointer.
+        // SAFETY: the call writes 16 bytes to an array of 16 bytes, and keeps no pointer.
         checked("get the id of an endpoint", unsafe { c::dds_get_guid(self.0, &raw mut guid) })?;
         Ok(guid.v)
     }
@@ -103,7 +104,7 @@ impl Entity {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum History {
     KeepLast(u32),
-    /// All, as long as there are no more than `limit`; `late` of them for those who come late.
+    /// Keeps all samples, at most `limit`; `late` of them for late joiners.
     KeepAll {
         limit: u32,
         late: u32,
@@ -120,12 +121,12 @@ pub(crate) struct EndpointConfig<'a> {
     pub(crate) user_data: &'a str,
 }
 
-/// QoS in C, which ends with this value.
+/// QoS of CycloneDDS, freed when this value is dropped.
 struct Native(*mut c::dds_qos_t);
 
 impl Drop for Native {
     fn drop(&mut self) {
-        // SAFETY: made by `dds_create_qos` and freed here alone.
+        // SAFETY: `dds_create_qos` made it, and it is freed only here.
         unsafe { c::dds_delete_qos(self.0) };
     }
 }
@@ -140,8 +141,8 @@ fn or_infinite(t: Option<Duration>) -> i64 {
 
 impl Native {
     fn new(user_data: &str) -> Self {
-        // SAFETY: `dds_create_qos` returns a structure that is ours, or ends the program if there
-        // is no memory; `dds_qset_userdata` copies the given number of bytes.
+        // SAFETY: `dds_create_qos` returns a structure that is ours, or ends the program if memory
+        // is short; `dds_qset_userdata` copies the given number of bytes.
         unsafe {
             let qos = c::dds_create_qos();
             c::dds_qset_userdata(qos, user_data.as_ptr().cast(), user_data.len());
@@ -170,8 +171,8 @@ impl Native {
             LivelinessKind::ManualByTopic => c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_TOPIC,
         };
         let depth = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-        // SAFETY: all of them write numbers into our structure; the representation is read from an
-        // array of one number, as is said.
+        // SAFETY: all calls write numbers into our structure; the representation is read from an
+        // array of one number, as its length says.
         unsafe {
             c::dds_qset_reliability(this.0, reliability, ns(config.max_blocking));
             c::dds_qset_durability(this.0, durability);
@@ -203,17 +204,18 @@ impl Native {
     }
 }
 
-/// Participant of a DDS domain. Its entities end with it, so it is dropped when no thread writes
-/// any more.
+/// Participant of a DDS domain. Its entities end with it, so drop it after all writing threads have
+/// ended.
 #[derive(Debug)]
 pub(crate) struct Participant {
     participant: Entity,
-    /// Behind the participant, as it must end after it.
+    /// After `participant`: fields drop in this order, and the domain must end last.
     _domain: Entity,
 }
 
 impl Participant {
-    /// `configuration` is CycloneDDS's, in XML. A process can take part in a domain once.
+    /// Joins a DDS domain, with CycloneDDS's configuration in XML. A process can join a domain
+    /// once.
     pub(crate) fn open(domain: u32, configuration: &str, user_data: &str) -> Result<Self> {
         log::bound();
         let configuration = text("read its configuration", configuration)?;
@@ -221,7 +223,7 @@ impl Participant {
         let domain_entity = unsafe { c::dds_create_domain(domain, configuration.as_ptr()) };
         let domain_entity = Entity::new(checked("take part in the network", domain_entity)?);
         let qos = Native::new(user_data);
-        // SAFETY: the QoS outlives the call, which copies it; no listener is given.
+        // SAFETY: the QoS outlives the call, which copies it; the listener is null.
         let participant = unsafe { c::dds_create_participant(domain, qos.0, std::ptr::null()) };
         Ok(Self {
             participant: Entity::new(checked("create a participant", participant)?),
@@ -233,23 +235,23 @@ impl Participant {
         self.participant.gid()
     }
 
-    /// Ends it, and everything that was made from it, before its value goes: whatever is asked of
-    /// that is an error from then on.
+    /// Deletes the participant and its entities before this value is dropped. Calls with them fail
+    /// from then on.
     #[cfg(test)]
     pub(crate) fn close(&self) {
         if !self.participant.1.swap(true, Ordering::AcqRel) {
             let _alone = TURN.write();
-            // SAFETY: a number.
+            // SAFETY: the argument is a number.
             unsafe { c::dds_delete(self.participant.0) };
         }
     }
 
-    /// A topic of some type without a key, whose samples are bytes.
+    /// Creates a topic without a key, of any type, whose samples are bytes.
     pub(crate) fn topic(&self, name: &str, type_name: &str) -> Result<Entity> {
         const ACTION: &str = "create a topic";
         let (name, type_name) = (text(ACTION, name)?, text(ACTION, type_name)?);
-        // SAFETY: both texts end in NUL and outlive the call; it takes them as mutable, but only
-        // reads and copies them (`ddsi_sertype_init_flags`, `dds_create_topic_sertype`).
+        // SAFETY: both texts end in NUL and outlive the call. Its parameters are mutable, but it
+        // only reads and copies the texts (`ddsi_sertype_init_flags`, `dds_create_topic_sertype`).
         let topic = unsafe {
             c::cdds_create_blob_topic(
                 self.participant.0,
@@ -261,14 +263,14 @@ impl Participant {
         Ok(Entity::new(checked(ACTION, topic)?))
     }
 
-    /// `topic` must outlive it, see [`Writer`].
+    /// Creates a writer. `topic` must outlive it, see [`Writer`].
     pub(crate) fn writer(&self, topic: &Entity, config: &EndpointConfig<'_>) -> Result<Writer> {
         let qos = Native::of(config);
         // SAFETY: as for the participant.
         let writer =
             unsafe { c::dds_create_writer(self.participant.0, topic.0, qos.0, std::ptr::null()) };
         let unacknowledged = match (config.history, config.qos) {
-            // What lasts for late joiners stays in the history, acknowledged or not.
+            // Samples kept for late joiners stay in the history, acknowledged or not.
             (
                 History::KeepLast(depth),
                 EndpointQos {
@@ -292,7 +294,7 @@ impl Participant {
     }
 
     pub(crate) fn waiting(&self) -> Result<Waiting> {
-        // SAFETY: numbers go in and come out.
+        // SAFETY: arguments and results are numbers.
         let (set, guard) = unsafe {
             (
                 c::dds_create_waitset(self.participant.0),
@@ -303,34 +305,36 @@ impl Participant {
             Entity::new(checked("create a wait set", set)?),
             Entity::new(checked("create a condition", guard)?),
         );
-        // SAFETY: numbers; the last one is only given back by `dds_waitset_wait`.
+        // SAFETY: all arguments are numbers; `dds_waitset_wait` only returns the last one.
         checked("attach a condition", unsafe { c::dds_waitset_attach(set.0, guard.0, 0) })?;
         Ok(Waiting { set, guard })
     }
 }
 
-/// Writes samples of one topic, which must outlive it: the owner of a writer also holds its topic,
-/// and drops it later.
+/// Writes samples of one topic. The topic must outlive the writer: the owner of a writer holds its
+/// topic too, and drops it later.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) entity: Entity,
-    /// Of a reliable keep-last one that keeps nothing for late joiners.
+    /// Samples in flight; only for a reliable keep-last writer that keeps nothing for late joiners.
     unacknowledged: Option<Mutex<Unacknowledged<Reference>>>,
 }
 
 impl Writer {
-    /// Hands a sample over, of which CycloneDDS makes its only copy. The parts' lengths add up to a
-    /// multiple of 4. A writer that keeps all samples waits for reliable readers, one that keeps
-    /// the last few never does. Returns how many samples were replaced, since the last call, that a
-    /// reliable reader has not acknowledged in time, where that can be known: not where samples are
-    /// kept for late joiners.
+    /// Writes a sample; CycloneDDS copies it once. The lengths of the parts add up to a multiple of
+    /// 4. A keep-all writer waits for reliable readers, a keep-last writer never waits.
+    ///
+    /// Returns the number of samples replaced since the last call although a reliable reader had
+    /// not acknowledged them in time. The number is 0 where it cannot be known: if samples are kept
+    /// for late joiners.
     pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<u64> {
         let mut unacknowledged =
             self.unacknowledged.as_ref().map(|u| u.lock().unwrap_or_else(PoisonError::into_inner));
         sample::write(&self.entity, parts, unacknowledged.as_deref_mut())
     }
 
-    /// Ends it before its value goes. Who waits in [`Writer::write`] is let go, with an error.
+    /// Closes the writer before this value is dropped. A thread that waits in [`Writer::write`]
+    /// returns with an error.
     pub(crate) fn close(&self) {
         self.entity.close();
     }
@@ -344,24 +348,23 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The next sample; `None`: there is none now. What is no data (a writer has gone) is passed
-    /// over.
+    /// Returns the next sample; `None` if there is none now. Skips entries without data (a writer
+    /// has gone).
     pub(crate) fn take(&self) -> Result<Option<Taken>> {
         sample::take(&self.entity)
     }
 
-    /// Ends it before its value goes. Others see it go at once; whatever is asked of it is an error
-    /// from then on.
+    /// Closes the reader before this value is dropped. Remote writers see it leave at once; calls
+    /// with it fail from then on.
     pub(crate) fn close(&self) {
         self.entity.close();
     }
 
-    /// Number of samples lost, and of those rejected for good. To a reliable reader without room
-    /// CycloneDDS offers a sample repeatedly, and counts a rejection each time: none of them is a
-    /// loss.
+    /// Returns the numbers of lost and of finally rejected samples. To a reliable reader without
+    /// room, CycloneDDS offers a sample repeatedly and counts each rejection: those are no losses.
     pub(crate) fn losses(&self) -> (u32, u32) {
-        // SAFETY: plain numbers, for which zeros are good; written by the calls, which keep no
-        // pointer. If they fail, zeros stay.
+        // SAFETY: the structures have only numbers, for which zeros are valid; the calls write them
+        // and keep no pointer. If a call fails, zeros stay.
         unsafe {
             let (mut lost, mut rejected) = (
                 std::mem::zeroed::<c::dds_sample_lost_status>(),
@@ -374,7 +377,7 @@ impl Reader {
     }
 }
 
-/// Waits until a sample can be taken, or another thread wakes it.
+/// Waits until a sample can be taken or another thread wakes it.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     set: Entity,
@@ -382,9 +385,9 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Also waits for this reader from now on.
+    /// Also waits for samples of this reader from now on.
     pub(crate) fn add(&self, reader: &Entity) -> Result<()> {
-        // SAFETY: numbers. The condition belongs to the reader and ends with it.
+        // SAFETY: the arguments are numbers. The condition belongs to the reader and ends with it.
         unsafe {
             let condition = checked(
                 "create a condition",
@@ -395,15 +398,16 @@ impl Waiting {
         Ok(())
     }
 
-    /// Ends the wait of [`wait`](Self::wait), or the next one.
+    /// Ends the running call of [`wait`](Self::wait), or the next one.
     pub(crate) fn wake(&self) {
-        // SAFETY: a number.
+        // SAFETY: the argument is a number.
         unsafe { c::dds_set_guardcondition(self.guard.0, true) };
     }
 
-    /// Waits, at most for so long.
+    /// Waits at most `longest`.
     pub(crate) fn wait(&self, longest: Duration) -> Result<()> {
-        // SAFETY: numbers; it is passed a length of zero for the attachments, so it writes none.
+        // SAFETY: the arguments are numbers; the length of the attachments is zero, so none is
+        // written.
         unsafe {
             checked("wait", c::dds_waitset_wait(self.set.0, std::ptr::null_mut(), 0, ns(longest)))?;
             c::dds_set_guardcondition(self.guard.0, false);

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples that a keep-last writer replaces although a reliable reader has not acknowledged them
-//! for longer than acknowledgements take.
+//! Counts samples that a keep-last writer replaces although a reliable reader should have
+//! acknowledged them by then.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Longest time until a reader that lacks nothing acknowledges: CycloneDDS's readers collect
+/// Longest time until a reader that has all samples acknowledges: readers of CycloneDDS collect
 /// acknowledgements for 10 ms.
 const DUE: Duration = Duration::from_millis(20);
 
-/// A sample that was written.
+/// Written sample.
 pub(super) trait Written {
-    /// Returns true while the writer's history has it: a reader has not acknowledged it yet.
+    /// Returns true while it is in the writer's history: a reader has not acknowledged it yet.
     fn is_in_history(&self) -> bool;
 }
 
-/// The newest samples of a writer, the oldest first: no more than its history keeps.
+/// Newest samples of a writer, oldest first; at most as many as its history keeps.
 #[derive(Debug)]
 pub(super) struct Unacknowledged<T> {
     depth: usize,
     samples: VecDeque<T>,
-    /// Time of the last acknowledgement, or when none was outstanding.
+    /// Time of the last acknowledgement, or of the last moment when none was outstanding.
     acknowledged: Option<Instant>,
-    /// Samples that were replaced since then, and may have been received.
+    /// Samples replaced since then, which may have been received.
     replaced: u64,
 }
 
@@ -36,17 +36,18 @@ impl<T: Written> Unacknowledged<T> {
         }
     }
 
-    /// Releases what was acknowledged. Returns how many samples are known to be replaced before
-    /// that, since the last call, if the next one is written now.
+    /// Releases acknowledged samples, and the oldest one if the history is full. Returns the number
+    /// of samples known to be replaced without acknowledgement since the last call, if the next
+    /// sample is written now.
     pub(super) fn make_room(&mut self, now: Instant) -> u64 {
         let before = self.samples.len();
-        // Readers acknowledge in the order of the samples.
+        // Readers acknowledge samples in order.
         while self.samples.front().is_some_and(|sample| !sample.is_in_history()) {
             self.samples.pop_front();
         }
         if self.samples.is_empty() || self.samples.len() < before {
-            // A reader that acknowledges a sample has all earlier ones, or was informed that they
-            // are gone.
+            // A reader that acknowledges a sample has all earlier ones, or knows that they are
+            // gone.
             (self.acknowledged, self.replaced) = (Some(now), 0);
         }
         if self.samples.len() >= self.depth {
@@ -69,7 +70,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// Numbers up to this one are acknowledged.
+    /// Sample with a number; samples up to the number in the cell are acknowledged.
     struct Numbered(u32, Rc<Cell<u32>>);
 
     impl Written for Numbered {
@@ -95,8 +96,7 @@ mod tests {
             }
         }
 
-        /// Writes so many samples, each that much later than the one before. Returns how many were
-        /// replaced.
+        /// Writes `count` samples, one each `period`. Returns the number of replaced samples.
         fn write(&mut self, count: u32, period: Duration) -> u64 {
             let one = |_| {
                 self.now += period;
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_before_an_acknowledgement_is_due_counts_if_none_comes() {
+    fn early_replacements_count_if_no_acknowledgement_comes() {
         let (period, mut writer) = (DUE / 20, Writer::new(4));
-        // At a high rate acknowledgements of a sound reader come after the samples were replaced.
+        // At a high rate, acknowledgements of a working reader arrive after samples were replaced.
         for _ in 0..10 {
             assert_eq!(writer.write(10, period), 0);
             writer.acknowledged.set(writer.written);

@@ -63,7 +63,7 @@ impl Asking {
     /// Requests from publishers on this host the QoS that a ROS 2 subscription requests and does
     /// not get, while both exist. The publisher refuses the request, and so gets an event with the
     /// reason. An observer's request delays no publisher and takes no pins of others.
-    pub(super) fn look<'a>(
+    pub(super) fn poll<'a>(
         &mut self,
         common: &GatewayState,
         pairs: impl Iterator<Item = (&'a Writing, &'a Endpoint)>,

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_has_a_bound_in_bytes_and_a_writer_of_depth_1_has_room_for_a_burst() {
+    fn the_queue_is_bounded_in_bytes_and_a_depth_of_1_has_space_for_a_burst() {
         let link = Link::new(1);
         link.backlog.push(0, 1);
         link.begun.recv().unwrap();

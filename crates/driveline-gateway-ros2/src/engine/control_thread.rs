@@ -36,20 +36,20 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const MAX_TOPICS: usize = 256;
-/// Maximum number of remembered foreign endpoints.
+/// Maximum number of remembered endpoints of other nodes.
 const MAX_ENDPOINTS: usize = 16_384;
 /// Maximum number of other gateways reported.
-const MAX_BESIDE: usize = 16;
+const MAX_OTHER_GATEWAYS: usize = 16;
 /// Maximum number of reported reasons for skipped types.
 const MAX_LEFT_OUT: usize = 64;
-/// Maximum number of reported topics whose names are not possible here, and length of a name in
-/// such a text.
+/// Maximum number of reported topics whose names Driveline does not permit, and maximum length of
+/// such a name in a text.
 const MAX_MISNAMED: usize = 256;
 const LONGEST_NAMED: usize = 256;
 /// State of a subscription with a remark.
 pub(super) const WITH_A_REMARK: &str = "gets samples, but not as requested";
 /// Longest pause between checks without an event.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Requests of the gateway's owner to the control thread.
 pub(super) struct Control {
@@ -95,19 +95,19 @@ pub(super) struct ControlThread {
     pub(super) incoming: Vec<(Profile, Incoming)>,
     /// Topics towards ROS 2. `None`: the topic is not sent; the reason was logged.
     pub(super) outgoing: BTreeMap<TopicName, Option<OutgoingTopic>>,
-    /// Topics that are listed even without a publisher in ROS 2.
+    /// Topics listed even without a publisher in ROS 2.
     pub(super) sought: BTreeSet<String>,
     /// Foreign readers of ROS 2 topics.
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
-    told: HashSet<(Gid, Gid)>,
+    reported: HashSet<(Gid, Gid)>,
     asking: Asking,
-    /// Topics of this host that are named only by patterns.
+    /// Finds topics of this host that only patterns name.
     local_topics: Option<LocalTopics>,
-    /// Topics in ROS 2 whose names are not possible here, already logged.
+    /// ROS 2 topics already logged because Driveline does not permit their names.
     misnamed: HashSet<String>,
-    /// True if it was logged that no more topics towards ROS 2 fit.
-    told_full: bool,
+    /// True if it was logged that the limit of topics towards ROS 2 is reached.
+    full_logged: bool,
     /// Zenoh sessions of other gateways that are also in the same DDS domain.
     pub(super) beside: BTreeSet<String>,
     graph: Option<DdsGraph>,
@@ -132,7 +132,7 @@ fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<Str
         .collect()
 }
 
-/// Topics towards ROS 2: those of the graph under a rule, and those named by a rule.
+/// Returns the topics towards ROS 2: those of the graph under a rule, and those named by a rule.
 fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     let known =
         config.topics.iter().filter(|t| config.ros2.rule(&t.topic, false).is_some()).cloned();
@@ -158,7 +158,8 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     topics
 }
 
-/// Sends a topic to ROS 2, as its rule says. `None`: not possible; the reason was logged.
+/// Sends a topic to ROS 2, as its rule says. Returns `None` if that is impossible, which was
+/// logged.
 fn goes_out(
     common: &Arc<GatewayState>,
     local: &LocalTopic,
@@ -174,7 +175,8 @@ fn goes_out(
     OutgoingTopic::start(common, local, rule).map(Some)
 }
 
-/// Topics to search in ROS 2: those of the graph under a rule, and those named by a rule.
+/// Returns the topics to search in ROS 2: those of the graph under a rule, and those named by a
+/// rule.
 fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
     let covered = config
         .topics
@@ -216,7 +218,7 @@ pub(super) fn remarks(writing: &Writing, reader: &Endpoint) -> Vec<String> {
         Profile::Dds => {
             definitions_differ(writing.type_hash, reader.announced).into_iter().collect()
         }
-        // Keys alone decide in rmw_zenoh.
+        // rmw_zenoh matches by keys alone.
         Profile::Zenoh => {
             mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect()
         }
@@ -361,11 +363,11 @@ impl ControlThread {
             sought,
             readers: HashMap::new(),
             nodes: Nodes::new(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
             asking: Asking::default(),
             local_topics,
             misnamed: HashSet::new(),
-            told_full: false,
+            full_logged: false,
             beside: BTreeSet::new(),
             graph,
             control,
@@ -389,7 +391,7 @@ impl ControlThread {
 
     pub(super) fn run(mut self) {
         while !self.control.stop.load(Ordering::Acquire) {
-            let longest = self.look();
+            let longest = self.poll();
             if let Err(e) = self.common.waiting.wait(longest) {
                 self.common.fail(e.to_string());
                 break;
@@ -401,7 +403,7 @@ impl ControlThread {
 
     /// Handles pending events and returns the time until the next check without an event. Refusals
     /// of DDS are logged, and do not stop the rest.
-    fn look(&mut self) -> Duration {
+    fn poll(&mut self) -> Duration {
         let learnt = self.learn();
         let ((found, services), troubles) =
             self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
@@ -410,7 +412,7 @@ impl ControlThread {
             self.changed(Profile::Zenoh, writes, change);
         }
         let of_interfaces =
-            self.interfaces.look(Instant::now(), interfaces).unwrap_or_else(|why| {
+            self.interfaces.poll(Instant::now(), interfaces).unwrap_or_else(|why| {
                 self.common.fail(why);
                 Vec::new()
             });
@@ -431,13 +433,14 @@ impl ControlThread {
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
         let nodes = &self.nodes;
-        self.asking.look(&self.common, pairs(&writings, &self.readers), |reader| {
+        self.asking.poll(&self.common, pairs(&writings, &self.readers), |reader| {
             nodes.get(&reader.gid).cloned()
         });
-        let due = self.services.look(&self.nodes);
+        let due = self.services.poll(&self.nodes);
         let said = self.say(&writings);
         self.control.report_requests.answer(|| self.report(&writings));
-        // A failed read is not due again now: it would be retried without a pause.
+        // After a failed read the time of the graph is ignored: it would be retried without a
+        // pause.
         let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
         [learnt.err(), said.err()]
             .into_iter()
@@ -445,7 +448,7 @@ impl ControlThread {
             .for_each(|e| self.common.log(e.to_string()));
         let again = self.common.zenoh.as_ref().and_then(Session::connect_again);
         let next = [due, of_graph, again].into_iter().flatten().min();
-        next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
+        next.map_or(CHECK_EVERY, |at| at.saturating_duration_since(Instant::now()).min(CHECK_EVERY))
     }
 
     /// Reads changes from DDS.
@@ -478,10 +481,10 @@ impl ControlThread {
                 continue;
             }
             if self.outgoing.len() >= MAX_TOPICS {
-                if !std::mem::replace(&mut self.told_full, true) {
+                if !std::mem::replace(&mut self.full_logged, true) {
                     self.common.log(format!(
                         "topic '{topic}' does not go to ROS 2, nor do others that come later: \
-                         {MAX_TOPICS} topics do, which is the most there can be; {FEWER}"
+                         {MAX_TOPICS} topics do, which is the maximum; {FEWER}"
                     ));
                 }
                 return;
@@ -507,8 +510,12 @@ impl ControlThread {
     fn check_other_profile(&mut self) {
         let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
         let there = zenoh.gateways();
-        let beside: BTreeSet<_> =
-            graph.gateways().filter(|id| there.contains(*id)).take(MAX_BESIDE).cloned().collect();
+        let beside: BTreeSet<_> = graph
+            .gateways()
+            .filter(|id| there.contains(*id))
+            .take(MAX_OTHER_GATEWAYS)
+            .cloned()
+            .collect();
         for id in beside.difference(&self.beside) {
             self.common.log(format!(
                 "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this \
@@ -520,7 +527,7 @@ impl ControlThread {
         self.beside = beside;
     }
 
-    /// Logs once a ROS 2 topic that a rule would carry and whose name is not possible here.
+    /// Logs once a ROS 2 topic that a rule would carry but whose name Driveline does not permit.
     fn misnamed(&mut self, writes: bool, topic: &str) {
         let covered = self.common.spec.topics.iter().any(|rule| rule.covers_name(topic, writes));
         let Some(why) = misnamed(topic).filter(|_| covered && self.misnamed.len() < MAX_MISNAMED)
@@ -538,7 +545,7 @@ impl ControlThread {
             return self.misnamed(writes, topic);
         }
         if profile == Profile::Zenoh {
-            // Its token names its node.
+            // The token of the endpoint names its node.
             match &change {
                 Change::Here(endpoint) => {
                     if let Some(node) =
@@ -581,9 +588,9 @@ impl ControlThread {
                 drop(self.readers.insert((profile, endpoint.handle), *endpoint));
             }
             Change::Here(endpoint) => self.common.log(format!(
-                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most \
-                 there can be: one more gets samples, but is not listed, nor is it told \
-                 if it does not match",
+                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the \
+                 maximum: one more gets samples, but is not listed, and a mismatch of it is not \
+                 logged",
                 endpoint.topic
             )),
         }
@@ -591,20 +598,20 @@ impl ControlThread {
 
     /// Logs readers that do not match, or that get less than they request.
     fn compare(&mut self, writings: &[Writing]) {
-        if self.told.len() >= MAX_ENDPOINTS {
+        if self.reported.len() >= MAX_ENDPOINTS {
             let (writers, readers): (HashSet<Gid>, HashSet<Gid>) = (
                 writings.iter().map(|w| w.gid).collect(),
                 self.readers.values().map(|r| r.gid).collect(),
             );
-            self.told
+            self.reported
                 .retain(|(writer, reader)| writers.contains(writer) && readers.contains(reader));
         }
         for (writing, reader) in pairs(writings, &self.readers) {
-            if self.told.len() >= MAX_ENDPOINTS {
-                // Reports have the others nonetheless.
+            if self.reported.len() >= MAX_ENDPOINTS {
+                // Reports list the others anyway.
                 return;
             }
-            if self.told.contains(&(writing.gid, reader.gid)) {
+            if self.reported.contains(&(writing.gid, reader.gid)) {
                 continue;
             }
             let reasons = against(writing, reader);
@@ -616,7 +623,7 @@ impl ControlThread {
             if reasons.is_empty() {
                 continue;
             }
-            self.told.insert((writing.gid, reader.gid));
+            self.reported.insert((writing.gid, reader.gid));
             self.common.log(format!(
                 "topic '/{}': a ROS 2 subscription {verdict}: {}",
                 writing.topic,

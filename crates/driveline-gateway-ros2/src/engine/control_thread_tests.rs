@@ -5,7 +5,7 @@ use driveline_shm::{Publisher, PublisherConfig};
 use driveline_types::Schema;
 
 #[test]
-fn a_gateway_that_does_not_hear_its_clock_any_more_cannot_go_on() {
+fn a_gateway_without_its_clock_cannot_continue() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let control_thread = rig::control_thread(
@@ -31,23 +31,25 @@ fn a_refusal_by_dds_does_not_block_answers() {
         rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
     control_thread.control.close_dds();
     let control = control_thread.control();
-    // Who asks waits for a while: the more often, the slower may the machine be.
+    // Each request waits for a while, so on a slow machine fewer requests are made.
     let asks = std::thread::spawn(move || (0..30).any(|_| !control.report().stale));
     while !asks.is_finished() {
-        control_thread.look();
-        // time: a pause between looks; the thread that asks ends them
+        control_thread.poll();
+        // time: a pause between polls; the requesting thread ends them
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(asks.join().unwrap(), "no request is answered");
-    let told = control_thread.control.take_notices();
-    assert!(told.iter().any(|line| line.contains("CycloneDDS cannot")), "{told:?}");
+    let reported = control_thread.control.take_notices();
+    assert!(reported.iter().any(|line| line.contains("CycloneDDS cannot")), "{reported:?}");
 }
 
 #[test]
-fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
+fn a_publisher_without_space_is_sent_to_ros_once_there_is_space() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/full", "direction": "to_ros" }] });
+    let rules = serde_json::json!({
+        "domain_id": rig::DOMAIN, "topics": [{ "topic": "/full", "direction": "to_ros" }],
+    });
     let mut control_thread = rig::control_thread(dir.path(), rules);
     let common = control_thread.common.clone();
     let others = Participant::open(ParticipantConfig {
@@ -80,24 +82,26 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
              writers") && why.contains("`topics`")),
         "{reasons:?}"
     );
-    control_thread.look();
+    control_thread.poll();
     assert_eq!(lock(&common.writings).len(), 512);
     lock(&common.writings).retain(|w| w.number < u64::MAX / 2);
-    // The thread that opens a writing logs it elsewhere, a moment later.
-    let mut told = Vec::new();
+    // The opening thread logs it in another place, a moment later.
+    let mut reported = Vec::new();
     rig::eventually("carried, and logged", || {
-        control_thread.look();
-        told.extend(control_thread.control.take_notices());
+        control_thread.poll();
+        reported.extend(control_thread.control.take_notices());
         let carried = lock(&common.writings).len() == 2 && lock(&common.refusals).is_empty();
-        carried && told.iter().any(|line| line.contains("'second' publishes goes to ROS 2 now"))
+        carried && reported.iter().any(|line| line.contains("node 'second' go to ROS 2 now"))
     });
 }
 
 #[test]
-fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
+fn a_dds_subscription_with_another_definition_causes_a_remark() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }] });
+    let rules = serde_json::json!({
+        "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }],
+    });
     let mut control_thread = rig::control_thread(dir.path(), rules);
     let others = Participant::open(ParticipantConfig {
         domain_dir: Some(control_thread.domain_dir()),
@@ -142,11 +146,11 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
     reader(3, Some(other.parse().unwrap()));
     control_thread.compare(&writings);
     control_thread.compare(&writings);
-    let told = control_thread.control.take_notices();
+    let reported = control_thread.control.take_notices();
     assert!(
-        matches!(told.as_slice(), [line] if line.contains("gets samples, \
+        matches!(reported.as_slice(), [line] if line.contains("gets samples, \
              but") && line.contains(&format!("the reader's {other}"))),
-        "{told:?}"
+        "{reported:?}"
     );
     let report = control_thread.report(&writings);
     let topic = &report.ros2.as_ref().unwrap().to_ros[0];

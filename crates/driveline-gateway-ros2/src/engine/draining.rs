@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! End of remote publishers whose writers have gone: when no more samples can arrive and all
-//! arrived ones are taken, also while other writers continue.
+//! arrived samples are taken. Other writers may continue meanwhile.
 
 use super::endpoint::Profile;
 use std::time::{Duration, Instant};
 
-/// Time for which samples may still arrive over Zenoh after the news that their publisher has gone:
-/// this news has precedence on links, and overtakes the samples.
+/// Time for which samples may still arrive over Zenoh after the message that their publisher has
+/// gone. That message has a higher priority on links and overtakes the samples.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// State of a departed writer.
@@ -14,7 +14,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 pub(super) struct Draining {
     /// Time until which its samples may arrive.
     until: Instant,
-    /// Round of its topic's feed in which the last sample that had arrived by then is taken.
+    /// Round of the topic's feed after which all samples that had arrived by then are taken.
     last: Option<u64>,
 }
 
@@ -24,14 +24,14 @@ impl Draining {
         Self { until: now + grace, last: None }
     }
 
-    /// Time until the next check: samples of it may still arrive.
+    /// Returns the time until the next check; until then its samples may arrive.
     pub(super) fn rests(&self, now: Instant) -> Duration {
         self.until.saturating_duration_since(now)
     }
 
     /// Returns true if its remote publisher ends. `now`: time before the feed was polled; `rounds`:
-    /// number of rounds with samples; `kept`: maximum number of waiting samples; `is_empty`: none
-    /// waits.
+    /// number of rounds with samples; `kept`: maximum number of waiting samples; `is_empty`: no
+    /// sample waits.
     pub(super) fn ends(&mut self, now: Instant, is_empty: bool, rounds: u64, kept: u64) -> bool {
         now >= self.until && (is_empty || rounds >= *self.last.get_or_insert(rounds + kept))
     }
@@ -44,7 +44,7 @@ mod tests {
     const KEPT: u64 = 32;
 
     #[test]
-    fn what_was_under_way_is_taken_and_others_that_never_stop_hold_up_nothing() {
+    fn samples_in_flight_are_taken_and_endless_publishers_delay_nothing() {
         let (went, mut idle) = (Instant::now(), Draining::new(Profile::Zenoh, Instant::now()));
         let mut busy = idle;
         let late = went + GRACE / 2;

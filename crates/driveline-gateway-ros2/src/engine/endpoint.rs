@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Endpoints of both profiles: foreign ones, and the gateway's writers.
+//! Endpoints of both profiles: those of other nodes, and the gateway's writers.
 
 use super::service::{Role, ServiceChange, ServiceEndpoint};
 use crate::dds;
@@ -38,7 +38,7 @@ pub(super) fn handle_of(gid: &Gid) -> Handle {
     u128::from_le_bytes(*gid)
 }
 
-/// A foreign writer or reader on a ROS 2 topic.
+/// Writer or reader of another node on a ROS 2 topic.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     pub(super) profile: Profile,
@@ -54,7 +54,7 @@ pub(super) struct Endpoint {
     /// Over DDS, the hash of its type that it announces.
     pub(super) announced: Option<TypeHash>,
     pub(super) qos: EndpointQos,
-    /// Number of samples that it keeps, if known; `u32::MAX` for all.
+    /// Number of kept samples, if known; `u32::MAX` for all.
     pub(super) depth: Option<u32>,
     /// True if it belongs to a gateway.
     pub(super) gateway: bool,
@@ -75,11 +75,11 @@ pub(super) fn definitions_differ(
     ))
 }
 
-/// Result of discovery.
+/// Change reported by discovery.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Here(Box<Endpoint>),
-    /// An endpoint on a ROS 2 topic, without its leading `/`, whose name is not possible here.
+    /// An endpoint on a ROS 2 topic whose name Driveline does not permit; without its leading `/`.
     Misnamed(String),
     /// The endpoint with this handle is gone.
     Gone(Handle),
@@ -89,7 +89,7 @@ pub(super) enum Change {
 pub(super) type Changes = (Vec<(bool, Change)>, Vec<ServiceChange>);
 
 impl Change {
-    /// Reads a discovered endpoint. `None`: not on a ROS 2 topic.
+    /// Reads a discovered endpoint; `None` if it is not on a ROS 2 topic.
     pub(super) fn of_dds(found: dds::Found) -> Option<Self> {
         let e = match found {
             dds::Found::Gone(handle) => return Some(Self::Gone(handle.into())),
@@ -120,7 +120,7 @@ impl Change {
         })))
     }
 
-    /// Reads a declared token; `true`: a publisher's. `None`: not an endpoint of a topic.
+    /// Reads a declared token; `true` for a publisher. `None` if it is not an endpoint of a topic.
     pub(super) fn of_token(token: Token, text: &str) -> Option<(bool, Self)> {
         let publishes = match token.kind {
             Kind::Publisher => true,
@@ -152,7 +152,8 @@ impl Change {
 }
 
 impl ServiceChange {
-    /// Reads a declared token. `None`: not an end of a service, or one that is not possible here.
+    /// Reads a declared token; `None` if it is not an end of a service, or not possible in
+    /// Driveline.
     pub(super) fn of_token(token: Token, text: &str) -> Option<Self> {
         let role = match token.kind {
             Kind::Service => Role::Server,
@@ -182,7 +183,7 @@ impl ServiceChange {
     }
 }
 
-/// A writer of the gateway, as described to ROS 2 and in reports.
+/// Writer of the gateway, as described to ROS 2 and in reports.
 #[derive(Clone, Debug)]
 pub(super) struct Writing {
     /// Its number in this gateway.
@@ -198,7 +199,7 @@ pub(super) struct Writing {
     pub(super) type_hash: Option<TypeHash>,
     pub(super) ros_type: String,
     pub(super) converted: bool,
-    /// Local publisher; none for samples that pass from one profile to the other.
+    /// Local publisher; `None` for samples that pass from one profile to the other.
     pub(super) publisher: Option<NodeName>,
     /// Offer of that publisher.
     pub(super) offered: Option<Qos>,
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_endpoint_on_dds_announces_of_its_type_is_compared_where_both_ends_say_it() {
+    fn type_hashes_over_dds_are_compared_if_both_ends_announce_them() {
         let hash = |digit: &str| format!("RIHS01_{}", digit.repeat(64));
         let announces = |user_data: String| {
             let (topic, type_name) = ("rt/chatter".into(), "std_msgs::msg::dds_::String_".into());

@@ -4,13 +4,13 @@
 use crate::dds::DdsError;
 use thiserror::Error;
 
-/// A gateway could not be started.
+/// Reason why a gateway could not be started.
 #[derive(Debug, Error)]
 pub enum GatewayError {
     /// The configuration has mistakes.
     #[error(transparent)]
     Mistakes(#[from] driveline_gateway::ConfigMistakes),
-    /// The section `ros2:` is not possible.
+    /// A setting in the section `ros2:` is not possible.
     #[error("ros2.{key}: {message}; {help}")]
     Config {
         /// The key.
@@ -23,7 +23,7 @@ pub enum GatewayError {
     /// A definition of a type is missing or has a mistake.
     #[error("ros2.types: {0}")]
     Types(#[from] driveline_rosidl::DefinitionError),
-    /// Taking part in DDS is not possible.
+    /// Joining DDS is not possible.
     #[error(
         "{source}; the line above says why. It uses {interface} (`ip link` lists the interfaces), \
          and in DDS domain {domain_id} the UDP ports {ports} (`ss -lunp` lists their owners)"
@@ -38,7 +38,7 @@ pub enum GatewayError {
         /// Required ports.
         ports: String,
     },
-    /// Zenoh refuses.
+    /// Zenoh refuses to open the session.
     #[error(
         "Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` lists the owners of ports, and \
          ros2.zenoh.listen names another"
@@ -49,19 +49,19 @@ pub enum GatewayError {
         /// Zenoh's error.
         reason: String,
     },
-    /// CycloneDDS refuses.
+    /// CycloneDDS refuses a call.
     #[error("{0}")]
     Dds(#[from] DdsError),
-    /// Another gateway is there, or that cannot be found out.
+    /// Another gateway runs in the domain, or the lock file cannot be used.
     #[error(transparent)]
     OnlyOne(#[from] driveline_gateway::OnlyOneError),
-    /// The host transport refuses.
+    /// The host transport refuses to join the domain.
     #[error("cannot join the domain: {0}")]
     Join(#[from] driveline_shm::OpenError),
-    /// Taking part in services of the domain is not possible.
+    /// Joining the domain for services is not possible.
     #[error("cannot join the domain for services: {0}")]
     JoinServices(#[from] driveline::OpenError),
-    /// The name that the gateway has for others cannot be.
+    /// The gateway's name towards other processes is invalid.
     #[error(transparent)]
     Node(#[from] driveline::NodeError),
     /// A topic cannot be read.
@@ -72,12 +72,12 @@ pub enum GatewayError {
         /// Reason.
         source: driveline_shm::CreateSubscriptionError,
     },
-    /// Something of the system.
+    /// A call of the operating system failed.
     #[error("cannot {action}: {source}")]
     System {
         /// Attempted action.
         action: &'static str,
-        /// Error of the system.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// Waiting is not possible.

@@ -28,9 +28,9 @@ const KEPT: std::ops::RangeInclusive<u64> = 16..=MOST_KEPT;
 /// Maximum number of waiting samples of a reader; over Zenoh, of a topic.
 const MOST_KEPT: u64 = 4096;
 
-/// Number of samples of a topic that may wait. Zenoh's end knows the limit of its topic before it
-/// stores a sample. DDS has one limit for all topics, so samples of each topic may be as long as
-/// the longest of any topic.
+/// Returns the number of samples of a topic that may wait. Zenoh's end knows the limit of its topic
+/// before it stores a sample. DDS has one limit for all topics, so samples of each topic may be as
+/// long as the longest of any topic.
 pub(super) fn kept(profile: Profile, of_topic: u64, of_any: u64) -> u32 {
     let longest = if profile == Profile::Dds { of_topic.max(of_any) } else { of_topic };
     // At most 4096.
@@ -42,7 +42,7 @@ pub(super) fn longest(rule: &Rule) -> usize {
     usize::try_from(rule.max_payload_bytes().saturating_add(HEAD_BYTES)).unwrap_or(usize::MAX)
 }
 
-/// An arrived sample.
+/// Arrived sample.
 pub(super) struct Came<'a> {
     /// Writer of the sample.
     pub(super) writer: Handle,
@@ -52,13 +52,13 @@ pub(super) struct Came<'a> {
     pub(super) source_timestamp: i64,
     /// Its number among the samples of its writer, from 1, if announced.
     pub(super) number: Option<i64>,
-    /// Number of samples of this class that did not arrive, of any writer, and that no header has
-    /// yet. The remote publisher that counts one takes it from here.
+    /// Number of samples of this class that did not arrive, of any writer, and that no header
+    /// states yet. The remote publisher that counts one takes it from here.
     pub(super) lost: &'a AtomicU64,
     /// Number of earlier samples of its writer that arrived without space for them. Its sequence
     /// number shows them as missing, too.
     pub(super) rejected: u64,
-    /// The sample as it arrived; or its length, if it is longer than any sample that is kept.
+    /// The sample as it arrived; or its length, if it exceeds the limit for kept samples.
     pub(super) sample: Result<Pieces<'a>, usize>,
 }
 
@@ -76,9 +76,9 @@ type Readers<T> = Mutex<BTreeMap<ReaderKey, T>>;
 pub(super) struct DdsReader {
     class: ReaderClass,
     reader: dds::Reader,
-    /// Number of losses seen so far.
+    /// Number of losses reported by DDS so far.
     seen: AtomicU64,
-    /// Number of these that no header has yet.
+    /// Number of these losses that no header states yet.
     lost: AtomicU64,
     _topic: dds::Entity,
 }
@@ -266,8 +266,8 @@ impl Feed {
         }
     }
 
-    /// Number of samples that did not arrive, by reason. Over Zenoh, later samples show the losses
-    /// on the way.
+    /// Returns the number of samples that did not arrive, by reason. Over Zenoh, later samples show
+    /// losses in transit.
     pub(super) fn losses(&self) -> [(&'static str, u64); 2] {
         match self {
             Self::Dds { readers, .. } => {
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_has_a_bound_in_bytes_whatever_a_topic_s_own_samples_have() {
+    fn waiting_samples_are_bounded_in_bytes_for_every_topic() {
         const MIB: u64 = 1 << 20;
         for (of_topic, of_any, over_dds, over_zenoh) in [
             (64, 64, 4096, 4096),

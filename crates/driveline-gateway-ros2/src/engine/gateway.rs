@@ -66,8 +66,8 @@ impl Gateway {
         report(&self.control)
     }
 
-    /// Reason why the gateway cannot continue: no new samples are carried. Its owner drops it, and
-    /// may start another one.
+    /// Returns the reason why the gateway cannot continue and carries no new samples. Its owner
+    /// drops it, and may start another one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure().or_else(|| {
@@ -102,8 +102,8 @@ impl driveline_gateway::Gateway for Gateway {
         // gateway do not.
         if over_zenoh && let Err(why) = break_unanswered(zenoh::UNANSWERED) {
             gateway.control.log(format!(
-                "what this gateway has open cannot be looked at ({why}): topics may stay silent \
-                 after a link to a node or router was. Is /proc mounted?"
+                "the connections of this gateway cannot be checked ({why}): topics may stay silent \
+                 after a link to a node or router fell silent. Is /proc mounted?"
             ));
         }
         Ok(gateway)
@@ -140,10 +140,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gateway_whose_dds_has_ended_says_that_it_cannot_go_on() {
+    fn a_gateway_whose_dds_has_ended_reports_that_it_cannot_continue() {
         let _alone = lock(&rig::ALONE);
         let dir = tempfile::tempdir().unwrap();
-        let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/a", "direction": "to_ros" }] });
+        let rules = serde_json::json!({
+            "domain_id": rig::DOMAIN, "topics": [{ "topic": "/a", "direction": "to_ros" }],
+        });
         let gateway = Gateway::start(rig::config(dir.path(), rules)).unwrap();
         assert_eq!(gateway.failure(), None);
         gateway.control.close_dds();

@@ -58,13 +58,13 @@ impl Drop for IncomingTopic {
 pub(super) struct Incoming {
     profile: Profile,
     topics: BTreeMap<TopicName, IncomingTopic>,
-    /// Topics of writers that have a remote publisher.
+    /// Topics of writers with a remote publisher.
     writers: HashMap<Handle, TopicName>,
     /// Writers without a remote publisher. Their topic may not exist yet.
     refused: HashMap<Handle, RefusedWriter>,
     /// Remote publishers of departed writers. They count until they are dropped.
     draining: HashMap<Handle, (TopicName, Weak<RemotePublisher>)>,
-    /// A remote publisher or a topic has ended since the waiting writers were last tried.
+    /// True if a remote publisher or a topic has ended since the last attempt for waiting writers.
     freed: bool,
     /// Writers with a remote publisher that do not pass to the other profile for lack of space,
     /// oldest first.
@@ -106,6 +106,7 @@ struct Why {
     kind: Kind,
 }
 
+/// Duration of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// While the writer and the rule do not change.
@@ -179,7 +180,8 @@ impl Incoming {
             waits,
         };
         if endpoint.gateway {
-            let why = "another gateway of Driveline writes it: it would go in circles".to_owned();
+            let why =
+                "another gateway of Driveline writes it: samples would go in circles".to_owned();
             self.refuse(common, endpoint.handle, refused("gateway", why.into(), None));
         } else if let Err(why) = self.try_writer(common, rule, endpoint, node) {
             common
@@ -219,8 +221,8 @@ impl Incoming {
                     Ok(()) => {
                         let node = &refused.node;
                         common.log(format!(
-                            "topic '/{topic}': what node '{node}' publishes is taken from ROS 2 \
-                             now, since there is room again"
+                            "topic '/{topic}': samples of node '{node}' are taken from ROS 2 \
+                             now, since there is space again"
                         ));
                         continue;
                     }
@@ -243,8 +245,7 @@ impl Incoming {
         if self.refused.len() >= MAX_REFUSED {
             common.log(format!(
                 "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not \
-                 carried, which is the most there can be: one more is neither listed nor tried \
-                 again; {FEWER}",
+                 carried, which is the maximum: one more is neither listed nor retried; {FEWER}",
                 refused.topic, self.profile
             ));
             return;
@@ -275,20 +276,19 @@ impl Incoming {
         let of_topic = self.writers.values().chain(draining()).filter(|t| *t == topic).count();
         if of_topic >= MAX_REMOTE_PUBLISHERS_OF_TOPIC {
             return Err(Why::no_room(format!(
-                "{of_topic} publishers of it are taken from by {}, which is the most there can be \
-                 of a topic: end those that are not needed, or have them publish on \
-                 several topics",
+                "{of_topic} publishers of it are read by {}, which is the maximum for a topic: \
+                 end publishers that are not needed, or have them publish on several topics",
                 self.profile
             )));
         }
         if self.writers.len() + draining().count() >= MAX_REMOTE_PUBLISHERS {
             let profile = self.profile;
             return Err(Why::no_room(format!(
-                "this gateway takes from {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is \
-                 the most there can be: {FEWER}"
+                "this gateway reads {MAX_REMOTE_PUBLISHERS} publishers by {profile}, which is the \
+                 maximum: {FEWER}"
             )));
         }
-        // Checked before anything is opened or logged: waiting writers are tried again each time
+        // Checked before anything is opened or logged: waiting writers are retried each time
         // another has gone.
         self.has_room_for(topic)?;
         let crossing =
@@ -316,7 +316,7 @@ impl Incoming {
         {
             self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
-        // The type is known only now; samples that arrive meanwhile wait for it.
+        // Opened only now, because the type was unknown before. Samples that arrive meanwhile wait.
         let read = shared.feed.read(common, endpoint, class, &remote_publisher.crossing);
         if let Err(e) = read.and_then(|()| shared.feed.history(common, endpoint, class)) {
             self.short.retain(|(short, _)| *short != endpoint.handle);
@@ -354,8 +354,8 @@ impl Incoming {
         common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
     }
 
-    /// Passes samples of a writer to the other profile. `false`: there is no space, which was
-    /// logged.
+    /// Passes samples of a writer to the other profile. Returns false if there is no space, which
+    /// was logged.
     fn pass(
         &self,
         common: &Arc<GatewayState>,
@@ -423,8 +423,8 @@ impl Incoming {
         }
         let profile = self.profile;
         Err(Why::no_room(format!(
-            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most \
-             there can be: {FEWER}"
+            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the maximum: \
+             {FEWER}"
         )))
     }
 
@@ -456,7 +456,7 @@ impl Incoming {
         Ok(shared)
     }
 
-    /// Handles the end of a writer. Its remote publisher may exist for a while, and counts.
+    /// Handles the end of a writer. Its remote publisher may live on for a while, and counts.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
         self.short.retain(|(short, _)| *short != handle);
@@ -609,7 +609,7 @@ fn remark(endpoint: &Endpoint, remote_publisher: &RemotePublisher) -> Option<Str
     let remedy =
         if remote_publisher.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
     Some(format!(
-        "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; \
+        "node '{node}' publishes {ros_type} by another definition than the known one: {differ}; \
          name its packages under `types`{remedy}"
     ))
 }
@@ -643,7 +643,7 @@ fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "its type {} has the hash {}, and the definition at hand {ours}: they are of different \
+        "its type {} has the hash {}, and the known definition {ours}: they are of different \
          releases; name the publisher's packages under `types` and, if the type is converted, \
          carry it `as: cdr`",
         crossing.ros, endpoint.hash

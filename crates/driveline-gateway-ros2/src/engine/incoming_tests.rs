@@ -77,7 +77,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
     let topic: TopicName = "slow".parse().unwrap();
     let rule = Rule::new("/slow", Direction::FromRos);
     let class = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
-    // An hour: until the test says that it is over.
+    // A deadline of an hour: the test ends the wait.
     let qos =
         Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
     let remote_publisher = remote_publisher(&common, &topic, &rule, class, qos);
@@ -111,7 +111,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
                 shared.sample(common, Profile::Zenoh, &came, &mut patience);
             }
         });
-        // Of which it takes one. There is room for one more, and the next one waits.
+        // The reader takes one sample. There is space for one more, and the next one waits.
         let began = Instant::now();
         let taken = loop {
             if let Some(sample) = reader.take_next().unwrap() {
@@ -120,12 +120,16 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
             // time: a time-out of 60 s, which only a bug reaches
             if began.elapsed() > LONG {
                 shared.stop.store(true, Ordering::Release);
-                panic!("nothing comes");
+                panic!("no sample arrives");
             }
             std::thread::yield_now();
         };
-        let waits = move |known: Option<&Known>| matches!(known, Some(Known::Open(open)) if open.numbers.furthest() == Some(taken.cast_signed() + 2));
-        let (tell, told) = channel();
+        let furthest = Some(taken.cast_signed() + 2);
+        let waits = move |known: Option<&Known>| {
+            matches!(known, Some(Known::Open(open))
+                if open.numbers.furthest() == furthest)
+        };
+        let (result_sender, result) = channel();
         s.spawn(move || {
             while !waits(lock(&shared.writers).known.get(&WRITER)) {
                 std::thread::yield_now();
@@ -135,16 +139,16 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
             incoming.gone(WRITER);
             incoming.tidy(common);
             shared.know(WRITER + 1, Known::Refused("another"));
-            tell.send((publishers, shared.counters.figures().0)).unwrap();
+            result_sender.send((publishers, shared.counters.figures().0)).unwrap();
         });
-        let told = told.recv_timeout(LONG);
+        let result = result.recv_timeout(LONG);
         shared.stop.store(true, Ordering::Release);
         drop(reader);
-        assert_eq!(told, Ok((1, taken + 1)), "the last one still waits");
+        assert_eq!(result, Ok((1, taken + 1)), "the last one still waits");
     });
 }
 
-/// Has as many topics as there can be, for which nothing comes.
+/// Fills the list of topics with topics that receive no samples.
 fn fill(incoming: &mut Incoming, common: &GatewayState) {
     let rule = Rule::new("/**", Direction::FromRos);
     for n in 0..MAX_TOPICS {
@@ -172,7 +176,7 @@ fn topics_without_space_are_not_opened_and_not_reported_again() {
     let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
     for handle in 0..3 {
         let topic = format!("late_{handle}").parse().unwrap();
-        // Once it has a remote publisher, that is remarked on.
+        // A remote publisher of this writer would cause a remark.
         let of_dds = Endpoint {
             profile: Profile::Dds,
             announced: Some(other),
@@ -180,11 +184,11 @@ fn topics_without_space_are_not_opened_and_not_reported_again() {
         };
         incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
     }
-    let told = control_thread.control().take_notices();
-    assert_eq!(told.len(), 3, "{told:?}");
+    let logged = control_thread.control().take_notices();
+    assert_eq!(logged.len(), 3, "{logged:?}");
     assert!(
-        told.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")),
-        "{told:?}"
+        logged.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")),
+        "{logged:?}"
     );
     for _ in 0..3 {
         incoming.freed = true;
@@ -195,7 +199,7 @@ fn topics_without_space_are_not_opened_and_not_reported_again() {
 }
 
 #[test]
-fn what_this_host_has_no_memory_for_is_tried_again() {
+fn publishers_without_memory_are_tried_again() {
     let topic = || "image".to_owned();
     let memory = CreatePublisherError::Memory {
         topic: topic(),
@@ -216,7 +220,7 @@ fn what_this_host_has_no_memory_for_is_tried_again() {
 }
 
 #[test]
-fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() {
+fn a_writer_without_a_reader_is_refused_and_leaves_no_state() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules =
@@ -233,7 +237,7 @@ fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() 
     let shared = incoming.topic(&common, &topic, rule).unwrap();
     control_thread.control().close_dds();
     incoming.writer(&common, rule, &of_dds(1), None);
-    // A writer without room until now, whose samples were not taken so far.
+    // A writer that had no space until now, so its samples were not taken.
     let waits = Some((1, Newcomer::new(&of_dds(2), None)));
     let waiting = RefusedWriter {
         topic: topic.clone(),
@@ -252,7 +256,7 @@ fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() 
     );
     assert!(
         incoming.writers.is_empty() && incoming.refused.values().all(|r| r.waits.is_none()),
-        "its place is free, and it is logged for good"
+        "its place is free, and the refusal is logged and lasts"
     );
     let writers = lock(&shared.writers);
     assert!(
@@ -261,7 +265,7 @@ fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() 
     );
 }
 
-/// A publisher of images on rmw_zenoh.
+/// Returns a publisher of images on rmw_zenoh.
 fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
     Endpoint {
         profile: Profile::Zenoh,
@@ -280,11 +284,14 @@ fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
 }
 
 #[test]
-fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone() {
+fn publishers_without_space_are_read_once_others_have_gone() {
     let dir = tempfile::tempdir().unwrap();
     let common = rig::control_thread(
         dir.path(),
-        serde_json::json!({ "dds": false, "zenoh": {}, "topics": [{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }] }),
+        serde_json::json!({
+            "dds": false, "zenoh": {},
+            "topics": [{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }],
+        }),
     );
     let common = common.common.clone();
     let crossing =
@@ -303,14 +310,13 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     let why = incoming.refusals().next().unwrap().reason;
     assert!(
         why.starts_with(
-            "64 publishers of it are taken from by rmw_zenoh, which is the most \
-         there can be of a topic: end"
+            "64 publishers of it are read by rmw_zenoh, which is the maximum for a topic: end"
         ),
         "{why}"
     );
     incoming.try_again(&common);
     assert_eq!(incoming.writers.len(), MAX_REMOTE_PUBLISHERS_OF_TOPIC, "no writer has gone");
-    // What has gone is there for a while, and counts, but not against itself.
+    // A departed writer counts for a while, but not against its own return.
     let counts = |incoming: &mut Incoming, topic: &TopicName, gone: Handle| {
         let (writers, refused) = (incoming.writers.len(), incoming.refusals().count());
         incoming.gone(gone);
@@ -337,10 +343,10 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     go(&mut incoming, 3..4);
     assert!(
         incoming.writers.contains_key(&most) && incoming.refused.contains_key(&(most + 1)),
-        "who came first is first"
+        "the first to arrive is first"
     );
     go(&mut incoming, 4..5);
-    // And what is the most of a gateway.
+    // The limit of a gateway.
     let more: Vec<TopicName> = (0..8).map(|n| format!("crowded_{n}").parse().unwrap()).collect();
     (0..MAX_REMOTE_PUBLISHERS as Handle)
         .for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
@@ -350,7 +356,7 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     );
     let why = incoming.refusals().next().unwrap().reason;
     assert!(
-        why.starts_with("this gateway takes from 512 publishers by rmw_zenoh")
+        why.starts_with("this gateway reads 512 publishers by rmw_zenoh")
             && why.contains("`topics` under `ros2:`"),
         "{why}"
     );
@@ -366,7 +372,7 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
 }
 
 #[test]
-fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
+fn samples_pass_to_the_other_profile_once_there_is_space() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules =
@@ -390,20 +396,20 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
         let writers = lock(&incoming.topics[&topic].shared.writers);
         let across = |handle: &Handle| match writers.known.get(handle) {
             Some(Known::Open(open)) => open.remote_publisher.across.get().is_some(),
-            _ => panic!("it is taken from in any case"),
+            _ => panic!("it is read in any case"),
         };
         (WRITER..WRITER + 8).filter(across).collect()
     };
-    let told = control_thread.control().take_notices();
+    let logged = control_thread.control().take_notices();
     assert!(
-        told.iter().any(|line| line
+        logged.iter().any(|line| line
             .contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")),
-        "{told:?}"
+        "{logged:?}"
     );
     incoming.try_again(&common);
     assert!(passes(&incoming).is_empty());
     for n in 1..=8 {
-        // One that is none of this gateway's own.
+        // Removes a writer that only fills the list.
         let mut writings = lock(&common.writings);
         let other = writings.iter().position(|w| w.number > u64::MAX / 2).unwrap();
         writings.remove(other);
@@ -412,14 +418,14 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
         assert_eq!(
             passes(&incoming),
             (WRITER..WRITER + n).collect::<Vec<_>>(),
-            "who came first is first"
+            "the first to arrive is first"
         );
     }
     assert!(incoming.short.is_empty());
     incoming.gone(WRITER);
 }
 
-/// An image with a frame of this name.
+/// Returns an image with this name of its frame.
 fn image(frame: &[u8], stamp: [u32; 2], pixels: usize) -> Vec<u8> {
     let mut to = Encoder::new(ByteOrder::Little);
     to.numbers(&stamp);
@@ -434,7 +440,7 @@ fn image(frame: &[u8], stamp: [u32; 2], pixels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
+fn samples_that_do_not_fit_here_pass_on_and_broken_ones_do_not() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!([
@@ -457,8 +463,8 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
         let (shared, mut number, common) =
             (incoming.topics[&topic].shared.clone(), 0, common.clone());
         let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
-        // In pieces, as Zenoh brings what is long; and whether it went across, with what it is
-        // counted under if it does not fit.
+        // Long samples come in pieces, as from Zenoh. Returns whether the sample was passed on, and
+        // the count if it does not fit.
         move |sample: &[u8]| {
             number += 1;
             let pieces: Vec<_> = sample.chunks(1000).collect();
@@ -505,7 +511,7 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
 }
 
 #[test]
-fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_comes_first() {
+fn samples_of_a_departed_writer_are_taken_although_its_departure_is_known_first() {
     let dir = tempfile::tempdir().unwrap();
     let common =
         rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
@@ -543,8 +549,8 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     let first = gone(went);
     let next = shared.part(&common, went + GRACE / 4, true, 0);
     assert_eq!((next, comes(1)), (GRACE * 3 / 4, 1), "it was in flight");
-    // It is back before its remote publisher has ended, and goes again: that one is another one, with as much
-    // time.
+    // The writer returns before its remote publisher has ended, and leaves again. That is a new
+    // departure, with the full grace time.
     let (kept, over) = (shared.feed.kept(), went + GRACE * 3);
     shared.part(&common, over, false, 1);
     here(WRITER);
@@ -553,17 +559,17 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     shared.part(&common, over, false, kept + 1);
     assert_eq!((again.strong_count(), comes(2)), (1, 2));
     shared.part(&common, over, false, 2 * kept + 1);
-    assert_eq!((again.strong_count(), comes(3)), (0, 2), "whatever waited is through");
-    // Nor does anything that comes behind one that was refused keep the others waiting.
+    assert_eq!((again.strong_count(), comes(3)), (0, 2), "all waiting samples are taken");
+    // Late samples of a refused writer that has gone do not delay others either.
     shared.know(WRITER + 1, Known::Refused("refused"));
     let before = lock(&shared.writers).unknown();
     assert!(shared.gone(WRITER + 1, Draining::new(Profile::Zenoh, went)).is_none());
     assert_eq!(lock(&shared.writers).unknown(), before + 1);
 }
 
-/// Sum of `Sample::missed` over samples of two writers.
+/// Checks the sum of `Sample::missed` over samples of two writers.
 #[test]
-fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
+fn missing_samples_are_missed_once_whatever_the_number_of_writers() {
     let dir = tempfile::tempdir().unwrap();
     let common =
         rig::control_thread(dir.path(), serde_json::json!({ "dds": false })).common.clone();
@@ -605,17 +611,17 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     };
     writers.iter().for_each(|writer| comes(*writer, None, 0));
     assert_eq!(missed(), 0);
-    // DDS does not report their writer.
+    // DDS does not report the writer of these.
     lost.store(5, std::sync::atomic::Ordering::Relaxed);
     writers.iter().cycle().take(6).for_each(|writer| comes(*writer, None, 0));
     assert_eq!(missed(), 5);
-    // Numbered: 2 to 4 found no room, 5 did not come.
+    // Numbered samples: 2 to 4 found no space, 5 did not arrive.
     comes(WRITER, Some(1), 3);
     comes(WRITER, Some(6), 0);
     assert_eq!(
         (missed(), shared.counters.figures().1["lost"]),
         (4, 1),
-        "those without room are counted as such already"
+        "samples without space are counted already"
     );
 }
 
@@ -646,7 +652,7 @@ fn unannounced_writers_are_remembered_up_to_a_limit_and_a_late_announcement_has_
             rejected: 0,
             sample,
         };
-        // Nothing waits: announced writers are already known.
+        // Uses up the waiting time. Nothing waits: announced writers are already known.
         patience.spend(Instant::now());
         shared.sample(&common, Profile::Zenoh, &came, &mut patience);
         shared.counters.figures()
@@ -669,7 +675,7 @@ fn unannounced_writers_are_remembered_up_to_a_limit_and_a_late_announcement_has_
 }
 
 #[test]
-fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarked_on() {
+fn a_dds_writer_with_another_definition_is_read_and_causes_a_remark() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let rules =
@@ -704,6 +710,6 @@ fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarke
             && remark.ends_with("under `types` and carry it `as: cdr`"),
         "{remark}"
     );
-    let told = control_thread.control().take_notices();
-    assert_eq!(told, [format!("topic '/image': {remark}")]);
+    let logged = control_thread.control().take_notices();
+    assert_eq!(logged, [format!("topic '/image': {remark}")]);
 }

@@ -46,7 +46,7 @@ impl Bound {
     fn lacks(&self, interface: Option<&Interface>) -> Option<String> {
         let Some(i) = interface else { return Some("is not there any more".to_owned()) };
         if Some(i.index) != self.index {
-            return Some("was made anew".to_owned());
+            return Some("was replaced".to_owned());
         }
         let has = |address: &Ipv4Addr| i.ipv4().any(|there| there == *address);
         match (self.address, i.ipv4().next()) {
@@ -65,21 +65,21 @@ impl Bound {
     }
 
     /// Returns a line for the log; an error if the present interface needs new sockets.
-    fn look(&mut self, there: &[Interface]) -> Result<Option<String>, String> {
+    fn poll(&mut self, there: &[Interface]) -> Result<Option<String>, String> {
         let interface = there.iter().find(|i| i.name == self.name);
         let name = &self.name;
         match self.lacks(interface) {
             Some(what) if interface.is_some_and(|i| self.is_usable(i)) => Err(format!(
-                "the network interface {name} {what}, and sockets stay bound to what was there; \
-                 this gateway ends, and `driveline run` starts it again: \
-                 whoever has started it by hand does that himself"
+                "the network interface {name} {what}, and sockets stay bound to the previous one; \
+                 this gateway ends, and `driveline run` starts it again. If you started it by \
+                 hand, start it again yourself"
             )),
             Some(what) if !std::mem::replace(&mut self.away, true) => Ok(Some(format!(
                 "the network interface {name} {what}: no node is reached by it until it is back \
                  (`ip address` lists them)"
             ))),
             None if std::mem::take(&mut self.away) => {
-                Ok(Some(format!("the network interface {name} is there again as it was")))
+                Ok(Some(format!("the network interface {name} is back unchanged")))
             }
             _ => Ok(None),
         }
@@ -87,7 +87,8 @@ impl Bound {
 }
 
 impl Interfaces {
-    /// `there`: the interfaces before the sockets were opened, so that changes in between are seen.
+    /// Creates the list. `there`: the interfaces before the sockets were opened, so that changes
+    /// since then are noticed.
     pub(super) fn new(spec: &Ros2Spec, there: &[Interface]) -> Self {
         let of_dds = spec
             .interface
@@ -101,7 +102,7 @@ impl Interfaces {
     }
 
     /// Returns lines for the log, if a check is due; an error if the gateway cannot continue.
-    pub(super) fn look(
+    pub(super) fn poll(
         &mut self,
         now: Instant,
         there: impl FnOnce() -> Vec<Interface>,
@@ -112,7 +113,7 @@ impl Interfaces {
         self.next = now + EVERY;
         let there = there();
         let looked: Result<Vec<_>, _> =
-            self.bound.iter_mut().map(|bound| bound.look(&there)).collect();
+            self.bound.iter_mut().map(|bound| bound.poll(&there)).collect();
         Ok(looked?.into_iter().flatten().collect())
     }
 }
@@ -133,7 +134,7 @@ mod tests {
     fn said(looks: &[Vec<Interface>]) -> Vec<Result<Option<String>, String>> {
         let mut bound =
             Bound::new("eth0", true, &card(3, UP, &["fe80::1", "10.0.0.1", "10.0.0.2"]));
-        looks.iter().map(|there| bound.look(there)).collect()
+        looks.iter().map(|there| bound.poll(there)).collect()
     }
 
     #[test]
@@ -141,7 +142,7 @@ mod tests {
         let same = [
             card(3, UP, &["10.0.0.1"]),
             card(3, UP, &["10.9.9.9", "10.0.0.1"]),
-            // Its sockets work again when it is switched on.
+            // Its sockets work again when the interface is switched on.
             card(3, DOWN, &["10.0.0.1"]),
         ];
         assert_eq!(said(&same), [Ok(None), Ok(None), Ok(None)]);
@@ -149,30 +150,31 @@ mod tests {
 
     #[test]
     fn a_missing_interface_and_its_return_are_logged_once() {
-        let told = said(&[
+        let reported = said(&[
             vec![],
             vec![],
             card(3, UP, &["10.0.0.1"]),
             card(3, UP, &["fe80::1"]),
             card(3, UP, &["10.0.0.1"]),
         ]);
-        let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();
+        let reported: Vec<_> = reported.into_iter().map(Result::unwrap).collect();
         let starts =
-            |n: usize, with: &str| told[n].as_ref().is_some_and(|line| line.starts_with(with));
+            |n: usize, with: &str| reported[n].as_ref().is_some_and(|line| line.starts_with(with));
         assert!(
-            starts(0, "the network interface eth0 is not there any more: ") && told[1].is_none(),
-            "{told:?}"
+            starts(0, "the network interface eth0 is not there any more: ")
+                && reported[1].is_none(),
+            "{reported:?}"
         );
-        assert!(starts(2, "the network interface eth0 is there again as it was"), "{told:?}");
+        assert!(starts(2, "the network interface eth0 is back unchanged"), "{reported:?}");
         assert!(
             starts(3, "the network interface eth0 has its address 10.0.0.1 no longer: "),
-            "{told:?}"
+            "{reported:?}"
         );
-        assert!(starts(4, "the network interface eth0 is there again"), "{told:?}");
+        assert!(starts(4, "the network interface eth0 is back"), "{reported:?}");
     }
 
     #[test]
-    fn the_gateway_ends_as_soon_as_another_one_can_be_used_and_no_sooner() {
+    fn the_gateway_ends_only_when_the_new_interface_can_be_used() {
         // Without an address, or switched off, the next gateway could not start.
         let anew = said(&[
             card(4, DOWN, &["10.0.0.1"]),
@@ -182,7 +184,7 @@ mod tests {
         assert!(
             anew[0].is_ok()
                 && anew[1] == Ok(None)
-                && anew[2].as_ref().unwrap_err().contains("eth0 was made anew"),
+                && anew[2].as_ref().unwrap_err().contains("eth0 was replaced"),
             "{anew:?}"
         );
         let other = said(&[card(3, UP, &["10.0.0.7", "10.0.0.2"])]);
@@ -190,19 +192,22 @@ mod tests {
             other[0].as_ref().unwrap_err().contains("eth0 has 10.0.0.7 in place of 10.0.0.1"),
             "{other:?}"
         );
-        // It did not exist before the sockets were opened, and did when they were.
-        assert!(Bound::new("eth0", true, &[]).look(&card(3, UP, &["10.0.0.1"])).is_err());
+        // The interface appeared before the sockets were opened, and after the list was made.
+        assert!(Bound::new("eth0", true, &[]).poll(&card(3, UP, &["10.0.0.1"])).is_err());
     }
 
     #[test]
-    fn interfaces_that_are_listened_on_count_and_those_of_a_profile_that_is_off_do_not() {
+    fn interfaces_to_listen_on_count_unless_their_profile_is_off() {
         let named = |ros2: serde_json::Value| {
             let interfaces = Interfaces::new(&serde_json::from_value(ros2).unwrap(), &[]);
             interfaces.bound.into_iter().map(|bound| bound.name).collect::<Vec<_>>()
         };
         assert!(named(serde_json::json!({})).is_empty());
         assert_eq!(named(serde_json::json!({ "interface": "eth0" })), ["eth0"]);
-        let zenoh = serde_json::json!({ "listen": ["tcp/10.0.0.1:7447#iface=eth1", "tcp/localhost:0"], "connect": ["tcp/10.0.0.9:7447#iface=eth2"] });
+        let zenoh = serde_json::json!({
+            "listen": ["tcp/10.0.0.1:7447#iface=eth1", "tcp/localhost:0"],
+            "connect": ["tcp/10.0.0.9:7447#iface=eth2"],
+        });
         assert_eq!(
             named(serde_json::json!({ "dds": false, "interface": "eth0", "zenoh": zenoh })),
             ["eth1"]

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// Period at which changes of endpoints are checked, which show in the domain's directory.
+/// Period of checks for new endpoints, which show in the domain's directory.
 const CHECKED: Duration = Duration::from_millis(250);
 /// Number of queries after a change: a new publisher may not be listed yet.
 const ASKED: u32 = 4;

@@ -28,11 +28,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum time that a sample waits until its publisher is known, and pause between checks. It
-/// takes microseconds, or as long as a machine stalls.
+/// Maximum time that a sample waits until its publisher is known, and pause between checks.
+/// Normally this takes microseconds, on a stalled machine longer.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-const LOOK_AGAIN: Duration = Duration::from_micros(200);
-/// Pause after a failed take, so that a lasting cause costs no CPU time.
+const CHECK_AGAIN: Duration = Duration::from_micros(200);
+/// Pause after a failed take, so that a lasting cause uses no CPU time.
 const BREATH: Duration = Duration::from_millis(20);
 
 /// A topic towards ROS 2.
@@ -134,8 +134,7 @@ struct Known {
     gone: bool,
 }
 
-/// Remark on a publisher that a rule offers with more QoS in ROS 2 than it has here; `None` if the
-/// rule does not.
+/// Returns a remark if a rule offers more QoS in ROS 2 than the publisher offers here.
 fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
     let weaker = mismatches(&of_publisher(qos, &RuleQos::default()), &of_publisher(qos, rule));
     let pairs: Vec<_> = weaker
@@ -144,7 +143,7 @@ fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
         .collect();
     (!pairs.is_empty()).then(|| {
         format!(
-            "what node '{node}' publishes is offered as more in ROS 2 than it is here: {}; have \
+            "samples of node '{node}' are offered with more QoS in ROS 2 than here: {}; have \
              the publisher offer it, or take it out of the rule's `qos`",
             pairs.join(", ")
         )
@@ -218,7 +217,7 @@ impl Sender {
                 true
             }
             Ok(None) => {
-                // Their remaining samples may have expired.
+                // Their unread samples may have expired.
                 self.forget();
                 false
             }
@@ -351,14 +350,14 @@ impl Sender {
             };
             let Ok(opened) = self.open(node.as_str(), &crossing, &qos, &profiles) else { continue };
             if opened.short == profiles {
-                // It was logged already.
+                // The reason was logged already.
                 continue;
             }
             if !opened.ros_writers.is_empty() {
                 lock(&self.common.refusals).remove(&publisher);
                 self.common.log(format!(
-                    "topic '/{}': what node '{node}' publishes goes to ROS 2 now, \
-                         since there is room again",
+                    "topic '/{}': samples of node '{node}' go to ROS 2 now, since there is space \
+                     again",
                     self.topic
                 ));
             }
@@ -379,7 +378,7 @@ impl Sender {
                 self.here(publisher, node.as_str(), &schema, &qos);
             }
         }
-        // Refused publishers are not among them.
+        // Refused publishers are not in the list of matched ones.
         self.sources.refusals().iter().for_each(|text| self.log(text));
     }
 
@@ -443,8 +442,8 @@ impl Sender {
         }
     }
 
-    /// Waits for the event of a publisher whose sample has arrived already. It comes shortly after
-    /// the first samples can be taken.
+    /// Waits for the event of a publisher whose sample has arrived already. The event follows the
+    /// first samples shortly.
     fn meet(&mut self, publisher: EndpointId) {
         let end = Instant::now() + KNOWN_WITHIN;
         loop {
@@ -453,11 +452,11 @@ impl Sender {
                 return;
             }
             if Instant::now() > end {
-                // Its next sample does not wait.
+                // The publisher's next sample does not wait.
                 self.publishers.insert(publisher, Known::default());
                 return;
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(CHECK_AGAIN);
         }
     }
 

@@ -19,7 +19,7 @@ fn sender(control_thread: &ControlThread, topic: &TopicName, qos: Qos) -> Sender
         .unwrap()
 }
 
-/// In the domain of [`rig::control_thread`].
+/// Joins the domain of [`rig::control_thread`].
 fn others(dir: &Path) -> Participant {
     Participant::open(ParticipantConfig {
         domain_dir: Some(dir.join("domain")),
@@ -59,11 +59,10 @@ fn a_sample_that_is_still_held_is_waited_for() {
     let loan = publisher.loan(8).unwrap();
     publisher.publish(loan, &mut SampleHeader::default()).unwrap();
     assert_eq!(sender.sources.take_next().unwrap_err(), TakeError::AllHeld { max_held: 1 });
-    // Once what has happened before is through, the next one that can be taken does not end the
-    // wait …
+    // After all earlier events, a sample that can be taken does not end the wait …
     eventually("nothing happens", || sender.breathe(Duration::ZERO) == Wake::TimedOut);
     drop(held);
-    // … but that there is room for it.
+    // … but free space does.
     assert_eq!(sender.breathe(LONG), Wake::Kicked);
     assert!(sender.sources.take_next().unwrap().is_some());
 }
@@ -87,7 +86,7 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
     eventually("matched", || sender.sources.matched() == 1);
     publish(&mut stays);
     let most = |sender: &mut Sender, stays: &mut Publisher| {
-        // Before the taken one, so that there is always another one.
+        // Publish before taking, so that the topic is never empty.
         publish(stays);
         assert!(sender.step() && sender.sources.has_unread());
         lock(&control_thread.common.writings).len()
@@ -98,7 +97,7 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
         publish(&mut goes);
         drop(goes);
         eventually("gone", || sender.sources.matched() == 1);
-        // As many as can be taken before what it has left, and it.
+        // Enough steps to take what the departed publisher has left.
         let writers = (0..6).map(|_| most(&mut sender, &mut stays)).last();
         assert_eq!(writers, Some(1), "after {n}");
     }
@@ -129,25 +128,25 @@ fn a_publisher_whose_schema_has_no_definition_is_reported() {
     loan.payload_mut().copy_from_slice(&[0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
     publisher.publish(loan, &mut SampleHeader::default()).unwrap();
     eventually("taken", || sender.step());
-    let told = control_thread.control().take_notices();
+    let reported = control_thread.control().take_notices();
     let says = |line: &String| {
         line.contains("dropped (trailing)")
             && line.contains("its schema has no definition")
             && line.contains("name the fields")
     };
-    assert!(matches!(told.as_slice(), [line] if says(line)), "{told:?}");
+    assert!(matches!(reported.as_slice(), [line] if says(line)), "{reported:?}");
 }
 
 #[test]
-fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
+fn publishers_are_found_and_lost_without_their_events() {
     let dir = tempfile::tempdir().unwrap();
     let control_thread = rig::control_thread(dir.path(), serde_json::json!({ "dds": false }));
     let topic: TopicName = "busy".parse().unwrap();
     let mut sender = sender(&control_thread, &topic, Qos::default());
     let others = others(dir.path());
     let publisher = |node| publisher(&others, &topic, node, Qos::default());
-    // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was
-    // heard of and is there.
+    // Its type is unknown in ROS 2 and there is no profile, so each existing publisher that was
+    // discovered is refused.
     let refused = || {
         let mut nodes: Vec<_> =
             lock(&control_thread.common.refusals).values().map(|r| r.host.clone()).collect();
@@ -159,7 +158,7 @@ fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
         sender.events();
         refused() == ["goes", "stays"]
     });
-    // As while a sample waits for readers in ROS 2: events are not polled, and more happen than are
+    // As while a sample waits for readers in ROS 2: events are not polled, and more occur than are
     // kept.
     drop(goes);
     eventually("gone", || sender.sources.matched() == 1);

@@ -24,13 +24,13 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 /// unannounced publishers.
 const PAUSES: u32 = 30;
 /// Longest pause between checks without an event.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Longest pause between checks for ending remote publishers, if events never stop.
-const LOOK_BETWEEN: Duration = Duration::from_millis(100);
+const CHECK_BETWEEN: Duration = Duration::from_millis(100);
 
 pub(super) enum Known {
     Open(Open),
-    /// Not carried; counted under this reason.
+    /// Its samples are dropped and counted under this reason.
     Refused(&'static str),
 }
 
@@ -143,7 +143,7 @@ impl Shared {
         let before = writers.known.insert(handle, known);
         drop(writers);
         self.more.notify_all();
-        // Dropped outside of the lock: the writer in the other profile may take a while to end.
+        // Dropped without the lock: the writer in the other profile may take a while to end.
         drop(before);
     }
 
@@ -189,7 +189,7 @@ impl Shared {
         is_empty: bool,
         rounds: u64,
     ) -> Duration {
-        let (mut writers, kept, mut next) = (lock(&self.writers), self.feed.kept(), LOOK);
+        let (mut writers, kept, mut next) = (lock(&self.writers), self.feed.kept(), CHECK_EVERY);
         let mut ends = |known: &mut Known| {
             let Known::Open(Open { gone: Some(gone), .. }) = known else { return false };
             let ends = gone.ends(now, is_empty, rounds, kept);
@@ -203,7 +203,7 @@ impl Shared {
         }
         drop(writers);
         if !ended.is_empty() {
-            // Dropped outside of the lock, as above. There is space for others now.
+            // Dropped without the lock, as above. Other publishers have space now.
             drop(ended);
             common.wake();
         }
@@ -259,7 +259,7 @@ impl Shared {
             let waited = match taken {
                 Ok(true) => {
                     rounds += 1;
-                    if now.duration_since(looked) >= LOOK_BETWEEN {
+                    if now.duration_since(looked) >= CHECK_BETWEEN {
                         self.part(common, now, false, rounds);
                         self.listen(common);
                         looked = now;
@@ -272,7 +272,7 @@ impl Shared {
                 }
                 Err(e) => {
                     common.log(format!("topic '/{}': {e}", self.topic));
-                    self.feed.wait(LOOK)
+                    self.feed.wait(CHECK_EVERY)
                 }
             };
             if let Err(e) = waited {
@@ -291,7 +291,7 @@ impl Shared {
     ) {
         let mut writers = lock(&self.writers);
         if !writers.heard_of(sample.writer) {
-            // It was matched before the control thread knew it.
+            // The writer was matched before the control thread knew it.
             common.wake();
             let longest = patience.left(Instant::now());
             let unknown =
@@ -345,7 +345,7 @@ impl Shared {
                         None => {}
                         Some(Ok(written)) => {
                             self.counters.passed_on();
-                            let tell = |why: &str| {
+                            let log_drop = |why: &str| {
                                 let node = &remote_publisher.node;
                                 common.log(format!(
                                     "topic '/{}': a sample of node '{node}' is \
@@ -353,7 +353,7 @@ impl Shared {
                                     self.topic
                                 ));
                             };
-                            self.counters.written(&written, "not_passed_on", tell);
+                            self.counters.written(&written, "not_passed_on", log_drop);
                         }
                         Some(Err(text)) => {
                             dropped("not_passed_on", &text, remote_publisher.node.as_str())
@@ -364,8 +364,8 @@ impl Shared {
             },
             Some(Known::Refused(reason)) => reason,
             None => {
-                // The next one does not wait. The control thread reports the writer when it knows
-                // it.
+                // Its next sample does not wait. The control thread reports the writer when it
+                // knows it.
                 writers.unknown.insert(sample.writer);
                 "unknown"
             }
@@ -387,7 +387,7 @@ mod tests {
         let began = Instant::now();
         let mut patience = Patience::new(began);
         let (mut now, mut waited) = (began, Duration::ZERO);
-        // One after the other; each waits as long as permitted.
+        // One after the other; each waits the permitted time.
         for _ in 0..600 {
             let left = patience.left(now);
             now += left;
@@ -400,6 +400,6 @@ mod tests {
             "{waited:?} of {:?}",
             now.duration_since(began)
         );
-        assert!(waited > KNOWN_WITHIN * 2, "it comes back");
+        assert!(waited > KNOWN_WITHIN * 2, "waiting time is granted again");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ROS 2 publisher as a publisher on this host.
+//! Publisher on this host that carries the samples of a ROS 2 publisher.
 
 use super::dds::HEAD_BYTES;
 use super::endpoint::Profile;
@@ -32,8 +32,8 @@ pub(super) struct Dropped {
     pub(super) reason: &'static str,
     /// Text for the log.
     pub(super) text: String,
-    /// True if it was found not to be a sample of its type, so it must not be passed on. Otherwise
-    /// it may not have been checked completely.
+    /// True if it is not a sample of its type, and so must not be passed on. False does not mean
+    /// that it was checked completely.
     pub(super) broken: bool,
 }
 
@@ -260,7 +260,7 @@ impl RemotePublisher {
                     ""
                 };
                 let text = format!(
-                    "a subscription here does not match what node '{}' publishes in ROS 2: \
+                    "a subscription here does not match the publisher of node '{}' in ROS 2: \
                      {text}{why}",
                     self.node
                 );
@@ -335,7 +335,7 @@ impl RemotePublisher {
                 }
                 let mut loan = to.publisher.loan(pieces.len()).map_err(Dropped::no_room)?;
                 pieces.copy_to(loan.payload_mut())?;
-                // In its slot it is contiguous, and not published yet.
+                // In its slot the sample is contiguous, and not published yet.
                 self.crossing.check(loan.payload()).map_err(ConvertError::from)?;
                 (
                     loan,
@@ -362,7 +362,8 @@ impl RemotePublisher {
             trace.max(1),
         );
         for origin in header.origins.as_mut_slice() {
-            // Its whole age was spent in transit, or in the node that published it.
+            // The whole age is communication: the sample was in transit, or in the node that
+            // published it.
             origin.communication_ns = header.publish_time.signed_since(origin.source_oldest);
             (origin.computation_ns, origin.idle_ns) = (0, 0);
         }
@@ -394,7 +395,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
     use zenoh::bytes::ZBytes;
 
-    /// Cuts a long sample as Zenoh does for its links.
+    /// Cuts a long sample into pieces as Zenoh does for its links.
     fn in_batches(sample: &[u8]) -> ZBytes {
         let mut payload = ZBytes::writer();
         sample.chunks(65_000).for_each(|batch| payload.append(batch.to_vec().into()));
@@ -475,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_found_no_room_is_not_lost_as_well() {
+    fn samples_without_space_are_not_counted_as_lost_too() {
         let mut numbers = Numbers::default();
         let mut lost = |number, rejected| {
             let gap = numbers.gap(Some(number)).unwrap();
@@ -486,13 +487,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_while_a_publisher_was_away_is_missing_once() {
+    fn samples_of_an_absent_publisher_are_missing_once() {
         assert_eq!(
             [missing(7, None, None), missing(8, Some(7), None), missing(11, Some(7), None)],
             [Some(0), Some(0), Some(3)]
         );
         assert_eq!([missing(7, Some(7), None), missing(6, Some(7), None)], [None, None]);
-        // It had received up to 7.
+        // The previous remote publisher had received samples up to 7.
         assert_eq!([missing(8, None, Some(7)), missing(11, None, Some(7))], [Some(0), Some(3)]);
         // The history is repeated: the last two up to 7, and then 10.
         assert_eq!(

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// In DDS, for tests of this crate's own code; those of programs stand in `tests/rig`.
+/// DDS domain of this crate's unit tests; `tests/rig` has those of the test programs.
 pub(super) const DOMAIN: u32 = 1;
-/// A process takes part in a domain once at a time.
+/// Lock for tests that join the domain: a process can join it once at a time.
 pub(super) static ALONE: Mutex<()> = Mutex::new(());
 
-/// Only a failure takes so long.
+/// Time-out; only a failure takes this long.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 #[track_caller]
@@ -25,13 +25,14 @@ pub(super) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Of a gateway in a domain of its own below `dir`. `ros2`: as in a graph file.
+/// Returns the configuration of a gateway in its own domain below `dir`. `ros2`: as in a graph
+/// file.
 pub(super) fn config(dir: &Path, ros2: serde_json::Value) -> Ros2GatewayConfig {
     serde_json::from_value(serde_json::json!({ "domain_dir": dir.join("domain"), "ros2": ros2 }))
         .unwrap()
 }
 
-/// The same gateway, whose thread does not run.
+/// Returns the control thread of such a gateway, which is not running.
 pub(super) fn control_thread(dir: &Path, ros2: serde_json::Value) -> ControlThread {
     ControlThread::new(config(dir, ros2)).unwrap()
 }

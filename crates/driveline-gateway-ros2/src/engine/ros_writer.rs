@@ -27,11 +27,8 @@ const MAX_WRITERS: usize = 512;
 /// Reason why there is no writer.
 #[derive(Debug, Error)]
 pub(super) enum OpenError {
-    /// It may be retried when another one has gone.
-    #[error(
-        "this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: \
-         {FEWER}"
-    )]
+    /// The limit is reached; retried when another writer has gone.
+    #[error("this gateway has {MAX_WRITERS} writers towards ROS 2, which is the maximum: {FEWER}")]
     NoRoom,
     #[error("{0}")]
     Refused(String),
@@ -132,8 +129,7 @@ impl RosWriter {
                 let config = dds::EndpointConfig {
                     qos,
                     // A writer that keeps all samples would wait for a departed reader until its
-                    // lease ends, and block all other readers.
-                    // over, and all other readers with it.
+                    // lease ends, and delay all other readers.
                     history: dds::History::KeepLast(depth),
                     max_blocking: Duration::ZERO,
                     lifespan: offer.lifespan,
@@ -194,7 +190,7 @@ impl RosWriter {
         };
         let writer = match made {
             Made::Dds(writer, topic) => Writer::Dds { writer, _topic: topic, _listed: listed },
-            // No other sample waits for it.
+            // No other sample waits behind it.
             Made::Zenoh(writer) if !offer.apart => Writer::Zenoh { writer, _listed: listed },
             Made::Zenoh(writer) => {
                 let writer: Arc<zenoh::Writer> = writer.into();
@@ -228,7 +224,8 @@ impl RosWriter {
                 .put(writer.prepare(parts, slot, source_timestamp)?)
                 .map(|()| Written::default()),
             Writer::Apart(writer, backlog) => {
-                // A slot would be held while the sample waits, and its publisher has few.
+                // If it were held, the slot would wait with the sample, and its publisher has few
+                // slots.
                 let sample = writer.prepare(parts, None, source_timestamp)?;
                 let Pushed { replaced, failed, why } =
                     backlog.push(sample, parts.iter().map(|part| part.len()).sum());

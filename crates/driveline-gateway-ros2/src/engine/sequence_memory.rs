@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Last sequence numbers of departed publishers: counting continues there if they come back.
+//! Last sequence numbers of departed publishers. If a publisher returns, counting continues there.
 
 use super::endpoint::Handle;
 use std::collections::{HashMap, VecDeque};
@@ -7,11 +7,11 @@ use std::collections::{HashMap, VecDeque};
 /// Maximum number of remembered publishers; the publisher that departed first is forgotten first.
 const MAX_KEPT: usize = 4096;
 
-/// Number of the last arrived sample of each.
+/// Number of the last arrived sample of each departed publisher.
 #[derive(Debug, Default)]
 pub(super) struct SequenceMemory {
     last: HashMap<Handle, i64>,
-    /// Oldest first.
+    /// Publishers in order of departure.
     order: VecDeque<Handle>,
 }
 
@@ -28,14 +28,14 @@ impl SequenceMemory {
         }
     }
 
-    /// Notes a late sample of it, which was counted.
+    /// Notes a late sample of a departed publisher, which was counted.
     pub(super) fn heard(&mut self, publisher: Handle, number: i64) {
         if let Some(last) = self.last.get_mut(&publisher) {
             *last = number.max(*last);
         }
     }
 
-    /// Returns the number of a publisher that is back.
+    /// Removes and returns the number of a publisher that has returned.
     pub(super) fn take(&mut self, publisher: Handle) -> Option<i64> {
         let last = self.last.remove(&publisher)?;
         self.order.retain(|p| *p != publisher);
@@ -56,14 +56,14 @@ mod tests {
         sequence_memory.remember(0, 1);
         sequence_memory.heard(0, 5);
         sequence_memory.heard(0, 3);
-        // The oldest is 1 now.
+        // The oldest entry is 1 now.
         sequence_memory.remember(u128::MAX, 2);
         assert_eq!(
             (sequence_memory.take(1), sequence_memory.take(2), sequence_memory.take(0)),
             (None, Some(7), Some(5))
         );
         sequence_memory.heard(u128::MAX - 1, 1);
-        assert_eq!(sequence_memory.take(u128::MAX - 1), None, "who never was there is not kept");
+        assert_eq!(sequence_memory.take(u128::MAX - 1), None, "unknown publishers are not kept");
         assert_eq!(sequence_memory.last.len(), sequence_memory.order.len());
     }
 }

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longest pause between checks without an event.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Time without a clock message after which this is logged.
 const MISSED_AFTER: Duration = Duration::from_secs(5);
 
@@ -41,7 +41,7 @@ impl SimTime {
         let topic: TopicName = clock::TOPIC.parse().map_err(|_| refused("its name".into()))?;
         let crossing =
             common.types.from_ros(clock::TYPE, Form::Cdr).map_err(|e| refused(e.to_string()))?;
-        // The lowest request matches a clock of any QoS.
+        // The weakest request matches a clock of any QoS.
         let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
         let anybody = Endpoint {
             profile,
@@ -75,7 +75,7 @@ fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
     let mut broken = false;
     while !stop.load(Ordering::Acquire) {
         let took = feed.take(|came| {
-            // 12 bytes are never split.
+            // A sample of 12 bytes is never split.
             let heard = came.sample.and_then(|s| s.one().ok_or(s.len()));
             let heard = heard.map_err(|len| format!("it has {len} bytes"));
             let heard = heard.and_then(|bytes| {
@@ -102,11 +102,11 @@ fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
         }
         let waited = match took {
             Ok(true) => Ok(()),
-            Ok(false) => feed.wait(LOOK),
+            Ok(false) => feed.wait(CHECK_EVERY),
             Err(e) => Err(e),
         };
         if let Err(e) = waited {
-            // Otherwise stamps would continue with an outdated clock.
+            // Otherwise stamps would be of an outdated clock.
             common.fail(format!("the time on /{} is not heard any more: {e}", clock::TOPIC));
             return;
         }

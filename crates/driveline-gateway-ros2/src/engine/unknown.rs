@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writers whose samples have arrived and that discovery has not reported.
+//! Writers whose samples have arrived, but that discovery has not reported.
 
 use super::endpoint::Handle;
 use std::collections::{HashSet, VecDeque};
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_too_many_the_one_that_came_first_is_forgotten() {
+    fn the_oldest_of_too_many_writers_is_forgotten() {
         let mut unknown = Unknown::default();
         let most = MAX_UNKNOWN as Handle;
         (0..most).chain(0..most).for_each(|writer| unknown.insert(writer));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Data attached to each sample.
+//! Attachment of each sample.
 
 use crate::discovery_info::Gid;
 use thiserror::Error;
@@ -11,22 +11,22 @@ pub struct Attachment {
     pub sequence: i64,
     /// Time of publication, on that host's wall clock, in nanoseconds.
     pub source_timestamp: i64,
-    /// Its publisher.
+    /// Id of its publisher.
     pub gid: Gid,
 }
 
-/// It is no attachment of rmw_zenoh.
+/// Data that is not an attachment of rmw_zenoh.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("its attachment is none of rmw_zenoh's: {0}")]
+#[error("its attachment is not one of rmw_zenoh: {0}")]
 pub struct AttachmentError(&'static str);
 
 impl Attachment {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub const LEN: usize = 33;
-    /// Stands before the gid and is its length.
+    /// Length of the gid; the byte stands before it.
     const GID_LEN: u8 = 16;
 
-    /// As bytes.
+    /// Encodes the attachment.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
@@ -41,13 +41,13 @@ impl Attachment {
         out
     }
 
-    /// From bytes.
+    /// Decodes an attachment.
     ///
     /// # Errors
-    /// Another length than 33, another length of the gid, or a number before the first.
+    /// The length is not 33, the length of the gid is not 16, or the number is below 1.
     pub fn decode(bytes: &[u8]) -> Result<Self, AttachmentError> {
         let bytes: &[u8; Self::LEN] =
-            bytes.try_into().map_err(|_| AttachmentError("it has not 33 bytes"))?;
+            bytes.try_into().map_err(|_| AttachmentError("its length is not 33 bytes"))?;
         let (sequence, rest) = bytes.split_first_chunk().ok_or(AttachmentError("no sequence"))?;
         let (source_timestamp, rest) =
             rest.split_first_chunk().ok_or(AttachmentError("no timestamp"))?;
@@ -76,7 +76,7 @@ pub(super) mod tests {
     ];
 
     #[test]
-    fn the_captured_one_is_read_and_written_again() {
+    fn the_captured_text_round_trips() {
         let read = Attachment::decode(&CAPTURED).unwrap();
         assert_eq!((read.sequence, read.source_timestamp), (216, 0x18c4_f862_01e1_da34));
         assert_eq!((read.gid[0], read.gid[15]), (0xf0, 0x51));
@@ -84,7 +84,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_bytes_are_refused() {
         for len in (0..CAPTURED.len()).chain([34, 77]) {
             let mut bytes = CAPTURED.to_vec();
             bytes.resize(len, 0);
@@ -95,16 +95,23 @@ pub(super) mod tests {
             bytes[at] = byte;
             Attachment::decode(&bytes)
         };
-        assert!(with(16, 24).is_err(), "Humble's length over DDS is none here");
+        assert!(with(16, 24).is_err(), "Humble's length over DDS is not valid here");
         assert!(with(0, 0).is_err() && with(7, 0x80).is_err(), "numbers begin with 1");
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_nothing_else_has_a_gid(sequence in 1..i64::MAX, source_timestamp: i64, gid: Gid, noise in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn attachments_round_trip_and_other_bytes_have_no_gid(
+            sequence in 1..i64::MAX,
+            source_timestamp: i64,
+            gid: Gid,
+            noise in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
             let attachment = Attachment { sequence, source_timestamp, gid };
             prop_assert_eq!(Attachment::decode(&attachment.encode()), Ok(attachment));
-            if let Ok(read) = Attachment::decode(&noise) { prop_assert_eq!(read.encode().to_vec(), noise); }
+            if let Ok(read) = Attachment::decode(&noise) {
+                prop_assert_eq!(read.encode().to_vec(), noise);
+            }
         }
     }
 }

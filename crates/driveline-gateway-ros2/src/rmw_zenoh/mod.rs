@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Metadata of nodes on rmw_zenoh: keys, liveliness tokens, attachments.
-//! `docs/protocols/ros2-zenoh.md`, sections 2 and 3.
+//! Metadata of nodes on rmw_zenoh: keys, liveliness tokens, attachments. See sections 2 and 3 of
+//! `docs/protocols/ros2-zenoh.md`.
 
 mod attachment;
 mod qos;

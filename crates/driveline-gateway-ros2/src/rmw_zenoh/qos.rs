@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! QoS as a field of tokens.
+//! QoS field of tokens.
 
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind};
 use driveline_types::Reliability;
@@ -7,19 +7,19 @@ use std::fmt::{self, Display};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Depth where a token says none.
+/// Depth if a token states none.
 pub const DEFAULT_DEPTH: u32 = 42;
-/// Infinite, in seconds and nanoseconds: 2^63 − 1 nanoseconds.
+/// Infinite duration in seconds and nanoseconds: 2^63 − 1 nanoseconds.
 const INFINITE: (u64, u32) = (9_223_372_036, 854_775_807);
 
-/// QoS of an endpoint as its token says it.
+/// QoS of an endpoint as its token states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenQos {
     /// QoS that decides a match in DDS.
     pub endpoint: EndpointQos,
     /// True if all samples are kept, not only the last `depth`.
     pub keep_all: bool,
-    /// Samples that are kept.
+    /// Number of kept samples.
     pub depth: u32,
     /// Lifespan of samples.
     pub lifespan: Option<Duration>,
@@ -32,7 +32,7 @@ impl Default for TokenQos {
     }
 }
 
-/// Returns values other than the default.
+/// Returns the value as text, or an empty text for the default.
 fn differing<T: PartialEq + Display>(value: T, default: T) -> String {
     if value == default { String::new() } else { value.to_string() }
 }
@@ -46,7 +46,7 @@ impl Display for TokenQos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let EndpointQos { reliability, durability, deadline, liveliness, lease } = self.endpoint;
         let reliability = if reliability == Reliability::Reliable { 1 } else { 2 };
-        // Transient and persistent do not exist here; they include transient local.
+        // rmw_zenoh has no transient or persistent; both include transient local.
         let durability = if durability == DurabilityKind::Volatile { 2 } else { 1 };
         let history = if self.keep_all { 2 } else { 1 };
         let liveliness = match liveliness {
@@ -69,7 +69,7 @@ impl Display for TokenQos {
     }
 }
 
-/// A number, or its default where there is nothing.
+/// Parses a number; an empty text is the default.
 fn number<T: FromStr>(text: &str, default: T) -> Option<T> {
     match text {
         "" => Some(default),
@@ -78,7 +78,7 @@ fn number<T: FromStr>(text: &str, default: T) -> Option<T> {
     }
 }
 
-/// `None`: malformed. Zero is the default: infinite.
+/// Parses a duration; `None` if malformed. Zero is the default: infinite.
 fn duration(s: &str, ns: &str) -> Option<Option<Duration>> {
     let (s, ns) = (number(s, INFINITE.0)?, number(ns, INFINITE.1)?);
     let finite = (s, ns) < INFINITE && (s, ns) != (0, 0);
@@ -86,7 +86,7 @@ fn duration(s: &str, ns: &str) -> Option<Option<Duration>> {
 }
 
 impl TokenQos {
-    /// From the field; `None`: it is malformed.
+    /// Parses the field; `None` if it is malformed.
     #[must_use]
     pub fn parse(field: &str) -> Option<Self> {
         let parts: Vec<&str> = field.split([':', ',']).collect();
@@ -172,7 +172,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_none() {
+    fn malformed_fields_are_refused() {
         for bad in [
             "",
             ":",
@@ -221,9 +221,11 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(qos in any_qos(), noise in "[0-9:,]{0,24}") {
+        fn qos_fields_round_trip(qos in any_qos(), noise in "[0-9:,]{0,24}") {
             prop_assert_eq!(TokenQos::parse(&qos.to_string()), Some(qos));
-            if let Some(qos) = TokenQos::parse(&noise) { prop_assert_eq!(TokenQos::parse(&qos.to_string()), Some(qos)); }
+            if let Some(qos) = TokenQos::parse(&noise) {
+                prop_assert_eq!(TokenQos::parse(&qos.to_string()), Some(qos));
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Liveliness tokens: how endpoints are found, and what their ids are made of.
+//! Liveliness tokens, by which endpoints are discovered and from which their ids are computed.
 
 use super::qos::TokenQos;
 use crate::discovery_info::Gid;
@@ -12,14 +12,14 @@ use twox_hash::XxHash3_128;
 
 /// Prefix of all tokens.
 const SPACE: &str = "@ros2_lv";
-/// In the place of a type hash, in Humble.
+/// Text in place of a type hash in Humble.
 pub const NO_HASH: &str = "TypeHashNotSupported";
-/// The enclave that makes an endpoint a gateway's.
+/// Enclave that marks an endpoint as one of a gateway.
 pub const GATEWAY_ENCLAVE: &str = "/driveline_gateway";
-/// Longest token that is looked at, and longest field of one, in bytes.
+/// Maximum length of a token and of one of its fields, in bytes.
 const MAX_TOKEN: usize = 2048;
 const MAX_FIELD: usize = 256;
-/// Digits of a session's id.
+/// Maximum number of digits of a session's id.
 const MAX_ZID: usize = 32;
 
 /// Kind of entity that a token announces.
@@ -41,7 +41,7 @@ const KINDS: [(Kind, &str); 5] = [
     (Kind::Client, "SC"),
 ];
 
-/// A token.
+/// Liveliness token of a node or an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// `ROS_DOMAIN_ID`.
@@ -50,7 +50,7 @@ pub struct Token {
     pub session: String,
     /// Number of the node in its session.
     pub node_id: u64,
-    /// Number of the endpoint; of a node, the same.
+    /// Number of the endpoint; for a node, the same as `node_id`.
     pub id: u64,
     /// Kind of entity.
     pub kind: Kind,
@@ -58,7 +58,7 @@ pub struct Token {
     pub enclave: String,
     /// The node's namespace, with its leading `/`.
     pub namespace: String,
-    /// Its name.
+    /// Name of the node.
     pub node: String,
     /// Endpoint; `None` for nodes.
     pub endpoint: Option<TokenEndpoint>,
@@ -69,33 +69,33 @@ pub struct Token {
 pub struct TokenEndpoint {
     /// Topic, with its leading `/`.
     pub topic: String,
-    /// Its type as DDS calls it.
+    /// Name of its type in DDS.
     pub type_name: String,
-    /// The type's hash as it stands in keys.
+    /// Hash of the type in the form that keys have.
     pub hash: String,
     /// QoS.
     pub qos: TokenQos,
 }
 
-/// It is no token of rmw_zenoh.
+/// Text that is not a token of rmw_zenoh.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("it is no token of rmw_zenoh: {0}")]
+#[error("it is not a token of rmw_zenoh: {0}")]
 pub struct TokenError(&'static str);
 
-/// The id of the endpoint that has this token.
+/// Returns the id of the endpoint with this token.
 #[must_use]
 pub fn gid_of(token: &str) -> Gid {
     XxHash3_128::oneshot(token.as_bytes()).to_le_bytes()
 }
 
-/// Returns the form of a type's hash in keys of a release of ROS 2; `None`: the hash is needed and
-/// unknown.
+/// Returns a type's hash in the form of the keys of a ROS 2 release; `None` if the release needs a
+/// hash and it is unknown.
 #[must_use]
 pub fn key_hash(hash: Option<TypeHash>, release: Release) -> Option<String> {
     if release == Release::Humble { Some(NO_HASH.to_owned()) } else { hash.map(|h| h.to_string()) }
 }
 
-/// The key of samples. `topic` has no leading `/`.
+/// Returns the key of samples of a topic. `topic` has no leading `/`.
 #[must_use]
 pub fn topic_key(domain: u32, topic: &str, type_name: &str, hash: &str) -> String {
     format!("{domain}/{topic}/{type_name}/{hash}")
@@ -146,21 +146,21 @@ impl FromStr for Token {
         }
         let number =
             |text: &str, wrong: &'static str| text.parse::<u64>().map_err(|_| TokenError(wrong));
-        let domain = number(field("no domain")?, "its domain is no number")?;
-        let domain = u32::try_from(domain).map_err(|_| TokenError("its domain is no number"))?;
+        let domain = number(field("no domain")?, "its domain is not a number")?;
+        let domain = u32::try_from(domain).map_err(|_| TokenError("its domain is not a number"))?;
         let session = field("no session")?;
         if session.len() > MAX_ZID || !session.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(TokenError("its session is no id of Zenoh"));
+            return Err(TokenError("its session is not a Zenoh id"));
         }
         let (node_id, id) = (
-            number(field("no node id")?, "its node id is no number")?,
-            number(field("no id")?, "its id is no number")?,
+            number(field("no node id")?, "its node id is not a number")?,
+            number(field("no id")?, "its id is not a number")?,
         );
         let kind = field("no kind")?;
         let kind = KINDS
             .iter()
             .find(|(_, text)| *text == kind)
-            .ok_or(TokenError("its kind is none of NN, MP, MS, SS, SC"))?
+            .ok_or(TokenError("its kind is not NN, MP, MS, SS or SC"))?
             .0;
         let named = |field: &str| field.replace('%', "/");
         let (enclave, namespace, node) =
@@ -175,7 +175,7 @@ impl FromStr for Token {
                     .ok_or(TokenError("its QoS cannot be read"))?,
             }),
         };
-        // What newer releases have behind it belongs to its id, and to nothing else here.
+        // Newer releases append fields. They count for the id, and are not used otherwise.
         Ok(Self {
             domain,
             session: session.to_owned(),
@@ -199,10 +199,12 @@ mod tests {
     use proptest::prelude::*;
 
     /// Captured from `ros2 topic pub` on rmw_zenoh, Humble.
-    const CAPTURED: &str = "@ros2_lv/0/9ca0f8facf84ffb1e6bfa4f2500889f0/0/3/MP/%/%/_ros2cli_712/%chatter/std_msgs::msg::dds_::String_/TypeHashNotSupported/:1:,1:,:,:,,";
+    const CAPTURED: &str = "@ros2_lv/0/9ca0f8facf84ffb1e6bfa4f2500889f0/0/3/MP/%/%/_ros2cli_712/\
+                            %chatter/std_msgs::msg::dds_::String_/TypeHashNotSupported/\
+                            :1:,1:,:,:,,";
 
     #[test]
-    fn the_captured_one_is_read_and_written_again() {
+    fn the_captured_text_round_trips() {
         let token: Token = CAPTURED.parse().unwrap();
         assert_eq!((token.domain, token.node_id, token.id, token.kind), (0, 0, 3, Kind::Publisher));
         assert_eq!(
@@ -227,14 +229,14 @@ mod tests {
     #[test]
     fn an_id_is_the_hash_of_the_text() {
         // XXH3-128 of nothing, from its reference: low 64 bits first.
-        // Of the publisher whose token was captured, a sample was, too.
+        // The captured sample is of the publisher whose token was captured.
         assert_eq!(Attachment::decode(&tests::CAPTURED).unwrap().gid, gid_of(CAPTURED));
         assert_eq!(gid_of(""), 0x99aa_06d3_0147_98d8_6001_c324_468d_497f_u128.to_le_bytes());
         assert_ne!(gid_of(CAPTURED), gid_of(&format!("{CAPTURED}/cpu:x")));
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_bytes_are_refused() {
         let with = |from: &str, to: &str| CAPTURED.replacen(from, to, 1).parse::<Token>();
         for (from, to) in [
             ("@ros2_lv", "@ros2"),
@@ -262,12 +264,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_anything_else_does_no_harm(
-            (domain, node_id, id) in any::<(u32, u64, u64)>(), session in "[0-9a-f]{1,32}", enclave in "(/[a-z_]{1,5}){1,2}|/", namespace in "(/[a-z_]{1,5}){1,3}|/",
-            node in "[a-z_0-9]{1,9}", endpoint in endpoint(), kind in 0usize..5, noise in "\\PC{0,60}", cut in any::<prop::sample::Index>()
+        fn tokens_round_trip_and_other_text_does_no_harm(
+            (domain, node_id, id) in any::<(u32, u64, u64)>(),
+            session in "[0-9a-f]{1,32}",
+            enclave in "(/[a-z_]{1,5}){1,2}|/",
+            namespace in "(/[a-z_]{1,5}){1,3}|/",
+            node in "[a-z_0-9]{1,9}",
+            endpoint in endpoint(),
+            kind in 0usize..5,
+            noise in "\\PC{0,60}",
+            cut in any::<prop::sample::Index>(),
         ) {
             let kind = KINDS[kind].0;
-            let token = Token { domain, session, node_id, id, kind, enclave, namespace, node, endpoint: Some(endpoint).filter(|_| kind != Kind::Node) };
+            let token = Token {
+                domain,
+                session,
+                node_id,
+                id,
+                kind,
+                enclave,
+                namespace,
+                node,
+                endpoint: Some(endpoint).filter(|_| kind != Kind::Node),
+            };
             let text = token.to_string();
             prop_assert_eq!(text.parse(), Ok(token));
             let _ = text[..cut.index(text.len())].parse::<Token>();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node of ROS 2 with the wire format of its middleware on Fast DDS: Debian's Fast DDS 2.9, CDR
-// written field by field.
+// ROS 2 node with the wire format of rmw_fastrtps: Debian's Fast DDS 2.9, CDR written field by
+// field.
 //
-// - peer pub TOPIC string|string_be|image SIZE COUNT PERIOD_US QOS: as peer.c; string_be: in the
-//   other byte order
+// - peer pub TOPIC string|string_be|image SIZE COUNT PERIOD_US QOS: as peer.c; string_be: in
+//   the opposite byte order
 // - peer sub TOPIC string|image QOS: as peer.c
-// - peer serve SERVICE: a server of AddTwoInts that prints the length of each request, without an
-//   answer
-// - peer call SERVICE: a client that sends a request to each match every 100 ms
+// - peer serve SERVICE: a server of AddTwoInts that prints the length of each request and does not
+//   respond
+// - peer call SERVICE: a client that sends a request to each matched server every 100 ms
 #include <fastcdr/Cdr.h>
 #include <fastcdr/FastBuffer.h>
 #include <poll.h>
@@ -104,8 +104,8 @@ private:
     bool swapped_;
 };
 
-/// Requests and responses of AddTwoInts as rmw_fastrtps has them: nothing before them. Of what
-/// comes, the length.
+/// Requests and responses of AddTwoInts as rmw_fastrtps has them, without bytes before them. Of a
+/// received one only the length is kept.
 class Plain final : public fast::TopicDataType {
 public:
     explicit Plain(const char* name) {
@@ -148,7 +148,7 @@ T* ok(T* made, const char* what) {
     return made;
 }
 
-/// Whether standard input has ended.
+/// Returns true if standard input has ended.
 bool over(int wait_ms) {
     pollfd p{0, POLLIN, 0};
     char c = 0;
@@ -161,7 +161,7 @@ unsigned sum(const std::uint8_t* data, std::size_t len) {
     return hash;
 }
 
-/// The part of a QoS that writers and readers have alike.
+/// Sets the part of a QoS that writers and readers share.
 template <typename Qos>
 Qos qos_of(Qos qos, const std::string& text) {
     qos.reliability().kind =
@@ -177,7 +177,7 @@ Qos qos_of(Qos qos, const std::string& text) {
     return qos;
 }
 
-/// The loopback device alone, and no multicast: as the gateway does without an interface.
+/// Uses the loopback device only, without multicast, as the gateway does without an interface.
 fast::DomainParticipant* participant(std::uint32_t domain) {
     auto udp = std::make_shared<eprosima::fastdds::rtps::UDPv4TransportDescriptor>();
     udp->interfaceWhiteList.emplace_back("127.0.0.1");
@@ -204,7 +204,7 @@ void publish(fast::DomainParticipant* participant, fast::Topic* topic, bool imag
     auto* publisher =
         ok(participant->create_publisher(fast::PUBLISHER_QOS_DEFAULT), "the publisher");
     auto qos = qos_of(fast::DATAWRITER_QOS_DEFAULT, text);
-    // A message that is longer than a datagram is cut into several.
+    // A message longer than a datagram is split into several.
     qos.publish_mode().kind =
         image ? fast::ASYNCHRONOUS_PUBLISH_MODE : fast::SYNCHRONOUS_PUBLISH_MODE;
     auto* writer = ok(publisher->create_datawriter(topic, qos), "the writer");
@@ -279,7 +279,7 @@ void service(fast::DomainParticipant* participant, const std::string& name, bool
     std::puts("there");
     std::fflush(stdout);
     for (bool said = false, last = false; !last;) {
-        // Samples that have arrived by then are printed even at the end.
+        // Samples that arrived before the end are printed too.
         last = over(100);
         fast::SubscriptionMatchedStatus read;
         fast::PublicationMatchedStatus written;

@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
-   A node of ROS 2 as its middleware on CycloneDDS has it on the wire: Debian's CycloneDDS, types
-   compiled by its own idlc.
+   A ROS 2 node as rmw_cyclonedds shows it on the wire: Debian's CycloneDDS, with types that its
+   own idlc compiles. Programs marked with * end when standard input ends.
 
-   peer pub TOPIC string|image|bad SIZE COUNT PERIOD_US QOS  writes COUNT samples once somebody
-   reads, then waits for the end of its input; bad: strings that say they were images; image@SEC:
-   with that stamp; image_short: with a row more than data; image_frame: with a frame of 48 letters
-   peer sub TOPIC diagnostics QOS          prints a line for each status: number, level, number of
-   values, name, seconds of the stamp
-   peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum,
-   frame, seconds of the stamp; ends with its input peer clock SEC                          tells
-   the time of a simulation on /clock, which begins with SEC seconds; ends with its input peer graph
-   prints each node that is there: participant's nodes with numbers of readers and writers peer
-   history TOPIC                      prints how each writer of others on that topic keeps samples,
-   as its discovery says: all, or last and the depth peer said TOPIC                         prints
-   USER_DATA of each writer and reader of others on that topic, as they come peer ends
-   pub|sub:TOPIC:QOS …           strings on many topics at once, which its writers write all the
-   time; prints, with the number of the end from 0 and once for each: matched, heard, or refused
-   with the policy that DDS names; ends with its input peer serve|call … services: service.c NODE in
-   the environment is a namespace and a name: pub and sub say on ros_discovery_info that they are
-   that node, serve once it has answered. Compiled with HUMBLE, all that is said and read there is
-   Humble's: ids of 24 bytes. QOS: letters r|b (reliability), t|v (durability; s|p: transient,
-   persistent), then the depth; 0 keeps all. Behind it, each after a comma: d and l with
-   milliseconds (deadline, lease), p|m (liveliness shown by participant, by topic). */
+   peer pub TOPIC TYPE SIZE COUNT PERIOD_US QOS *
+       Waits for a reader, writes COUNT samples, then waits. TYPE: string; image; image@SEC (stamp
+       in seconds); image_short (rows longer than the data); image_frame (frame name of 48
+       letters); bad (strings announced as images).
+   peer sub TOPIC string|image QOS *
+       Prints a line for each sample: number, length, checksum, frame, seconds of the stamp.
+   peer sub TOPIC diagnostics QOS *
+       Prints a line for each status: number, level, number of values, name, seconds of the stamp.
+   peer clock SEC *
+       Publishes simulation time on /clock, starting at SEC seconds.
+   peer graph *
+       Prints each discovered node, with its numbers of readers and writers.
+   peer history TOPIC *
+       Prints the announced history of each remote writer on the topic: all, or last and the depth.
+   peer said TOPIC *
+       Prints USER_DATA of each discovered remote writer and reader on the topic.
+   peer ends pub|sub:TOPIC:QOS ... *
+       Has writers and readers of strings on many topics; the writers write all the time. Prints
+       once for each endpoint, with its index: matched, heard, or refused with the DDS policy.
+   peer serve|call ...
+       Services: see service.c.
+
+   NODE in the environment is a namespace and a name. pub and sub announce this node on
+   ros_discovery_info; serve does after its first response. Compiled with HUMBLE, discovery data
+   has Humble's format, with ids of 24 bytes.
+   QOS: letters r|b (reliability), t|v|s|p (durability: transient local, volatile, transient,
+   persistent), then the depth; 0 keeps all. Further settings follow, each after a comma: d and l
+   with milliseconds (deadline, lease), p|m (liveliness shown by participant, by topic). */
 #include "peer.h"
 #include <poll.h>
 #include <stdio.h>
@@ -95,7 +103,7 @@ static dds_entity_t graph_topic(dds_entity_t participant) {
               "topic");
 }
 
-/* As rmw_dds_common: what is longer than DDS's id is zeros. */
+/* Returns the id as rmw_dds_common has it: the bytes after DDS's id are zero. */
 static rmw_dds_common_msg_dds__Gid_ gid_of(dds_entity_t entity) {
     rmw_dds_common_msg_dds__Gid_ gid = {{0}};
     dds_guid_t guid;
@@ -147,7 +155,7 @@ static void publish(dds_entity_t participant, char** arg) {
            "writer");
     announce(participant, graph, writer, 1);
     dds_publication_matched_status_t matched = {0};
-    /* What is transient local is written at once: whoever comes gets it. */
+    /* Transient local samples are written at once: late readers receive them. */
     while (arg[5][1] != 't' &&
            (dds_get_publication_matched_status(writer, &matched), !matched.current_count))
         if (over(5)) return;
@@ -261,7 +269,7 @@ static void graph(dds_entity_t participant) {
     }
 }
 
-/* Whether an endpoint on this topic was there, and what it says about itself. */
+/* Prints USER_DATA of each endpoint on the topic. */
 static void said(dds_entity_t participant, const char* topic) {
     dds_entity_t of[] = {DDS_BUILTIN_TOPIC_DCPSPUBLICATION, DDS_BUILTIN_TOPIC_DCPSSUBSCRIPTION};
     for (int k = 0; k < 2; k++)
@@ -283,7 +291,7 @@ static void said(dds_entity_t participant, const char* topic) {
     }
 }
 
-/* What `ros2 topic info -v` shows as the history of publishers. */
+/* Prints the history of publishers, as `ros2 topic info -v` shows it. */
 static void history(dds_entity_t participant, const char* topic) {
     dds_entity_t writers =
         ok(dds_create_reader(participant, DDS_BUILTIN_TOPIC_DCPSPUBLICATION, NULL, NULL), "reader");
@@ -314,13 +322,13 @@ static const char* policy(uint32_t id) {
                                                 : "another";
 }
 
-/* A writer or a reader, and what was printed of it. */
+/* A writer or a reader, and marks of the lines already printed for it. */
 typedef struct {
     dds_entity_t entity;
     int writes, matched, heard, refused;
 } End;
 
-/* What DDS says about it: how many matched, and if there are any that do not, by which policy. */
+/* Returns the number of matches. `refused`: policy of the last refused match, or null. */
 static uint32_t matches(const End* end, const char** refused) {
     uint32_t matched, total, id;
     if (end->writes) {

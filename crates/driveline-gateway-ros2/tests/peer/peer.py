@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of ROS 2 as its middleware on CycloneDDS has it on the wire: the Python package cyclonedds, types after ROS 2's definitions.
+"""A ROS 2 node as rmw_cyclonedds shows it on the wire: Python's cyclonedds, with types of ROS 2.
 
   peer.py pub TOPIC string|image SIZE COUNT PERIOD_US QOS   as peer.c
   peer.py sub TOPIC string|image QOS                        as peer.c
-  peer.py echo FROM TO TYPE                                 writes what it reads, decoded and encoded again: cloud, imu, radar, detections
+  peer.py echo FROM TO TYPE                                 decodes samples, encodes them again and
+                                                            publishes them; TYPE: cloud, imu,
+                                                            radar or detections
 """
 
 import os
@@ -138,7 +140,9 @@ class ObjectHypothesis(IdlStruct, typename="vision_msgs::msg::dds_::ObjectHypoth
 
 
 @dataclass
-class ObjectHypothesisWithPose(IdlStruct, typename="vision_msgs::msg::dds_::ObjectHypothesisWithPose_"):
+class ObjectHypothesisWithPose(
+    IdlStruct, typename="vision_msgs::msg::dds_::ObjectHypothesisWithPose_"
+):
     hypothesis: ObjectHypothesis
     pose: PoseWithCovariance
 
@@ -181,17 +185,19 @@ ECHOED = {"cloud": PointCloud2, "imu": Imu, "radar": RadarScan, "detections": De
 
 def qos_of(text):
     depth = int(text[2:])
+    reliable = Policy.Reliability.Reliable(duration(seconds=10))
+    history = Policy.History.KeepLast(depth) if depth else Policy.History.KeepAll
     return Qos(
-        Policy.Reliability.Reliable(duration(seconds=10)) if text[0] == "r" else Policy.Reliability.BestEffort,
+        reliable if text[0] == "r" else Policy.Reliability.BestEffort,
         Policy.Durability.TransientLocal if text[1] == "t" else Policy.Durability.Volatile,
-        Policy.History.KeepLast(depth) if depth else Policy.History.KeepAll,
-        *([Policy.DurabilityService(0, Policy.History.KeepLast(depth), -1, -1, -1)] if depth else []),
+        history,
+        *([Policy.DurabilityService(0, history, -1, -1, -1)] if depth else []),
         Policy.DataRepresentation(use_cdrv0_representation=True),
     )
 
 
 def over(wait_s):
-    """Whether standard input has ended."""
+    """Returns true if standard input has ended."""
     return bool(select.select([0], [], [], wait_s)[0]) and not os.read(0, 1)
 
 
@@ -208,7 +214,8 @@ def say(line):
 
 def publish(participant, topic, kind, size, count, period_us, qos):
     image = kind == "image"
-    writer = DataWriter(participant, Topic(participant, topic, Image if image else String), qos=qos_of(qos))
+    topic = Topic(participant, topic, Image if image else String)
+    writer = DataWriter(participant, topic, qos=qos_of(qos))
     while qos[1] != "t" and not writer.get_matched_subscriptions():
         if over(0.005):
             return
@@ -228,7 +235,7 @@ def publish(participant, topic, kind, size, count, period_us, qos):
 
 
 def samples(reader):
-    """What arrives, until standard input ends."""
+    """Yields arriving samples until standard input ends."""
     while not over(0):
         taken = [s for s in reader.take(N=1) if s.sample_info.valid_data]
         yield from taken
@@ -238,7 +245,8 @@ def samples(reader):
 
 def subscribe(participant, topic, kind, qos):
     image = kind == "image"
-    reader = DataReader(participant, Topic(participant, topic, Image if image else String), qos=qos_of(qos))
+    topic = Topic(participant, topic, Image if image else String)
+    reader = DataReader(participant, topic, qos=qos_of(qos))
     for n, sample in enumerate(samples(reader)):
         data = bytes(sample.data) if image else sample.data.encode()
         say(f"{n} {len(data)} {fnv(data)} {sample.header.frame_id if image else '-'}")

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
-   Services as rmw_cyclonedds has them on the wire: names, QoS, ids in USER_DATA, 16 bytes before
-   each request and response. peer serve SERVICE add DELAY_MS            answers with the sum; ends
-   in order, without an answer, where that is 13 peer serve SERVICE trigger SIZE            answers
-   with a text of that many bytes peer serve SERVICE short 0                 answers without the 16
-   bytes peer serve SERVICE late MS                 answers with the sum, and has something to
-   answer with only so much later; prints how many requests came before peer call SERVICE add A B
-   asks once for a server that is there, then again and again with B one greater; prints each
-   answer, and if the server is not there any more while it waits for one peer call SERVICE crowd A
-   B                the same with 501 readers of answers: CycloneDDS lists them by the lowest byte
-   of their numbers, and the one that counts stands far behind peer call SERVICE trigger 0 COUNT as
-   often peer call SERVICE short 0 COUNT            writes requests without the 16 bytes, and does
-   not wait for anything peer call SERVICE late A MS                asks for A + A, and has
-   something to read the answer with only so much later */
+   Services as rmw_cyclonedds shows them on the wire: names, QoS, ids in USER_DATA, 16 bytes before
+   each request and response.
+
+   peer serve SERVICE add DELAY_MS
+       Responds with the sum. Exits without a response, in order, if the sum is 13.
+   peer serve SERVICE trigger SIZE
+       Responds with a text of SIZE bytes.
+   peer serve SERVICE short 0
+       Responds without the 16 bytes.
+   peer serve SERVICE late MS
+       Responds with the sum, but creates the writer of responses only after MS. Prints the number
+       of requests received before.
+   peer call SERVICE add A B
+       Waits for a server and sends requests without end, B one greater each time. Prints each
+       response, and a line if the server leaves while it waits for a response.
+   peer call SERVICE crowd A B
+       As add, with 501 readers of responses. CycloneDDS lists readers by the lowest byte of their
+       numbers, and the reader that counts is far back in the list.
+   peer call SERVICE trigger 0 COUNT
+       Sends COUNT requests.
+   peer call SERVICE short 0 COUNT
+       Writes COUNT requests without the 16 bytes, and waits for no response.
+   peer call SERVICE late A MS
+       Requests A + A, and creates the reader of responses only after MS. */
 #include "peer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +34,7 @@ typedef example_interfaces_srv_dds__AddTwoInts_Response_ AddResponse;
 typedef std_srvs_srv_dds__Trigger_Request_ TriggerRequest;
 typedef std_srvs_srv_dds__Trigger_Response_ TriggerResponse;
 
-/* All begin with these. */
+/* Beginning of each request and response. */
 typedef struct {
     uint64_t guid;
     int64_t seq;
@@ -50,7 +61,7 @@ static dds_entity_t topic_of(dds_entity_t participant, const char* prefix, const
     return ok(dds_create_topic(participant, type, name, NULL, NULL), "topic");
 }
 
-/* `short` writes what has no head; `late` has no replies yet. */
+/* With `short`, written samples have no head; with `late`, the endpoint of replies comes later. */
 static End end_of(dds_entity_t participant, const char* service, const char* kind, int serves) {
     int trigger = !strcmp(kind, "trigger"), brief = !strcmp(kind, "short"),
         late = !strcmp(kind, "late");
@@ -82,7 +93,7 @@ static End end_of(dds_entity_t participant, const char* service, const char* kin
     return end;
 }
 
-/* The id that USER_DATA has under this key; 0: none. */
+/* Copies the id under this key in USER_DATA. Returns 0 if there is none. */
 static int id_of(const dds_qos_t* qos, const char* key, char* id, size_t room) {
     void* data = NULL;
     size_t len = 0, key_len = strlen(key);
@@ -100,7 +111,7 @@ static int id_of(const dds_qos_t* qos, const char* key, char* id, size_t room) {
     return found;
 }
 
-/* Whether the writer is matched with a reader that has this id under this key. */
+/* Returns 1 if a matched reader has this id under this key. */
 static int has_reader(dds_entity_t writer, const char* key, const char* id) {
     dds_instance_handle_t readers[64];
     int count = ok(dds_get_matched_subscriptions(writer, readers, 64), "matches"), found = 0;
@@ -115,8 +126,8 @@ static int has_reader(dds_entity_t writer, const char* key, const char* id) {
     return found;
 }
 
-/* As rmw_service_server_is_available: a server's reader and its writer, by their common id; if no
- * reader tells one, any reader and any writer. */
+/* Returns 1 if a server is available, by the rule of rmw_service_server_is_available: a reader and
+ * a writer with the same id are matched; if no reader has an id, any reader and any writer. */
 static int available(const End* end) {
     dds_instance_handle_t readers[64], writers[64];
     int reader_count = ok(dds_get_matched_subscriptions(end->writer, readers, 64), "matches"),
@@ -142,8 +153,8 @@ static int available(const End* end) {
     return found;
 }
 
-/* As rmw_send_response: the client's reader may be found later than its request came, by at most
- * 100 ms. 0: it is not there. */
+/* Waits up to 100 ms for the client's reader, which may be discovered after its request arrives (as
+ * rmw_send_response). Returns 0 if the reader does not appear. */
 static int wait_for_client(const End* end, dds_instance_handle_t asks) {
     dds_builtintopic_endpoint_t* writer = dds_get_matched_publication_data(end->reader, asks);
     char id[64];
@@ -195,7 +206,7 @@ static void serve(dds_entity_t participant, char** arg) {
             TriggerResponse of_trigger = {head.guid, head.seq, 1, text};
             test_Brief of_brief = {{7, 7, 7}};
             if (!wait_for_client(&end, info.publication_handle))
-                printf("nobody to answer\n");
+                printf("no client to answer\n");
             else
                 ok(dds_write(end.writer, brief     ? (void*)&of_brief
                                          : trigger ? (void*)&of_trigger

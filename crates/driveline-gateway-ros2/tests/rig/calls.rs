@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers and clients here, of services that pass to ROS 2 and from it.
+//! Servers and clients here, for services that pass to ROS 2 and from ROS 2.
 
 use super::rmw::Router;
 use super::samples::BIG;
@@ -20,34 +20,36 @@ use std::sync::mpsc::{Receiver, channel};
 pub(crate) const ADD: &str = "example_interfaces/srv/AddTwoInts";
 pub(crate) const TRIGGER: &str = "std_srvs/srv/Trigger";
 pub(crate) const BLOB: &str = "test_srvs/srv/Blob";
-/// The same types as DDS and keys of rmw_zenoh have them.
+/// The same types as in DDS and in keys of rmw_zenoh.
 pub(crate) const ADD_DDS: &str = "example_interfaces::srv::dds_::AddTwoInts_";
 pub(crate) const BLOB_DDS: &str = "test_srvs::srv::dds_::Blob_";
-/// Name of most services here, of each type.
+/// Name of most services in these tests, of any type.
 pub(crate) const SERVICE: &str = "math/add";
 pub(crate) const TYPES: &str = "rcl_interfaces/srv/GetParameterTypes";
 const LONGEST: usize = BIG + 1024;
 
-/// A gateway for nodes on DDS.
+/// Starts a gateway for nodes on DDS.
 pub(crate) fn rig_of(domain_id: u32, services: Value) -> Rig {
     Rig::with(json!({ "domain_id": domain_id, "services": services }), &[])
 }
 
-/// A gateway for nodes on rmw_zenoh.
+/// Starts a gateway for nodes on rmw_zenoh.
 pub(crate) fn with(router: &Router, services: Value, release: &str) -> Rig {
     let zenoh = json!({ "connect": [router.endpoint()] });
     Rig::with(
-        json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "release": release, "services": services }),
+        json!({
+            "domain_id": 0, "dds": false, "zenoh": zenoh, "release": release, "services": services,
+        }),
         &[],
     )
 }
 
-/// The same with one service.
+/// Starts a gateway for nodes on rmw_zenoh, with one service.
 pub(crate) fn one(router: &Router, rule: Value) -> Rig {
     with(router, json!([rule]), "jazzy")
 }
 
-/// Of [`SERVICE`].
+/// Returns a rule for [`SERVICE`].
 pub(crate) fn rule(ros_type: &str, server: &str, more: Value) -> Value {
     let mut rule = json!({ "service": format!("/{SERVICE}"), "type": ros_type, "server": server });
     rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -66,12 +68,12 @@ fn catalog() -> Catalog {
     catalog
 }
 
-/// Of a service's type.
+/// Returns the hash of a service type.
 pub(crate) fn hash(ros_type: &str) -> String {
     catalog().type_hash(&ros_type.parse().unwrap()).unwrap().to_string()
 }
 
-/// Of request and response.
+/// Returns the schemas of request and response.
 pub(crate) fn schemas(ros_type: &str) -> (Schema, Schema) {
     let catalog = catalog();
     let of =
@@ -89,12 +91,12 @@ pub(crate) fn two(a: i64, b: i64) -> Vec<u8> {
     ints(&[a, b])
 }
 
-/// `int64`s: their alignment is that of their place.
+/// Encodes `int64`s; each is aligned by its position.
 pub(crate) fn ints(ints: &[i64]) -> Vec<u8> {
     cdr(|to| ints.iter().for_each(|n| to.number(*n)))
 }
 
-/// `uint8[]`. A multiple of 4, so that nothing is filled up.
+/// Encodes `uint8[]`; `len` is a multiple of 4, so there is no padding.
 pub(crate) fn blob(len: usize, fill: u8) -> Vec<u8> {
     let mut bytes = vec![0, 1, 0, 0];
     bytes.extend((len as u32).to_le_bytes());
@@ -115,7 +117,7 @@ pub(crate) fn here(rig: &Rig, name: &str) -> Node {
     node(&domain(rig), name)
 }
 
-/// A server here of [`SERVICE`], whose requests are answered by hand.
+/// Creates a server here of [`SERVICE`], whose requests the test answers itself.
 pub(crate) fn server_here(node: &Node, ros_type: &str) -> RawService {
     let (request, response) = schemas(ros_type);
     let options = ServiceOptions {
@@ -138,12 +140,12 @@ pub(crate) fn take(service: &mut RawService) -> RawRequest {
     taken.unwrap()
 }
 
-/// [`SERVICE`] is offered to ROS 2.
+/// Waits until [`SERVICE`] is offered to ROS 2.
 pub(crate) fn offered(rig: &Rig) {
     eventually("offered", || rig.service(SERVICE).callable);
 }
 
-/// Server here, which answers by `answer` while the value lives.
+/// Starts a server here that answers by `answer` until the result is dropped.
 pub(crate) fn serve(
     rig: &Rig,
     service: &str,
@@ -169,7 +171,7 @@ pub(crate) fn serve(
 pub(crate) fn respond(request: RawRequest, response: &[u8]) {
     let mut loan = request.responder.loan(response.len()).unwrap();
     loan.payload_mut().copy_from_slice(response);
-    // A client that has gone is no matter of these tests' servers.
+    // Servers of these tests ignore that a client has gone.
     let _ = request.responder.send(loan);
 }
 
@@ -180,7 +182,7 @@ pub(crate) fn add(request: RawRequest) {
     respond(request, &cdr(|to| to.number(a + b)));
 }
 
-/// A client here, which may have no server yet.
+/// Creates a client here, which may have no server yet.
 pub(crate) fn client_of(node: &Node, service: &str, ros_type: &str) -> RawClient {
     let (request, response) = schemas(ros_type);
     let options =
@@ -188,7 +190,7 @@ pub(crate) fn client_of(node: &Node, service: &str, ros_type: &str) -> RawClient
     node.raw_client(service, request, response, options).unwrap()
 }
 
-/// The same, matched with its server.
+/// Creates a client here that is matched with its server.
 #[track_caller]
 pub(crate) fn matched(node: &Node, service: &str, ros_type: &str) -> RawClient {
     let mut client = client_of(node, service, ros_type);
@@ -213,7 +215,7 @@ pub(crate) fn sum_of(response: &[u8]) -> i64 {
     sum
 }
 
-/// Asks on a thread of its own.
+/// Calls on its own thread.
 pub(crate) fn asked(
     mut client: RawClient,
     request: Vec<u8>,
@@ -231,7 +233,7 @@ pub(crate) fn ended(rig: &Rig, reason: &str) -> u64 {
     report(rig).ended.get(reason).copied().unwrap_or(0)
 }
 
-/// Number of messages that ended no call.
+/// Returns the number of messages that ended no call.
 pub(crate) fn strays(rig: &Rig, reason: &str) -> u64 {
     report(rig).strays.get(reason).copied().unwrap_or(0)
 }

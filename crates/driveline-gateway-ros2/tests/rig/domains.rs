@@ -2,9 +2,9 @@
 //! DDS domains of tests. Each test has its own, and each test program a range, so that programs can
 //! run at the same time.
 //!
-//! At most 101: Linux uses the ports of higher ones for other programs. Domain 1 is for tests in
-//! `src/`, 7 and 8 for `examples/`, which have their own tests; nodes on Zenoh alone need none, and
-//! `network` runs in separate namespaces.
+//! Domains are at most 101: Linux uses the ports of higher ones for other programs. Domain 1 is for
+//! tests in `src/`, 7 and 8 are for `examples/`, which have their own tests. Nodes on Zenoh alone
+//! need no domain, and `network` runs in separate namespaces.
 
 use std::ops::RangeInclusive;
 
@@ -28,7 +28,7 @@ const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 17] = [
     ("ros2_client", 95..=99),
 ];
 
-/// That a domain is one of this program's.
+/// Checks that a domain belongs to this program.
 #[track_caller]
 pub(crate) fn check(domain_id: u32) {
     let program = env!("CARGO_CRATE_NAME");

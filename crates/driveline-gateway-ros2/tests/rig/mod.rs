@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway, a domain of its own, and nodes as ROS 2 has them on the wire, which know nothing of
-//! Driveline.
+//! A gateway with its own domain, and ROS 2 nodes that know nothing of Driveline.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
 pub(crate) mod calls;
@@ -25,11 +24,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Names the Python of nodes in Python.
+/// Environment variable with the Python for nodes in Python.
 const PYTHON: &str = "DRIVELINE_ROS2_PYTHON";
-/// Names the directory with nodes on ros2-client: `jazzy` and `humble`.
+/// Environment variable with the directory of nodes on ros2-client: `jazzy` and `humble`.
 const ROS2_CLIENT: &str = "DRIVELINE_ROS2_CLIENT";
-/// Known types: of ROS 2, as upstream defines them, and of these tests.
+/// Known types: those of ROS 2 as upstream defines them, and those of these tests.
 pub(crate) const DEFINITIONS: [(&str, &str, &str); 5] = [
     ("std_msgs", "msg/String.msg", "string data\n"),
     ("example_interfaces", "srv/AddTwoInts.srv", "int64 a\nint64 b\n---\nint64 sum\n"),
@@ -37,7 +36,7 @@ pub(crate) const DEFINITIONS: [(&str, &str, &str); 5] = [
     ("test_srvs", "srv/Blob.srv", "uint8[] data\n---\nuint8[] data\n"),
     ("rcl_interfaces", "srv/GetParameterTypes.srv", "string[] names\n---\nuint8[] types\n"),
 ];
-/// Only a failure takes that long.
+/// Time-out; only a failure takes this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[track_caller]
@@ -60,9 +59,9 @@ fn run(command: &mut Command) {
 /// Implementation of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Vendor {
-    /// Debian's CycloneDDS in C, with types that its own compiler has made.
+    /// Debian's CycloneDDS in C, with types that its own compiler generates.
     Cyclone,
-    /// The same, with the graph of Humble.
+    /// The same, with discovery data of Humble.
     Humble,
     /// Debian's Fast DDS in C++.
     FastDds,
@@ -74,7 +73,7 @@ pub(crate) enum Vendor {
     Ros2ClientHumble,
 }
 
-/// Program built elsewhere.
+/// Returns the path of a program that was built elsewhere.
 fn from_environment(variable: &str, what: &str) -> PathBuf {
     let named = std::env::var_os(variable).map(PathBuf::from);
     named.unwrap_or_else(|| {
@@ -82,8 +81,8 @@ fn from_environment(variable: &str, what: &str) -> PathBuf {
     })
 }
 
-/// Builds a program and returns its path. The result of an earlier run is replaced at once and by
-/// the same content, also under a concurrent run.
+/// Builds a program and returns its path. A result of an earlier run is replaced atomically, by the
+/// same content, also if another run does so at the same time.
 fn built(name: &str, build: impl FnOnce(&Path, &Path)) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -108,7 +107,7 @@ fn cyclone(source: &Path, out: &Path, name: &str, defined: &[&str]) {
 }
 
 impl Vendor {
-    /// Command that starts a node; programs are built once.
+    /// Returns the command that starts a node; programs are built once.
     fn program(self) -> Vec<PathBuf> {
         static CYCLONE: OnceLock<PathBuf> = OnceLock::new();
         static HUMBLE: OnceLock<PathBuf> = OnceLock::new();
@@ -164,8 +163,7 @@ impl Vendor {
     }
 }
 
-/// A node of ROS 2 (or a gateway as a process), and what it has printed. It is killed when this
-/// value goes.
+/// ROS 2 node (or a gateway as a process), and its output. It is killed when this value is dropped.
 pub(crate) struct Peer {
     child: Child,
     input: Option<ChildStdin>,
@@ -185,13 +183,13 @@ impl Peer {
         Self { child, input, lines, printed: Vec::new() }
     }
 
-    /// Takes over what was printed.
+    /// Reads its new output, and returns all of it.
     pub(crate) fn read(&mut self) -> &[String] {
         self.printed.extend(self.lines.try_iter());
         &self.printed
     }
 
-    /// Lets it end in order, and gives all that it has printed.
+    /// Ends it in order, and returns all of its output.
     pub(crate) fn end(mut self) -> Vec<String> {
         drop(self.input.take());
         let _ = self.child.wait();
@@ -204,7 +202,7 @@ impl Peer {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Stops it where it is, until it is killed.
+    /// Stops the process until it is killed.
     pub(crate) fn stand_still(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
@@ -214,12 +212,12 @@ impl Peer {
         self.read().iter().any(|l| l == line)
     }
 
-    /// Seconds of the stamp of the last sample.
+    /// Returns the seconds of the stamp of the last sample.
     pub(crate) fn last_stamp(&mut self) -> Option<i64> {
         self.read().last()?.rsplit(' ').next()?.parse().ok()
     }
 
-    /// Length, checksum and frame of samples.
+    /// Returns length, checksum and frame of samples.
     pub(crate) fn samples(&mut self) -> Vec<(usize, u32, String)> {
         let of = |line: &String| {
             let parts: Vec<_> = line.split(' ').collect();
@@ -236,14 +234,14 @@ impl Drop for Peer {
     }
 }
 
-/// As the C program computes it.
+/// Computes the checksum of the program in C.
 pub(crate) fn sum(data: &[u8]) -> u32 {
     data.iter()
         .fold(2_166_136_261, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619))
 }
 
 pub(crate) struct Rig {
-    /// Before the directory goes.
+    /// Dropped before the directory.
     gateway: Option<Gateway>,
     config: Value,
     pub(crate) participant: Participant,
@@ -252,7 +250,7 @@ pub(crate) struct Rig {
     notices: Mutex<Vec<String>>,
 }
 
-/// After each test: every call was answered, is in flight, or has ended, and none of them twice.
+/// Checks after each test that every call was answered, is in flight, or has ended, exactly once.
 impl Drop for Rig {
     fn drop(&mut self) {
         if std::thread::panicking() || self.gateway.is_none() {
@@ -268,13 +266,13 @@ impl Drop for Rig {
 }
 
 impl Rig {
-    /// A gateway with these rules, and graph topics with these names and longest payloads.
-    /// `domain_id`: of this test alone (`domains`).
+    /// Starts a gateway with these rules, and graph topics with these names and maximum payloads.
+    /// `domain_id`: used by this test alone (`domains`).
     pub(crate) fn new(domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Self {
         Self::with(json!({ "domain_id": domain_id, "topics": rules }), topics)
     }
 
-    /// The same with all that stands under `ros2:`, but definitions.
+    /// As [`new`](Self::new), with the whole section `ros2:` except definitions.
     pub(crate) fn with(mut ros2: Value, topics: &[(&str, u64, Qos)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (package, file, definition) in DEFINITIONS {
@@ -319,18 +317,18 @@ impl Rig {
         self.gateway = None;
     }
 
-    /// A gateway with the same configuration as a process, which is killed when the value goes.
-    /// Returns when it takes part.
+    /// Starts a gateway with the same configuration as a process, which is killed when the result
+    /// is dropped. Returns when it takes part.
     pub(crate) fn process(&self) -> Peer {
         self.started(&mut self.program())
     }
 
-    /// The same, which writes there what its libraries say.
+    /// As [`process`](Self::process); the output of its libraries goes to the file.
     pub(crate) fn process_that_says(&self, said: File) -> Peer {
         self.started(self.program().stderr(said))
     }
 
-    /// The same on another host, of which this stands before its programs.
+    /// As [`process`](Self::process), on another host: `host` is the command before its programs.
     pub(crate) fn process_on(&self, host: &[String]) -> Peer {
         let program = self.program();
         self.started(
@@ -360,7 +358,7 @@ impl Rig {
         self.gateway.as_ref().unwrap().failure()
     }
 
-    /// As things are now.
+    /// Returns the current report.
     pub(crate) fn report(&self) -> Ros2Report {
         let mut report = None;
         eventually("a report that is not stale", || {
@@ -370,28 +368,28 @@ impl Rig {
         report.unwrap().ros2.unwrap()
     }
 
-    /// All that it was started with.
+    /// Returns its configuration.
     pub(crate) fn config(&self) -> &Value {
         &self.config
     }
 
-    /// Number of routers and nodes that the gateway is connected to.
+    /// Returns the number of routers and nodes that the gateway is connected to.
     pub(crate) fn neighbours(&self) -> (usize, usize) {
         let network = self.gateway.as_ref().unwrap().report().network;
         (network.routers, network.peers)
     }
 
-    /// Report on a service.
+    /// Returns the report of a service.
     pub(crate) fn service(&self, name: &str) -> driveline_gateway::Ros2ServiceReport {
         self.report().services.into_iter().find(|s| s.service == name).unwrap()
     }
 
-    /// Calls of a service that ended for this reason.
+    /// Returns the number of calls of a service that ended for this reason.
     pub(crate) fn ended(&self, name: &str, reason: &str) -> u64 {
         self.service(name).ended.get(reason).copied().unwrap_or_default()
     }
 
-    /// Number of messages of a service that ended no call, for this reason.
+    /// Returns the number of messages of a service that ended no call, by this reason.
     pub(crate) fn strays(&self, name: &str, reason: &str) -> u64 {
         self.service(name).strays.get(reason).copied().unwrap_or_default()
     }
@@ -400,8 +398,8 @@ impl Rig {
         self.gateway.as_ref().unwrap().report().refused
     }
 
-    /// Returns true if this was logged.
-    pub(crate) fn told(&self, part: &str) -> bool {
+    /// Returns true if a line with this text was logged.
+    pub(crate) fn logged(&self, part: &str) -> bool {
         let mut notices = self.notices.lock().unwrap();
         notices.extend(self.gateway.as_ref().unwrap().take_notices());
         notices.iter().any(|n| n.contains(part))
@@ -417,7 +415,7 @@ impl Rig {
         self.node(Vendor::Cyclone, arguments)
     }
 
-    /// The same, which others take for alive for an hour after it was killed.
+    /// Starts a node that other nodes take for alive for an hour after it was killed.
     pub(crate) fn peer_that_is_missed(&self, arguments: &str) -> Peer {
         let mut command = self.command(Vendor::Cyclone, arguments);
         let configured = command
@@ -435,8 +433,7 @@ impl Rig {
         Peer::start(&mut self.command(vendor, arguments))
     }
 
-    /// Starts a node on another host, of which this stands before its programs, and on this
-    /// interface there.
+    /// Starts a node on another host and on this interface. `host`: command before its programs.
     pub(crate) fn node_on(&self, host: &[String], interface: &str, arguments: &str) -> Peer {
         let configuration = format!(
             "<General><Interfaces><NetworkInterface name=\"{interface}\"/></Interfaces></General>"
@@ -451,13 +448,13 @@ impl Rig {
         )
     }
 
-    /// Starts a node that says its name, which is a namespace and a name.
+    /// Starts a node that announces its name, which is a namespace and a name.
     pub(crate) fn named(&self, vendor: Vendor, name: &str, arguments: &str) -> Peer {
         Peer::start(self.command(vendor, arguments).env("NODE", name))
     }
 
-    /// Starts a node on ros2-client over Zenoh, which connects to the router alone and to others by
-    /// gossip, as nodes do.
+    /// Starts a node on ros2-client over Zenoh. It connects only to the router, and to other nodes
+    /// by gossip.
     pub(crate) fn over_zenoh(&self, router: &rmw::Router, name: &str, arguments: &str) -> Peer {
         let program =
             from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy");
@@ -474,7 +471,7 @@ impl Rig {
         Peer::start(command.env("NODE", name).env("ZENOH_CONFIG_OVERRIDE", settings))
     }
 
-    /// Waits until the one outgoing topic has this node as its reader. Over Zenoh, no sample is
+    /// Waits until the only outgoing topic has this node as its reader. Over Zenoh, no sample is
     /// lost from then on: a node announces its subscription before it appears in the graph, on the
     /// same connection, and no router forwards either. A received sample proves less: a new
     /// connection carries everything until the other end has announced its interests, and then
@@ -489,7 +486,8 @@ impl Rig {
     fn command(&self, vendor: Vendor, arguments: &str) -> Command {
         let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" \
              multicast=\"false\"/></Interfaces>\
-            <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>\
+            <AllowMulticast>false</AllowMulticast></General><Discovery>\
+            <ParticipantIndex>auto</ParticipantIndex>\
             <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer \
              address=\"127.0.0.1\"/></Peers></Discovery>";
         let program = vendor.program();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nodes as rmw_zenoh has them on the wire, and their router: written from the facts about it, on
-//! Zenoh alone. Nothing in this file may come from the gateway, so that a mistake there is not made
-//! here as well.
+//! Nodes on rmw_zenoh as seen on the wire, and their router, written on Zenoh alone from the
+//! description of rmw_zenoh. This file must use no code of the gateway, so that a mistake there is
+//! not repeated here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -48,7 +48,7 @@ fn configured(settings: &[(&str, &str)]) -> Session {
     zenoh::open(config).wait().unwrap()
 }
 
-/// `rmw_zenohd`.
+/// Router, as `rmw_zenohd`.
 pub(crate) struct Router {
     session: Session,
 }
@@ -74,7 +74,7 @@ impl Router {
     }
 }
 
-/// A context with one node.
+/// Context with one node.
 pub(crate) struct Node {
     pub(super) session: Session,
     domain: u32,
@@ -83,7 +83,7 @@ pub(crate) struct Node {
     _token: LivelinessToken,
 }
 
-/// Letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
+/// QoS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
 #[derive(Clone, Copy)]
 pub(super) struct Qos {
     reliable: bool,
@@ -115,12 +115,12 @@ pub(super) fn gid(token: &str) -> [u8; 16] {
 }
 
 impl Node {
-    /// Connects to the router, as nodes do, and to others by gossip.
+    /// Creates a node that connects to the router, and to other nodes by gossip.
     pub(crate) fn new(router: &Router, domain: u32, name: &str) -> Self {
         Self::at("tcp/localhost:0", router, domain, name)
     }
 
-    /// The same, where nodes of other hosts can connect to it: a router passes nothing on between
+    /// Creates a node that nodes of other hosts can connect to: a router forwards nothing between
     /// nodes.
     pub(crate) fn at(listens: &str, router: &Router, domain: u32, name: &str) -> Self {
         let (connect, listen) = (format!("['{}']", router.endpoint()), format!("['{listens}']"));
@@ -211,7 +211,7 @@ impl Node {
         }
     }
 
-    /// The ROS graph: all tokens that are there.
+    /// Returns the ROS graph: all present tokens.
     pub(crate) fn graph(&self) -> Vec<String> {
         let replies =
             self.session.liveliness().get(format!("@ros2_lv/{}/**", self.domain)).wait().unwrap();
@@ -221,7 +221,7 @@ impl Node {
             .collect()
     }
 
-    /// Sends arbitrary bytes.
+    /// Sends these bytes.
     pub(crate) fn put(
         &self,
         topic: &str,
@@ -236,7 +236,7 @@ impl Node {
             .unwrap();
     }
 
-    /// Declares any token.
+    /// Declares this token.
     pub(crate) fn declare(&self, token: &str) -> LivelinessToken {
         self.session.liveliness().declare_token(token.to_owned()).wait().unwrap()
     }
@@ -251,12 +251,12 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Others see it go, as if the network were cut between them …
+    /// Withdraws it, as if the network to it were cut …
     pub(crate) fn away(&mut self) {
         self.token = None;
     }
 
-    /// … and come back, the same as it was.
+    /// … and declares it again, unchanged.
     pub(crate) fn back(&mut self, node: &Node) {
         self.token = Some(node.declare(&self.text));
     }
@@ -276,7 +276,7 @@ impl Publisher {
     }
 }
 
-/// A sample that came.
+/// Received sample.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
     pub(crate) number: i64,
@@ -295,17 +295,17 @@ impl Subscription {
         self.heard.lock().unwrap().clone()
     }
 
-    /// Number of samples that have arrived.
+    /// Returns the number of received samples.
     pub(crate) fn count(&self) -> usize {
         self.heard.lock().unwrap().len()
     }
 
-    /// Forgets the samples that have arrived.
+    /// Forgets the received samples.
     pub(crate) fn forget(&self) {
         self.heard.lock().unwrap().clear();
     }
 
-    /// Strings that came.
+    /// Returns the received strings.
     pub(crate) fn strings(&self) -> Vec<String> {
         let text = |h: &Heard| {
             let len = u32::from_le_bytes(h.payload[4..8].try_into().unwrap()) as usize;
@@ -315,7 +315,7 @@ impl Subscription {
     }
 }
 
-/// `std_msgs/msg/String` in CDR.
+/// Encodes `std_msgs/msg/String` in CDR.
 pub(crate) fn string(text: &str) -> Vec<u8> {
     let mut bytes = vec![0, 1, 0, 0];
     bytes.extend((text.len() as u32 + 1).to_le_bytes());
@@ -324,16 +324,16 @@ pub(crate) fn string(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// `sensor_msgs/msg/Image` of one row in mono8, in CDR.
+/// Encodes `sensor_msgs/msg/Image` of one row in mono8, in CDR.
 pub(crate) fn image(width: usize, fill: u8) -> Vec<u8> {
     framed_image("cam", width, fill)
 }
 
-/// The same with another frame.
+/// As [`image`], with another frame.
 pub(crate) fn framed_image(frame: &str, width: usize, fill: u8) -> Vec<u8> {
     let mut bytes = vec![0, 1, 0, 0];
     let word = |bytes: &mut Vec<u8>, n: u32| {
-        // Alignment counts from behind the encapsulation.
+        // Alignment counts from the end of the encapsulation.
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes.extend(n.to_le_bytes());
     };
@@ -355,7 +355,7 @@ pub(crate) fn framed_image(frame: &str, width: usize, fill: u8) -> Vec<u8> {
     bytes
 }
 
-/// Pixels of such an image: they are at its end, before what fills it up to a multiple of 4.
+/// Returns the pixels of such an image: they are at its end, before the padding to a multiple of 4.
 pub(crate) fn pixels(payload: &[u8], width: usize) -> &[u8] {
     let end = payload.len() - usize::from(payload[3] & 3);
     &payload[end - width..end]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers and clients of services as rmw_zenoh has them on the wire. As the rest of these nodes,
-//! nothing of it comes from the gateway.
+//! Servers and clients of services on rmw_zenoh as seen on the wire. As in `rmw.rs`, no code is the
+//! gateway's.
 
 use super::eventually;
 use super::rmw::{Node, Qos, gid};
@@ -12,7 +12,7 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::query::{ConsolidationMode, Querier, Query, QueryTarget, Queryable};
 use zenoh::{Session, Wait};
 
-/// As services are made.
+/// QoS of services.
 const QOS: &str = "rv10";
 
 pub(crate) fn attachment(number: i64, gid: [u8; 16]) -> Vec<u8> {
@@ -23,24 +23,24 @@ pub(crate) fn attachment(number: i64, gid: [u8; 16]) -> Vec<u8> {
     bytes
 }
 
-/// Number and gid.
+/// Returns number and gid.
 fn read(attachment: &[u8]) -> (i64, [u8; 16]) {
     assert_eq!((attachment.len(), attachment[16]), (33, 16), "anything else aborts rclcpp");
     (i64::from_le_bytes(attachment[..8].try_into().unwrap()), attachment[17..].try_into().unwrap())
 }
 
-/// A client. Its token goes with it, and with its last call whatever it has in Zenoh.
+/// Client. Dropping it withdraws its token; its last call ends its Zenoh entities.
 pub(crate) struct Client {
     session: Session,
     key: String,
-    /// Reports whether a server is known here: earlier requests reach none.
+    /// Shows whether a server is known here: earlier requests reach none.
     matching: Querier<'static>,
     pub(crate) gid: [u8; 16],
     number: i64,
     _token: LivelinessToken,
 }
 
-/// Number and response, or the text of an error.
+/// Number and response, or text of an error.
 type Heard = Result<(i64, Vec<u8>), String>;
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ impl Client {
         self.call_as(Some(attachment(self.number, self.gid)), request)
     }
 
-    /// The same call again, as a client does that believes it lost.
+    /// Repeats the last call, as a client does that believes it lost.
     pub(crate) fn call_again(&mut self, request: &[u8]) -> Call {
         self.call_as(Some(attachment(self.number, self.gid)), request)
     }
@@ -139,7 +139,7 @@ impl Call {
         self.replies.replies.lock().unwrap().clone()
     }
 
-    /// Waits for the one reply: the response, which is for this call, or the error's text.
+    /// Waits for the only reply: the response, which is for this call, or the text of the error.
     #[track_caller]
     pub(crate) fn outcome(&self) -> Result<Vec<u8>, String> {
         eventually("a reply came", || !self.replies().is_empty());
@@ -152,13 +152,13 @@ impl Call {
         })
     }
 
-    /// Nothing more can come.
+    /// Returns true if no more replies can come.
     pub(crate) fn has_ended(&self) -> bool {
         self.replies.final_came.load(Ordering::Acquire)
     }
 }
 
-/// A server, whose requests are answered by hand.
+/// Server whose requests the test answers itself.
 pub(crate) struct Server {
     asked: Arc<Mutex<VecDeque<Query>>>,
     key: String,
@@ -166,7 +166,7 @@ pub(crate) struct Server {
     _token: LivelinessToken,
 }
 
-/// A request; dropped, its query ends without a reply.
+/// Request. If it is dropped, its query ends without a reply.
 pub(crate) struct Request {
     query: Query,
     key: String,
@@ -192,7 +192,7 @@ impl Server {
 }
 
 impl Request {
-    /// As often as one likes; only the first is a response.
+    /// Replies; may be called repeatedly, but only the first reply is a response.
     pub(crate) fn reply(&self, response: &[u8]) {
         self.reply_as(self.number, self.gid, response);
     }

@@ -21,7 +21,7 @@ const LINGERS: Duration = Duration::from_secs(1);
 /// Time that the remote publishers of a lost host wait for its return.
 const HOST_MAY_RETURN: Duration = Duration::from_secs(60);
 
-/// A publisher of another host, with its remote publisher here.
+/// Publisher of another host, with its remote publisher here.
 pub struct Publisher<I> {
     /// Its host.
     pub host: HostId,
@@ -63,7 +63,7 @@ impl<I> Publisher<I> {
             .map_or(Fate::There, |gone| gone.end.unwrap_or(Fate::Unknown(Uncounted::OutOfReach)))
     }
 
-    /// Passes a state to its remote publisher. `false`: the remote publisher is busy.
+    /// Passes a state to its remote publisher. Returns false if the remote publisher is busy.
     fn report(
         &mut self,
         fate: Fate,

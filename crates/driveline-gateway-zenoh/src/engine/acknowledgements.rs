@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_wait_and_more_are_counted() {
+    fn the_queue_is_limited_and_dropped_acknowledgements_are_counted() {
         let mut waiting = Waiting::default();
         (0..MAX_WAITING as u64)
             .for_each(|n| waiting.push(n.to_string(), ack(n, Outcome::Published)));

@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(
             away.take(2, nobody, at(999)),
             (vec![], Some(at(1000))),
-            "those who were asked may take the places yet"
+            "hosts that were asked may still take the places"
         );
         assert_eq!(away.take(9, nobody, at(1000)), (vec![host(4), host(5)], None));
         assert_eq!(away.take(9, nobody, at(5000)), (vec![], None));

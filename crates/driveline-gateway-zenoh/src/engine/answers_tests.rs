@@ -104,7 +104,7 @@ fn threads(gate: &Arc<(Mutex<bool>, Condvar)>) -> (Worker<Waiting<u32>>, Receive
 }
 
 #[test]
-fn a_host_that_makes_no_room_delays_no_other_however_much_it_asks() {
+fn a_host_that_does_not_read_delays_no_other_however_much_it_requests() {
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
     let (worker, answered) = threads(&gate);
     let ask = |by: &str, n: u32| {

@@ -116,8 +116,8 @@ impl Certificates {
                 CertificateError::UnknownIssuer | CertificateError::BadSignature,
             ) => format!(
                 "the certificate {certificate} is not signed by the authority of {authority}, and \
-                 hosts that have the same authority refuse it: name the one that signed \
-                 it (`openssl x509 -in {certificate} -noout -issuer`), or have this one sign it"
+                 hosts that have the same authority refuse it: name the authority that signed it \
+                 (`openssl x509 -in {certificate} -noout -issuer`), or have this one sign it"
             ),
             Error::InvalidCertificate(
                 CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose,
@@ -164,7 +164,7 @@ fn private_key(
                 help,
             ))
         }
-        // The library may be unable to compare them. Then a mismatch shows when they are used.
+        // If the library cannot compare them, a mismatch shows when they are used.
         _ => Ok(()),
     }
 }

@@ -45,7 +45,7 @@ fn spec(dir: &TempDir, [authority, certificate, private_key]: [&str; 3]) -> TlsS
 }
 
 #[test]
-fn a_certificate_is_refused_for_its_time_its_authority_and_its_purpose_and_says_which() {
+fn certificates_are_refused_for_time_authority_or_purpose_with_the_reason() {
     let dir = files();
     let read = |files| Certificates::read(&spec(&dir, files)).unwrap();
     let sound = read(["fleet.pem", "a.pem", "a.key"]);

@@ -76,7 +76,7 @@ impl Control {
         Ok(here.insert(Here { participant, _only }).participant.clone())
     }
 
-    pub(super) fn let_others_serve(&self) {
+    pub(super) fn release_domain(&self) {
         *lock(&self.here) = None;
     }
 

@@ -111,7 +111,7 @@ impl ControlThread {
         if let Some(lacking) = interfaces::lacking(&config.network) {
             return Err(lacking);
         }
-        interfaces::zenoh_looks();
+        interfaces::note_seen_interfaces();
         let meets_through_others = session::meets_through_others(&zenoh);
         let opened = session::open(zenoh, &reconnect::identity(&me));
         let endpoints = || [&network.listens[..], &network.connects].concat();
@@ -215,24 +215,24 @@ impl ControlThread {
         })
     }
 
-    /// Runs until the gateway is stopped (`None`), or until it must restart because a host does not
-    /// answer any more. Then it returns the names for `tried`.
+    /// Runs until the gateway is stopped, and then returns `None`; or until it must restart because
+    /// a host does not answer any more. Then it returns the names for `tried`.
     pub(super) fn run(mut self) -> Option<BTreeSet<String>> {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();
             for what in self.common.inbox.take() {
                 self.events(what, now);
             }
-            self.outgoing.look(&self.common);
+            self.outgoing.poll(&self.common);
             let next = [
-                self.incoming.look(&self.common, now),
+                self.incoming.poll(&self.common, now),
                 self.outgoing.due(&self.common, now),
                 self.look_for_others(now),
                 self.compare(now),
-                self.reconnect.look(now, |start| self.incoming.standing(start)),
+                self.reconnect.poll(now, |start| self.incoming.standing(start)),
                 self.peer_discovery
                     .as_mut()
-                    .and_then(|i| i.look(&self.common, &self.reconnect, self.incoming.here(), now)),
+                    .and_then(|i| i.poll(&self.common, &self.reconnect, self.incoming.here(), now)),
                 self.interfaces_at,
             ];
             self.control.report_requests().answer(|| self.report(now));
@@ -262,7 +262,7 @@ impl ControlThread {
     /// Logs once that no host was reached. A later success is logged as for every host. Returns the
     /// time of the next check.
     fn look_for_others(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
-        let at = self.alone_at.filter(|_| !self.incoming.has_met_a_host());
+        let at = self.alone_at.filter(|_| !self.incoming.has_met_hosts());
         self.alone_at = at.filter(|at| now < *at);
         if at.is_some() && self.alone_at.is_none() {
             self.common.log(format!(
@@ -278,7 +278,7 @@ impl ControlThread {
     fn lost_interface(&mut self, now: MonotonicNs) -> Option<String> {
         self.interfaces_at.take_if(|at| now >= *at)?;
         self.interfaces_at = Some(now + INTERFACES_EVERY);
-        self.look_again();
+        self.search_again();
         self.control.set_failure(interfaces::changed(&self.network));
         let there = interfaces::numbers(&self.network);
         self.interfaces
@@ -289,7 +289,7 @@ impl ControlThread {
 
     /// Looks for hosts that were present and are not, however long ago. A host that does not come
     /// back is looked for until the session ends.
-    fn look_again(&mut self) {
+    fn search_again(&mut self) {
         if self.network.interface.is_none() || !self.control.has_sockets() {
             return;
         }
@@ -299,7 +299,7 @@ impl ControlThread {
         if neighbours < self.most_neighbours || neighbours == 0 {
             // Without /proc, which was logged at the start, Zenoh itself looks for hosts, less
             // often.
-            let _ = look_for_others(&interfaces::looked_from(&self.network));
+            let _ = look_for_others(&interfaces::scouting_addresses(&self.network));
         }
     }
 

@@ -7,9 +7,13 @@ use std::sync::mpsc::channel;
 #[test]
 fn a_request_before_the_control_thread_started_is_answered_after_its_first_check() {
     let dir = tempfile::tempdir().unwrap();
-    let topic = json!({ "topic": "map", "send": true, "receive": false, "max_payload": 8, "pins": 3, "qos": {} });
+    let topic = json!({
+        "topic": "map", "send": true, "receive": false, "max_payload": 8, "pins": 3, "qos": {},
+    });
     let network = json!({ "host": "car", "listen": ["tcp/127.0.0.1:0"] });
-    let config = json!({ "domain": "test", "domain_dir": dir.path(), "network": network, "topics": [topic] });
+    let config = json!({
+        "domain": "test", "domain_dir": dir.path(), "network": network, "topics": [topic],
+    });
     let control = Control::new();
     let (sender, asked) = channel();
     let asks = control.clone();

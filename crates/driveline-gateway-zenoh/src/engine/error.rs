@@ -12,7 +12,7 @@ pub enum GatewayError {
     /// The configuration has mistakes.
     #[error(transparent)]
     Mistakes(#[from] ConfigMistakes),
-    /// The section `network:` is not possible.
+    /// A setting in the section `network:` is not possible.
     #[error("network.{key}: {message}; {help}")]
     Network {
         /// The key.
@@ -30,7 +30,7 @@ pub enum GatewayError {
         /// Zenoh's error.
         reason: String,
     },
-    /// Zenoh does not take a setting.
+    /// Zenoh refuses a setting.
     #[error("Zenoh refuses {key} = {value}: {reason}")]
     ZenohRefuses {
         /// Key.
@@ -72,15 +72,15 @@ pub enum GatewayError {
         /// Zenoh's error.
         reason: String,
     },
-    /// The domain's name cannot stand in keys.
+    /// The domain's name cannot be part of a key.
     #[error(
         "the domain '{0}' cannot be carried over the network: use letters, digits, '_', '-' and '.'"
     )]
     Domain(String),
-    /// Another gateway runs, or it cannot be found out.
+    /// Another gateway runs in the domain, or the lock file cannot be used.
     #[error(transparent)]
     OnlyOne(#[from] driveline_gateway::OnlyOneError),
-    /// The host transport refuses.
+    /// The host transport refuses to join the domain.
     #[error("cannot join the domain: {0}")]
     Join(#[from] driveline_shm::OpenError),
     /// A topic cannot be watched.
@@ -96,7 +96,7 @@ pub enum GatewayError {
     System {
         /// Attempted action.
         action: &'static str,
-        /// Error of the system.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// Waiting is not possible.

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_kind_leaves_room_for_the_others() {
+    fn a_flood_of_one_kind_leaves_space_for_the_others() {
         let mut waiting = Waiting::default();
         let kept = (0..100_000).filter(|n| waiting.push(change(*n))).count();
         let answers = (0..10_000).filter(|_| waiting.push(list(256 << 10))).count();
@@ -170,7 +170,7 @@ mod tests {
                 && waiting.push(token(1))
         );
         let first: Vec<_> = waiting.into_iter().take(1).collect();
-        assert_eq!(first, [token(1)], "what matters most comes first");
+        assert_eq!(first, [token(1)], "tokens come first");
         let mut waiting = Waiting::default();
         assert_eq!((0..100_000).filter(|n| waiting.push(token(*n))).count(), MAX_TOKENS);
         assert!(waiting.push(change(1)) && waiting.push(list(1)));

@@ -152,7 +152,7 @@ impl Incoming {
     }
 
     /// Returns true if another host was ever present, of any version.
-    pub(super) fn has_met_a_host(&self) -> bool {
+    pub(super) fn has_met_hosts(&self) -> bool {
         !self.directory.hosts().is_empty() || !self.foreign.is_empty()
     }
 
@@ -311,7 +311,7 @@ impl Incoming {
     }
 
     /// Does the work that is due. Returns the time of the next check.
-    pub(super) fn look(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
+    pub(super) fn poll(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
         let forgotten = self.directory.forget(now, making);
         let places = self.give_places(common, now);
@@ -339,7 +339,7 @@ impl Incoming {
             |host| directory.has_place_of_its_own(host),
             now,
         );
-        asked.iter().for_each(|host| ask_whether_there(common, host));
+        asked.iter().for_each(|host| ask_if_present(common, host));
         next
     }
 
@@ -377,7 +377,7 @@ impl Incoming {
         let mut wanted: BTreeMap<WantKey, QosMark> = BTreeMap::new();
         for p in self.directory.publishers().values().filter(|p| p.is_there()) {
             let remote_publisher = &p.remote_publisher;
-            remote_publisher.look();
+            remote_publisher.poll();
             let measured = self
                 .directory
                 .hosts()
@@ -474,7 +474,7 @@ impl Incoming {
 }
 
 /// Asks a host without a place whether it exists, which topics it sends, and which it requests.
-fn ask_whether_there(common: &GatewayState, host: &HostId) {
+fn ask_if_present(common: &GatewayState, host: &HostId) {
     for key in [
         common.keys.key(&Parsed::Host(host.clone())),
         common.keys.addressed("pub", host),

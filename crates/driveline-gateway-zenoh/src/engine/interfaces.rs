@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compares the network interfaces that a configuration names with those that Zenoh has seen. Zenoh
-//! reads the interfaces of the host only once in a process.
+//! Compares the network interfaces named in a configuration with the interfaces that Zenoh has
+//! read. Zenoh reads the interfaces of the host only once in a process.
 
 use super::GatewayError;
 use driveline_gateway::interfaces::{Interface, interfaces};
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 static SEEN: OnceLock<Vec<Interface>> = OnceLock::new();
 
 /// Notes the interfaces of the host. Call it right before Zenoh is first used.
-pub(super) fn zenoh_looks() {
+pub(super) fn note_seen_interfaces() {
     SEEN.get_or_init(interfaces);
 }
 
@@ -56,14 +56,14 @@ pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
 }
 
 /// Returns the addresses of the interface on which Zenoh looks for hosts, as it has seen them.
-pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
+pub(super) fn scouting_addresses(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
     let seen =
         SEEN.get().and_then(|seen| seen.iter().find(|i| Some(&i.name) == spec.interface.as_ref()));
     seen.map(addresses).unwrap_or_default()
 }
 
-/// Reason why Zenoh cannot be used any more in this process: a named interface has different
-/// addresses from those that Zenoh has read.
+/// Returns the reason why Zenoh cannot be used any more in this process: a named interface has
+/// other addresses now than Zenoh has read.
 pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     let seen = SEEN.get()?;
     let there = interfaces();
@@ -85,7 +85,7 @@ pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     })
 }
 
-/// Nothing is to be done while one address remains, or while there is none at all.
+/// Returns true if no address remains and there are new ones.
 fn is_another(before: &[Ipv4Addr], now: &[Ipv4Addr]) -> bool {
     !now.is_empty() && !before.iter().any(|address| now.contains(address))
 }
@@ -104,13 +104,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_that_is_named_has_to_be_there() {
+    fn a_named_interface_must_exist() {
         let lacks =
             |network: &str| lacking(&serde_json::from_str(network).unwrap()).map(|e| e.to_string());
         for good in [
             "{}",
             r#"{"interface": "lo"}"#,
-            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"], "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#,
+            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"],
+                "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#,
         ] {
             assert_eq!(lacks(good), None);
         }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_others_only_when_none_is_left_and_some_are_there() {
+    fn addresses_count_as_changed_only_if_all_are_new() {
         let [a, b] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
         assert!(is_another(&[a], &[b]) && is_another(&[], &[a]));
         for now in [&[a, b][..], &[a], &[]] {

@@ -116,8 +116,8 @@ impl Gateway {
         report(&self.control)
     }
 
-    /// Reason why this process cannot use the network any more: a named interface has other
-    /// addresses than those that Zenoh has read. The gateway continues, but other hosts do not find
+    /// Returns the reason why this process cannot use the network any more: a named interface has
+    /// other addresses now than Zenoh has read. The gateway continues, but other hosts do not find
     /// it on that interface. The gateway's program then ends with this reason.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
@@ -233,6 +233,6 @@ impl Drop for Gateway {
             // A panic in the thread has been reported already.
             let _ = thread.join();
         }
-        self.control.let_others_serve();
+        self.control.release_domain();
     }
 }

@@ -37,7 +37,7 @@ const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LONGEST: Duration = Duration::from_secs(60);
 
 /// Period at which pending ends are checked.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const CHECK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A topic that this host sends.
 struct SentTopic {
@@ -226,7 +226,7 @@ impl Outgoing {
     }
 
     /// Compares the offered publishers with the existing ones.
-    pub(super) fn look(&mut self, common: &GatewayState) {
+    pub(super) fn poll(&mut self, common: &GatewayState) {
         let mut compared = false;
         for topic in self.topics.values_mut() {
             let mut changed = false;
@@ -440,7 +440,7 @@ impl Outgoing {
         }
         let parked = self.routes.values().filter_map(|e| e.parked_since).map(|t| t + KEPT_PARKED);
         let lingering =
-            self.topics.values().any(|t| t.offering.lingers()).then_some(now + LOOK_AGAIN);
+            self.topics.values().any(|t| t.offering.lingers()).then_some(now + CHECK_AGAIN);
         parked.chain(self.failed.values().map(|f| f.at)).chain(lingering).min()
     }
 

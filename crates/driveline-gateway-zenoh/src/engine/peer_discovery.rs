@@ -49,7 +49,7 @@ impl DiscoveryQueries {
 
     /// Asks the present hosts that are due, and makes the attempts that are due. Returns the time
     /// of the next check.
-    pub(super) fn look<'a>(
+    pub(super) fn poll<'a>(
         &mut self,
         common: &GatewayState,
         reconnect: &Reconnect,
@@ -57,7 +57,7 @@ impl DiscoveryQueries {
         now: MonotonicNs,
     ) -> Option<MonotonicNs> {
         let (due, ask) = self.peer_discovery.due(here, now);
-        due.into_iter().for_each(|host| ask_whom(common, host));
+        due.into_iter().for_each(|host| ask_for_known_hosts(common, host));
         let (attempt, next) =
             self.peer_discovery.attempt(now, |host| reconnect.may_meet(host.incarnation(), now));
         if let Some(Attempt { host, at, events }) = attempt {
@@ -87,7 +87,7 @@ impl DiscoveryQueries {
 
 /// Asks a host for the hosts that it hears. Any session may answer; only the first answer of that
 /// host's session counts.
-fn ask_whom(common: &GatewayState, host: HostId) {
+fn ask_for_known_hosts(common: &GatewayState, host: HostId) {
     let (key, inbox) = (common.keys.key(&Parsed::Met(host.clone())), common.inbox.clone());
     let get = common
         .session
@@ -95,8 +95,8 @@ fn ask_whom(common: &GatewayState, host: HostId) {
         .timeout(WITHIN)
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::DataHigh);
-    // Without consolidation: answers of other sessions are not stored. All queryables, not only
-    // those that claim to be complete.
+    // Without consolidation: answers of other sessions are not stored. All queryables are asked,
+    // including incomplete ones.
     let get = get.consolidation(ConsolidationMode::None).target(QueryTarget::All);
     let is_answered = AtomicBool::new(false);
     let asked = get.callback(move |reply| {

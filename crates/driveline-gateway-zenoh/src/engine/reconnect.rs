@@ -19,7 +19,7 @@ const MARK: &str = "d1";
 /// Maximum number of concurrent attempts to hosts that others report: half of all attempts.
 const MAX_MEETING: usize = 32;
 
-/// The identity of the session of a gateway.
+/// Returns the identity of the session of a gateway.
 pub(super) fn identity(me: &HostId) -> String {
     identity_of(me.incarnation())
 }
@@ -28,8 +28,8 @@ fn identity_of(start: u64) -> String {
     format!("{MARK}{start:016x}")
 }
 
-/// Returns the start number of the gateway whose session has this identity. `None`: no gateway of
-/// this version.
+/// Returns the start number of the gateway whose session has this identity; `None` if it is not a
+/// gateway of this version.
 pub(super) fn start_of(identity: &str) -> Option<u64> {
     let number = identity.strip_prefix(MARK).filter(|number| number.len() == 16)?;
     u64::from_str_radix(number, 16).ok()
@@ -90,7 +90,7 @@ impl Reconnect {
     }
 
     /// Makes the attempts that are due. Does not block. Returns the time of the next check.
-    pub(super) fn look(
+    pub(super) fn poll(
         &self,
         now: MonotonicNs,
         standing: impl Fn(u64) -> Standing,
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Session that listens there and connects to no host.
+    /// Opens a session that listens at these endpoints and connects to no host.
     fn session(me: &HostId, listens: &[&str]) -> Opened {
         let mut config = Config::default();
         for (key, value) in [
@@ -179,7 +179,7 @@ mod tests {
                 of_wake.fetch_add(1, SeqCst);
                 // Zenoh's other tasks continue meanwhile.
                 ZRuntime::Application
-                    .block_in_place(async { eventually("let go", || !holds.load(SeqCst)) });
+                    .block_in_place(async { eventually("released", || !holds.load(SeqCst)) });
             };
             let reconnect = Reconnect::new(&opened, &me, &[], InFlight::default(), wake).unwrap();
             let mut pair =
@@ -213,8 +213,8 @@ mod tests {
             self.opened.session.info().peers_zid().wait().count() == 1
         }
 
-        fn look(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
-            self.reconnect.look(now, |_| Standing::Host)
+        fn poll(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
+            self.reconnect.poll(now, |_| Standing::Host)
         }
 
         /// Makes one attempt and waits for its end.
@@ -230,12 +230,12 @@ mod tests {
         pair.held.store(true, SeqCst);
         pair.close_other();
         let now = MonotonicNs::now();
-        assert_eq!(pair.look(now), Some(now + AGAIN_EVERY));
+        assert_eq!(pair.poll(now), Some(now + AGAIN_EVERY));
         eventually("tried", || pair.all_tried());
-        assert_eq!(pair.look(now + AGAIN_EVERY), Some(now + 2 * AGAIN_EVERY), "it goes on");
+        assert_eq!(pair.poll(now + AGAIN_EVERY), Some(now + 2 * AGAIN_EVERY), "attempts continue");
         pair.held.store(false, SeqCst);
         pair.open_other();
-        eventually("connected again, and that is all", || pair.look(MonotonicNs::now()).is_none());
+        eventually("connected again, and that is all", || pair.poll(MonotonicNs::now()).is_none());
         assert!(pair.is_connected());
     }
 
@@ -248,20 +248,20 @@ mod tests {
         eventually("connected again", || {
             if pair.all_tried() && !pair.is_connected() {
                 now = now + AGAIN_EVERY;
-                pair.look(now);
+                pair.poll(now);
             }
             pair.all_tried() && pair.is_connected()
         });
         // No check was made since.
         pair.close_other();
-        assert!(pair.look(now).is_some(), "it goes on");
+        assert!(pair.poll(now).is_some(), "attempts continue");
         pair.open_other();
-        eventually("connected once more", || pair.look(MonotonicNs::now()).is_none());
+        eventually("connected once more", || pair.poll(MonotonicNs::now()).is_none());
         assert!(pair.is_connected());
     }
 
     #[test]
-    fn the_identity_of_a_session_says_which_start_of_a_gateway_it_is_of() {
+    fn the_identity_of_a_session_contains_the_start_of_its_gateway() {
         for number in [0, 1, 0xffff_0000_1234_5678, u64::MAX] {
             let identity = identity(&HostId::new("car", number).unwrap());
             let zid: ZenohId = identity.parse().unwrap();

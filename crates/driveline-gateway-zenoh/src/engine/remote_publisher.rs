@@ -42,7 +42,7 @@ const REPORT_AGAIN: Duration = Duration::from_millis(20);
 /// they are remembered only while the host has remote publishers.
 const MAX_WAYS_BACK: usize = 128;
 
-/// A publisher of another host.
+/// Local publisher of samples of a publisher on another host.
 pub(super) struct RemotePublisher {
     pub(super) topic: TopicName,
     pub(super) offer: Offer,
@@ -148,8 +148,8 @@ impl RemotePublisher {
     }
 
     /// Updates the known local subscriptions.
-    pub(super) fn look(&self) {
-        lock(&self.watch).look();
+    pub(super) fn poll(&self) {
+        lock(&self.watch).poll();
     }
 
     /// Returns the QoS to request from its publisher. `None`: no subscription. History for late

@@ -350,7 +350,7 @@ impl Sender {
                     self.nudge(now);
                 }
                 self.publish_owed(parked);
-                let deadline = if parked { None } else { self.next_look(now) };
+                let deadline = if parked { None } else { self.next_poll(now) };
                 self.set.set_muted(&self.subscription, !may_take);
                 self.set.wait(deadline, Duration::ZERO);
             }
@@ -371,7 +371,7 @@ impl Sender {
     }
 
     /// Time of the next action without an event.
-    fn next_look(&self, now: MonotonicNs) -> Option<MonotonicNs> {
+    fn next_poll(&self, now: MonotonicNs) -> Option<MonotonicNs> {
         let rate = (self.next_take > now && self.window.has_room()).then_some(self.next_take);
         self.window.deadline().into_iter().chain(self.window.nudge_at()).chain(rate).min()
     }

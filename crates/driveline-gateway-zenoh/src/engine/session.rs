@@ -301,8 +301,10 @@ mod tests {
             "{}",
             r#"{"interface": "eth0"}"#,
             r#"{"interface": "eth0", "bandwidth_mbit": 400000}"#,
-            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo", "unixsock-stream//tmp/x", "udp/127.0.0.1:0"], "connect": ["tcp/10.0.0.1:7450"]}"#,
-            r#"{"listen": ["tls/0.0.0.0:1"], "tls": {"authority": "a", "certificate": "b", "private_key": "c"}}"#,
+            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo", "unixsock-stream//tmp/x", "udp/127.0.0.1:0"],
+                "connect": ["tcp/10.0.0.1:7450"]}"#,
+            r#"{"listen": ["tls/0.0.0.0:1"],
+                "tls": {"authority": "a", "certificate": "b", "private_key": "c"}}"#,
         ] {
             of(good).unwrap();
         }
@@ -310,7 +312,8 @@ mod tests {
 
     #[test]
     fn no_length_overflows() {
-        let topic = r#"{"topic": "t", "send": true, "receive": false, "max_payload": 18446744073709551615, "pins": 1, "qos": {}}"#;
+        let topic = r#"{"topic": "t", "send": true, "receive": false,
+            "max_payload": 18446744073709551615, "pins": 1, "qos": {}}"#;
         let topics = vec![serde_json::from_str(topic).unwrap()];
         config(&GatewayConfig {
             domain: "d".into(),
@@ -342,7 +345,7 @@ mod tests {
 
     /// Checks the sum in section 7 of the protocol.
     #[test]
-    fn a_link_that_is_back_is_knocked_at_soon_enough() {
+    fn a_restored_link_is_tried_soon_enough() {
         /// Time after which Linux repeats the first packet of a connection.
         const REPEATED_AFTER_MS: u64 = 1_000;
         let config = of("{}").unwrap();
@@ -417,14 +420,15 @@ mod tests {
 
     #[test]
     fn endpoints_are_listed_with_their_interface_and_without_other_settings() {
-        let config =
-            of(r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"], "connect": ["tls/[::1]:1#so_sndbuf=7;iface=eth1"]}"#).unwrap();
+        let network = r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"],
+            "connect": ["tls/[::1]:1#so_sndbuf=7;iface=eth1"]}"#;
+        let config = of(network).unwrap();
         assert_eq!(listens(&config), ["tcp/0.0.0.0:7450#iface=eth0", "tcp/10.0.0.1:1"]);
         assert_eq!(connects(&config), ["tls/[::1]:1#iface=eth1"]);
     }
 
     #[test]
-    fn a_file_of_zenoh_s_that_cannot_be_used_is_named() {
+    fn an_unusable_zenoh_file_is_named() {
         let text = of(r#"{"zenoh": "/nowhere/zenoh.json5"}"#).unwrap_err().to_string();
         assert!(text.contains("/nowhere/zenoh.json5"), "{text}");
     }
@@ -443,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_zenoh_s_does_not_let_everybody_in_unless_that_is_said() {
+    fn a_zenoh_file_open_to_all_is_refused_unless_declared_insecure() {
         for (text, at) in [
             ("{}", "tcp/[::]:0"),
             ("{ mode: 'router' }", "tcp/[::]:7447"),

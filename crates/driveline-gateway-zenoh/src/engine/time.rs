@@ -95,18 +95,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_that_another_asked_just_before_is_spared_and_those_without_a_pause_never_are() {
+    fn a_recent_request_saves_another_one_unless_there_is_no_pause() {
         let pause = Duration::from_millis(2);
         let questions = Questions::default();
         let is_due = |ns, pause| questions.is_due("clock/trunk", MonotonicNs(ns), pause);
         assert!(is_due(1_000_500, pause));
         assert!(!is_due(3_000_499, pause));
-        // The thread that read its clock first comes second.
+        // The thread that read its clock first arrives second.
         assert!(is_due(1_000_000, Duration::ZERO));
         assert!(!is_due(3_000_499, pause));
         assert!(
             questions.is_due("clock/roof", MonotonicNs(3_000_499), pause),
-            "each host has questions of its own"
+            "each host has its own requests"
         );
         assert!(is_due(3_000_500, pause));
     }

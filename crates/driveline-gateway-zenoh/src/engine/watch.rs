@@ -32,7 +32,7 @@ impl Watch {
     }
 
     /// Updates the known subscriptions.
-    pub(super) fn look(&mut self) {
+    pub(super) fn poll(&mut self) {
         while let Some(event) = (self.events)() {
             match event {
                 PublisherEvent::Matched { subscription, qos, .. } => {
@@ -45,7 +45,7 @@ impl Watch {
                 _ => {}
             }
         }
-        // Only then the set is known again: as many may have arrived as have departed.
+        // Only then is the set known again: as many may have arrived as have departed.
         if self.uncertain && (self.matched)() == 0 {
             self.subscriptions.clear();
             self.uncertain = false;
@@ -96,7 +96,7 @@ mod tests {
         };
         let mut watch = Watch::new(&publisher);
         let mut listens = || {
-            watch.look();
+            watch.poll();
             watch.reliability().is_some()
         };
         let first = come();

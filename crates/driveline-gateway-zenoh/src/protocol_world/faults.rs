@@ -10,7 +10,7 @@ pub(super) struct Fault {
     /// Duration.
     lasts: u64,
     what: What,
-    /// True while there is something to undo.
+    /// True while the fault is to be undone.
     goes_on: bool,
 }
 
@@ -36,7 +36,7 @@ enum What {
     Publishers(usize, bool),
 }
 
-/// Faults of a seed, in the order in which they begin.
+/// Returns the faults of a seed, in the order in which they begin.
 pub(super) fn schedule(hosts: usize, random: &mut Random) -> Vec<Fault> {
     let last = LASTS - SETTLES;
     let count = FAULTS + random.below(20) as usize;
@@ -56,7 +56,8 @@ pub(super) fn schedule(hosts: usize, random: &mut Random) -> Vec<Fault> {
                 77..=81 => What::Broken([host, other]),
                 _ => What::Publishers(host, random.chance(85)),
             };
-            // Shorter than a lease, about a lease, or longer than what is remembered.
+            // Shorter than a lease, about a lease, or longer than the time for which state is
+            // remembered.
             let lasts = match random.below(10) {
                 0..=3 => random.between(50, 1_500) * MS,
                 4..=7 => random.between(1_500, 8_000) * MS,
@@ -94,7 +95,7 @@ fn mend(world: &mut World, ends: [usize; 2]) {
             let delay = world.network.link_delay(ends, &mut world.random);
             world.plan(world.now + delay, Event::Arrives { connection, to, message });
         }
-        // One end has closed the connection meanwhile, and the other one learns of it.
+        // One end has closed the connection meanwhile, and the other one is notified.
         (0..2).filter(|end| !open[*end]).for_each(|end| world.notify_other_end(connection, end));
     }
 }
@@ -176,7 +177,7 @@ pub(super) fn end(world: &mut World, n: usize) {
             for event in world.computers[host].stalled.take().unwrap_or_default() {
                 world.happens(event);
             }
-            world.look(host);
+            world.poll(host);
         }
         What::Loss(ends, _) => world.network.link(ends).loss = 0,
         What::Slow(ends, ms) => {

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 // As in `engine`.
 const KEPT_PARKED: Duration = Duration::from_secs(60);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const CHECK_AGAIN: Duration = Duration::from_millis(100);
 // time: on the clocks of the world, as all below
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 // time: likewise
@@ -42,8 +42,8 @@ pub(super) const LEN: usize = 300;
 /// Messages over a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// All announcements of a gateway to another one: the topics that it sends, and those that it
-    /// requests. Newer ones replace older ones.
+    /// All announcements of a gateway to another one: the topics that it sends and requests. Newer
+    /// ones replace older ones.
     Tokens {
         version: u64,
         sends: Vec<usize>,
@@ -94,7 +94,7 @@ pub(super) enum Out {
     /// Try to connect to the gateway with this number.
     Connect(u64, String),
     TokensChanged,
-    LookAgain,
+    PollAgain,
     /// This gateway ends; its successor starts with these names.
     StartAnew(BTreeSet<String>),
 }
@@ -264,7 +264,7 @@ impl Gateway {
         self.me.incarnation()
     }
 
-    pub(super) fn next_look(&self) -> Option<MonotonicNs> {
+    pub(super) fn next_poll(&self) -> Option<MonotonicNs> {
         let routes = self.routes.values().filter(|route| route.parked_since.is_none());
         routes.filter_map(|route| route.window.deadline()).chain(self.next).min()
     }
@@ -394,7 +394,7 @@ impl Gateway {
             Message::Tokens { version, sends, wants, me } => {
                 self.said((peer, version), (me, sends, wants), now, reader.sources);
                 out.extend(self.turn_routes(now, reader.sources));
-                out.push(Out::LookAgain);
+                out.push(Out::PollAgain);
             }
             Message::AskTime { sent } => {
                 let time = Time { received: now, answered: now, changes: self.changes };
@@ -419,7 +419,7 @@ impl Gateway {
                 self.directory.counted(&of, changes, sent, now);
                 // An answer without news must not make anything due earlier.
                 let known = self.counted.insert(of, changes);
-                out.extend((known != Some(changes)).then_some(Out::LookAgain));
+                out.extend((known != Some(changes)).then_some(Out::PollAgain));
             }
             Message::AskList { question, sent } => {
                 let bytes = self.lists[number_of(&question.topic)].clone();
@@ -428,12 +428,12 @@ impl Gateway {
             Message::List { question, sent, bytes } if now.since(sent) <= LIST_WITHIN => {
                 let list = List::decode(&bytes).unwrap();
                 self.directory.listed(&question, &list, now, &mut self.here);
-                out.push(Out::LookAgain);
+                out.push(Out::PollAgain);
             }
             Message::Changed { topic: n, change } => {
                 if let Some(of) = of {
                     self.directory.changed(&of, &topic(n), change, now);
-                    out.push(Out::LookAgain);
+                    out.push(Out::PollAgain);
                 }
             }
             Message::AskMet => {
@@ -444,7 +444,7 @@ impl Gateway {
                 if let Some(of) = of {
                     let answer = KnownHosts::decode(&bytes).unwrap();
                     self.peer_discovery.answered(&of, answer, now);
-                    out.push(Out::LookAgain);
+                    out.push(Out::PollAgain);
                 }
             }
             Message::Sample { to, from, topic, head } if to == self.me => {
@@ -484,7 +484,7 @@ impl Gateway {
                 if now >= self.unknown_reported + REPORT_AGAIN {
                     self.unknown_reported = now;
                     self.directory.unknown(from, &topic(n), now);
-                    out.push(Out::LookAgain);
+                    out.push(Out::PollAgain);
                 }
                 Some(Outcome::NotYet)
             }
@@ -660,7 +660,7 @@ impl Gateway {
     }
 
     /// Does what is due, as the gateway's control thread does.
-    pub(super) fn look(
+    pub(super) fn poll(
         &mut self,
         now: MonotonicNs,
         attempts: &[u64],
@@ -681,7 +681,7 @@ impl Gateway {
         self.routes.retain(|_, e| e.parked_since.is_none_or(|since| now < since + KEPT_PARKED));
         next.extend(self.routes.values().map(|e| e.parked_since.map(|since| since + KEPT_PARKED)));
         let lingers = self.offerings.iter().any(Offering::lingers);
-        next.push(lingers.then_some(now + LOOK_AGAIN));
+        next.push(lingers.then_some(now + CHECK_AGAIN));
         next.extend(self.meet(now, attempts, &mut out));
         out.extend(self.turn_routes(now, sources));
         self.next = next.into_iter().flatten().min();

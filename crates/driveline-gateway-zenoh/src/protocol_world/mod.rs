@@ -277,7 +277,7 @@ impl World {
         if let Some(gateway) = &mut self.computers[host].gateway {
             gateway.publishers_changed(host, sources);
         }
-        self.look(host);
+        self.poll(host);
     }
 
     fn end_source(&mut self, id: EndpointId, heard: bool) {
@@ -300,7 +300,7 @@ impl World {
         gateway.publishers_changed(host, &self.sources);
         self.computers[host].gateway = Some(gateway);
         self.plan(self.now, Event::Configured(host, start));
-        self.look(host);
+        self.poll(host);
     }
 
     /// A gateway dies, and the kernel closes its connections.
@@ -348,7 +348,7 @@ impl World {
             gateway.disconnected(start, called, now);
         }
         self.notify_other_end(connection, end);
-        self.look(host);
+        self.poll(host);
     }
 
     /// Starts an attempt to connect, unless one is in progress.
@@ -461,16 +461,16 @@ impl World {
                         self.send_tokens(connection, end);
                     }
                 }
-                Out::LookAgain => self.look(host),
+                Out::PollAgain => self.poll(host),
                 Out::StartAnew(tried) => {
-                    self.note("started anew for a silent host");
+                    self.note("restarted for a silent host");
                     self.crash(host);
                     self.start(host, tried);
                     return;
                 }
             }
         }
-        self.plan_look(host);
+        self.plan_poll(host);
     }
 
     /// Does the work that is due at a host: of its control thread, or of the threads of its
@@ -479,7 +479,7 @@ impl World {
         let now = self.local(host);
         let Some(gateway) = &mut self.computers[host].gateway else { return };
         if gateway.is_due(now) {
-            self.look(host);
+            self.poll(host);
         } else {
             let out = gateway.turn_routes(now, &self.sources);
             self.send(host, out);
@@ -487,20 +487,20 @@ impl World {
     }
 
     /// A gateway does the work that is due.
-    fn look(&mut self, host: usize) {
+    fn poll(&mut self, host: usize) {
         if self.computers[host].stalled.is_some() {
             return;
         }
         let now = self.local(host);
         let meeting = self.network.meeting(host);
         let Some(gateway) = &mut self.computers[host].gateway else { return };
-        let out = gateway.look(now, &meeting, &self.sources);
+        let out = gateway.poll(now, &meeting, &self.sources);
         self.send(host, out);
     }
 
-    fn plan_look(&mut self, host: usize) {
+    fn plan_poll(&mut self, host: usize) {
         let computer = &mut self.computers[host];
-        let Some(next) = computer.gateway.as_ref().and_then(Gateway::next_look) else { return };
+        let Some(next) = computer.gateway.as_ref().and_then(Gateway::next_poll) else { return };
         let at = computer.clock.time_of(next).max(self.now + 20_000);
         if at < computer.look_at || computer.look_at <= self.now {
             computer.look_at = at;
@@ -657,7 +657,7 @@ fn hosts_hear_each_other_again_whatever_happens_to_processes_and_links() {
     println!("{seeds} seeds: {all:#?}");
     assert!(failed.is_empty(), "seeds {failed:?} fail: DRIVELINE_SEED={} replays one", failed[0]);
     for what in [
-        "started anew for a silent host",
+        "restarted for a silent host",
         "connected again, or through a third host",
         "a lease was over",
         "held by TCP while a link was cut",

@@ -100,7 +100,7 @@ impl Route {
             match self.window.overdue(now) {
                 Overdue::Rewind { number } => {
                     let head = self.held.iter().find(|head| head.number == number);
-                    let head = head.expect("what may be sent again is held").clone();
+                    let head = head.expect("a sample that may be sent again is held").clone();
                     let Place { place, .. } = self.window.send_again(now);
                     put.push(SampleHead { sent_again: true, place, ..head });
                     continue;

@@ -12,7 +12,7 @@ const HEAD_LEN: usize = 104;
 const ORIGIN_LEN: usize = 48;
 const ACK_LEN: usize = 40;
 const TIME_LEN: usize = 24;
-/// Longest attachment of a sample, in bytes.
+/// Maximum length of a sample's attachment, in bytes.
 pub const MAX_ATTACHMENT_LEN: usize = HEAD_LEN + MAX_ORIGINS * ORIGIN_LEN;
 
 /// Reason why bytes of another gateway were refused.
@@ -206,8 +206,8 @@ pub enum Outcome {
     Gap,
 }
 
-/// An acknowledgement: all samples of the route up to `number` have arrived. With
-/// [`Outcome::NotYet`], all before `number`, unless order matters.
+/// Acknowledgement: all samples of the route up to `number` have arrived. With [`Outcome::NotYet`]
+/// only those before `number`, unless order matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// Outcome of that sample.

@@ -7,12 +7,12 @@ use driveline_types::{Durability, Qos, Reliability, TopicName};
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest key that is parsed, in bytes.
+/// Maximum length of a parsed key, in bytes.
 const MAX_KEY_LEN: usize = 512;
 /// Prefix of the keys of all versions.
 const ROOT: &str = "driveline";
 
-/// One start of a gateway: the name of its host and a random number.
+/// A start of a gateway: the name of its host and a random number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId {
     name: String,
@@ -20,7 +20,7 @@ pub struct HostId {
 }
 
 impl HostId {
-    /// `None`: the name is not 1 to 63 letters, digits, '_' and '-'.
+    /// Creates an id; `None` if the name is not 1 to 63 letters, digits, '_' and '-'.
     #[must_use]
     pub fn new(name: &str, incarnation: u64) -> Option<Self> {
         is_host_name(name).then(|| Self { name: name.to_owned(), incarnation })
@@ -55,7 +55,7 @@ impl FromStr for HostId {
     }
 }
 
-/// Accepts exactly so many lower-case hexadecimal digits, so that each number has one text.
+/// Accepts exactly this number of lower-case hexadecimal digits, so that each number has one text.
 pub(super) fn plain_hex(text: &str, digits: usize) -> Option<&str> {
     (text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
         .then_some(text)
@@ -154,7 +154,7 @@ pub enum Parsed {
     },
 }
 
-/// Makes and reads the keys of one domain.
+/// Writes and parses the keys of one domain.
 #[derive(Clone, Debug)]
 pub struct Keys {
     domain: String,
@@ -162,7 +162,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Makes the keys of a domain. `None`: its name cannot be part of a key.
+    /// Creates the keys of a domain; `None` if its name cannot be part of a key.
     #[must_use]
     pub fn new(domain: &str) -> Option<Self> {
         is_domain_name(domain).then(|| Self {

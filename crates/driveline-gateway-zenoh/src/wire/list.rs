@@ -30,11 +30,11 @@ pub struct Offer {
     pub schema: Arc<Schema>,
     /// Offered QoS.
     pub qos: Qos,
-    /// Longest payload, in bytes.
+    /// Maximum payload, in bytes.
     pub max_payload: u64,
 }
 
-/// All publishers of a topic on one host, except those that other hosts may not receive.
+/// All publishers of a topic on one host that other hosts may receive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
     /// Topic.
@@ -42,7 +42,7 @@ pub struct List {
     /// Number of the list's last change, counted over all lists of this gateway; 0: none changed
     /// yet.
     pub change: u64,
-    /// Each once.
+    /// Publishers, each once.
     pub publishers: Vec<(EndpointId, Offer)>,
     /// Recently ended publishers, each once.
     pub ended: Vec<Ended>,

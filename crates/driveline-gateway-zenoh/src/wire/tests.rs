@@ -37,7 +37,7 @@ fn all(a: HostId, b: HostId, topic: &str) -> Vec<Parsed> {
 }
 
 #[test]
-fn keys_are_as_the_protocol_page_has_them() {
+fn keys_equal_those_of_the_protocol_page() {
     let keys = Keys::new("pilot").unwrap();
     let made: Vec<_> = all(host("car", 0xab), host("roof-1", u64::MAX), "camera/front")
         .iter()
@@ -60,7 +60,7 @@ fn keys_are_as_the_protocol_page_has_them() {
 }
 
 #[test]
-fn names_that_would_mean_something_in_a_key_expression_are_refused() {
+fn names_with_special_characters_of_key_expressions_are_refused() {
     for bad in ["", "a/b", "a.b", "*", "a$*", "a?b", "ä", &"x".repeat(64)] {
         assert!(HostId::new(bad, 1).is_none(), "{bad}");
     }
@@ -88,7 +88,7 @@ fn names_that_would_mean_something_in_a_key_expression_are_refused() {
 }
 
 #[test]
-fn an_attachment_is_laid_out_as_the_protocol_page_says() {
+fn attachments_have_the_layout_of_the_protocol_page() {
     let head = SampleHead {
         place: 0x0304,
         number: 0x0102,
@@ -145,7 +145,7 @@ fn damaged_attachments_and_acknowledgements_are_refused_by_name() {
     assert_eq!(Ack::decode(&ack), Err(WireError::Version { found: 0 }));
 }
 
-/// Before there were places, what stands there now was 0.
+/// Earlier releases have 0 in place of `accepts`.
 #[test]
 fn an_acknowledgement_of_a_release_before_places_is_read_and_takes_one_at_a_time() {
     let mut old = [0; 40];
@@ -343,28 +343,83 @@ fn only_addresses_that_others_may_reach_are_places() {
 
 proptest! {
     #[test]
-    fn heads_round_trip(numbers: [u64; 9], place: u16, owed: u32, publisher: u128, reconnect: bool, sum: Option<u64>, list in origins(), dropped: u32) {
+    fn heads_round_trip(
+        numbers: [u64; 9],
+        place: u16,
+        owed: u32,
+        publisher: u128,
+        reconnect: bool,
+        sum: Option<u64>,
+        list in origins(),
+        dropped: u32,
+    ) {
         let [number, written, sent, sequence, publish, wall, trace, error, _] = numbers;
         let mut origins = Origins::default();
-        let origin = |w: [u64; 6]| Origin { topic: TopicId(w[0]), source_oldest: MonotonicNs(w[1]), source_newest: MonotonicNs(w[2]),
-            communication_ns: w[3].cast_signed(), computation_ns: w[4].cast_signed(), idle_ns: w[5].cast_signed() };
+        let origin = |w: [u64; 6]| Origin {
+            topic: TopicId(w[0]),
+            source_oldest: MonotonicNs(w[1]),
+            source_newest: MonotonicNs(w[2]),
+            communication_ns: w[3].cast_signed(),
+            computation_ns: w[4].cast_signed(),
+            idle_ns: w[5].cast_signed(),
+        };
         origins.set(list.into_iter().map(origin), dropped);
-        let header = SampleHeader { sequence, publish_time: MonotonicNs(publish), wall_offset_ns: wall as i64, trace_id: trace,
-            checksum: sum, clock_error_ns: error, origins, ..SampleHeader::default() };
-        let head = SampleHead { sent_again: reconnect, place, number, publisher, written, owed, sent: MonotonicNs(sent), header };
+        let header = SampleHeader {
+            sequence,
+            publish_time: MonotonicNs(publish),
+            wall_offset_ns: wall as i64,
+            trace_id: trace,
+            checksum: sum,
+            clock_error_ns: error,
+            origins,
+            ..SampleHeader::default()
+        };
+        let head = SampleHead {
+            sent_again: reconnect,
+            place,
+            number,
+            publisher,
+            written,
+            owed,
+            sent: MonotonicNs(sent),
+            header,
+        };
         prop_assert_eq!(SampleHead::decode(&head.encode()), Ok(head));
     }
 
     #[test]
     fn acknowledgements_round_trip(w: [u64; 4], accepts: u32, outcome in 0usize..6) {
-        let outcome = [Outcome::Published, Outcome::Expired, Outcome::Damaged, Outcome::Unknown, Outcome::NotYet, Outcome::Gap][outcome];
-        let ack = Ack { outcome, accepts, number: w[0], sent: MonotonicNs(w[1]), received: MonotonicNs(w[2]), answered: MonotonicNs(w[3]) };
+        let outcome = [
+            Outcome::Published,
+            Outcome::Expired,
+            Outcome::Damaged,
+            Outcome::Unknown,
+            Outcome::NotYet,
+            Outcome::Gap,
+        ][outcome];
+        let ack = Ack {
+            outcome,
+            accepts,
+            number: w[0],
+            sent: MonotonicNs(w[1]),
+            received: MonotonicNs(w[2]),
+            answered: MonotonicNs(w[3]),
+        };
         prop_assert_eq!(Ack::decode(&ack.encode()), Ok(ack));
     }
 
     #[test]
-    fn any_bytes_give_something_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..600), origins in 0u16..10) {
-        let _ = (SampleHead::decode(&bytes), Ack::decode(&bytes), List::decode(&bytes).is_ok(), Time::decode(&bytes), KnownHosts::decode(&bytes));
+    fn any_bytes_give_something_or_an_error(
+        bytes in proptest::collection::vec(any::<u8>(), 0..600),
+        origins in 0u16..10,
+    ) {
+        let _ = (
+            SampleHead::decode(&bytes),
+            Ack::decode(&bytes),
+            List::decode(&bytes).is_ok(),
+            Time::decode(&bytes),
+            KnownHosts::decode(&bytes),
+        );
         let mut closer = bytes;
         if closer.len() >= 8 {
             closer[..6].copy_from_slice(&[2, 0, 0, 0, origins as u8, 0]);
@@ -375,8 +430,13 @@ proptest! {
 
     #[test]
     fn lists_round_trip_and_damaged_ones_are_refused_or_another_list(
-        ids in proptest::collection::btree_map(any::<u128>(), (0usize..4, any::<u64>(), 1u32..100), 0..MAX_LISTED),
-        change: u64, damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8)
+        ids in proptest::collection::btree_map(
+            any::<u128>(),
+            (0usize..4, any::<u64>(), 1u32..100),
+            0..MAX_LISTED,
+        ),
+        change: u64,
+        damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8),
     ) {
         let offer = |(kind, max_payload, depth): (usize, u64, u32)| {
             let schema = Arc::new(Schema::bytes(format!("type {kind}"), "raw", "x".repeat(kind)));
@@ -397,38 +457,63 @@ proptest! {
 
     /// Messages with any number of hosts stay within the bounds, and decode to the encoded content.
     #[test]
-    fn introductions_are_bounded_and_survive_damage(
-        hears in prop::collection::vec((any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)), 0..30),
+    fn known_hosts_are_bounded_and_survive_damage(
+        hears in prop::collection::vec(
+            (any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)),
+            0..30,
+        ),
         damage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..4),
     ) {
-        let known = KnownHosts { listens: vec!["tcp/10.0.0.1:7450".into()], hears: hears.into_iter().map(|(n, listens)| (host("car", n), listens)).collect() };
+        let known = KnownHosts {
+            listens: vec!["tcp/10.0.0.1:7450".into()],
+            hears: hears.into_iter().map(|(n, listens)| (host("car", n), listens)).collect(),
+        };
         let mut bytes = known.encode();
         prop_assert!(bytes.len() <= MAX_KNOWN_HOSTS_LEN);
         let read = KnownHosts::decode(&bytes).unwrap();
-        prop_assert!(read.hears.len() <= known.hears.len() && read.hears.iter().all(|(_, l)| l.len() <= 4 && l.iter().all(|a| a.len() <= 128)));
+        prop_assert!(
+            read.hears.len() <= known.hears.len()
+                && read.hears.iter().all(|(_, l)| l.len() <= 4 && l.iter().all(|a| a.len() <= 128))
+        );
         prop_assert_eq!(KnownHosts::decode(&read.encode()), Some(read));
         for (at, byte) in damage {
             let at = at % bytes.len();
             bytes[at] = byte;
         }
         if let Some(other) = KnownHosts::decode(&bytes) {
-            prop_assert!(other.hears.iter().all(|(_, l)| l.iter().flat_map(|a| a.chars()).all(|c| c.is_ascii_graphic())));
+            prop_assert!(
+                other
+                    .hears
+                    .iter()
+                    .all(|(_, l)| l.iter().flat_map(|a| a.chars()).all(|c| c.is_ascii_graphic()))
+            );
         }
         prop_assert_eq!(KnownHosts::decode(&vec![b' '; MAX_KNOWN_HOSTS_LEN + 1]), None);
     }
 
     #[test]
-    fn keys_round_trip(a in "[a-zA-Z0-9_-]{1,63}", b in "[a-z]{1,9}", n: u64, m: u64, topic in "[a-z]{1,9}(/[a-zA-Z0-9_-]{1,9}){0,5}") {
+    fn keys_round_trip(
+        a in "[a-zA-Z0-9_-]{1,63}",
+        b in "[a-z]{1,9}",
+        n: u64,
+        m: u64,
+        topic in "[a-z]{1,9}(/[a-zA-Z0-9_-]{1,9}){0,5}",
+    ) {
         let keys = Keys::new("d").unwrap();
         for k in all(host(&a, n), host(&b, m), &topic) {
             prop_assert_eq!(keys.parse(&keys.key(&k)), Some(k));
         }
     }
 
-    /// Two texts never mean the same, so a key cannot pass for another one.
+    /// No two texts have the same meaning, so a key cannot pass for another one.
     #[test]
-    fn each_parsed_key_has_one_spelling(key in "driveline/2/d/(s|a|host|pub|want|clock|met)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}") {
+    fn each_parsed_key_has_one_spelling(
+        key in "driveline/2/d/(s|a|host|pub|want|clock|met)/\
+                [a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}",
+    ) {
         let keys = Keys::new("d").unwrap();
-        if let Some(parsed) = keys.parse(&key) { prop_assert_eq!(keys.key(&parsed), key); }
+        if let Some(parsed) = keys.parse(&key) {
+            prop_assert_eq!(keys.key(&parsed), key);
+        }
     }
 }

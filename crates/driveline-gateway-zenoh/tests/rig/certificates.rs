@@ -93,5 +93,8 @@ pub(crate) fn calls_over_tls(directory: &Path, endpoint: &str) -> [Value; 2] {
 /// Settings under `tls:` for a host of the authority `fleet`.
 pub(crate) fn tls(directory: &Path, host: &str) -> Value {
     let file = |name: &str| directory.join(name);
-    json!({ "authority": file("fleet.pem"), "certificate": file(&format!("{host}.pem")), "private_key": file(&format!("{host}.key")) })
+    json!({
+        "authority": file("fleet.pem"), "certificate": file(&format!("{host}.pem")),
+        "private_key": file(&format!("{host}.key")),
+    })
 }

@@ -49,7 +49,7 @@ impl Meeting {
         Self::with(sends, qos, 64)
     }
 
-    /// Makes a topic with samples of up to so many bytes.
+    /// Creates a topic with samples of up to `max_payload` bytes.
     pub(crate) fn with(sends: bool, qos: &Qos, max_payload: u64) -> Self {
         Self::of(&carried(TOPIC, sends, !sends, max_payload, qos))
     }

@@ -399,7 +399,7 @@ pub(crate) struct Carried<'a> {
     pub(crate) max_payload: u64,
     pub(crate) from_a: bool,
     pub(crate) from_b: bool,
-    /// Sends only one of so many samples.
+    /// Sends only every n-th sample.
     pub(crate) every: Option<u32>,
     /// Maximum rate.
     pub(crate) max_rate_hz: Option<f64>,
@@ -416,7 +416,7 @@ impl Rig {
         Self::with_shifted_clock(topics, qos, 0)
     }
 
-    /// Makes hosts of which the second one's clock is ahead of the first one's.
+    /// Creates hosts; the second one's clock is ahead of the first one's.
     pub(crate) fn with_shifted_clock(topics: &[Carried<'_>], qos: &Qos, shift_s: i32) -> Self {
         Self::over(Cable::new(), topics, qos, shift_s, &calls)
     }
@@ -499,8 +499,9 @@ impl Rig {
         if side == 0 { &mut self.a } else { &mut self.b }
     }
 
-    /// Fails the power of one host: its gateway and this process die, and neither they nor its
-    /// kernel announce it. `false`: without network namespaces the kernel does.
+    /// Simulates a power failure of one host: its gateway and this process die, and neither they
+    /// nor the kernel announce it. Returns false without network namespaces, because then the
+    /// kernel does.
     pub(crate) fn switch_off(&mut self, side: usize, process: Process) -> bool {
         let silent = self.cable.drop_silently(true);
         drop(process);

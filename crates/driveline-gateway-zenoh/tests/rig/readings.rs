@@ -29,7 +29,7 @@ pub(crate) fn between(
 ) -> (Publisher<Reading>, Subscription<Reading>) {
     let mut publisher = from.node.publisher::<Reading>(TOPIC, publisher_options(qos, 64)).unwrap();
     let subscription = to.node.subscription::<Reading>(TOPIC, subscription_options(qos)).unwrap();
-    // The gateway watches with one subscription, and sends with another.
+    // The gateway has two subscriptions: one watches, one sends.
     eventually("matched over the network", || publisher.raw().matched() == 2);
     (publisher, subscription)
 }

@@ -13,7 +13,7 @@ pub(crate) const MOST: Duration = Duration::from_millis(1_500);
 const QUIET: Duration = Duration::from_millis(100);
 /// Interval at which waiting threads are sampled. Meanwhile a sample passes some threads of each
 /// process, and not all.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// Unit of `/proc/stat`: hundredths of a second on every system.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -27,11 +27,11 @@ const TICK: Duration = Duration::from_millis(10);
 /// time.
 pub(crate) struct Stopwatch {
     began: Instant,
-    looks: Arc<Mutex<Looks>>,
+    looks: Arc<Mutex<Observations>>,
 }
 
 /// State of the last observation.
-struct Looks {
+struct Observations {
     /// Time that each thread of each process has waited for a processor since it began, in
     /// nanoseconds.
     waited: HashMap<(u32, u32), u64>,
@@ -73,8 +73,8 @@ impl Gaps {
     }
 }
 
-impl Looks {
-    fn look(&mut self) {
+impl Observations {
+    fn observe(&mut self) {
         let (waited, stolen) = (all_waited(), stolen());
         let mut longest: HashMap<u32, u64> = HashMap::new();
         for ((process, thread), ns) in &waited {
@@ -92,7 +92,7 @@ impl Looks {
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        let looks = Arc::new(Mutex::new(Looks {
+        let looks = Arc::new(Mutex::new(Observations {
             waited: all_waited(),
             stolen: stolen(),
             sum: Duration::ZERO,
@@ -102,9 +102,9 @@ impl Stopwatch {
         std::thread::spawn(move || {
             loop {
                 // time: how often a measurement looks; it decides no gating test
-                std::thread::sleep(LOOK);
+                std::thread::sleep(CHECK_EVERY);
                 let Some(looks) = of_thread.upgrade() else { return };
-                looks.lock().unwrap_or_else(PoisonError::into_inner).look();
+                looks.lock().unwrap_or_else(PoisonError::into_inner).observe();
             }
         });
         Self { began: Instant::now(), looks }
@@ -113,7 +113,7 @@ impl Stopwatch {
     pub(crate) fn read(&self) -> Took {
         let time = self.began.elapsed();
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.look();
+        looks.observe();
         Took { time, waited: looks.sum.min(time) }
     }
 }

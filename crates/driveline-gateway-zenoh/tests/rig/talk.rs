@@ -76,8 +76,7 @@ pub(crate) struct Since {
 impl Talk {
     /// Starts when all endpoints are matched from end to end.
     pub(crate) fn new(from: &Host, to: &Host, speech: &Speech) -> Self {
-        // The subscription on the same host, and two of the gateway, which watches with one and
-        // sends with another.
+        // The subscription on the same host, and two of the gateway: one watches, one sends.
         Self::when_matched_by(3, from, to, speech)
     }
 
@@ -125,7 +124,7 @@ impl Talk {
         }
     }
 
-    /// Continues until so many more samples have arrived.
+    /// Continues until `more` more samples have arrived.
     #[track_caller]
     pub(crate) fn until_heard(&mut self, more: usize) {
         let until = self.heard.numbers.len() + more;
@@ -135,7 +134,7 @@ impl Talk {
         });
     }
 
-    /// The moment from which on something is to be as before.
+    /// Returns the present moment, from which on the connection must recover.
     pub(crate) fn now(&self) -> Since {
         Since { watch: Stopwatch::start(), said: self.shared.said.load(SeqCst) }
     }
@@ -150,7 +149,8 @@ impl Talk {
         });
     }
 
-    /// The same for an outage that cannot be repeated, and that may still be undetected.
+    /// As [`recovers`](Self::recovers), for an outage that cannot be repeated, and that may still
+    /// be undetected.
     #[track_caller]
     pub(crate) fn recovers_within(&mut self, promised: Duration, since: &Since, what: &str) {
         let took = self.took_to_recover(since, what);
@@ -161,8 +161,8 @@ impl Talk {
         );
     }
 
-    /// Until a sample that was published since then is heard and others after it: what was heard
-    /// first may have been all that was kept.
+    /// Continues until a sample published since then is heard, and others after it: the first ones
+    /// may have come from the history.
     #[track_caller]
     pub(crate) fn took_to_recover(&mut self, since: &Since, what: &str) -> Took {
         eventually("received again", || {
@@ -201,8 +201,8 @@ impl Talk {
             rig.b.kill_gateway()
         }
         if side == 1 {
-            // The new one makes a new publisher there, and what came meanwhile counts as missed
-            // before its first sample.
+            // The new gateway creates a new publisher there, and samples published meanwhile count
+            // as missed before its first sample.
             let subscription = &mut self.subscription;
             eventually("the old publisher is gone", || subscription.matched() == 0);
         }

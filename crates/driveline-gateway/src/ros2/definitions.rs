@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Definitions of ROS 2 types, of the packages that stand under `ros2: types:`: which can be used,
-//! and which not, why.
+//! Definitions of ROS 2 types in the packages under `ros2: types:`: the usable ones, and the
+//! reasons why others are not usable.
 //!
-//! Both who checks a graph and the gateway that runs it ask here, so that the one says what the
-//! other will do.
+//! Both the check of a graph and the gateway that runs it use this module, so the check reports
+//! what the gateway will do.
 
 use super::{Direction, Form, Rule};
 use driveline_graph::closest;
@@ -24,20 +24,20 @@ pub const CONVERTED: [&str; 6] = [
     "radar_msgs/msg/RadarScan",
     "vision_msgs/msg/Detection2DArray",
 ];
-/// Packages that are read: several times as many as ROS 2 has.
+/// Maximum number of packages that are read: several times the number that ROS 2 has.
 const MAX_PACKAGES: usize = 4096;
-/// Directories that are named in a text.
+/// Maximum number of directories named in a text.
 const MOST_NAMED: usize = 4;
-/// Characters of an unchecked name.
+/// Maximum length of an unchecked name, in characters.
 const LONGEST_NAME: usize = 80;
 
-/// Definitions of packages. A mistake in one leaves that one out, and what refers to it.
+/// Definitions of packages. A definition with a mistake is skipped, with all that refer to it.
 #[derive(Debug)]
 pub struct Definitions {
     catalog: Catalog,
-    /// As they were given.
+    /// Directories as given.
     directories: Vec<PathBuf>,
-    /// Packages in them, with the number of the directory.
+    /// Packages in them, with the index of the directory.
     packages: Vec<(usize, PathBuf)>,
     /// Base of relative paths in remedies.
     base: PathBuf,
@@ -50,7 +50,7 @@ pub struct Definitions {
 pub struct LeftOut {
     /// Index of their directory, from 0.
     pub directory: usize,
-    /// They; at least one.
+    /// The message types; at least one.
     pub types: Vec<TypeName>,
     /// First mistake.
     pub error: DefinitionError,
@@ -79,11 +79,11 @@ impl fmt::Display for LeftOut {
 }
 
 impl Definitions {
-    /// Reads the definitions of packages: `directories` are those of packages, those with
-    /// directories of packages, or those where ROS 2 is installed, which have these under `share`;
-    /// or several of them with `:` between them. Of packages with one name that are not given by
-    /// themselves, the first counts, as in ROS 2. Remedies name paths below `base` relative to it.
-    /// Blocks on files.
+    /// Reads the definitions of packages. Each entry of `directories` is a package, a directory of
+    /// packages, or an installed ROS 2, which has packages under `share`; or several of these, with
+    /// `:` between them. Of several packages with one name, one that is given itself counts,
+    /// otherwise the first, as in ROS 2. Remedies name paths below `base` relative to it. Blocks on
+    /// files.
     #[must_use]
     pub fn read(directories: &[PathBuf], base: &Path) -> Self {
         let (directories, base) = (directories.to_vec(), base.to_owned());
@@ -137,18 +137,18 @@ impl Definitions {
             Err(e) => return self.unusable.push((number, e)),
         };
         let nameless: Vec<&PathBuf> = files.iter().filter(|file| !self.add(number, file)).collect();
-        // Of many packages, not all are needed.
+        // If many packages are given, not all are needed.
         if let Some(first) = nameless.first().filter(|_| *is_given && nameless.len() == files.len())
         {
             self.unusable.push((number, no_names(directory, first)));
         }
     }
 
-    /// Adds a file. Returns true if a type can be named after it.
+    /// Adds a file. Returns true if its name can be that of a type.
     fn add(&mut self, number: usize, file: &Path) -> bool {
         let Err(error) = self.catalog.add_file(file) else { return true };
         match name_of(file) {
-            // Nothing refers to it: an editor's lock, a copy.
+            // Nothing can refer to it: it is an editor's lock, or a copy.
             None => return false,
             Some(name) if !self.defines(&name) => drop(self.broken.insert(name, (number, error))),
             // The intended one of two definitions is unknown.
@@ -157,8 +157,8 @@ impl Definitions {
         true
     }
 
-    /// Directories that cannot be used as they are, by their number from 0: without definitions, or
-    /// with one that another package has differently.
+    /// Returns the directories that cannot be used, by their index from 0: those without
+    /// definitions, or with a definition that differs from another package's.
     pub fn unusable(&self) -> impl Iterator<Item = (usize, &DefinitionError)> {
         self.unusable.iter().map(|(number, error)| (*number, error))
     }
@@ -173,20 +173,20 @@ impl Definitions {
         self.defines(name) || self.broken.contains_key(name)
     }
 
-    /// The schema of a message that is defined with all that it refers to.
+    /// Returns the schema of a message, with all definitions that it refers to.
     ///
     /// # Errors
-    /// What is missing or wrong, where, and what to do about it.
+    /// Missing or wrong part, its place, and the remedy.
     pub fn message(&self, name: &TypeName) -> Result<Schema, DefinitionError> {
         self.sound(name)?;
         self.catalog.schema(name).map_err(|e| self.explained(e, name))
     }
 
-    /// A service by its type, such as `nav_msgs/srv/GetMap`, and the schemas of its requests and
-    /// responses, defined with all that they refer to.
+    /// Returns a service by its type, such as `nav_msgs/srv/GetMap`, with the schemas of its
+    /// requests and responses and all definitions that they refer to.
     ///
     /// # Errors
-    /// As [`Definitions::message`], and if this is the name of no type.
+    /// As [`Definitions::message`], and if `ros_type` is not a valid type name.
     pub fn service(&self, ros_type: &str) -> Result<(TypeName, Schema, Schema), DefinitionError> {
         let place =
             Place { file: ros_type.chars().take(LONGEST_NAME).collect::<String>().into(), line: 0 };
@@ -212,13 +212,14 @@ impl Definitions {
         Ok((name, request, response))
     }
 
-    /// The hash of a message or service; `None` if its definition is not complete.
+    /// Returns the hash of a message or service; `None` if its definition is not complete.
     #[must_use]
     pub fn type_hash(&self, name: &TypeName) -> Option<TypeHash> {
         self.catalog.type_hash(name).ok()
     }
 
-    /// Messages that rules could carry from ROS 2 and that cannot come, in the order of packages.
+    /// Returns the messages that rules could carry from ROS 2 but that have mistakes, in the order
+    /// of packages.
     #[must_use]
     pub fn left_out(&self, rules: &[Rule]) -> Vec<LeftOut> {
         let from_ros: Vec<&Rule> =
@@ -246,8 +247,8 @@ impl Definitions {
             };
             match out.iter_mut().find(same) {
                 Some(left) => left.types.push(name.clone()),
-                // An explanation needs a look at all definitions, so it is made once for all that
-                // are reported together.
+                // An explanation needs all definitions, so it is made once for all messages
+                // reported together.
                 None => out.push(LeftOut {
                     directory,
                     types: vec![name.clone()],
@@ -274,19 +275,19 @@ impl Definitions {
             .unwrap_or_default()
     }
 
-    /// An error if the definition of this name has a mistake.
+    /// Returns an error if the definition of this name has a mistake.
     fn sound(&self, name: &TypeName) -> Result<(), DefinitionError> {
         self.broken.get(name).map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
-    /// The same with what helps here. `asked`: the type that was asked for.
+    /// Adds the remedy to an error. `asked`: the requested type.
     fn explained(&self, error: DefinitionError, asked: &TypeName) -> DefinitionError {
         let remedy = error.missing.as_deref().map(|missing| self.remedy(missing, missing == asked));
         DefinitionError { remedy: remedy.unwrap_or(error.remedy), ..error }
     }
 
     /// Returns the remedy for an undefined type. `by_name`: a person wrote the name, and may mean
-    /// that of another package.
+    /// another package.
     fn remedy(&self, missing: &TypeName, by_name: bool) -> String {
         if let Some((_, error)) = self.broken.get(missing) {
             return format!("its own definition has a mistake: {error}");
@@ -319,7 +320,7 @@ impl Definitions {
         }
     }
 
-    /// Suggests the intended name. `by_name`: it does not come from a definition, which knows its
+    /// Suggests the intended name. `by_name`: the name is not from a definition, which knows its
     /// packages.
     fn near(&self, missing: &TypeName, by_name: bool) -> Option<String> {
         let messages = self.catalog.messages().map(|m| &m.name);
@@ -377,17 +378,17 @@ impl Definitions {
     }
 }
 
-/// A directory with definitions.
+/// Directory with definitions.
 #[derive(Clone, Debug)]
 struct Package {
     directory: PathBuf,
-    /// It was named itself, and not where it is.
+    /// True if the package itself was given, not a directory that contains it.
     is_given: bool,
 }
 
-/// The packages of an entry under `types`, in the order in which they count.
+/// Returns the packages of an entry under `types`, in order of precedence.
 fn packages_of(entry: &Path) -> Vec<Package> {
-    // A package has its name from its directory, so `.` and `..` are followed to it.
+    // A package is named after its directory, so `.` and `..` are resolved.
     let named = |d: PathBuf| {
         d.file_name().map_or_else(|| d.canonicalize().unwrap_or_else(|_| d.clone()), |_| d.clone())
     };
@@ -404,7 +405,7 @@ fn packages_of(entry: &Path) -> Vec<Package> {
     };
     let mut packages = Vec::new();
     for path in std::env::split_paths(entry).map(named) {
-        // A package whose definitions cannot be listed is one nonetheless, and that is reported.
+        // A package whose definitions cannot be listed still counts as one, and is reported.
         if Catalog::files_of(&path).map_or(true, |files| !files.is_empty()) {
             packages.push(Package { directory: path, is_given: true });
             continue;
@@ -432,7 +433,7 @@ fn no_names(directory: &Path, file: &Path) -> DefinitionError {
     DefinitionError { place, problem, remedy: remedy.into(), missing: None }
 }
 
-/// The type that a file of a package defines, by its path.
+/// Returns the type that a file of a package defines, by its path.
 fn name_of(file: &Path) -> Option<TypeName> {
     let text = |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str()).map(str::to_owned);
     let kind = file.parent()?;
@@ -475,7 +476,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_complete_has_schemas_and_a_hash() {
+    fn complete_definitions_have_schemas_and_a_hash() {
         let dir = share(&NAV);
         let all = read(&dir, &["nav_msgs", "geometry_msgs"]);
         let (_, request, response) = all.service("nav_msgs/srv/GetPlan").unwrap();
@@ -494,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_is_missing_is_named_with_where_it_is() {
+    fn a_missing_package_is_named_with_its_directory() {
         let dir = share(&NAV);
         let alone = read(&dir, &["nav_msgs"]);
         let e = alone.service("nav_msgs/srv/GetPlan").unwrap_err();
@@ -541,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_converted_needs_no_definition() {
+    fn converted_types_need_no_definition() {
         let dir = share(&[("sensor_msgs/msg/Image.msg", "std_msgs/Header header\n")]);
         let all = read(&dir, &["sensor_msgs"]);
         let mut rule = Rule::new("/a", Direction::FromRos);
@@ -603,14 +604,14 @@ mod tests {
         }
         let remedy = all.service("map_msgs/srv/SaveEverything").unwrap_err().remedy;
         assert_eq!(remedy, "map_msgs has no srv/SaveEverything.srv: is it of another release?");
-        let told = all.service("Map_msgs/srv/GetTile").unwrap_err().to_string();
+        let reported = all.service("Map_msgs/srv/GetTile").unwrap_err().to_string();
         assert!(
-            told.starts_with(
+            reported.starts_with(
                 "Map_msgs/srv/GetTile: is no type of ROS 2: a package is lower-case letters"
             ),
-            "{told}"
+            "{reported}"
         );
-        // A message that another one refers to is of that package, and of no other.
+        // A message that another one refers to is of the same package.
         for (field, says) in [
             ("far_msgs/Path", "add the directory of the package far_msgs"),
             ("nav_msg/Path", "did you mean `nav_msgs/msg/Path`?"),
@@ -638,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_may_be_named_by_dots_but_not_by_a_name_that_is_none() {
+    fn a_package_path_may_end_in_dots_but_needs_a_valid_name() {
         let dir = share(&[
             ("p_msgs/srv/S.srv", "---\n"),
             ("p_msgs/msg/X.msg", "int8 x\n"),
@@ -648,15 +649,15 @@ mod tests {
             let all = read(&dir, &[dots]);
             assert!(all.unusable().count() == 0 && all.service("p_msgs/srv/S").is_ok(), "{dots}");
         }
-        let told: Vec<_> = read(&dir, &["p_msgs", "My-Pkg"])
+        let reported: Vec<_> = read(&dir, &["p_msgs", "My-Pkg"])
             .unusable()
             .map(|(number, e)| (number, e.to_string()))
             .collect();
-        let [(1, told)] = told.as_slice() else { panic!("{told:?}") };
+        let [(1, reported)] = reported.as_slice() else { panic!("{reported:?}") };
         assert!(
-            told.contains("/My-Pkg: has no definition that a type")
-                && told.contains(": My-Pkg/msg/X.msg cannot be one; "),
-            "{told}"
+            reported.contains("/My-Pkg: has no definition that a type")
+                && reported.contains(": My-Pkg/msg/X.msg cannot be one; "),
+            "{reported}"
         );
     }
 
@@ -680,7 +681,7 @@ mod tests {
                 "{whole}"
             );
         }
-        // Of two places, the first counts, as in ROS 2; and what is named itself before both.
+        // Of two places, the first counts, as in ROS 2. A package given itself precedes both.
         let both = |first: &str, second: &str| {
             let joined =
                 std::env::join_paths([dir.path().join(first), dir.path().join(second)]).unwrap();
@@ -692,13 +693,14 @@ mod tests {
         );
         let named = read(&dir, &["jazzy", "ws/share/b_msgs"]);
         assert!(named.unusable().count() == 0 && y(&named).contains("int16 y"));
-        let told: Vec<_> = read(&dir, &["jazzy", "jazzy/share/no_msgs"])
+        let reported: Vec<_> = read(&dir, &["jazzy", "jazzy/share/no_msgs"])
             .unusable()
             .map(|(number, e)| (number, e.remedy.clone()))
             .collect();
         assert!(
-            matches!(told.as_slice(), [(1, remedy)] if remedy.contains("such as /opt/ros/jazzy/share")),
-            "{told:?}"
+            matches!(reported.as_slice(), [(1, remedy)]
+                if remedy.contains("such as /opt/ros/jazzy/share")),
+            "{reported:?}"
         );
         let unset: Vec<_> = Definitions::read(&["$AMENT_PREFIX_PATH".into()], dir.path())
             .unusable()
@@ -715,8 +717,8 @@ mod tests {
             ("c/b_msgs/msg/Y.msg", "X x\n"),
         ]);
         let all = read(&dir, &["a/b_msgs", "nowhere", "c/b_msgs"]);
-        let told: Vec<_> = all.unusable().map(|(number, e)| (number, e.to_string())).collect();
-        let [(1, none), (2, twice)] = told.as_slice() else { panic!("{told:?}") };
+        let reported: Vec<_> = all.unusable().map(|(number, e)| (number, e.to_string())).collect();
+        let [(1, none), (2, twice)] = reported.as_slice() else { panic!("{reported:?}") };
         assert!(
             none.contains("nowhere: is no directory of a package")
                 && none.contains("has msg/ or srv/"),

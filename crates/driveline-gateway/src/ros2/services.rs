@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules for services: what stands under `ros2: services:`. Keys: `docs/ros2.md`; what they mean:
-//! `docs/protocols/ros2-services.md`, section 1.
+//! Rules for services, under `ros2: services:`. Keys: `docs/ros2.md`; meaning: section 1 of
+//! `docs/protocols/ros2-services.md`.
 
 use super::{MAX_PATTERN_LEN, Mistake, is_token};
 use driveline_graph::ByteSize;
@@ -9,17 +9,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Most services of a gateway, each of which has a thread.
+/// Maximum number of services of a gateway, each of which has a thread.
 pub const MAX_SERVICES: usize = 64;
-/// Maximum number of calls in flight of a service: as many as a client of a service may have.
+/// Maximum number of calls in flight of a service: the maximum of a client of a service.
 pub const MAX_PENDING: u32 = 64;
 const MIN_TIMEOUT_MS: u32 = 100;
 const MAX_TIMEOUT_MS: u32 = 600_000;
-/// A payload begins with its encapsulation.
+/// Minimum payload: its encapsulation.
 const SHORTEST_PAYLOAD: u64 = 4;
-/// Memory beyond this is remarked on.
+/// More memory than this causes a remark.
 const MUCH_MEMORY: u64 = 1 << 30;
-/// As that of topics.
+/// Maximum payload, as for topics.
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 
 /// A service that passes between Driveline and ROS 2.
@@ -80,7 +80,7 @@ fn default_timeout_ms() -> u32 {
     10_000
 }
 
-/// Package and name of `package/srv/Name`.
+/// Splits `package/srv/Name` into package and name.
 fn type_parts(ros_type: &str) -> Option<(&str, &str)> {
     let (package, name) = ros_type.split_once("/srv/")?;
     let is_token = |text: &str| is_token(text) && !text.contains("__");
@@ -101,7 +101,7 @@ fn meant(ros_type: &str) -> Option<String> {
 }
 
 impl ServiceRule {
-    /// A rule without any options.
+    /// Creates a rule without options.
     #[must_use]
     pub fn new(service: impl Into<String>, ros_type: impl Into<String>, server: ServedBy) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl ServiceRule {
         }
     }
 
-    /// The service's name here; `None` if it can be none.
+    /// Returns the service's name in Driveline; `None` if it is not valid there.
     #[must_use]
     pub fn name(&self) -> Option<ServiceName> {
         let relative = self.service.strip_prefix('/').filter(|s| s.split('/').all(is_token))?;
@@ -156,8 +156,8 @@ impl ServiceRule {
         );
         Some((
             message,
-            "lower `max_response` to what the longest response needs, or `pending`; it is \
-             `max(pending, 2) + 2 · pending + 4` responses",
+            "lower `max_response` to the size of the longest response, or `pending`; the memory is \
+             for `max(pending, 2) + 2 · pending + 4` responses",
         ))
     }
 
@@ -189,7 +189,7 @@ impl ServiceRule {
             if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&bytes) {
                 add(
                     format!("`{key}` is at least 4 bytes and at most 1 GiB"),
-                    "give it what the longest one needs, with 4 bytes that CDR begins with",
+                    "set it to the size of the longest one, with the 4 bytes that CDR begins with",
                 );
             }
         }
@@ -209,7 +209,7 @@ impl ServiceRule {
     }
 }
 
-/// Everything that cannot be. `profiles`: by how many nodes of ROS 2 are reached.
+/// Returns all mistakes. `profiles`: number of profiles by which ROS 2 nodes are reached.
 pub(super) fn mistakes(services: &[ServiceRule], profiles: usize) -> Vec<Mistake> {
     let mut found = Vec::new();
     let mut add = |index, message, help: &str| {
@@ -245,7 +245,8 @@ mod tests {
     #[test]
     fn a_rule_has_a_name_here_and_bounds() {
         let r = rule(
-            r#"{"service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "driveline", "max_response": "4 MiB"}"#,
+            r#"{"service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "driveline",
+                "max_response": "4 MiB"}"#,
         );
         assert_eq!(r.name().unwrap().as_str(), "map/tile");
         assert_eq!(
@@ -259,12 +260,12 @@ mod tests {
         );
         assert!(
             serde_json::from_str::<ServiceRule>(r#"{"service": "/a", "type": "a/srv/B"}"#).is_err(),
-            "a rule says who serves"
+            "a rule names the side of the server"
         );
     }
 
     #[test]
-    fn much_memory_is_remarked_on() {
+    fn much_memory_causes_a_remark() {
         let of = |server: &str, bounds: &str| {
             rule(&format!(
                 r#"{{"service": "/a", "type": "a/srv/B", "server": "{server}", {bounds}}}"#
@@ -273,10 +274,16 @@ mod tests {
             .map(|(text, _)| text)
         };
         assert_eq!(of("ros", r#""max_response": "64 MiB""#), None, "16 of them are 1 GiB");
-        let told = of("ros", r#""max_response": "65 MiB""#).unwrap();
-        assert!(told.contains("1.0 GiB") && told.contains("each client here"), "{told}");
-        let told = of("driveline", r#""max_response": "1 GiB", "pending": 64"#).unwrap();
-        assert!(told.contains("196.0 GiB") && told.contains("for the gateway"), "{told}");
+        let reported = of("ros", r#""max_response": "65 MiB""#).unwrap();
+        assert!(
+            reported.contains("1.0 GiB") && reported.contains("each client here"),
+            "{reported}"
+        );
+        let reported = of("driveline", r#""max_response": "1 GiB", "pending": 64"#).unwrap();
+        assert!(
+            reported.contains("196.0 GiB") && reported.contains("for the gateway"),
+            "{reported}"
+        );
     }
 
     #[test]
@@ -317,12 +324,10 @@ mod tests {
         }
         assert_eq!(mistakes(&[rule(&with(r#""across": true"#))], 2), []);
         let twice = [rule(&with(r#""pending": 2"#)), rule(&with(r#""pending": 3"#))];
-        assert!(
-            matches!(mistakes(&twice, 1).as_slice(), [Mistake { index: Some(1), message, .. }] if message.contains("earlier rule"))
-        );
+        assert!(matches!(mistakes(&twice, 1).as_slice(), [Mistake { index: Some(1), message, .. }]
+                if message.contains("earlier rule")));
         let many: Vec<_> = (0..65).map(|i| rule(&named(&format!("/s{i}"), "a/srv/B"))).collect();
-        assert!(
-            matches!(mistakes(&many, 1).as_slice(), [Mistake { index: None, message, .. }] if message.contains("65"))
-        );
+        assert!(matches!(mistakes(&many, 1).as_slice(), [Mistake { index: None, message, .. }]
+                if message.contains("65")));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway that carries nothing, for the tests of what all gateways have in common.
+//! Gateway that carries nothing, for tests of the parts that all gateways share.
 
 use driveline_gateway::Gateway;
 use std::process::ExitCode;

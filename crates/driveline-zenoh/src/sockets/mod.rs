@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Options of Zenoh's sockets. Zenoh exposes none, so this reads the open descriptors of the
-//! process. Here: when the kernel breaks a connection whose other end does not answer, and closing
-//! one that Zenoh has given up; in `scout`: repeated discovery by multicast.
+//! Options of Zenoh's sockets. Zenoh exposes none, so this module reads the open descriptors of the
+//! process. It makes the kernel break connections whose other end does not answer, and ends
+//! connections that Zenoh has given up. `scout` repeats discovery by multicast.
 //!
-//! Before Zenoh closes a connection it waits until no thread waits for space in it, and over TLS
-//! for space for buffered data, while the kernel keeps trying: a quarter of an hour, or forever if
-//! the other end is stopped. An error of the socket wakes all these threads, and Zenoh has no
-//! setting for that. The cause does not matter then: the kernel breaks it without an
-//! acknowledgement, or `shut` does because Zenoh has heard nothing for a lease, or the other end
-//! closes it.
+//! Before Zenoh closes a connection, it waits until no thread waits for space in it, and over TLS
+//! for space for buffered data. Meanwhile the kernel keeps trying: for a quarter of an hour, or
+//! forever if the other end is stopped. An error of the socket wakes all these threads; Zenoh has
+//! no setting for that. The source of the error does not matter: the kernel breaks the connection
+//! without an acknowledgement, or `shut` does after Zenoh has heard nothing for a lease, or the
+//! other end closes it.
 #![allow(
     unsafe_code,
     reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this \
@@ -32,7 +32,7 @@ use zenoh::session::Link;
 /// Period of checks: a new connection is found before it can be given up.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// More the kernel does not take.
+/// Maximum limit that the kernel accepts.
 const MOST_MS: u32 = i32::MAX as u32;
 
 /// Directory of this process's open descriptors.
@@ -45,20 +45,20 @@ const OPEN: &str = "/proc/self/fd";
 /// # Errors
 /// If `/proc` cannot be read, or a thread cannot be started.
 pub fn break_unanswered(limit: Duration) -> io::Result<()> {
-    look(limit)?;
+    set_limits(limit)?;
     let again = move || loop {
         std::thread::sleep(EVERY);
-        // It could be read before; what fails now succeeds the next time.
-        let _ = look(limit);
+        // It could be read before; a failure now is repaired by the next check.
+        let _ = set_limits(limit);
     };
     std::thread::Builder::new().name("dl-sockets".into()).spawn(again).map(drop)
 }
 
-/// Does that to the sockets that there are now.
-fn look(limit: Duration) -> io::Result<()> {
+/// Sets the limit for the present sockets.
+fn set_limits(limit: Duration) -> io::Result<()> {
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(MOST_MS).min(MOST_MS);
-    // One that is not of TCP refuses, and of one that was given the number of another meanwhile the
-    // same is wanted.
+    // Sockets that are not TCP refuse it. If the number was given to another socket meanwhile, that
+    // socket needs the limit too.
     for number in sockets()? {
         let _ = set_tcp_user_timeout(borrowed(number), limit_ms);
     }
@@ -73,7 +73,7 @@ pub(crate) fn shut(link: &Link) -> bool {
     else {
         return false;
     };
-    // Without /proc it ends as Zenoh has it.
+    // Without /proc, Zenoh's own behaviour applies.
     let _ = shut_between(here, there);
     true
 }
@@ -90,7 +90,7 @@ fn shut_between(here: Address, there: Address) -> io::Result<()> {
         (own, other) == (Some(here), Some(there))
     };
     for number in sockets()?.filter(|number| is_it(borrowed(*number))) {
-        // A number of its own, which stays with what it is: the other may be closed meanwhile and
+        // A duplicate descriptor keeps this socket: the original number may be closed meanwhile and
         // be given to another socket.
         let Ok(socket) = fcntl_dupfd_cloexec(borrowed(number), 0) else { continue };
         if is_it(socket.as_fd()) {
@@ -103,14 +103,14 @@ fn shut_between(here: Address, there: Address) -> io::Result<()> {
 
 type Address = (IpAddr, u16);
 
-/// Of a locator of Zenoh's over TCP.
+/// Returns the address of a TCP locator of Zenoh.
 fn address(locator: &str) -> Option<Address> {
     let (protocol, rest) = locator.split_once('/')?;
     let address: SocketAddr = rest.split(['?', '#']).next()?.parse().ok()?;
     matches!(protocol, "tcp" | "tls").then(|| (address.ip().to_canonical(), address.port()))
 }
 
-/// The numbers of the sockets that this process has open.
+/// Returns the descriptors of the open sockets of this process.
 fn sockets() -> io::Result<impl Iterator<Item = RawFd>> {
     Ok(read_dir(OPEN)?.filter_map(|entry| {
         let path = entry.ok()?.path();
@@ -139,7 +139,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn one_that_is_shut_wakes_who_waits_for_room_in_it_and_no_other_ends() {
+    fn shutting_a_socket_wakes_its_waiting_threads_and_ends_no_other_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || {
             (
@@ -152,14 +152,14 @@ mod tests {
         let (here, there) =
             (locator(full.local_addr().unwrap()), locator(full.peer_addr().unwrap()));
         let kept = full.try_clone().unwrap();
-        // As Zenoh has it.
+        // As Zenoh sets it.
         set_socket_linger(&kept, Some(Duration::from_secs(10))).unwrap();
         let writer = std::thread::spawn(move || {
             loop {
                 full.write_all(&[0; 1 << 16])?;
             }
         });
-        // Fill it with data that is not read.
+        // Fills it with data that is not read.
         let mut queued = 0;
         loop {
             // time: a full socket takes no more for a while; a slow machine finds it full later
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(
             socket_linger(&kept).unwrap(),
             None,
-            "closing it would wait for what is not acknowledged"
+            "closing it would wait for unacknowledged data"
         );
         beside.write_all(b"on").unwrap();
         let mut two = [0; 2];
@@ -206,7 +206,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let before = connect();
-        look(Duration::MAX).unwrap();
+        set_limits(Duration::MAX).unwrap();
         assert_eq!(tcp_user_timeout(&before).unwrap(), MOST_MS);
         break_unanswered(LIMIT).unwrap();
         assert_eq!(tcp_user_timeout(&before).unwrap(), 2_000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes Zenoh search for others by multicast once more. It does so after 1, 2 and 4 s and then
-//! every 8 s, and has no setting for that. But it accepts every answer to the socket by which it
-//! asks, so it is enough to send the same question by that socket.
+//! Makes Zenoh search for other hosts by multicast once more. Zenoh does so after 1, 2 and 4 s and
+//! then every 8 s, and has no setting for that. But it accepts every answer that arrives at its
+//! asking socket, so it is enough to send the same question from that socket.
 
 use super::{borrowed, sockets};
 use rustix::fd::OwnedFd;
@@ -15,11 +15,12 @@ const ASKED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 224), 744
 /// *Scout* message of Zenoh's protocol 9 to routers, peers and clients: the question of Zenoh 1.
 const QUESTION: [u8; 3] = [0x01, 0x09, 0b111];
 
-/// Asks who is there, by each socket by which Zenoh asks on one of these addresses of this host.
-/// For programs all of whose sockets are their own or Zenoh's. Gives how many those are.
+/// Sends the question from each of Zenoh's asking sockets on one of these addresses of this host.
+/// Returns their number. Only for programs in which all sockets are their own or Zenoh's.
 ///
 /// # Errors
-/// If `/proc` cannot be read. That a question cannot be sent, as where the link is down, is none.
+/// `/proc` cannot be read. A question that cannot be sent, as on a link that is down, is not an
+/// error.
 pub fn look_for_others(from: &[Ipv4Addr]) -> io::Result<usize> {
     let mut asked = 0;
     for socket in sockets()?.filter_map(|number| asks_by(number, from)) {
@@ -30,11 +31,10 @@ pub fn look_for_others(from: &[Ipv4Addr]) -> io::Result<usize> {
     Ok(asked)
 }
 
-/// Returns a duplicate of the socket with this number if it is one by which Zenoh asks: no other
-/// UDP socket has a multicast interface and no peer. It is checked and used by its duplicate,
-/// because the number may be given to another file at any time. Only if the number is of a datagram
-/// socket just now: the owner of the last descriptor of a connection waits in `close` for
-/// acknowledgements, up to 10 s by Zenoh's setting.
+/// Returns a duplicate of this socket if Zenoh asks by it: no other UDP socket has a multicast
+/// interface and no peer. The duplicate is checked and used, because the number may be given to
+/// another file at any time. Only datagram sockets are duplicated: the owner of the last descriptor
+/// of a connection waits in `close` for acknowledgements, up to 10 s by Zenoh's setting.
 fn asks_by(number: RawFd, from: &[Ipv4Addr]) -> Option<OwnedFd> {
     is_of_datagrams(borrowed(number)).then_some(())?;
     let socket = rustix::io::fcntl_dupfd_cloexec(borrowed(number), 0).ok()?;
@@ -56,7 +56,7 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn it_asks_by_the_socket_by_which_zenoh_does_and_by_no_other() {
+    fn only_the_socket_from_which_zenoh_asks_is_used() {
         // Address that no other test uses.
         const OWN: Ipv4Addr = Ipv4Addr::new(127, 4, 5, 6);
         let bound = || UdpSocket::bind("0.0.0.0:0").unwrap();

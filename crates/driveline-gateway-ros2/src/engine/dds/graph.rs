@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! ROS graph over DDS: discovered endpoints, and announcements of participants about their nodes.
-//! `docs/protocols/ros2-dds.md`, section 5.
+//! See section 5 of `docs/protocols/ros2-dds.md`.
 
 use crate::dds::{self, Discovery, EndpointConfig, Entity, Found, History, Reader, Writer};
 use crate::discovery_info::{
@@ -16,7 +16,7 @@ use driveline_types::Reliability;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Time that a writer, or a service that passes across, waits for its participant to announce its
+/// Time for which a writer, or a service passed across, waits for its participant to announce its
 /// node.
 pub(in crate::engine) const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Maximum number of such writers, and of participants known to announce nodes.
@@ -29,11 +29,11 @@ fn prefix(gid: &Gid) -> Prefix {
     std::array::from_fn(|n| gid[n])
 }
 
-/// Foreign nodes by the ids of their endpoints.
+/// Nodes of other participants, by the ids of their endpoints.
 pub(in crate::engine) type Nodes = HashMap<Gid, RosNode>;
 
 /// Replaces the earlier announcement of a participant. Beyond `most` endpoints of all participants,
-/// only names are lost.
+/// names are dropped, and nothing else.
 fn remember(
     nodes: &mut Nodes,
     participants: &mut BTreeMap<Gid, Vec<Gid>>,
@@ -44,7 +44,7 @@ fn remember(
         nodes.remove(&gid);
     }
     if nodes.len() >= most || participants.len() >= most {
-        // Present nodes are learned again when they change.
+        // Existing nodes are learned again when they change.
         nodes.clear();
         participants.clear();
     }
@@ -52,7 +52,7 @@ fn remember(
         let name = RosNode::new(&node.namespace, &node.name);
         node.writers.into_iter().chain(node.readers).map(move |gid| (gid, name.clone()))
     });
-    // One sample may name more of them than a network has.
+    // One sample may name more endpoints than a network has.
     let named: Vec<_> = named.take(most.saturating_sub(nodes.len())).collect();
     participants.insert(info.gid, named.iter().map(|(gid, _)| *gid).collect());
     nodes.extend(named);
@@ -69,12 +69,12 @@ pub(in crate::engine) struct DdsGraph {
     own: [u8; 12],
     participants: BTreeMap<Gid, Vec<Gid>>,
     said: Option<ParticipantInfo>,
-    /// Participants that announce nodes, by their writers on the graph's topic.
+    /// Participants that announce nodes, by their writers of the graph's topic.
     speakers: HashMap<u64, Prefix>,
     /// Gateways among them that also use Zenoh, with their Zenoh ids.
     gateways: HashMap<u64, String>,
     /// Writers of such participants that were discovered before their node was announced, with the
-    /// end of their wait, in this order.
+    /// end of their wait, in order of arrival.
     unnamed: VecDeque<(Instant, Box<Endpoint>)>,
 }
 
@@ -142,9 +142,9 @@ impl DdsGraph {
         Ok(any)
     }
 
-    /// Returns the changes, also if not all could be read. A writer whose participant announces
+    /// Returns the changes, even if not all could be read. A writer whose participant announces
     /// nodes is reported once its node is known, or after a second: its remote publisher keeps the
-    /// name that it gets then.
+    /// name that it has then.
     pub(in crate::engine) fn take(&mut self, nodes: &Nodes) -> (Changes, dds::Result<()>) {
         let now = Instant::now();
         let (mut all, mut services, mut taken) = (Vec::new(), Vec::new(), Ok(()));
@@ -214,17 +214,17 @@ impl DdsGraph {
         !nodes.contains_key(gid) && self.speakers.values().any(|of| *of == prefix(gid))
     }
 
-    /// Zenoh ids of gateways in this DDS domain.
+    /// Returns the Zenoh ids of gateways in this DDS domain.
     pub(in crate::engine) fn gateways(&self) -> impl Iterator<Item = &String> {
         self.gateways.values()
     }
 
-    /// Time of the next check without an event.
+    /// Returns the time of the next check without an event.
     pub(in crate::engine) fn next(&self) -> Option<Instant> {
         self.unnamed.front().map(|(until, _)| *until)
     }
 
-    /// Announces the gateway's nodes and endpoints, if they have changed.
+    /// Announces the gateway's nodes and endpoints if they have changed.
     pub(in crate::engine) fn say(
         &mut self,
         participant: Gid,
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_says_that_he_has_very_many_endpoints_gets_no_more_names_than_there_may_be() {
+    fn a_participant_with_very_many_endpoints_gets_a_limited_number_of_names() {
         let (mut nodes, mut participants) = (Nodes::new(), BTreeMap::new());
         remember(&mut nodes, &mut participants, says(1, 2, 3), 100);
         assert_eq!((nodes.len(), nodes[&gid(1, 5)].name.as_str()), (6, "node_1"));
@@ -299,7 +299,7 @@ mod tests {
                 nodes.len()
             );
         }
-        // The first announcement is withdrawn, and there is space again.
+        // The first announcement is withdrawn, so there is space again.
         remember(&mut nodes, &mut participants, says(2, 0, 0), 100);
         remember(&mut nodes, &mut participants, says(1, 2, 3), 100);
         assert_eq!(nodes.len(), 6);

@@ -12,32 +12,34 @@ use driveline_gateway::ros2::Ros2Spec;
 
 /// Space for a sample in addition to its payload.
 pub(super) const HEAD_BYTES: u64 = 4096;
-/// Maximum number of participants on this host that are found without multicast.
+/// Maximum number of participants on this host that are discovered without multicast.
 const MAX_LOCAL_PARTICIPANTS: u32 = 32;
-/// As much as the kernel permits for a burst, such as a 4 MiB sample.
+/// Size of receive buffers, as far as the kernel permits; for bursts such as a 4 MiB sample.
 const RECEIVE_BUFFER: &str = "16 MiB";
 
-/// A sample written this long after the previous one requests an acknowledgement. With CycloneDDS's
-/// 100 ms, readers of a topic faster than 10 Hz would acknowledge nothing.
+/// Pause after which a written sample requests an acknowledgement. With CycloneDDS's 100 ms,
+/// readers of a topic faster than 10 Hz would not acknowledge.
 const ACKNOWLEDGED: &str = "100 us";
 
-/// CycloneDDS's configuration. It uses nothing from the environment. `longest`: maximum payload, in
-/// bytes.
+/// Returns CycloneDDS's configuration, which uses nothing from the environment. `longest`: maximum
+/// payload, in bytes.
 pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     let (interface, discovery) = match &spec.interface {
-        // The name was checked: letters, digits and a few signs.
+        // The configuration check permits only letters, digits and a few signs in the name.
         Some(name) => (format!("<NetworkInterface name=\"{name}\"/>"), String::new()),
         None => (
             "<NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/>".to_owned(),
             format!(
-                "<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>{MAX_LOCAL_PARTICIPANTS}</MaxAutoParticipantIndex>\
+                "<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>\
+                 {MAX_LOCAL_PARTICIPANTS}</MaxAutoParticipantIndex>\
                  <Peers><Peer address=\"127.0.0.1\"/></Peers>"
             ),
         ),
     };
     let multicast = if spec.interface.is_some() { "default" } else { "false" };
     format!(
-        "<CycloneDDS><Domain><General><Interfaces>{interface}</Interfaces><AllowMulticast>{multicast}</AllowMulticast>\
+        "<CycloneDDS><Domain><General><Interfaces>{interface}</Interfaces>\
+         <AllowMulticast>{multicast}</AllowMulticast>\
          <MaxMessageSize>65500 B</MaxMessageSize></General>\
          <Internal><HeartbeatInterval>{ACKNOWLEDGED}</HeartbeatInterval><SocketReceiveBufferSize \
          max=\"{RECEIVE_BUFFER}\"/><MaxSampleSize>{} B</MaxSampleSize></Internal>\
@@ -46,8 +48,8 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     )
 }
 
-/// Error of joining, with the resources needed. Ports: RTPS 2.5, section 9.6.2, with its default
-/// numbers.
+/// Returns the error of joining, with the required ports and interface. Ports: RTPS 2.5, section
+/// 9.6.2, with its default numbers.
 pub(super) fn refused(spec: &Ros2Spec, source: DdsError) -> GatewayError {
     let base = 7400 + 250 * spec.domain_id;
     let (interface, ports) = match &spec.interface {

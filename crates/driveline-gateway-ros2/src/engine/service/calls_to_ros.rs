@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Reason if there is no server.
-pub(super) const NOBODY: &str = "no node in ROS 2 offers it";
+/// Reason if no server exists.
+pub(super) const NO_SERVER: &str = "no node in ROS 2 offers it";
 
 /// Outcome of calls whose server has gone.
 pub(super) const WENT_AWAY: &str = "the server in ROS 2 went away without a response";
@@ -107,7 +107,7 @@ impl CallsToRos {
     }
 
     /// Ends calls after their time-out. Returns the time of the next one.
-    pub(super) fn look_at_time(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn end_overdue(&self, now: Instant) -> Option<Instant> {
         let mut state = lock(&self.state);
         let over: Vec<_> = state
             .calls
@@ -293,7 +293,7 @@ impl Requests for CallsToRos {
             _ => None,
         });
         let (mut newest, known) = (Some(reply), again.is_some());
-        // The older request of the same client gets no answer.
+        // The older request of the same client gets no response.
         let older =
             again.and_then(|before| newest.take().map(|reply| std::mem::replace(before, reply)));
         drop(state);

@@ -5,13 +5,13 @@ use driveline_types::Schema;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A server that is asked, and never answers by itself.
+/// Server that accepts requests and does not respond by itself.
 #[derive(Default)]
 struct Asked(Mutex<Vec<i64>>);
 
 impl Asking for Asked {
     fn ask(&self, call: i64, request: Parts<'_>, _: Duration) -> Result<(), String> {
-        // What begins with 9 cannot be sent.
+        // Requests that begin with 9 cannot be sent.
         if request.cdr[1].first() == Some(&9) {
             return Err("no link".into());
         }
@@ -22,16 +22,16 @@ impl Asking for Asked {
 
 /// Answers that clients received, by the number of the request: a response's first byte, or
 /// nothing.
-type Told = Arc<Mutex<BTreeMap<i64, Vec<Option<u8>>>>>;
+type Outcomes = Arc<Mutex<BTreeMap<i64, Vec<Option<u8>>>>>;
 
 struct Client {
-    told: Told,
+    outcomes: Outcomes,
     number: i64,
 }
 
 impl Client {
     fn hear(&self, what: Option<u8>) {
-        lock(&self.told).entry(self.number).or_default().push(what);
+        lock(&self.outcomes).entry(self.number).or_default().push(what);
     }
 }
 
@@ -46,14 +46,14 @@ impl Reply for Client {
     }
 }
 
-// time: of calls with a given time; none waits for it
+// time: of calls with a given time; no test waits for it
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn calls(pending: u32) -> CallsToRos {
     calls_in_report(pending, |_| ())
 }
 
-fn calls_in_report(pending: u32, tell: impl Fn(String) + Send + Sync + 'static) -> CallsToRos {
+fn calls_in_report(pending: u32, log: impl Fn(String) + Send + Sync + 'static) -> CallsToRos {
     let schema = Schema::bytes("a/srv/B_Request", "cdr", "");
     let of = Interface {
         service: "a/b".parse().unwrap(),
@@ -65,12 +65,12 @@ fn calls_in_report(pending: u32, tell: impl Fn(String) + Send + Sync + 'static) 
         max_response: 8,
         pending,
     };
-    CallsToRos::new(of, TIMEOUT, Counts::new(tell, "a/b".into()))
+    CallsToRos::new(of, TIMEOUT, Counts::new(log, "a/b".into()))
 }
 
-fn request(calls: &CallsToRos, told: &Told, number: i64, content: &[u8]) {
+fn request(calls: &CallsToRos, outcomes: &Outcomes, number: i64, content: &[u8]) {
     let from = RequestId { client: [1; 16], sequence: number };
-    let reply = Box::new(Client { told: told.clone(), number });
+    let reply = Box::new(Client { outcomes: outcomes.clone(), number });
     Requests::request(calls, from, Cdr([&[0, 1, 0, 0], content]), reply);
 }
 
@@ -94,7 +94,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<bool>().prop_map(Step::Block),
         6 => prop::collection::vec(0..10u8, 0..6).prop_map(Step::Request),
         2 => any::<prop::sample::Index>().prop_map(Step::Again),
-        // Also numbers that never were.
+        // Includes numbers of calls that never existed.
         6 => (0..30i64, 0..6usize).prop_map(|(call, len)| Step::Answer(call, len)),
         2 => (0..30i64).prop_map(Step::Fail),
         1 => Just(Step::Later),
@@ -107,60 +107,74 @@ proptest! {
     /// the figures add up.
     #[test]
     fn every_request_ends_exactly_once(steps in steps(), pending in 1u32..4) {
-        let (calls, told) = (calls(pending), Told::default());
+        let (calls, outcomes) = (calls(pending), Outcomes::default());
         let (mut sent, mut again) = (0i64, 0u64);
         for step in steps {
             match step {
                 Step::Server => calls.direct(Arc::new(Asked::default())),
-                Step::Gone => calls.server_gone(WENT_AWAY, NOBODY),
-                Step::Block(blocked) => calls.block(if blocked { "two nodes offer \
-                     it" } else { "" }),
+                Step::Gone => calls.server_gone(WENT_AWAY, NO_SERVER),
+                Step::Block(blocked) => calls.block(if blocked {
+                    "two nodes offer it"
+                } else {
+                    ""
+                }),
                 Step::Request(content) => {
                     sent += 1;
-                    request(&calls, &told, sent, &content);
+                    request(&calls, &outcomes, sent, &content);
                 }
                 Step::Again(of) if sent > 0 => {
                     let number = of.index(sent as usize) as i64 + 1;
-                    // After its end it would be a request of its own.
-                    if !lock(&told).contains_key(&number) {
+                    // After its end the same request would be a new one.
+                    if !lock(&outcomes).contains_key(&number) {
                         again += 1;
-                        request(&calls, &told, number, &[1]);
+                        request(&calls, &outcomes, number, &[1]);
                     }
                 }
                 Step::Again(_) => {}
-                Step::Answer(call, len) => Answers::answered(&calls, call, Cdr([&[0, 1, 0, 0], &vec![7; len]])),
+                Step::Answer(call, len) => {
+                    Answers::answered(&calls, call, Cdr([&[0, 1, 0, 0], &vec![7; len]]))
+                }
                 Step::Fail(call) => Answers::failed(&calls, call, "it let it go"),
-                Step::Later => drop(calls.look_at_time(Instant::now() + TIMEOUT)),
+                Step::Later => drop(calls.end_overdue(Instant::now() + TIMEOUT)),
             }
             prop_assert!(calls.under_way() <= pending as usize);
-            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, \
-                 or is in flight");
+            prop_assert_eq!(
+                lock(&outcomes).len() + calls.under_way(),
+                sent as usize,
+                "each has ended, or is in flight"
+            );
         }
-        calls.server_gone(WENT_AWAY, NOBODY);
-        let told = lock(&told);
-        prop_assert!(told.values().all(|ends| ends.len() == 1), "{:?}", told);
+        calls.server_gone(WENT_AWAY, NO_SERVER);
+        let outcomes = lock(&outcomes);
+        prop_assert!(outcomes.values().all(|ends| ends.len() == 1), "{:?}", outcomes);
         let Figures { calls, answered, ended, .. } = calls.counts.figures();
-        let answers = told.values().filter(|ends| ends[0].is_some()).count() as u64;
+        let answers = outcomes.values().filter(|ends| ends[0].is_some()).count() as u64;
         let others: u64 = ended.values().sum();
         prop_assert_eq!(calls, sent as u64 + again);
-        prop_assert!(answered >= answers && answered + others == calls, "{} {} {:?}", calls, answered, ended);
+        prop_assert!(
+            answered >= answers && answered + others == calls,
+            "{} {} {:?}",
+            calls,
+            answered,
+            ended
+        );
     }
 }
 
 #[test]
 fn time_runs_for_each_call_by_itself() {
-    let (calls, told) = (calls(2), Told::default());
+    let (calls, outcomes) = (calls(2), Outcomes::default());
     calls.direct(Arc::new(Asked::default()));
     calls.block("");
-    assert_eq!(calls.look_at_time(Instant::now()), None);
+    assert_eq!(calls.end_overdue(Instant::now()), None);
     let before = Instant::now();
-    request(&calls, &told, 1, &[1]);
-    request(&calls, &told, 2, &[2]);
-    let next = calls.look_at_time(before).unwrap();
+    request(&calls, &outcomes, 1, &[1]);
+    request(&calls, &outcomes, 2, &[2]);
+    let next = calls.end_overdue(before).unwrap();
     assert!(next >= before + TIMEOUT && calls.under_way() == 2);
     Answers::answered(&calls, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
-    assert_eq!(calls.look_at_time(Instant::now() + TIMEOUT), None);
-    assert_eq!(*lock(&told), BTreeMap::from([(1, vec![Some(5)]), (2, vec![None])]));
+    assert_eq!(calls.end_overdue(Instant::now() + TIMEOUT), None);
+    assert_eq!(*lock(&outcomes), BTreeMap::from([(1, vec![Some(5)]), (2, vec![None])]));
 }
 
 #[test]
@@ -172,17 +186,17 @@ fn a_call_after_a_broken_end_reports_that_and_not_a_missing_server() {
     calls.block("");
     let reason = "the server in ROS 2 cannot be reached any more: its thread has ended";
     calls.server_gone(reason, reason);
-    request(&calls, &Told::default(), 1, &[1]);
+    request(&calls, &Outcomes::default(), 1, &[1]);
     let lines = lock(&lines).join("\n");
     assert!(
         lines.contains("no_server")
             && lines.contains("its thread has ended")
-            && !lines.contains(NOBODY),
+            && !lines.contains(NO_SERVER),
         "{lines}"
     );
 }
 
-/// Its reader has gone, and its end knows that.
+/// Reply whose client has gone, which its end knows.
 struct Gone;
 
 impl Reply for Gone {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ROS 2 clients known from discovery, to detect clients that went away before their response.
+//! ROS 2 clients known from discovery. Detects clients that left before their response.
 
 use crate::discovery_info::Gid;
 use crate::engine::lock;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// Written by the control thread.
+/// Ids of present clients, updated by the control thread.
 #[derive(Default)]
 pub(super) struct Present(Mutex<HashSet<Gid>>);
 
-/// Presence of a client when its request arrived. For unknown clients, it cannot be known whether
-/// they have gone.
+/// Presence of a client when its request arrived. If discovery did not know the client, its
+/// departure cannot be detected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     client: Gid,
@@ -27,7 +27,7 @@ impl Present {
         Seen { client, seen: lock(&self.0).contains(&client) }
     }
 
-    /// Returns true if it was present, and is not any more.
+    /// Returns true if the client was present and has left.
     pub(super) fn has_gone(&self, client: Seen) -> bool {
         client.seen && !lock(&self.0).contains(&client.client)
     }

@@ -28,8 +28,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// Reason if there is no server. Not logged, because the server may start later.
-const NOBODY: &str = "no server on this host offers it at host reach";
+/// Reason if no server exists. It is not logged, because the server may start later.
+const NO_SERVER: &str = "no server on this host offers it at host reach";
 
 /// Request in flight.
 struct Asked {
@@ -123,7 +123,7 @@ impl DrivelineServer {
     }
 
     /// Offers the service while there is exactly one matching server, and logs changes.
-    pub(super) fn look(&mut self, common: &Arc<GatewayState>) {
+    pub(super) fn poll(&mut self, common: &Arc<GatewayState>) {
         let server = self.calls.caller.server();
         if self.server.as_ref() != server.as_ref().ok() {
             self.ends.values_mut().for_each(Retry::let_go);
@@ -131,13 +131,13 @@ impl DrivelineServer {
         }
         let problems = match server {
             Ok(server) => self.offer(common, server),
-            Err(CallError::NoServer { .. }) => vec![Problem::quiet(NOBODY)],
+            Err(CallError::NoServer { .. }) => vec![Problem::quiet(NO_SERVER)],
             Err(e @ CallError::Mismatch { .. }) => {
                 let of = &self.calls.of.ros;
                 vec![
                     format!(
-                        "{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of \
-                     {of}_Request and {of}_Response"
+                        "{e}; a service for ROS 2 has CDR bytes, with the schemas of \
+                         {of}_Request and {of}_Response"
                     )
                     .into(),
                 ]

@@ -41,7 +41,7 @@ pub(in crate::engine) fn qos() -> EndpointQos {
     EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() }
 }
 
-/// Interface for which the ends of a service are made.
+/// Interface of a service, for which the ends are made.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Interface {
     pub(in crate::engine) service: ServiceName,
@@ -58,7 +58,7 @@ pub(in crate::engine) struct Interface {
     pub(in crate::engine) pending: u32,
 }
 
-/// A foreign server or client in ROS 2.
+/// Server or client of another node in ROS 2.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct ServiceEndpoint {
     pub(in crate::engine) profile: Profile,
@@ -77,11 +77,11 @@ pub(in crate::engine) struct ServiceEndpoint {
     pub(in crate::engine) gateway: bool,
     /// Its node, if announced.
     pub(in crate::engine) node: Option<RosNode>,
-    /// Reason with remedy why it cannot be used from here, whatever its type.
+    /// Reason, with remedy, why it cannot be used from here, whatever its type.
     pub(in crate::engine) unable: Option<String>,
 }
 
-/// Result of discovery about servers and clients.
+/// Change of servers and clients reported by discovery.
 #[derive(Clone, Debug)]
 pub(in crate::engine) enum ServiceChange {
     Here(Box<ServiceEndpoint>),

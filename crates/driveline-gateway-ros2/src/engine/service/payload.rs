@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_pass_has_a_name_and_a_remedy() {
+    fn refused_payloads_have_a_name_and_a_remedy() {
         let (reason, text) = bounded(9, "response", 8).unwrap_err();
         assert!(
             reason == "too_long"

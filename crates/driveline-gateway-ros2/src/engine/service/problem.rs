@@ -22,16 +22,16 @@ impl Problem {
         Self { text: text.to_owned(), is_quiet: true }
     }
 
-    /// Makes a problem that needs no action.
+    /// Returns the problem as one that needs no action.
     pub(super) fn ends_by_itself(&self) -> bool {
         self.is_quiet
     }
 
-    /// Makes the problem that `what` does not exist.
+    /// Returns the problem that `what` does not exist.
     pub(super) fn missing(what: &str, why: Missing) -> Self {
         match why {
             Missing::Going => {
-                Self { text: format!("{what}: what did it before is still ending"), is_quiet: true }
+                Self { text: format!("{what}: the previous one is still ending"), is_quiet: true }
             }
             Missing::Failed(reason) => Self { text: format!("{what}: {reason}"), is_quiet: false },
         }
@@ -66,13 +66,13 @@ mod tests {
         );
         assert_eq!(
             (going.text.as_str(), failed.text.as_str()),
-            ("by DDS: what did it before is still ending", "by DDS: no room")
+            ("by DDS: the previous one is still ending", "by DDS: no room")
         );
-        let told = std::cell::RefCell::new(Vec::new());
-        let tell = |text: &str| told.borrow_mut().push(text.to_owned());
+        let logged = std::cell::RefCell::new(Vec::new());
+        let log = |text: &str| logged.borrow_mut().push(text.to_owned());
         let first = [nobody.clone(), several.clone(), going];
-        Problem::log_new(&first, &[], tell);
-        Problem::log_new(&[several, failed], &first, tell);
-        assert_eq!(*told.borrow(), ["2 nodes offer it", "by DDS: no room"]);
+        Problem::log_new(&first, &[], log);
+        Problem::log_new(&[several, failed], &first, log);
+        assert_eq!(*logged.borrow(), ["2 nodes offer it", "by DDS: no room"]);
     }
 }

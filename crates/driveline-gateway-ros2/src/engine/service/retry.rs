@@ -17,7 +17,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// may wait for a link or for space.
 const OTHERS_WITHIN: Duration = Duration::from_secs(10);
 /// Pause between two checks for these threads.
-const OTHERS_LOOK: Duration = Duration::from_millis(10);
+const OTHERS_CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// Reason why an object does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Going {
             // Calls inside it end on this thread. It is over when no other owner uses it.
             let end = Instant::now() + OTHERS_WITHIN;
             while what.is_shared() && Instant::now() < end {
-                std::thread::sleep(OTHERS_LOOK);
+                std::thread::sleep(OTHERS_CHECK_EVERY);
             }
             drop(what);
             of_thread.store(true, Ordering::Release);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_tried_again_after_pauses_that_grow_and_end_growing() {
+    fn a_failed_object_is_retried_after_growing_pauses_with_a_limit() {
         let (mut retry, _woken) = retry();
         let (began, mut tried) = (Instant::now(), Vec::new());
         for second in 0..300 {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_is_withdrawn_with_its_reason_and_made_again_after_a_pause() {
+    fn a_broken_object_is_withdrawn_with_its_reason_and_made_again_after_a_pause() {
         let (mut retry, woken) = retry();
         let (first, broken, withdrawn, hold) = thing();
         let began = Instant::now();
@@ -320,9 +320,9 @@ mod tests {
     }
 
     /// Ignores all requests.
-    struct Nobody;
+    struct Silent;
 
-    impl Asking for Nobody {
+    impl Asking for Silent {
         fn ask(&self, _: i64, _: Parts<'_>, _: Duration) -> Result<(), String> {
             Ok(())
         }
@@ -335,7 +335,7 @@ mod tests {
             let _ = sender.send(());
         });
         let mut retry: Retry<Arc<dyn Asking>> = Retry::new(&wake);
-        retry.keep(Instant::now(), || Ok(Arc::new(Nobody))).unwrap();
+        retry.keep(Instant::now(), || Ok(Arc::new(Silent))).unwrap();
         let asks = retry.get().unwrap().clone();
         retry.let_go();
         assert_eq!(
@@ -347,6 +347,6 @@ mod tests {
         assert_eq!(retry.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
         drop(asks);
         woken.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(retry.keep(Instant::now(), || Ok(Arc::new(Nobody))), Ok(()));
+        assert_eq!(retry.keep(Instant::now(), || Ok(Arc::new(Silent))), Ok(()));
     }
 }

@@ -2,7 +2,7 @@
 //! Server in ROS 2, and its offer to Driveline and to the other profile:
 //! `docs/protocols/ros2-services.md`, section 5. `calls_to_ros` passes the calls.
 
-use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
+use super::calls_to_ros::{CallsToRos, NO_SERVER, WENT_AWAY};
 use super::counts::Counts;
 use super::problem::Problem;
 use super::profiles::{ask, offer};
@@ -31,11 +31,11 @@ const MAX_HELD: u32 = 2;
 /// Time for which Driveline clients may connect to the publisher of their responses.
 const READ_WITHIN: Duration = Duration::from_secs(2);
 /// Pause between two checks for this.
-const READ_LOOK: Duration = Duration::from_millis(2);
+const READ_CHECK_EVERY: Duration = Duration::from_millis(2);
 
 /// A service whose server is in ROS 2.
 pub(super) struct RosServer {
-    /// Dropped first: others see it go before calls fail.
+    /// Dropped first: nodes see the service leave before calls fail.
     across: Retry<Box<dyn Offered>>,
     /// Local offer, while a server exists.
     offered: Retry<OfferedHere>,
@@ -75,11 +75,11 @@ impl RosServer {
         }
     }
 
-    pub(super) fn look(&mut self, common: &Arc<GatewayState>) {
+    pub(super) fn poll(&mut self, common: &Arc<GatewayState>) {
         let now = Instant::now();
         if self.current.is_some_and(|current| !self.servers.iter().any(|(key, _)| *key == current))
         {
-            self.leave(WENT_AWAY, NOBODY);
+            self.leave(WENT_AWAY, NO_SERVER);
             self.asking.let_go();
             self.current = None;
         } else if let Some(reason) = self.asking.get().and_then(|asking| asking.broken()) {
@@ -155,11 +155,11 @@ impl RosServer {
         let (marked, unmarked): (Vec<_>, Vec<_>) =
             self.servers.iter().partition(|(_, p)| p.gateway);
         match unmarked.as_slice() {
-            [] if marked.is_empty() => Err(Problem::quiet(NOBODY)),
+            [] if marked.is_empty() => Err(Problem::quiet(NO_SERVER)),
             [] => {
                 let who = named(&marked);
                 Err(format!(
-                    "{who} is another gateway of Driveline: it would go in circles; \
+                    "{who} is another gateway of Driveline: calls would go in circles; \
                      domains meet by network reach"
                 )
                 .into())
@@ -199,7 +199,7 @@ impl RosServer {
         if !common.has(to) {
             return Ok(());
         }
-        // It keeps the name that it gets now.
+        // The end keeps the name that it has now.
         if server.profile == Profile::Dds
             && server.node.is_none()
             && self.asking.since().is_some_and(|since| now < since + NAMED_WITHIN)
@@ -264,7 +264,7 @@ impl Drop for OfferedHere {
         self.executor.stop();
         let end = Instant::now() + READ_WITHIN;
         while (self.calls.hands_over() || !self.outbox.is_empty()) && Instant::now() < end {
-            std::thread::sleep(READ_LOOK);
+            std::thread::sleep(READ_CHECK_EVERY);
         }
     }
 }
@@ -316,9 +316,8 @@ fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Res
     if server.profile == Profile::Zenoh && server.hash != ours {
         let release = if common.spec.release == Release::Humble { "humble" } else { "jazzy" };
         return Err(format!(
-            "{who} has the type hash {}, and the definition at hand {ours}: have both use one \
-             definition, and say the node's release under `ros2:` (now \
-             `release: {release}`)",
+            "{who} has the type hash {}, and the known definition {ours}: have both use one \
+             definition, and set the node's release under `ros2:` (now `release: {release}`)",
             server.hash
         ));
     }

@@ -20,12 +20,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Maximum number of remembered foreign servers, and of clients, of services that rules name:
-/// clients cannot displace servers.
+/// Maximum number of remembered servers of other nodes, and of clients, for the services that rules
+/// name. Clients cannot displace servers.
 const MAX_ENDPOINTS: usize = 4096;
 
 /// Maximum number of unserved clients in a report.
-const MAX_TOLD: usize = 16;
+const MAX_UNSERVED: usize = 16;
 
 /// Key of a server or a client.
 pub(super) type EndpointKey = (Profile, Handle);
@@ -34,7 +34,7 @@ pub(super) type EndpointKey = (Profile, Handle);
 enum Side {
     Driveline(Box<DrivelineServer>),
     Ros(Box<RosServer>),
-    /// Skipped, for this reason.
+    /// Skipped for this reason.
     LeftOut(String),
 }
 
@@ -139,8 +139,8 @@ impl Services {
                     self.stirred = true;
                 } else if !std::mem::replace(&mut self.too_many, true) {
                     self.common.log(format!(
-                        "more than {MAX_ENDPOINTS} {what} of services in ROS 2: not all are looked \
-                         at; end what makes them, then restart the gateway"
+                        "more than {MAX_ENDPOINTS} {what} of services in ROS 2: not all are used; \
+                         end the program that makes them, then restart the gateway"
                     ));
                 }
             }
@@ -153,7 +153,7 @@ impl Services {
     }
 
     /// Does the work that is due. Returns the time of the next check.
-    pub(in crate::engine) fn look(&mut self, nodes: &Nodes) -> Option<Instant> {
+    pub(in crate::engine) fn poll(&mut self, nodes: &Nodes) -> Option<Instant> {
         let stirred = std::mem::take(&mut self.stirred);
         let (servers, clients, common) = (&self.servers, &self.clients, &self.common);
         let mut next = None;
@@ -176,7 +176,7 @@ impl Services {
                             .map(|(_, p)| listed(p.node.as_ref().or_else(|| nodes.get(&p.gid))))
                             .collect();
                     }
-                    server.look(common);
+                    server.poll(common);
                 }
                 Side::Ros(server) => {
                     if stirred {
@@ -190,8 +190,8 @@ impl Services {
                         }
                         server.servers = servers;
                     }
-                    server.look(common);
-                    let due = server.calls.look_at_time(Instant::now());
+                    server.poll(common);
+                    let due = server.calls.end_overdue(Instant::now());
                     next = next.into_iter().chain(due).min();
                 }
             }
@@ -263,7 +263,7 @@ impl Services {
                 ))
             };
             let not_served: BTreeSet<_> = endpoints().filter(ours).filter_map(not_served).collect();
-            report.problems.extend(not_served.into_iter().take(MAX_TOLD));
+            report.problems.extend(not_served.into_iter().take(MAX_UNSERVED));
             report
         };
         self.services.iter().map(of).collect()

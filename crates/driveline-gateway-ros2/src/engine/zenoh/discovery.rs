@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Foreign tokens for the control thread.
+//! Queue of tokens of other sessions, for the control thread.
 
 use super::lock;
 use crate::discovery_info::Gid;
@@ -131,7 +131,8 @@ mod tests {
 
     fn token(session: &str, kind: &str, topic: &str) -> String {
         format!(
-            "@ros2_lv/0/{session}/0/3/{kind}/%/%/talker/{topic}/std_msgs::msg::dds_::String_/RIHS01_0/::,:,:,:,,"
+            "@ros2_lv/0/{session}/0/3/{kind}/%/%/talker/{topic}/\
+             std_msgs::msg::dds_::String_/RIHS01_0/::,:,:,:,,"
         )
     }
 

@@ -70,7 +70,7 @@ impl Session {
             if !keeps {
                 return publisher.advanced().wait().map_err(text);
             }
-            // Numbered in any case: by their times alone, several publishers of one session would
+            // Always numbered: by their timestamps alone, several publishers of one session would
             // look like one.
             let heartbeat = MissDetectionConfig::default();
             let heartbeat =
@@ -133,8 +133,8 @@ impl Session {
         Ok(Reader { _subscriber: subscriber, _announced: announced })
     }
 
-    /// Shows a local node as a subscription while the result exists. The node receives the samples
-    /// of the gateway's reader.
+    /// Shows a local node as a subscription until the result is dropped. The node receives the
+    /// samples of the gateway's reader.
     pub(in crate::engine) fn show_reader(
         &self,
         topic: &TopicName,

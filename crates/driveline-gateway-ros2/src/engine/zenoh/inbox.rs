@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Queue of a topic's samples for its thread, in the order of each publisher: the history that a
-//! publisher keeps for late joiners goes before its new samples.
+//! publisher keeps for late joiners precedes its new samples.
 //!
 //! zenoh-ext orders samples as well, but requests history twice: of all publishers, and of each. If
 //! the answers overlap, it delivers the newest sample first and drops older ones as duplicates.
@@ -51,7 +51,7 @@ struct Queue {
     held: HashMap<Handle, Held>,
     /// Number of samples in `held`.
     holds: usize,
-    /// Publishers whose history is complete, or not requested.
+    /// Publishers whose history is complete, or was not requested.
     complete: HashSet<Handle>,
     /// Number of histories awaited so far.
     histories: u64,
@@ -139,7 +139,7 @@ impl Inbox {
         if passes_over(&attachment) {
             return;
         }
-        // Other topics may have longer samples, and Zenoh has one limit for all.
+        // Zenoh has one limit for all topics, so the limit of this topic is checked here.
         let payload = Some(sample.payload())
             .filter(|p| p.len() <= self.longest)
             .cloned()
@@ -161,7 +161,7 @@ impl Inbox {
         }
         let room = queue.holds < self.limit / 2;
         if let Some(held) = queue.waits(publisher, arrived.class, room, now) {
-            // It may arrive twice, as history and live.
+            // It may arrive twice: as history and live.
             let is_new = held.samples.insert(number, arrived).is_none();
             queue.holds += usize::from(is_new);
         } else {
@@ -196,7 +196,7 @@ impl Inbox {
         self.signal.raise();
     }
 
-    /// Handles the end of a publisher. If it comes back, it has a history again.
+    /// Handles the end of a publisher. If it returns, it has a history again.
     pub(in crate::engine) fn parted(&self, publisher: Handle) {
         let mut queue = lock(&self.queue);
         queue.release(publisher);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_back_has_a_history_again_and_what_it_had_asked_before_ends_nothing() {
+    fn a_returning_publisher_has_a_new_history_and_its_old_one_ends_nothing() {
         let (inbox, now, publisher) =
             (Arc::new(Inbox::new(100, 100)), Instant::now(), handle_of(&[1; 16]));
         let first = inbox.awaits(publisher, now);
@@ -318,7 +318,7 @@ mod tests {
         let (inbox, now, late) = (
             Arc::new(Inbox::new(100, 100)),
             Instant::now(),
-            // time: passed to the inbox; nothing waits for it
+            // time: passed to the inbox; no test waits for it
             Instant::now() + HELD_WITHIN + Duration::from_secs(1),
         );
         let history = inbox.awaits(handle_of(&[1; 16]), now);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_or_unknown_takes_no_room_from_others() {
+    fn refused_and_unknown_publishers_take_no_space_from_others() {
         let (inbox, now) = (Arc::new(Inbox::new(10, 100)), Instant::now());
         (1..=7).for_each(|number| came(&inbox, LASTING, 1, number, now));
         assert_eq!(
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_counts_among_what_may_wait() {
+    fn held_samples_count_against_the_limit() {
         let (inbox, now) = (Arc::new(Inbox::new(3, 100)), Instant::now());
         let history = inbox.awaits(handle_of(&[1; 16]), now);
         (1..=5).for_each(|number| came(&inbox, LASTING, 1, number, now));

@@ -119,7 +119,7 @@ impl Session {
 
     /// Reconnects to lost nodes. Returns the time of the next check.
     pub(super) fn connect_again(&self) -> Option<Instant> {
-        self.reconnect.look(Instant::now())
+        self.reconnect.poll(Instant::now())
     }
 
     /// Gives up samples that are being passed to Zenoh, unless that ends soon. Called before the
@@ -137,7 +137,7 @@ impl Session {
                 self.session.info().peers_zid().wait().count(),
             )
         };
-        troubles.extend(lock(&self.routers).look(Instant::now(), &self.connects, neighbours));
+        troubles.extend(lock(&self.routers).poll(Instant::now(), &self.connects, neighbours));
         troubles
     }
 

@@ -4,20 +4,20 @@
 //!
 //! Zenoh reconnects to endpoints under `connect`, and connects once to nodes that a router reports.
 //! If only the connection to such a node ends, the router does not report it again, and the node
-//! does not reconnect by itself. So the gateway reconnects, to the same address, which is known to
-//! be right.
+//! does not reconnect by itself. So the gateway reconnects to the same address, which has worked
+//! before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use zenoh::config::ZenohId;
 
-/// Maximum number of nodes to reconnect to: as many as there may be connections.
+/// Maximum number of nodes to reconnect to: the maximum number of connections.
 pub(super) const MAX_LOST: usize = 64;
-/// Duration of attempts: the end of a node is not reported.
+/// Duration of attempts. They need a limit, as the end of a node is not reported.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
 /// Pause before each attempt, including the first one, as for endpoints under `connect`. Each topic
-/// that has waited for the old connection without success ends the connection once more. Zenoh
-/// finds it by the node's id, so a late topic would end the new connection.
+/// whose wait on the old connection failed ends the connection once more. Zenoh finds it by the
+/// node's id, so a late topic would end the new connection.
 pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// Pause between attempts to a node that has been gone for longer than this.
 const LATER_EVERY: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(super) struct Neighbours {
     all: BTreeMap<ZenohId, Neighbour>,
     routers: BTreeSet<ZenohId>,
     /// Time of the last connection to a router. Nodes lost before are tried as if lost then,
-    /// because the fault of the router's connection has affected theirs.
+    /// because the fault of the router's connection has affected theirs too.
     router_came: Option<Instant>,
 }
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_connected_to_and_is_lost_is_tried_until_there_is_a_connection() {
+    fn a_lost_node_is_tried_until_there_is_a_connection() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
         neighbours.connected(id(1), AT, at(0));
@@ -134,12 +134,12 @@ mod tests {
         neighbours.lost(id(1), at(450));
         assert_eq!(neighbours.due(at(500)), (vec![], Some(at(650))), "reported once more");
         assert_eq!(due(&mut neighbours, at(650)), [id(1)]);
-        // The connection may be made by either end.
+        // Either end may make the connection.
         neighbours.is_connected(id(1));
         assert_eq!(neighbours.due(at(9_000)), (vec![], None));
         neighbours.lost(id(1), at(10_000));
         assert_eq!(due(&mut neighbours, at(10_200)), [id(1)]);
-        // The attempt made a connection, which has ended at once.
+        // The attempt made a connection, which ended at once.
         neighbours.connected(id(1), AT, at(10_210));
         neighbours.lost(id(1), at(10_220));
         assert_eq!(neighbours.due(at(10_220)), (vec![], Some(at(10_420))));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_come_back_is_tried_more_rarely_and_is_forgotten() {
+    fn a_node_that_does_not_return_is_tried_more_rarely_and_is_forgotten() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         neighbours.connected(id(1), AT, start);
         neighbours.lost(id(1), start);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_is_left_alone_and_when_it_is_back_nodes_are_tried_anew() {
+    fn routers_are_not_tried_and_nodes_are_tried_again_when_the_router_returns() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         let at = |s: u64| start + Duration::from_secs(s);
         neighbours.router(id(9), start);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_connected_to_again_and_the_longest_lost_gives_way() {
+    fn the_number_of_reconnections_is_limited_and_the_longest_lost_gives_way() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         (0..=MAX_LOST).for_each(|n| neighbours.connected(id(n), AT, start));
         (0..=MAX_LOST)

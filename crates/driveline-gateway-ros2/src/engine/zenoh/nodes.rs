@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Visible nodes of the gateway, one for each name.
+//! Nodes of the gateway that others see, one for each name.
 
 use crate::engine::lock;
 use crate::names::RosNode;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// Node with endpoints of the gateway. Others see it while it has an owner.
 pub(super) struct OwnNode<T> {
     pub(super) id: u64,
-    /// `None`: it was not declared yet, or the declaration has failed.
+    /// `None` if it was not declared yet, or the declaration failed.
     token: Mutex<Option<T>>,
 }
 
@@ -67,7 +67,7 @@ mod tests {
         let nodes = OwnNodes::default();
         let (declaring, declares) = channel();
         let (go_on, goes_on) = channel::<()>();
-        let (told, tells) = channel();
+        let (sender, results) = channel();
         std::thread::scope(|s| {
             let nodes = &nodes;
             let slow = s.spawn(move || {
@@ -82,9 +82,11 @@ mod tests {
             });
             declares.recv().unwrap();
             s.spawn(move || {
-                told.send(nodes.get(&name("other"), || 2, Ok::<_, ()>).map(|node| node.id)).unwrap()
+                sender
+                    .send(nodes.get(&name("other"), || 2, Ok::<_, ()>).map(|node| node.id))
+                    .unwrap()
             });
-            let other = tells.recv_timeout(LONG);
+            let other = results.recv_timeout(LONG);
             go_on.send(()).unwrap();
             assert_eq!(other, Ok(Ok(2)));
             assert_eq!(slow.join().unwrap().map(|node| node.id), Ok(1));

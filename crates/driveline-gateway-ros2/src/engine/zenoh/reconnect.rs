@@ -61,7 +61,7 @@ impl Reconnect {
     }
 
     /// Makes the attempts that are due. Does not block. Returns the time of the next check.
-    pub(super) fn look(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn poll(&self, now: Instant) -> Option<Instant> {
         let (due, next) = lock(&self.neighbours).due(now);
         for (id, at) in due {
             self.attempts.begin(id, id, &[at]);
@@ -79,7 +79,7 @@ mod tests {
     use driveline_namespaces::Port;
     use zenoh::Config;
 
-    /// Session that listens there and connects to no node.
+    /// Opens a session that listens at these endpoints and connects to no node.
     fn session(id: &str, listens: &[&str]) -> Opened {
         let mut config = Config::default();
         let (id, listens) = (format!("'{id}'"), serde_json::json!(listens).to_string());
@@ -113,14 +113,14 @@ mod tests {
             eventually("tried", || reconnect.attempts.count() == 0);
             is_connected()
         });
-        eventually("nothing to be done", || reconnect.look(Instant::now()).is_none());
+        eventually("nothing to be done", || reconnect.poll(Instant::now()).is_none());
         drop(there);
-        eventually("lost", || !is_connected() && reconnect.look(Instant::now()).is_some());
+        eventually("lost", || !is_connected() && reconnect.poll(Instant::now()).is_some());
         // time: longer than between two attempts; a slow machine makes fewer
         std::thread::sleep(2 * AGAIN_EVERY);
-        assert!(reconnect.look(Instant::now()).is_some(), "it goes on");
+        assert!(reconnect.poll(Instant::now()).is_some(), "attempts continue");
         let there = session(node, &[&at]);
-        eventually("connected again, and that is all", || reconnect.look(Instant::now()).is_none());
+        eventually("connected again, and that is all", || reconnect.poll(Instant::now()).is_none());
         assert!(is_connected());
         drop(there);
     }

@@ -125,7 +125,7 @@ impl Reply for ZenohReply {
     }
 
     fn refuse(self: Box<Self>, text: &str) {
-        // If this does not reach the client, it has a time-out.
+        // If the error does not reach the client, the client has a time-out.
         let _ = self.query.reply_err(cut_refusal(text)).wait();
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks a server on CycloneDDS.
+//! Calls a server on CycloneDDS.
 
 use super::{WITHIN, Wire, text, unable};
 use crate::dds;
@@ -17,30 +17,30 @@ use std::time::{Duration, Instant};
 struct Shared {
     wire: Wire,
     answers: Arc<dyn Answers>,
-    /// Reader of the server's requests.
+    /// Id of the server's reader of requests.
     server: Gid,
-    /// By which this end knows responses to its own requests: the server gives it back, and all
-    /// clients of a service get all responses.
+    /// Client number in this end's requests. The server returns it, and this end recognises its
+    /// responses by it: every client of a service receives all responses.
     number: u64,
 }
 
-/// A request that is to be written.
+/// Request that waits to be written.
 struct Kept {
     call: i64,
     request: Vec<u8>,
-    /// Time after which no client waits for the response.
+    /// Time at which the client stops waiting for the response.
     until: Instant,
 }
 
 struct DdsAsking {
     shared: Arc<Shared>,
-    /// To the thread that writes: who asks may be what brings all else of the other profile. `None`
-    /// when it ends.
+    /// Queue of the writing thread. Callers do not write themselves: a caller may be a thread that
+    /// receives everything of the other profile. `None` when the end stops.
     queue: Option<SyncSender<Kept>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Asks a server on DDS, under a node's name.
+/// Calls a server over DDS, under the name of a node.
 pub(in crate::engine) fn ask(
     dds: &dds::Participant,
     release: Release,
@@ -58,7 +58,7 @@ pub(in crate::engine) fn ask(
         of_thread.wire.run(|| {}, |sample| of_thread.heard(sample), trouble);
     };
     let start = |name: &str| std::thread::Builder::new().name(name.into());
-    // From here on whatever has been started ends with it.
+    // Dropping `asking` stops all threads started below.
     let mut asking = DdsAsking { shared: shared.clone(), queue: None, threads: Vec::new() };
     asking.threads.push(start("dl-asks-dds").spawn(run).map_err(text)?);
     let (queue, kept) = sync_channel(of.pending as usize);
@@ -80,7 +80,7 @@ impl Asking for DdsAsking {
 
     fn withdraw(&self) {
         self.shared.wire.stop();
-        // No thread waits for space any more, and servers do not see a client any more.
+        // Threads that wait for space return, and servers do not see a client any more.
         self.shared.wire.writer.close();
         self.shared.wire.reader.close();
     }
@@ -102,7 +102,7 @@ impl Drop for DdsAsking {
     }
 }
 
-/// To the thread that writes.
+/// Queues a request for the writing thread.
 fn enqueue<T>(queue: &SyncSender<T>, what: T) -> Result<(), String> {
     let why = |e| match e {
         TrySendError::Full(_) => {
@@ -117,10 +117,10 @@ fn enqueue<T>(queue: &SyncSender<T>, what: T) -> Result<(), String> {
 }
 
 impl Shared {
-    /// On the thread that writes.
+    /// Writes a queued request. Called on the writing thread.
     fn send(&self, kept: &Kept) {
         let now = Instant::now();
-        // The caller has its answer already.
+        // The caller already has its time-out.
         if kept.until <= now {
             return;
         }
@@ -132,10 +132,11 @@ impl Shared {
     }
 
     /// Returns true if a request would reach the server and no other: DDS sends it to every reader.
-    /// An error: it must not be sent.
+    /// An error means that it must not be sent.
     fn ready(&self) -> Result<bool, String> {
         let readers = self.wire.writer.readers().map_err(text)?;
-        // Gateways look who has written it, and let it go.
+        // Readers of gateways are no servers: gateways recognise and drop requests of other
+        // gateways.
         if let Some(other) =
             readers.iter().find(|r| r.gid != self.server && !is_gateway(&r.user_data))
         {
@@ -145,7 +146,7 @@ impl Shared {
             ));
         }
         let Some(reader) = readers.iter().find(|r| r.gid == self.server) else { return Ok(false) };
-        // As rmw_cyclonedds finds out: both ends of a server have one id.
+        // As in rmw_cyclonedds: both endpoints of a server have one id.
         let writers = self.wire.reader.writers().map_err(text)?;
         Ok(match Role::Server.id(&reader.user_data) {
             Some(id) => writers.iter().any(|w| Role::Server.id(&w.user_data) == Some(id)),
@@ -155,7 +156,7 @@ impl Shared {
 
     fn heard(&self, sample: &dds::Taken) {
         let Some(writer) = self.wire.reader.writer(sample.writer) else {
-            // What a server wrote before it ended is its answer nonetheless.
+            // A response that the server wrote before it ended is still valid.
             return self.split(sample);
         };
         match unable(&writer, true) {
@@ -169,7 +170,7 @@ impl Shared {
             Ok((call, encapsulation, body)) if call.client == self.number => {
                 self.answers.answered(call.sequence, Cdr([&encapsulation, body]));
             }
-            // For another client.
+            // It is for another client.
             Ok(_) => {}
             Err(e) => self.answers.stray("header", &e.to_string()),
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ends of services over DDS, as rmw_cyclonedds has them: `docs/protocols/ros2-services.md`,
-//! section "Over DDS".
+//! Ends of services over DDS, as rmw_cyclonedds has them: section "Over DDS" of
+//! `docs/protocols/ros2-services.md`.
 //!
-//! An end has a reader, a writer and a thread that takes what comes and sees who is matched.
-//! Responses are written by who sends them, and requests, which may have to wait, by a second
-//! thread of the end.
+//! An end has a reader, a writer, and a thread that takes samples and checks matches. Responses are
+//! written by the thread that sends them. Requests may have to wait, so a second thread of the end
+//! writes them.
 
 mod ask;
 mod offer;
@@ -31,19 +31,19 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest wait of a sender for the match of the other end, and for space.
+/// Maximum time that a sender waits for a match of the other end, and for space.
 const WITHIN: Duration = Duration::from_secs(2);
-/// Longest pause between checks without an event.
-const LOOK: Duration = Duration::from_secs(1);
-/// Samples that are taken before it is looked who is matched and what waits: others may write as
-/// fast as they can.
+/// Maximum pause between checks without an event.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Number of samples taken between two checks of matches and waiting responses, because remote
+/// writers may write without a pause.
 const TURN: usize = 64;
-/// Bytes that may wait for the thread of an end, or for others to acknowledge them …
+/// Maximum number of bytes that wait for the thread of an end, or for acknowledgement …
 const KEPT_BYTES: usize = 64 << 20;
-/// … but never fewer samples than this,
+/// … but at least this number of samples may wait,
 const KEPT_AT_LEAST: usize = 16;
-/// … and at most this number of samples that wait for the thread or for acknowledgement, when no
-/// more calls may be in flight.
+/// … and at most this number may wait for the thread or for acknowledgement, unless more calls may
+/// be in flight.
 const KEPT: usize = 1024;
 const UNACKNOWLEDGED: usize = 64;
 
@@ -51,7 +51,7 @@ fn text(e: impl ToString) -> String {
     e.to_string()
 }
 
-/// Reason why an end cannot be used from here; for people. `writes`: it is a writer.
+/// Returns the reason why an end cannot be used from here. `writes`: it is a writer.
 fn unable(endpoint: &dds::Endpoint, writes: bool) -> Option<String> {
     let vendor = Vendor::of(&endpoint.gid);
     if vendor != Vendor::CYCLONE {
@@ -78,7 +78,8 @@ fn unable(endpoint: &dds::Endpoint, writes: bool) -> Option<String> {
 }
 
 impl ServiceChange {
-    /// `None`: it is not what makes a server or a client. `writes`: whether it is a writer.
+    /// Reads a discovered endpoint; `None` if it does not stand for a server or a client. `writes`:
+    /// it is a writer.
     pub(super) fn of_dds(found: &Found, writes: bool) -> Option<Self> {
         let e = match found {
             Found::Gone(handle) => return Some(Self::Gone((*handle).into())),
@@ -91,7 +92,7 @@ impl ServiceChange {
             gid: e.gid,
             role: if writes { Role::Client } else { Role::Server },
             service,
-            // What is no request of ROS 2 keeps its name, which fits nothing.
+            // A type without `Request_` keeps its name, which then matches no type of ours.
             type_name: e.type_name.strip_suffix("Request_").unwrap_or(&e.type_name).to_owned(),
             hash: String::new(),
             gateway: is_gateway(&e.user_data),
@@ -102,7 +103,7 @@ impl ServiceChange {
     }
 }
 
-/// Both endpoints of an end of the gateway, and what its thread and those who send share.
+/// Both endpoints of an end of the gateway, and the state that its thread and senders share.
 struct Wire {
     reader: Reader,
     writer: Writer,
@@ -110,11 +111,11 @@ struct Wire {
     stop: AtomicBool,
     /// Reason why the receiving thread has ended by itself.
     ended: OnceLock<String>,
-    /// The thread has looked who is matched, so many times.
-    looks: Mutex<u64>,
-    looked: Condvar,
+    /// Number of checks of matches that the thread has made.
+    checks: Mutex<u64>,
+    checks_changed: Condvar,
     own: OwnEnds,
-    /// Behind their endpoints.
+    /// Dropped after the endpoints.
     _topics: [Entity; 2],
 }
 
@@ -174,7 +175,7 @@ impl Wire {
             readers: gids(&reader.entity)?,
             writers: gids(&writer.entity)?,
         };
-        let (stop, ended, looks, looked) =
+        let (stop, ended, checks, checks_changed) =
             (AtomicBool::new(false), OnceLock::new(), Mutex::new(0), Condvar::new());
         Ok(Self {
             reader,
@@ -182,15 +183,15 @@ impl Wire {
             waiting,
             stop,
             ended,
-            looks,
-            looked,
+            checks,
+            checks_changed,
             own,
             _topics: [reads.0, writes.0],
         })
     }
 
-    /// Receives until it is stopped, or cannot continue. `matched` is called at each change of
-    /// matches, and between turns; `take` for each sample.
+    /// Receives until it is stopped or cannot continue. Calls `matched` at each change of matches
+    /// and between turns, and `take` for each sample.
     fn run(
         &self,
         mut matched: impl FnMut(),
@@ -198,10 +199,10 @@ impl Wire {
         mut trouble: impl FnMut(&str),
     ) {
         while !self.stopped() {
-            self.reader.looked();
-            self.writer.looked();
-            *lock(&self.looks) += 1;
-            self.looked.notify_all();
+            self.reader.clear_changes();
+            self.writer.clear_changes();
+            *lock(&self.checks) += 1;
+            self.checks_changed.notify_all();
             matched();
             let taken = turn(
                 || if self.stopped() { Ok(None) } else { self.reader.take() },
@@ -210,19 +211,19 @@ impl Wire {
             match taken {
                 Ok(true) => continue,
                 Ok(false) => {}
-                // It was withdrawn in between.
+                // The end was withdrawn meanwhile.
                 Err(_) if self.stopped() => return,
                 Err(e) => trouble(&e.to_string()),
             }
-            if let Err(e) = self.waiting.wait(LOOK) {
+            if let Err(e) = self.waiting.wait(CHECK_EVERY) {
                 let _ = self.ended.set(e.to_string());
                 return;
             }
         }
     }
 
-    /// Reason why it does not work any more although it was not stopped. `threads`: all its
-    /// threads.
+    /// Returns the reason why the end does not work any more although it was not stopped.
+    /// `threads`: all its threads.
     fn broken(&self, threads: &[JoinHandle<()>]) -> Option<String> {
         if self.stopped() || !threads.iter().any(JoinHandle::is_finished) {
             return None;
@@ -240,28 +241,29 @@ impl Wire {
         end: Instant,
         ready: impl Fn() -> Result<bool, String>,
     ) -> Result<(), String> {
-        let mut seen = *lock(&self.looks);
+        let mut seen = *lock(&self.checks);
         while !ready()? {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || self.stopped() {
-                return Err("it is there, but DDS has not connected with both of its ends".into());
+                return Err("it exists, but DDS has not connected with both of its ends".into());
             }
-            let looks =
-                self.looked.wait_timeout_while(lock(&self.looks), left, |looks| *looks == seen);
-            seen = *looks.unwrap_or_else(PoisonError::into_inner).0;
+            let checks =
+                self.checks_changed
+                    .wait_timeout_while(lock(&self.checks), left, |checks| *checks == seen);
+            seen = *checks.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
     }
 
-    /// Has its threads end; does not wait for them.
+    /// Stops its threads; does not wait for them.
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waiting.wake();
-        *lock(&self.looks) += 1;
-        self.looked.notify_all();
+        *lock(&self.checks) += 1;
+        self.checks_changed.notify_all();
     }
 
-    /// After [`stop`](Self::stop).
+    /// Waits for the threads, after [`stop`](Self::stop).
     fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
         // The receiving thread may drop the last reference to the end, on itself.
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id())
@@ -281,7 +283,7 @@ impl Wire {
     }
 }
 
-/// Takes what there is, at most a turn's: whether there may be more.
+/// Takes available samples, at most [`TURN`]. Returns true if there may be more.
 fn turn<T>(
     mut next: impl FnMut() -> dds::Result<Option<T>>,
     mut take: impl FnMut(T),
@@ -295,7 +297,7 @@ fn turn<T>(
     Ok(true)
 }
 
-/// Of a type, by its definition.
+/// Returns the hash of a type, by its definition.
 fn hash_of(schema: &Schema) -> Option<TypeHash> {
     let (name, catalog) = Catalog::from_schema(schema).ok()?;
     catalog.type_hash(&name).ok()

@@ -15,23 +15,23 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// A response whose client's reader is not matched yet.
+/// Response whose client's reader is not matched yet.
 struct Parked {
     until: Instant,
-    /// The client's id.
+    /// Id of the client.
     client: String,
     call: CallId,
     response: Vec<u8>,
 }
 
 /// Reason why a response is dropped.
-const NOBODY_READS: &str = "no client reads the response";
+const NO_READER: &str = "no client reads the response";
 
 struct Shared {
     wire: Wire,
     requests: Arc<dyn Requests>,
     parked: Mutex<Vec<Parked>>,
-    /// Responses that may be parked.
+    /// Maximum number of parked responses.
     pending: usize,
 }
 
@@ -40,7 +40,7 @@ struct DdsOffered {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Offers a service to nodes on DDS, under a node's name.
+/// Offers a service to nodes over DDS, under the name of a node.
 pub(in crate::engine) fn offer(
     dds: &dds::Participant,
     release: Release,
@@ -68,7 +68,7 @@ pub(in crate::engine) fn offer(
 impl Offered for DdsOffered {
     fn withdraw(&self) {
         self.shared.wire.stop();
-        // Calls in flight keep the writer: without a reader, clients do not see a server.
+        // Calls in flight still need the writer; without a reader, clients do not see a server.
         self.shared.wire.reader.close();
     }
 
@@ -85,7 +85,7 @@ impl Drop for DdsOffered {
     fn drop(&mut self) {
         self.withdraw();
         Wire::join(self.threads.drain(..));
-        // No thread remains to see their clients arrive.
+        // The thread that would see their clients arrive has ended.
         let parked = std::mem::take(&mut *lock(&self.shared.parked));
         parked.iter().for_each(|_| {
             self.shared
@@ -95,25 +95,26 @@ impl Drop for DdsOffered {
     }
 }
 
-/// Presence of a response's client.
+/// Presence of the client of a response.
 enum Presence {
     There,
-    /// Its requests are matched, its responses not yet.
+    /// The writer of its requests is matched, its reader of responses not yet.
     Coming,
     Gone,
 }
 
 impl Shared {
-    /// `this`: itself, for replies.
+    /// Handles a request. `this` is the same object, for replies.
     fn heard(&self, this: &Arc<Self>, sample: &dds::Taken) {
         let dropped = |reason, text: &str| self.requests.dropped(reason, text);
         let Some(writer) = self.wire.reader.writer(sample.writer) else {
             return dropped("client_gone", "its client has gone already");
         };
         if is_gateway(&writer.user_data) {
-            return self
-                .requests
-                .stray("gateway", "another gateway of Driveline asks: it would go in circles");
+            return self.requests.stray(
+                "gateway",
+                "another gateway of Driveline sends it: requests would go in circles",
+            );
         }
         if let Some(why) = unable(&writer, true) {
             return dropped("other_vendor", &why);
@@ -133,13 +134,14 @@ impl Shared {
         }
     }
 
-    /// As rmw_cyclonedds finds out: both ends of a client have one id.
+    /// Returns the presence of a client. As in rmw_cyclonedds, both endpoints of a client have one
+    /// id.
     fn presence(&self, client: &Client) -> Result<Presence, String> {
-        // After the withdrawal no requests are matched.
+        // After the withdrawal no writer of requests is matched.
         if self.wire.reader.writer(client.writer).is_none() && !self.wire.stopped() {
             return Ok(Presence::Gone);
         }
-        // It announces none, and its requests have arrived.
+        // It announces no id, and its request has arrived.
         let Some(id) = client.id.as_deref() else { return Ok(Presence::There) };
         let readers = self.wire.writer.readers().map_err(text)?;
         Ok(if readers.iter().any(|r| Role::Client.id(&r.user_data) == Some(id)) {
@@ -149,7 +151,7 @@ impl Shared {
         })
     }
 
-    /// Sends responses whose clients have come, and gives up those for which they do not.
+    /// Sends responses whose clients have arrived, and drops those whose clients do not arrive.
     fn unpark(&self) {
         let mut parked = lock(&self.parked);
         if parked.is_empty() {
@@ -167,9 +169,8 @@ impl Shared {
         drop(parked);
         for p in due {
             if !ids.contains(&p.client.as_str()) {
-                let ended = unknown
-                    .as_deref()
-                    .map_or(("client_gone", NOBODY_READS), |why| ("not_sent", why));
+                let ended =
+                    unknown.as_deref().map_or(("client_gone", NO_READER), |why| ("not_sent", why));
                 self.requests.settled(Err(ended));
                 continue;
             }
@@ -181,7 +182,7 @@ impl Shared {
     }
 }
 
-/// Requesting client.
+/// Client that sent a request.
 struct Client {
     /// Handle of its writer of requests.
     writer: u64,
@@ -212,7 +213,7 @@ impl Reply for DdsReply {
         let id = client.id.unwrap_or_default();
         let mut parked = lock(&shared.parked);
         if shared.wire.stopped() || parked.len() >= shared.pending {
-            return Err(("client_gone", NOBODY_READS.into()));
+            return Err(("client_gone", NO_READER.into()));
         }
         shared.requests.keep();
         parked.push(Parked {
@@ -222,11 +223,11 @@ impl Reply for DdsReply {
             response: response.cdr.concat(),
         });
         drop(parked);
-        // It may have come in between.
+        // The client may have arrived meanwhile.
         shared.wire.waiting.wake();
         Ok(Handed::Kept)
     }
 
-    /// Services over DDS have no such thing: the client waits as long as it likes.
+    /// DDS services have no error responses: the client waits until its own time-out.
     fn refuse(self: Box<Self>, _text: &str) {}
 }

@@ -7,11 +7,11 @@ use crate::engine::service::{Answers, Cdr, Reply, RequestId, Requests};
 use std::sync::Arc;
 
 #[test]
-fn samples_that_never_end_do_not_keep_a_thread_from_looking_who_is_there() {
+fn endless_samples_do_not_keep_a_thread_from_checking_matches() {
     let taken = std::cell::Cell::new(0);
     let take = |_| {
         taken.set(taken.get() + 1);
-        assert!(taken.get() <= 10 * TURN, "it has to look in between");
+        assert!(taken.get() <= 10 * TURN, "it has to check in between");
     };
     assert!(turn(|| Ok(Some(())), take).unwrap(), "there may be more");
     assert_eq!(taken.replace(0), TURN);
@@ -24,9 +24,9 @@ fn samples_that_never_end_do_not_keep_a_thread_from_looking_who_is_there() {
 }
 
 /// Accepts all requests, and answers none.
-struct Nobody;
+struct Silent;
 
-impl Requests for Nobody {
+impl Requests for Silent {
     fn request(&self, _: RequestId, _: Cdr<'_>, _: Box<dyn Reply>) {}
     fn dropped(&self, _: &'static str, _: &str) {}
     fn stray(&self, _: &'static str, _: &str) {}
@@ -34,14 +34,14 @@ impl Requests for Nobody {
     fn settled(&self, _: Result<(), (&'static str, &str)>) {}
 }
 
-impl Answers for Nobody {
+impl Answers for Silent {
     fn answered(&self, _: i64, _: Cdr<'_>) {}
     fn failed(&self, _: i64, _: &str) {}
     fn not_sent(&self, _: i64, _: &str) {}
     fn stray(&self, _: &'static str, _: &str) {}
 }
 
-/// The reason, once there is one. Only a failure takes long.
+/// Waits for the reason and returns it. Only a failure takes long.
 fn reason(mut broken: impl FnMut() -> Option<String>) -> String {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -93,10 +93,10 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     let _alone = lock(&ALONE);
     let (dds, of) = (participant(), interface());
     let (node, server) = (RosNode::gateway(), server(&of));
-    let offered = offer(&dds, Release::Jazzy, &of, &node, Arc::new(Nobody)).unwrap();
-    let asking = ask(&dds, Release::Jazzy, &of, &node, &server, Arc::new(Nobody)).unwrap();
+    let offered = offer(&dds, Release::Jazzy, &of, &node, Arc::new(Silent)).unwrap();
+    let asking = ask(&dds, Release::Jazzy, &of, &node, &server, Arc::new(Silent)).unwrap();
     assert_eq!((offered.broken(), asking.broken()), (None, None));
-    // Takes with it what their threads wait with.
+    // Deletes the conditions that the threads wait on.
     drop(dds);
     assert!(
         reason(|| offered.broken()).contains("CycloneDDS cannot wait"),
@@ -113,15 +113,15 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     );
 }
 
-/// It is dropped later, by a thread that may have to wait.
+/// The end is dropped later, by a thread that may have to wait.
 #[test]
-fn an_end_that_is_withdrawn_is_out_of_sight_before_it_is_dropped() {
+fn a_withdrawn_end_is_invisible_before_it_is_dropped() {
     let _alone = lock(&ALONE);
     let (dds, of) = (participant(), interface());
     let seen =
         [dds::Discovery::of_readers(&dds).unwrap(), dds::Discovery::of_writers(&dds).unwrap()];
     let asking =
-        ask(&dds, Release::Jazzy, &of, &RosNode::gateway(), &server(&of), Arc::new(Nobody))
+        ask(&dds, Release::Jazzy, &of, &RosNode::gateway(), &server(&of), Arc::new(Silent))
             .unwrap();
     let own = asking.own();
     let mut handles = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Over DDS: RustDDS.
+//! Node over DDS (RustDDS).
 
 use super::service::{Of, Service};
 use super::{Endpoint, Message, Result, over};
@@ -18,7 +18,7 @@ pub(super) struct Dds {
 }
 
 impl Dds {
-    /// On the loopback device alone, as the gateway without an interface.
+    /// Uses the loopback device only, as the gateway without an interface.
     pub(super) fn new(domain: u16, name: NodeName) -> Result<Self> {
         let participant = DomainParticipantBuilder::new(domain)
             .with_only_networks([Ipv4Addr::LOCALHOST])
@@ -49,7 +49,7 @@ fn mapping(of: &Of) -> Result<ServiceMapping> {
     }
 }
 
-/// As ROS 2 has it for services.
+/// Default QoS of ROS 2 services.
 fn qos() -> QosProfile {
     QosProfile::subscription_default().reliability_reliable(WhenFull::Wait(Duration::from_secs(10)))
 }
@@ -120,7 +120,7 @@ impl super::Node for Dds {
         Ok(server.send_response(id, response).map_err(text)?)
     }
 
-    /// A request is for those alone that are matched, and so is a response: what is lost before all
+    /// Only matched endpoints receive a request or a response, so a call lost before all endpoints
     /// have matched is given up.
     fn call<S: Service>(
         &self,

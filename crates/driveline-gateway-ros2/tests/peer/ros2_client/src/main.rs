@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node of ROS 2 on the crate ros2-client: over DDS that is RustDDS, over Zenoh its own writing
-//! of rmw_zenoh. Nothing in it is of Driveline.
+//! ROS 2 node on the crate ros2-client: RustDDS for DDS, its own implementation of rmw_zenoh for
+//! Zenoh. It uses no code of Driveline.
 //!
-//!   peer dds|zenoh pub TOPIC string|image SIZE COUNT PERIOD_US QOS   as peer.c; TOPIC with or without DDS's `rt/`
-//!   peer dds|zenoh sub TOPIC string|image QOS                        as peer.c
-//!   peer dds|zenoh graph                                             prints each other node that comes: namespace and name
-//!   peer dds|zenoh serve SERVICE add DELAY_MS MAPPING                answers with the sum, so much later; prints each request
-//!   peer dds|zenoh serve SERVICE types SIZE MAPPING                  answers with so many bytes
-//!   peer dds|zenoh call SERVICE add|types A B COUNT MAPPING          asks so often, with B one greater each time; prints each answer
+//! ```text
+//! peer dds|zenoh pub TOPIC string|image SIZE COUNT PERIOD_US QOS
+//!                       as peer.c; TOPIC with or without DDS's `rt/`
+//! peer dds|zenoh sub TOPIC string|image QOS
+//!                       as peer.c
+//! peer dds|zenoh graph  prints namespace and name of each other node that it discovers
+//! peer dds|zenoh serve SERVICE add DELAY_MS MAPPING
+//!                       responds with the sum after DELAY_MS; prints each request
+//! peer dds|zenoh serve SERVICE types SIZE MAPPING
+//!                       responds with SIZE bytes
+//! peer dds|zenoh call SERVICE add|types A B COUNT MAPPING
+//!                       sends COUNT requests, B one greater each time; prints each response
+//! ```
 //!
-//! MAPPING is how services are had over DDS: cyclone, enhanced or basic; over Zenoh it says
-//! nothing. ROS_DOMAIN_ID says the domain, NODE the node's name (`peer` if it is not there), and
-//! ZENOH_CONFIG_OVERRIDE, as rmw_zenoh reads it, where the router is.
+//! MAPPING is the mapping of services to DDS topics: cyclone, enhanced or basic. Over Zenoh it has
+//! no effect. ROS_DOMAIN_ID sets the domain, NODE the name of the node (default `peer`), and
+//! ZENOH_CONFIG_OVERRIDE, as rmw_zenoh reads it, the address of the router.
 
 mod dds;
 #[cfg(feature = "jazzy")]
@@ -98,23 +105,23 @@ impl Message for Image {
     }
 }
 
-/// Samples to be written.
+/// Samples to write.
 struct Samples {
     size: usize,
     count: usize,
     period: Duration,
 }
 
-/// A topic, and how it is written or read.
+/// Topic with the QoS of its writer or reader.
 struct Endpoint {
     topic: Name,
     of: MessageTypeName,
     qos: QosProfile,
-    /// Written at once: each new reader gets it.
+    /// Written at once: each new reader receives it.
     lasting: bool,
 }
 
-/// A node, by whatever it is reached.
+/// Node over DDS or Zenoh.
 trait Node: Sized {
     type Publisher<M: Message>;
     type Subscription<M: Message>;
@@ -126,7 +133,7 @@ trait Node: Sized {
     fn matched<M: Message>(&self, publisher: &Self::Publisher<M>) -> bool;
     fn publish<M: Message>(&self, publisher: &Self::Publisher<M>, message: M) -> Result<()>;
     fn take<M: Message>(&self, subscription: &Self::Subscription<M>) -> Result<Option<M>>;
-    /// Other nodes that have come since, and others that are said again.
+    /// Returns other nodes that were announced since the last call; nodes may be repeated.
     fn nodes(&self) -> Vec<(String, String)>;
     fn server<S: Service>(&mut self, of: &Of) -> Result<Self::Server<S>>;
     fn client<S: Service>(&mut self, of: &Of) -> Result<Self::Client<S>>;
@@ -140,7 +147,7 @@ trait Node: Sized {
         id: RmwRequestId,
         response: S::Response,
     ) -> Result<()>;
-    /// `None`: there is no answer to be had, or standard input has ended.
+    /// Calls the service. `None`: no response will come, or standard input has ended.
     fn call<S: Service>(
         &self,
         client: &Self::Client<S>,
@@ -148,14 +155,14 @@ trait Node: Sized {
     ) -> Result<Option<S::Response>>;
 }
 
-/// Namespace and base, with or without a leading `/`.
+/// Returns namespace and base of a name, with or without a leading `/`.
 fn name_of(name: &str) -> (String, &str) {
     let name = name.trim_start_matches('/');
     name.rsplit_once('/')
         .map_or(("/".to_owned(), name), |(space, base)| (format!("/{space}"), base))
 }
 
-/// Letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
+/// Parses the QoS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
 fn endpoint<M: Message>(topic: &str, qos: &str) -> Result<Endpoint> {
     let depth = qos.get(2..).ok_or("QoS is too short")?.parse()?;
     let reliable = qos.starts_with('r');
@@ -191,7 +198,7 @@ fn over(wait: Duration) -> bool {
 
 fn say(line: &str) {
     println!("{line}");
-    // A test that has closed it has ended this process as well.
+    // A test that has closed standard output has also ended this process.
     let _ = std::io::stdout().flush();
 }
 
@@ -288,7 +295,7 @@ fn run(node: &mut impl Node, arguments: &[&str]) -> Result<()> {
                 _ => Err("it is add or types".into()),
             }
         }
-        _ => Err("what it takes stands at the head of its source".into()),
+        _ => Err("for usage see the head of its source".into()),
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Over Zenoh, as rmw_zenoh has it.
+//! Node over Zenoh, as rmw_zenoh has it.
 
 use super::service::{Of, Service};
 use super::{Endpoint, Message, Result};

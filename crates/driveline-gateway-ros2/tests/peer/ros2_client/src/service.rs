@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers and clients: requests, answers, and their printed form.
+//! Servers and clients: requests, responses, and their printed form.
 
 use super::{Node, Result, over, say, sum};
 use ros2_client::{Message, Name, ServiceTypeName};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Not an answer to be had: the server, or its gateway, has said no, or has gone.
+/// Line printed if no response comes: the server or its gateway has refused, or has gone.
 pub(super) const UNANSWERED: &str = "no answer";
 
-/// A service as upstream defines it.
+/// Service as upstream defines it.
 pub(super) trait Service: Sized {
     /// Package and name of its type.
     const OF: (&'static str, &'static str);
     type Request: Message + Clone + Send + 'static;
     type Response: Message + Clone + Send + 'static;
-    /// The `n`th request, from 1, of a client that was given these numbers.
+    /// Returns the `n`th request, from 1, of a client with these numbers.
     fn request(numbers: (i64, i64), n: i64) -> Self::Request;
-    /// Returns the answer of a server that has this number.
+    /// Returns the response of a server with this number.
     fn answer(request: &Self::Request, number: u64) -> Self::Response;
     fn reported_request(request: &Self::Request) -> String;
     fn reported_response(response: &Self::Response) -> String;
@@ -76,8 +76,8 @@ pub(super) struct Kinds {
 impl Message for Names {}
 impl Message for Kinds {}
 
-/// Of the services whose hash ros2-client knows over Zenoh, the one whose response is as long as
-/// one likes.
+/// The service with a response of arbitrary length, of those whose hash ros2-client knows over
+/// Zenoh.
 pub(super) struct Types;
 
 impl Service for Types {
@@ -102,7 +102,7 @@ impl Service for Types {
     }
 }
 
-/// Name and type of a service, and how it is had over DDS.
+/// Name and type of a service, and its mapping over DDS.
 pub(super) struct Of {
     pub(super) name: Name,
     pub(super) ty: ServiceTypeName,
@@ -130,7 +130,7 @@ pub(super) fn serve<S: Service>(node: &mut impl Node, of: &Of, number: u64) -> R
     Ok(())
 }
 
-/// Asks so often; what is not answered is asked again.
+/// Sends the requests; unanswered ones are repeated.
 pub(super) fn call<S: Service>(
     node: &mut impl Node,
     of: &Of,
